@@ -3,6 +3,18 @@
 Knows nothing of tokens, models or files.
 """
 
+from clew.messages.content import calls_of, images_of, text_of
 from clew.messages.types import DialectName, FunctionCall, Message, Part, Role, Tool, ToolCall
 
-__all__ = ["DialectName", "FunctionCall", "Message", "Part", "Role", "Tool", "ToolCall"]
+__all__ = [
+    "DialectName",
+    "FunctionCall",
+    "Message",
+    "Part",
+    "Role",
+    "Tool",
+    "ToolCall",
+    "calls_of",
+    "images_of",
+    "text_of",
+]
