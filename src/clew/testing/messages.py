@@ -1,0 +1,40 @@
+"""Builders of messages: what a test says in one word each.
+
+Knows the shape of a message and nothing else; the ids it makes up are stable within one call.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+
+from clew.messages import Message, Part, ToolCall
+
+
+def system(text: str) -> Message:
+    return {"role": "system", "content": text}
+
+
+def user(content: str | list[Part]) -> Message:
+    return {"role": "user", "content": content}
+
+
+def assistant(text: str | None = None, calls: Sequence[ToolCall] = ()) -> Message:
+    """An assistant message; with calls and no text its content is None, as providers send it."""
+    message: Message = {"role": "assistant", "content": text}
+    if calls:
+        message["tool_calls"] = list(calls)
+    return message
+
+
+def call(name: str, args: Mapping[str, object] | str | None = None, id: str = "call_1") -> ToolCall:
+    """A tool call; a string for `args` goes in as it is, so that a test can break the JSON."""
+    arguments = args if isinstance(args, str) else json.dumps(args or {}, ensure_ascii=False)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": arguments}}
+
+
+def tool(call_id: str, text: str, *, is_error: bool = False) -> Message:
+    message: Message = {"role": "tool", "tool_call_id": call_id, "content": text}
+    if is_error:
+        message["is_error"] = True
+    return message
