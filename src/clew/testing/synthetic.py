@@ -50,7 +50,7 @@ _PROBLEMS = (
     "unexpected end of stream",
 )
 _ASKS = (
-    "The {area} job was red again last night. Please find out why the {action} step sees each {subject} twice, and keep "
+    "The {area} job was red again last night. Find out why the {action} step sees each {subject} twice, and keep "
     "the public function names as they are.",
     "Can you make {action}_{subject} in the {area} part stop after {number} attempts? Never touch the migration files.",
     "Ich sehe im Log von {area} immer noch «{problem}». Bitte prüfe zuerst {action}_{subject}, danach den Rest.",
