@@ -1,0 +1,64 @@
+"""Config: every setting declared once, read from file, environment and flags, in rising order.
+
+Gives typed, checked, frozen settings with where each came from. Knows nothing of what a setting does, and builds no
+object from a name.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from clew.config.declare import Setting, Value
+from clew.config.home import clew_home, config_path, replace_file
+from clew.config.keys import api_key_of
+from clew.config.load import Loaded, Origin, checked, declared, load_config, read_config
+from clew.config.problems import InvalidConfig, Problem
+from clew.config.settings import (
+    AuxiliaryModelSettings,
+    AuxiliarySettings,
+    CompressionSettings,
+    ContextSettings,
+    ModelSettings,
+    PromptCachingSettings,
+    Settings,
+    ToolOutputSettings,
+)
+
+if TYPE_CHECKING:
+    from clew.config.change import set_in_file, unset_in_file
+
+__all__ = [
+    "AuxiliaryModelSettings",
+    "AuxiliarySettings",
+    "CompressionSettings",
+    "ContextSettings",
+    "InvalidConfig",
+    "Loaded",
+    "ModelSettings",
+    "Origin",
+    "Problem",
+    "PromptCachingSettings",
+    "Setting",
+    "Settings",
+    "ToolOutputSettings",
+    "Value",
+    "api_key_of",
+    "checked",
+    "clew_home",
+    "config_path",
+    "declared",
+    "load_config",
+    "read_config",
+    "replace_file",
+    "set_in_file",
+    "unset_in_file",
+]
+
+
+def __getattr__(name: str) -> Any:
+    # Writing needs YAML, which costs as much to import as the rest of the room; reading mostly does not.
+    if name not in ("set_in_file", "unset_in_file"):
+        raise AttributeError(f"module 'clew.config' has no attribute {name!r}")
+    from clew.config import change
+
+    return getattr(change, name)

@@ -1,0 +1,68 @@
+"""Where Clew keeps its files, and how one of them is replaced without ever being half written."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from clew.config.problems import InvalidConfig, Problem
+
+
+def clew_home(environ: Mapping[str, str]) -> Path:
+    """The folder of Clew's files: CLEW_HOME, else .clew in the home folder."""
+    chosen = environ.get("CLEW_HOME", "").strip()
+    try:
+        return _expanded(chosen or "~/.clew", environ).absolute()
+    except RuntimeError as error:
+        raise InvalidConfig(
+            [Problem("environment", "CLEW_HOME", repr(chosen), "no home folder found; set CLEW_HOME to a folder")]
+        ) from error
+
+
+def config_path(environ: Mapping[str, str]) -> Path:
+    """Where the config file is, or would be."""
+    return clew_home(environ) / "config.yaml"
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Write the file whole or not at all, private to its owner; a link stays a link and its target is replaced."""
+    target = path.resolve()
+    beside: str | None = None
+    try:
+        target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # mkstemp makes the file 0600 from its first moment on.
+        descriptor, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(text.encode("utf-8"))
+            file.flush()
+            os.fsync(file.fileno())
+        Path(beside).replace(target)
+        _sync_folder(target.parent)
+    except OSError as error:
+        if beside is not None:
+            with contextlib.suppress(OSError):
+                Path(beside).unlink(missing_ok=True)
+        problem = Problem(
+            str(path), "", f"cannot be written ({error.strerror})", "check the folder's permissions and space"
+        )
+        raise InvalidConfig([problem]) from error
+
+
+def _expanded(path: str, environ: Mapping[str, str]) -> Path:
+    home = environ.get("HOME")
+    if home and (path == "~" or path.startswith("~/")):
+        return Path(home) / path[2:]
+    return Path(path).expanduser()
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the rename itself durable, where the system lets a folder be opened."""
+    with contextlib.suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

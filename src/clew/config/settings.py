@@ -1,0 +1,97 @@
+"""Every setting of Clew: name, type, default, range and meaning, each declared once.
+
+A room that needs a new setting adds a field here, and nothing else: loading, checks, errors, `clew config` and the
+test of the guide follow. Settings of rooms that do not exist yet are not here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from clew.config.declare import URL, VARIABLE, setting
+
+
+@dataclass(frozen=True, slots=True)
+class ModelSettings:
+    """The model that does the work."""
+
+    name: str | None = setting(None, "The model, as its provider spells it")
+    provider: str | None = setting(
+        None, "Who serves it: openai, anthropic, openrouter, ...; null: told by the name or the address"
+    )
+    base_url: str | None = setting(None, "Address of the endpoint; null: the provider's own", shape=URL)
+    api_key: str | None = setting(None, "The key itself; better kept in the environment, see api_key_env", secret=True)
+    api_key_env: str | None = setting(
+        None, "Environment variable that holds the key; null: the provider's usual one", shape=VARIABLE
+    )
+    context_length: int | None = setting(None, "Its window in tokens; null: found out", low=1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSettings:
+    """Which engine keeps the conversation inside the window."""
+
+    engine: str = setting("compressor", "Name of the context engine; a plugin serves only if it is named here")
+
+
+@dataclass(frozen=True, slots=True)
+class CompressionSettings:
+    """When the compressor compacts, and what it leaves alone."""
+
+    enabled: bool = setting(True, "Compact by itself when the threshold is reached")
+    threshold: float = setting(0.50, "Compact when the prompt fills this share of the window", low=0.01, high=0.99)
+    target_ratio: float = setting(0.20, "Share of the threshold kept word for word at the end", low=0.10, high=0.80)
+    protect_last_n: int = setting(20, "Newest messages that stay word for word, as far as the budget allows", low=0)
+    protect_first_n: int = setting(3, "First messages that stay word for word", low=0)
+
+
+@dataclass(frozen=True, slots=True)
+class AuxiliaryModelSettings:
+    """A second model for side work; each null falls back to the main model's setting."""
+
+    provider: str | None = setting(None, "Who serves it")
+    model: str | None = setting(None, "The model; null: the main model")
+    base_url: str | None = setting(None, "Address of the endpoint", shape=URL)
+    api_key: str | None = setting(None, "The key itself; better kept in the environment, see api_key_env", secret=True)
+    api_key_env: str | None = setting(None, "Environment variable that holds the key", shape=VARIABLE)
+    context_length: int | None = setting(None, "Its window in tokens; null: found out", low=1_000)
+
+
+@dataclass(frozen=True, slots=True)
+class AuxiliarySettings:
+    """Models that do side work."""
+
+    compression: AuxiliaryModelSettings = field(default_factory=AuxiliaryModelSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class PromptCachingSettings:
+    """Cache breakpoints for providers that honour them."""
+
+    enabled: bool = setting(True, "Mark cache breakpoints where model and provider honour them; false: never")
+    cache_ttl: str = setting("5m", "How long the provider keeps a cached prefix", choices=("5m", "1h"))
+
+
+@dataclass(frozen=True, slots=True)
+class ToolOutputSettings:
+    """How much of a tool's output enters the context; the rest lies in private files."""
+
+    max_result_chars: int = setting(100_000, "One result longer than this is written to a file", low=1_000)
+    max_turn_chars: int = setting(
+        200_000, "Results of one turn longer than this together: the largest go to files", low=1_000
+    )
+    preview_chars: int = setting(1_500, "How much of a result in a file stays in the context", low=0, high=100_000)
+    quota_mb: int = setting(1_024, "Disk space for these files; the oldest go first", low=1)
+    max_age_days: int = setting(30, "Files older than this are removed", low=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """All settings, each with a value that was checked."""
+
+    model: ModelSettings = field(default_factory=ModelSettings)
+    context: ContextSettings = field(default_factory=ContextSettings)
+    compression: CompressionSettings = field(default_factory=CompressionSettings)
+    auxiliary: AuxiliarySettings = field(default_factory=AuxiliarySettings)
+    prompt_caching: PromptCachingSettings = field(default_factory=PromptCachingSettings)
+    tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
