@@ -4,17 +4,33 @@ Knows nothing of tokens, models or files.
 """
 
 from clew.messages.content import calls_of, images_of, text_of
-from clew.messages.types import DialectName, FunctionCall, Message, Part, Role, Tool, ToolCall
+from clew.messages.conversation import Conversation, read_conversation
+from clew.messages.detect import detect_dialect
+from clew.messages.groups import last_cut_at_or_before, safe_cut_at_or_before, safe_cuts, tool_groups
+from clew.messages.pairing import NO_RESULT
+from clew.messages.repair import Repaired, repair
+from clew.messages.types import DialectName, FunctionCall, Message, Part, Repair, Role, Tool, ToolCall
 
 __all__ = [
+    "NO_RESULT",
+    "Conversation",
     "DialectName",
     "FunctionCall",
     "Message",
     "Part",
+    "Repair",
+    "Repaired",
     "Role",
     "Tool",
     "ToolCall",
     "calls_of",
+    "detect_dialect",
     "images_of",
+    "last_cut_at_or_before",
+    "read_conversation",
+    "repair",
+    "safe_cut_at_or_before",
+    "safe_cuts",
     "text_of",
+    "tool_groups",
 ]

@@ -18,7 +18,7 @@ def text_of(message: Message) -> str:
     content = message.get("content")
     if isinstance(content, str):
         return content
-    if isinstance(content, Sequence):
+    if isinstance(content, list | tuple):
         return "\n".join(part["text"] for part in content if _has_text(part))
     return ""
 

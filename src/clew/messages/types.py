@@ -6,6 +6,7 @@ same object, which is how a dialect knows what may leave exactly as it entered.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Literal, NotRequired, Required, TypeAlias, TypedDict
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
@@ -43,3 +44,15 @@ class Message(TypedDict, total=False):
 
 # The definition of a tool, in whichever shape its dialect has.
 Tool: TypeAlias = dict[str, Any]
+
+ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+
+
+@dataclass(frozen=True, slots=True)
+class Repair:
+    """One thing that was wrong with a history, and what was done about it."""
+
+    index: int
+    """Of the message, in the history as it came."""
+    problem: str
+    remedy: str
