@@ -1,5 +1,8 @@
-"""The terminal door."""
+"""The terminal door: `clew NOUN ...`, one file per noun.
 
+A command decodes its arguments, asks the rooms below, and prints: results to stdout, everything else to stderr.
+"""
 
-def main() -> int:
-    return 0
+from clew.cli.entry import main
+
+__all__ = ["main"]

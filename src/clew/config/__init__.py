@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from clew.config.declare import Setting, Value
 from clew.config.home import clew_home, config_path, replace_file
 from clew.config.keys import api_key_of
-from clew.config.load import Loaded, Origin, checked, declared, load_config, read_config
+from clew.config.load import Loaded, Origin, declared, load_config, read_config, setting_named, value_from
 from clew.config.problems import InvalidConfig, Problem
 from clew.config.settings import (
     AuxiliaryModelSettings,
@@ -43,7 +43,6 @@ __all__ = [
     "ToolOutputSettings",
     "Value",
     "api_key_of",
-    "checked",
     "clew_home",
     "config_path",
     "declared",
@@ -51,7 +50,9 @@ __all__ = [
     "read_config",
     "replace_file",
     "set_in_file",
+    "setting_named",
     "unset_in_file",
+    "value_from",
 ]
 
 

@@ -98,16 +98,20 @@ def read_config(environ: Mapping[str, str], flags: Sequence[str] = ()) -> Loaded
     return Loaded(settings, path, origins, tuple(gathering.notices), tuple(gathering.problems))
 
 
-def checked(key: str, text: str, source: str) -> tuple[Setting, Value]:
-    """The setting and the value that a person's words for them mean; raises ConfigError."""
-    key = NEW_PLACES.get(key, key)
-    setting = declared().get(key)
+def setting_named(key: str, source: str) -> Setting:
+    """The setting with this key, old keys included; raises ConfigError, with the name that was probably meant."""
+    setting = declared().get(NEW_PLACES.get(key, key))
     if setting is None:
-        raise InvalidConfig([_unknown(Given(key, text, source, DEFAULT))])
+        raise InvalidConfig([_unknown(Given(key, None, source, DEFAULT))])
+    return setting
+
+
+def value_from(text: str, setting: Setting, source: str) -> Value:
+    """The value that a person's words mean for a setting; raises ConfigError."""
     value = setting.from_text(text)
     if not setting.accepts(value):
         raise InvalidConfig([_not_allowed(setting, value, source)])
-    return setting, value
+    return value
 
 
 class _Gathering:
@@ -216,8 +220,8 @@ def _shown(given: Given) -> str:
 def _unknown(given: Given) -> Problem:
     meant = nearest(given.key, declared())
     hint = f"did you mean {meant}?" if meant else "`clew config show` lists them all"
-    secret = sounds_secret(f"{given.key} {meant}")
-    return Problem(given.source, given.key, describe(given.value, secret), f"no such setting; {hint}")
+    shown = "" if given.value is None else describe(given.value, sounds_secret(f"{given.key} {meant}"))
+    return Problem(given.source, given.key, shown, f"no such setting; {hint}")
 
 
 def _built(tree: type, values: Mapping[str, object], prefix: str = "") -> Any:

@@ -23,14 +23,15 @@ class Problem:
     key: str
     """Empty where the file as a whole is the problem."""
     value: str
-    """As shown: never a secret."""
+    """As shown: never a secret; empty where there is none to show."""
     remedy: str
 
     @property
     def text(self) -> str:
         if not self.key:
             return f"{self.source}: {self.value}; {self.remedy}"
-        return f"{self.source}: {self.key} = {self.value}: {self.remedy}"
+        value = f" = {self.value}" if self.value else ""
+        return f"{self.source}: {self.key}{value}: {self.remedy}"
 
 
 class InvalidConfig(ConfigError):  # noqa: N818 (reads as what it says)

@@ -1,0 +1,130 @@
+"""The way in and the way out of every command: arguments, exit codes, and what is said when something fails.
+
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C. A command's module is imported when it is asked
+for, so that one command's needs cost the others nothing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Protocol, cast
+
+from clew import __version__
+from clew.cli.output import Console, console_for
+from clew.errors import ClewError, InvalidArgument
+
+FAILED = 1
+WRONG_USE = 2
+INTERRUPTED = 130
+
+
+@dataclass(frozen=True, slots=True)
+class Noun:
+    """A command: its name, the module that has it, and one line for `clew --help`."""
+
+    name: str
+    module: str
+    about: str
+
+
+NOUNS = (
+    Noun("context", "clew.cli.context", "show what fills the window of a conversation"),
+    Noun("config", "clew.cli.config", "show, set and check settings"),
+)
+
+ABOUT = """\
+Clew keeps a long conversation inside a model's context window, at the lowest
+cost, without losing a word."""
+
+MORE = """\
+first steps:
+  clew context session.jsonl             any agent's session file; - is stdin
+  clew context session.jsonl --model gpt-5 --top 20
+  clew config show                       every setting, and where it comes from
+
+Settings are read from ~/.clew/config.yaml (CLEW_HOME moves the folder), then
+from the environment (CLEW_COMPRESSION_THRESHOLD is compression.threshold), then
+from --set key=value; the last one counts. Results go to stdout, notices to
+stderr. Exit status: 0 done, 1 failed, 2 wrong use. `clew COMMAND --help` says more.
+"""
+
+
+class CommandModule(Protocol):
+    """What the module of a noun offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def run(self, arguments: argparse.Namespace, console: Console) -> int: ...
+
+
+def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
+    """Run one command and give back its exit code."""
+    words = list(sys.argv[1:] if argv is None else argv)
+    console = console_for(sys.stdout, sys.stderr, os.environ if environ is None else environ)
+    try:
+        code = _run(words, console)
+        console.out.flush()
+    except ClewError as error:
+        console.fail(str(error))
+        return WRONG_USE if isinstance(error, InvalidArgument) else FAILED
+    except SystemExit as leaving:  # argparse leaves this way, with its message already printed
+        return leaving.code if isinstance(leaving.code, int) else WRONG_USE
+    except BrokenPipeError:
+        _silence(console)
+        return FAILED
+    except KeyboardInterrupt:
+        console.fail("stopped")
+        return INTERRUPTED
+    return code
+
+
+def _run(words: Sequence[str], console: Console) -> int:
+    noun = _noun_in(words)
+    module = cast(CommandModule, import_module(noun.module)) if noun else None
+    parser = _parser(noun, module)
+    if not words:
+        parser.print_help(console.err)
+        return WRONG_USE
+    arguments = parser.parse_args(words)
+    if module is None:
+        parser.error("a command is missing")
+    return module.run(arguments, console)
+
+
+def _noun_in(words: Sequence[str]) -> Noun | None:
+    first = next((word for word in words if not word.startswith("-")), None)
+    return next((noun for noun in NOUNS if noun.name == first), None)
+
+
+def _parser(chosen: Noun | None, module: CommandModule | None) -> argparse.ArgumentParser:
+    """The parser of everything, with the arguments of the chosen command only."""
+    shape = argparse.RawDescriptionHelpFormatter
+    parser = argparse.ArgumentParser("clew", description=ABOUT, epilog=MORE, formatter_class=shape)
+    parser.add_argument("--version", action="version", version=f"clew {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="noun")
+    for noun in NOUNS:
+        command = commands.add_parser(
+            noun.name, help=noun.about, description=_sentence(noun.about), formatter_class=shape
+        )
+        if noun is chosen and module is not None:
+            module.add_arguments(command)
+    return parser
+
+
+def _sentence(about: str) -> str:
+    return f"{about[0].upper()}{about[1:]}."
+
+
+def _silence(console: Console) -> None:
+    """Whoever read our output has gone: the interpreter must not complain when it flushes at the end."""
+    try:
+        quiet = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(quiet, console.out.fileno())
+        os.close(quiet)
+    except (OSError, ValueError):
+        return
