@@ -1,0 +1,164 @@
+"""Sessions of opencode: what `opencode export` prints, and the folders it kept sessions in before its database.
+
+A message is `info` and `parts`; a tool part holds call and result together. One assistant message can span several
+steps, and each step is a call of the model, so each becomes a message of its own with its results behind it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from clew.importers.blocks import Reply, as_content, as_text, image_part
+from clew.importers.entries import Entry, Margin
+from clew.importers.notices import Notices
+from clew.importers.records import BadJson, Record, parsed
+from clew.messages import Message, Part
+
+
+def is_opencode(document: Record) -> bool:
+    """Whether this is an export: every message of it has `info` and `parts`."""
+    messages = document.get("messages")
+    if not isinstance(messages, list) or not isinstance(document.get("info"), Mapping):
+        return False
+    return all(isinstance(message, Mapping) and "info" in message and "parts" in message for message in messages)
+
+
+def is_opencode_session(document: Record) -> bool:
+    """Whether this is the session file of the storage folder: it describes messages that lie elsewhere."""
+    return as_text(document.get("id")).startswith("ses") and "messages" not in document and "time" in document
+
+
+def opencode_entries(document: Record, margin: Margin) -> Iterator[Entry]:
+    info = _mapping(document.get("info"))
+    margin.session = as_text(info.get("id")) or None
+    margin.title = as_text(info.get("title")) or None
+    margin.directory = as_text(info.get("directory")) or None
+    reverted = as_text(_mapping(info.get("revert")).get("messageID"))
+    for number, message in enumerate(document["messages"], 1):
+        about = _mapping(message.get("info"))
+        if reverted and about.get("id") == reverted:
+            left = len(document["messages"]) - number + 1
+            margin.notices.add(f"{left} messages that were reverted are left out")
+            return
+        parts = [part for part in message.get("parts") or () if isinstance(part, Mapping)]
+        if about.get("role") == "assistant":
+            margin.model = as_text(about.get("modelID")) or margin.model
+            yield from _replies(about, parts, number)
+        else:
+            yield from _said(about, parts, number)
+
+
+def storage_document(session: Path, info: Record, depth: int, notices: Notices) -> Record:
+    """The export of a session in the storage folder `session/<project>/<id>.json`, put together from its parts."""
+    root = session.resolve().parents[2]
+    messages: list[Record] = []
+    for message in _objects(root / "message" / as_text(info.get("id")), depth, notices):
+        parts = _objects(root / "part" / as_text(message.get("id")), depth, notices)
+        messages.append({"info": message, "parts": parts})
+    messages.sort(key=lambda message: _created(message["info"]))
+    return {"info": info, "messages": messages}
+
+
+def _objects(folder: Path, depth: int, notices: Notices) -> list[Record]:
+    """The JSON objects in a folder, by file name: opencode's ids rise with time."""
+    found: list[Record] = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            value = parsed(path.read_bytes(), depth, notices)
+        except (BadJson, OSError) as error:
+            notices.add(f"{path.name} cannot be read and is left out: {error}")
+            continue
+        if isinstance(value, dict):
+            found.append(value)
+    return found
+
+
+def _created(info: Mapping[str, Any]) -> tuple[float, str]:
+    created = _mapping(info.get("time")).get("created")
+    return (float(created) if isinstance(created, int | float) else 0.0, as_text(info.get("id")))
+
+
+def _said(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int) -> Iterator[Entry]:
+    shown = [_user_part(part) for part in parts if part.get("type") in ("text", "file") and not part.get("ignored")]
+    if shown:
+        yield Entry({"role": "user", "content": as_content(shown)}, number, _at(info))
+
+
+def _user_part(part: Mapping[str, Any]) -> Part:
+    if part.get("type") == "text":
+        return {"type": "text", "text": as_text(part.get("text"))}
+    url, kind = as_text(part.get("url")), as_text(part.get("mime"))
+    if kind.startswith("image/"):
+        return image_part(url)
+    return {"type": "text", "text": f"[file {as_text(part.get('filename')) or url} ({kind})]"}
+
+
+def _replies(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int) -> Iterator[Entry]:
+    steps = _steps(parts)
+    for position, step in enumerate(steps):
+        is_last = position == len(steps) - 1
+        usage = next((part.get("tokens") for part in step if part.get("type") == "step-finish"), None)
+        usage = usage or (info.get("tokens") if is_last else None)
+        yield from _reply(info, step, number, usage if isinstance(usage, Mapping) else None)
+
+
+def _steps(parts: list[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
+    steps: list[list[Mapping[str, Any]]] = [[]]
+    for part in parts:
+        if part.get("type") == "step-start" and steps[-1]:
+            steps.append([])
+        steps[-1].append(part)
+    return steps
+
+
+def _reply(
+    info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int, usage: Mapping[str, Any] | None
+) -> Iterator[Entry]:
+    reply = Reply()
+    results: list[Message] = []
+    for part in parts:
+        match part.get("type"):
+            case "text":
+                reply.add_text(as_text(part.get("text")))
+            case "reasoning" if part.get("text"):
+                reply.add_reasoning({"type": "thinking", "thinking": as_text(part.get("text")), **_signature(part)})
+            case "tool":
+                state = _mapping(part.get("state"))
+                call_id = as_text(part.get("callID") or part.get("id"))
+                reply.add_call(call_id, as_text(part.get("tool")), state.get("input") or {})
+                results.extend(_result(call_id, state))
+    message = reply.message()
+    if message is not None:
+        model = as_text(info.get("modelID")) or None
+        yield Entry(message, number, _at(info), model, usage, is_summary=bool(info.get("summary")))
+    for result in results:
+        yield Entry(result, number, _at(info))
+
+
+def _result(call_id: str, state: Mapping[str, Any]) -> list[Message]:
+    """The result of a call, unless it was still running when the file was written."""
+    if state.get("status") == "error":
+        return [{"role": "tool", "tool_call_id": call_id, "content": as_text(state.get("error")), "is_error": True}]
+    if state.get("status") != "completed":
+        return []
+    parts: list[Part] = [{"type": "text", "text": as_text(state.get("output"))}]
+    for attachment in state.get("attachments") or ():
+        if isinstance(attachment, Mapping):
+            parts.append(_user_part({**attachment, "type": "file"}))
+    return [{"role": "tool", "tool_call_id": call_id, "content": as_content(parts)}]
+
+
+def _signature(part: Mapping[str, Any]) -> dict[str, str]:
+    signature = _mapping(_mapping(part.get("metadata")).get("anthropic")).get("signature")
+    return {"signature": signature} if isinstance(signature, str) else {}
+
+
+def _at(info: Mapping[str, Any]) -> str | None:
+    created = _mapping(info.get("time")).get("created")
+    return str(created) if isinstance(created, int | float) else None
+
+
+def _mapping(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,134 @@
+"""Session files of pi: JSONL, first a line of type `session`, then messages; newer files are a tree by `parentId`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from clew.importers.blocks import Reply, as_blocks, as_text, chat_part, result_message, user_messages
+from clew.importers.branches import Branches, Living, Node
+from clew.importers.entries import Entry, Margin, Pages
+from clew.importers.notices import Notices
+from clew.importers.records import Line, Record
+from clew.messages import Message, Part
+
+_SPOKEN = frozenset({"message", "custom_message", "compaction", "branch_summary"})
+_SUMMARIES = frozenset({"compaction", "branch_summary"})
+
+
+def is_pi(record: Record) -> bool:
+    """Whether this line can only come from pi."""
+    if record.get("type") == "session":
+        return "cwd" in record or "version" in record
+    return record.get("type") == "message" and isinstance(record.get("message"), Mapping) and "uuid" not in record
+
+
+def pi_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
+    living = _living(pages)
+    if abandoned := living.abandoned():
+        margin.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
+    for line in pages(margin.notices):
+        record = line.record
+        _note_margin(record, margin)
+        key = record.get("id")
+        if record.get("type") in _SPOKEN and (not isinstance(key, str) or key in living):
+            yield from _entries(line, margin)
+
+
+def _living(pages: Pages) -> Living:
+    branches = Branches()
+    for line in pages(Notices()):
+        record = line.record
+        key, parent = record.get("id"), record.get("parentId")
+        # Lines without a parent field are of the older, linear kind.
+        if isinstance(key, str) and "parentId" in record:
+            is_message = record.get("type") in _SPOKEN
+            branches.add(Node(key, parent if isinstance(parent, str) else None, is_message))
+    return branches.living()
+
+
+def _entries(line: Line, margin: Margin) -> Iterator[Entry]:
+    record = line.record
+    at = record.get("timestamp") if isinstance(record.get("timestamp"), str) else None
+    if record["type"] in _SUMMARIES:
+        margin.notices.add("the program compacted here; the messages before it are kept, its summary too")
+        yield Entry({"role": "user", "content": as_text(record.get("summary"))}, line.number, at, is_summary=True)
+        return
+    wire = (
+        record.get("message") if record["type"] == "message" else {"role": "custom", "content": record.get("content")}
+    )
+    if not isinstance(wire, Mapping):
+        return
+    usage = wire.get("usage")
+    for message in _messages(wire):
+        yield Entry(
+            message,
+            line.number,
+            at,
+            model=wire["model"] if isinstance(wire.get("model"), str) else None,
+            usage=usage if isinstance(usage, Mapping) else None,
+        )
+
+
+def _messages(wire: Mapping[str, Any]) -> list[Message]:
+    match wire.get("role"):
+        case "assistant":
+            message = _reply(wire)
+            return [message] if message is not None else []
+        case "toolResult":
+            return [result_message(wire.get("toolCallId"), wire.get("content"), wire.get("isError"))]
+        case "bashExecution":
+            return [{"role": "user", "content": _shell(wire)}]
+        case "user" | "custom":
+            return user_messages([chat_part(block) for block in as_blocks(wire.get("content"))])
+        case _:
+            return []
+
+
+def _reply(wire: Mapping[str, Any]) -> Message | None:
+    reply = Reply()
+    for block in as_blocks(wire.get("content")):
+        match block.get("type"):
+            case "text":
+                reply.add_text(as_text(block.get("text")))
+            case "toolCall":
+                reply.add_call(as_text(block.get("id")), as_text(block.get("name")), block.get("arguments") or {})
+            case "thinking":
+                reply.add_reasoning(_thinking(block))
+            case _:
+                reply.parts.append(dict(block))
+    return reply.message()
+
+
+def _thinking(block: Mapping[str, Any]) -> Part:
+    """Thinking as its wire wrote it: for the Responses API, pi keeps the whole item in place of the signature."""
+    signature = block.get("thinkingSignature")
+    if isinstance(signature, str) and signature.startswith("{"):
+        try:
+            item = json.loads(signature)
+        except (ValueError, RecursionError):
+            item = None
+        if isinstance(item, dict) and item.get("type") == "reasoning":
+            return item
+    part: Part = {"type": "thinking", "thinking": as_text(block.get("thinking"))}
+    if isinstance(signature, str):
+        part["signature"] = signature
+    return part
+
+
+def _shell(wire: Mapping[str, Any]) -> str:
+    """A command that the user ran at pi's prompt, told to the model."""
+    code = wire.get("exitCode")
+    return f"Ran `{as_text(wire.get('command'))}` (exit {code}):\n```\n{as_text(wire.get('output'))}\n```"
+
+
+def _note_margin(record: Record, margin: Margin) -> None:
+    model = record.get("modelId")
+    if isinstance(model, str):
+        margin.model = model
+    if record.get("type") == "session":
+        margin.session = as_text(record.get("id")) or None
+        margin.directory = as_text(record.get("cwd")) or None
+    if record.get("type") == "session_info":
+        margin.title = as_text(record.get("name")) or None

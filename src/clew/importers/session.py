@@ -1,0 +1,199 @@
+"""Recognising what a source holds, by content alone, and opening it for reading message by message."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from functools import partial
+from itertools import islice
+from typing import Any, TypeAlias
+
+from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
+from clew.importers.claude_code import claude_code_entries, is_claude_code
+from clew.importers.codex import codex_entries, is_codex
+from clew.importers.entries import Entry, LineReader, Margin
+from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
+from clew.importers.notices import Notices
+from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
+from clew.importers.pi import is_pi, pi_entries
+from clew.importers.plain import is_message, problem_with_messages, request_in
+from clew.importers.records import BadJson, BadLine, Line, Record, lines_of, parsed
+from clew.importers.source import ReadLimits, Source, TranscriptSource
+from clew.messages import Conversation, read_conversation
+
+_EXPECTED = (
+    "Give a JSON list of messages, a JSON object with `messages`, JSONL with one message a line, "
+    "or a session file of Claude Code, Codex, opencode, Hermes or pi"
+)
+_LINES_LOOKED_AT = 50
+_OTHER_FILES = ((b"SQLite format 3", "is a database"), (b"PK\x03\x04", "is a zip file"), (b"<", "is HTML or XML"))
+
+_LINE_KINDS: tuple[tuple[str, Callable[[Record], bool], LineReader], ...] = (
+    ("claude_code", is_claude_code, claude_code_entries),
+    ("codex", is_codex, codex_entries),
+    ("pi", is_pi, pi_entries),
+    ("hermes", is_hermes, hermes_entries),
+)
+
+_Entries: TypeAlias = Callable[[], Iterable[Entry]]
+
+
+class Session:
+    """A source that was recognised. Its margin is full when its entries have been read."""
+
+    __slots__ = ("_conversation", "_entries", "kind", "margin", "name")
+
+    def __init__(self, name: str, kind: str, margin: Margin, held: _Entries | Conversation) -> None:
+        self.name = name
+        self.kind = kind
+        """`json`, `jsonl`, or the program that wrote it: `claude_code`, `codex`, `opencode`, `hermes`, `pi`."""
+        self.margin = margin
+        self._conversation = held if isinstance(held, Conversation) else None
+        self._entries = None if isinstance(held, Conversation) else held
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The conversation of a plain kind, which was read whole; None for a program's session file."""
+        return self._conversation
+
+    def entries(self) -> Iterator[Entry]:
+        """The messages, one by one."""
+        if self._conversation is not None:
+            for number, message in enumerate(self._conversation.messages, 1):
+                yield Entry(message, number)
+        elif self._entries is not None:
+            yield from self._entries()
+
+
+@contextmanager
+def open_session(
+    source: TranscriptSource, *, name: str | None = None, limits: ReadLimits | None = None
+) -> Iterator[Session]:
+    """Open a transcript to be read message by message, in the memory of one turn where its format allows."""
+    opened = Source(source, name, limits or ReadLimits())
+    try:
+        yield _recognised(opened)
+    finally:
+        opened.close()
+
+
+def _recognised(source: Source) -> Session:
+    margin = Margin()
+    opening = _opening(source)
+    if opening.startswith(b"["):
+        return _whole_document(source, margin)
+    if not opening.startswith(b"{"):
+        raise _no_transcript(source, opening)
+    first, *second = islice(lines_of(source, Notices()), 2)
+    if isinstance(first, Line):
+        return _from_lines(source, margin) if second else _from_object(source, first.record, margin)
+    try:
+        return _whole_document(source, margin)
+    except UnreadableTranscript:
+        if second and isinstance(second[0], Line):
+            return _from_lines(source, margin)
+        raise
+
+
+def _opening(source: Source) -> bytes:
+    """The first bytes that are not blank."""
+    for chunk in source.chunks(Notices()):
+        if opening := chunk.lstrip(b" \t\r\n\0"):
+            return opening[:64]
+    raise source.unreadable("is empty", _EXPECTED)
+
+
+def _no_transcript(source: Source, opening: bytes) -> UnreadableTranscript:
+    for sign, what in _OTHER_FILES:
+        if opening.startswith(sign):
+            return source.unreadable(f"{what}, not a transcript", _EXPECTED)
+    shown = opening[:20].decode("utf-8", "backslashreplace")
+    return source.unreadable(f"line 1 is no JSON: it starts with {shown!r}", _EXPECTED)
+
+
+def _whole_document(source: Source, margin: Margin) -> Session:
+    raw = source.document(margin.notices)
+    try:
+        value = parsed(raw, source.limits.depth, margin.notices)
+    except BadJson as bad:
+        raise source.unreadable(f"is no JSON: {bad}", "Check that the file is complete; " + _EXPECTED) from bad
+    if isinstance(value, list):
+        return _plain(source, "json", value, margin)
+    return _from_object(source, value, margin)
+
+
+def _from_object(source: Source, document: Record, margin: Margin) -> Session:
+    """A session of one JSON object; an object that is one message is JSONL of one line."""
+    if is_opencode_session(document) and source.path is not None:
+        document = storage_document(source.path, document, source.limits.depth, margin.notices)
+    if is_opencode(document):
+        return Session(source.name, "opencode", margin, partial(opencode_entries, document, margin))
+    if is_hermes(document) and "role" not in document:
+        return Session(source.name, "hermes", margin, partial(hermes_document, document, margin))
+    request = request_in(document)
+    if request is not None:
+        return _plain(source, "json", request, margin)
+    if is_message(document) or any(is_kind(document) for _, is_kind, _ in _LINE_KINDS):
+        return _from_lines(source, margin)
+    seen = ", ".join(map(repr, list(document)[:6])) or "nothing"
+    raise source.unreadable(f"is a JSON object without `messages` (it has {seen})", _EXPECTED)
+
+
+def _from_lines(source: Source, margin: Margin) -> Session:
+    for line in islice(lines_of(source, Notices()), _LINES_LOOKED_AT):
+        for kind, is_kind, read in _LINE_KINDS:
+            if isinstance(line, Line) and is_kind(line.record):
+                return Session(source.name, kind, margin, partial(read, partial(_good_lines, source), margin))
+    return _plain(source, "jsonl", _message_lines(source, margin), margin)
+
+
+def _good_lines(source: Source, notices: Notices) -> Iterator[Line]:
+    """The lines of a program's session file; bad ones are passed over while they are the fewer."""
+    good = bad = 0
+    first: BadLine | None = None
+    for line in lines_of(source, notices):
+        if isinstance(line, Line):
+            good += 1
+            yield line
+            continue
+        first, bad = first or line, bad + 1
+        what = "the last line is cut off, as a crash leaves it, and was" if line.is_last else "broken lines were"
+        notices.add(f"{what} left out", line.number)
+    if first is not None and bad > good:
+        raise source.unreadable(
+            f"{bad} of {good + bad} lines are no JSON objects; line {first.number}: {first.problem}",
+            "Get the file again from the program that wrote it",
+        )
+
+
+def _message_lines(source: Source, margin: Margin) -> list[Record]:
+    """The lines of a plain JSONL file; each is a message, so that a bad one cannot be passed over."""
+    messages: list[Record] = []
+    for line in lines_of(source, margin.notices):
+        if isinstance(line, BadLine):
+            if line.is_last and line.is_cut and messages:
+                margin.notices.add("the last line is cut off, as a crash leaves it, and was left out", line.number)
+                continue
+            raise source.unreadable(f"line {line.number}: {line.problem}", "Mend or remove that line")
+        if not is_message(line.record):
+            what = "is a whole conversation" if "messages" in line.record else "has no role"
+            raise source.unreadable(
+                f"line {line.number} {what} and not one message (it has {', '.join(map(repr, list(line.record)[:4]))})",
+                "Put each conversation in a file of its own" if "messages" in line.record else _EXPECTED,
+            )
+        messages.append(line.record)
+    return messages
+
+
+def _plain(source: Source, kind: str, wire: Any, margin: Margin) -> Session:
+    """A conversation in one of the dialects; a request brings its own system prompt, tools and model."""
+    items = wire
+    if isinstance(wire, dict):
+        items = wire["messages"] if "messages" in wire else wire["input"]
+        margin.model = wire["model"] if isinstance(wire.get("model"), str) else None
+    if problem := problem_with_messages(items):
+        raise source.unreadable(problem, _EXPECTED)
+    try:
+        return Session(source.name, kind, margin, read_conversation(wire))
+    except (InvalidMessage, InvalidArgument) as error:
+        raise source.unreadable(str(error).rstrip("."), "Mend that message, or give another dialect") from error

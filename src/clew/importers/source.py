@@ -1,0 +1,201 @@
+"""Bytes of a transcript, wherever they lie: a path, standard input, a stream or a value in memory.
+
+Undoes gzip and UTF-16, and gives chunks, lines or the whole document, each bounded. Can be read twice, because a
+session file is a tree whose living branch is known only at its end. Knows nothing of JSON.
+"""
+
+from __future__ import annotations
+
+import codecs
+import sys
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from io import BytesIO
+from os import PathLike
+from pathlib import Path
+from typing import BinaryIO, TypeAlias
+
+from clew.errors import UnreadableTranscript
+from clew.importers.notices import Notices
+
+TranscriptSource: TypeAlias = str | PathLike[str] | bytes | BinaryIO
+
+_CHUNK = 1 << 18
+_SPOOLED_IN_MEMORY = 1 << 25
+_GZIP = b"\x1f\x8b"
+_UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
+_MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """How much we are willing to hold or to unpack; a small file can unpack to anything."""
+
+    total_bytes: int = 16 * 1024 * _MIB
+    value_bytes: int = 512 * _MIB
+    """One JSON value: a line of a JSONL file, or a whole document."""
+    depth: int = 200
+
+
+class Source:
+    """A transcript's bytes under the name that errors call them by."""
+
+    __slots__ = ("_is_ours", "_start", "_stream", "limits", "name", "path")
+
+    def __init__(self, source: TranscriptSource, name: str | None, limits: ReadLimits) -> None:
+        self.limits = limits
+        self.path = Path(source) if isinstance(source, str | PathLike) and source != "-" else None
+        self.name = name or _name_of(source)
+        self._stream = self._opened(source)
+        self._is_ours = self._stream is not source and self._stream is not sys.stdin.buffer
+        self._start = self._stream.tell()
+
+    def close(self) -> None:
+        """Close what was opened here; a stream that was given stays open."""
+        if self._is_ours:
+            self._stream.close()
+
+    def chunks(self, notices: Notices) -> Iterator[bytes]:
+        """The content from its beginning: unpacked, as UTF-8, without a byte order mark."""
+        self._stream.seek(self._start)
+        chunks = _raw_chunks(self._stream)
+        first = next(chunks, b"")
+        plain = _chained(first, chunks)
+        if first.startswith(_GZIP):
+            plain = self._inflated(plain, notices)
+        total = 0
+        for chunk in _as_utf8(plain):
+            total += len(chunk)
+            if total > self.limits.total_bytes:
+                raise self.unreadable(
+                    f"holds more than {_size(self.limits.total_bytes)} once unpacked",
+                    "Split it, or raise the limit if you trust where it comes from",
+                )
+            yield chunk
+
+    def lines(self, notices: Notices) -> Iterator[tuple[int, bytes]]:
+        """Each line with its number, counted from 1, without its line end."""
+        pieces: list[bytes] = []
+        held = 0
+        number = 1
+        for chunk in self.chunks(notices):
+            *ended, rest = chunk.split(b"\n")
+            for line in ended:
+                yield number, b"".join((*pieces, line))
+                number += 1
+                pieces, held = [], 0
+            pieces.append(rest)
+            held += len(rest)
+            if held > self.limits.value_bytes:
+                raise self._too_large(f"line {number}")
+        if held:
+            yield number, b"".join(pieces)
+
+    def document(self, notices: Notices) -> bytes:
+        """Everything at once; for formats that are one JSON value."""
+        pieces: list[bytes] = []
+        held = 0
+        for chunk in self.chunks(notices):
+            pieces.append(chunk)
+            held += len(chunk)
+            if held > self.limits.value_bytes:
+                raise self._too_large("the document")
+        return b"".join(pieces)
+
+    def unreadable(self, problem: str, remedy: str) -> UnreadableTranscript:
+        return UnreadableTranscript(self.name, problem, remedy)
+
+    def _too_large(self, what: str) -> UnreadableTranscript:
+        return self.unreadable(
+            f"{what} is one JSON value of more than {_size(self.limits.value_bytes)}",
+            "Write it as JSONL, one message a line: that is read line by line",
+        )
+
+    def _opened(self, source: TranscriptSource) -> BinaryIO:
+        if isinstance(source, bytes):
+            return BytesIO(source)
+        if self.path is not None:
+            return self._opened_path(self.path)
+        stream = sys.stdin.buffer if isinstance(source, str | PathLike) else source
+        return stream if stream.seekable() else _spooled(stream)
+
+    def _opened_path(self, path: Path) -> BinaryIO:
+        try:
+            stream = path.open("rb")
+        except FileNotFoundError as error:
+            raise self.unreadable("there is no such file", "Check the path; `-` reads standard input") from error
+        except IsADirectoryError as error:
+            raise self.unreadable("is a folder", "Name one session file in it") from error
+        except OSError as error:
+            raise self.unreadable(f"cannot be opened: {error.strerror}", "Check its permissions") from error
+        return stream if stream.seekable() else _spooled(stream)
+
+    def _inflated(self, chunks: Iterator[bytes], notices: Notices) -> Iterator[bytes]:
+        inflater = zlib.decompressobj(wbits=31)
+        for chunk in chunks:
+            rest = chunk
+            while rest:
+                try:
+                    yield inflater.decompress(rest, _CHUNK)
+                except zlib.error as error:
+                    raise self.unreadable(
+                        f"is damaged as a gzip file: {error}", "Unpack it with `gzip -dc` to save what can be saved"
+                    ) from error
+                rest = inflater.unconsumed_tail
+                if inflater.eof:
+                    # Zeros pad some gzip files; anything else is a further member of the same file.
+                    rest = inflater.unused_data.lstrip(b"\0")
+                    inflater = zlib.decompressobj(wbits=31) if rest else inflater
+        yield inflater.flush()
+        if not inflater.eof:
+            notices.add("the gzip file is cut off; what it holds up to there was read")
+
+
+def _raw_chunks(stream: BinaryIO) -> Iterator[bytes]:
+    while chunk := stream.read(_CHUNK):
+        yield chunk
+
+
+def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+    yield first
+    yield from rest
+
+
+def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
+    first = next(chunks, b"")
+    while len(first) < len(codecs.BOM_UTF8) and (more := next(chunks, b"")):
+        first += more
+    encoding = _UTF16.get(first[:2])
+    if encoding is None:
+        yield first.removeprefix(codecs.BOM_UTF8)
+        yield from chunks
+        return
+    # Windows PowerShell writes UTF-16 when output is redirected to a file.
+    decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
+    for chunk in _chained(first[2:], chunks):
+        yield decoder.decode(chunk).encode("utf-8", "replace")
+    yield decoder.decode(b"", final=True).encode("utf-8", "replace")
+
+
+def _spooled(stream: BinaryIO) -> BinaryIO:
+    """A pipe's content where it can be read twice: in memory while small, else in a nameless file."""
+    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_IN_MEMORY)  # noqa: SIM115 (closed by Source.close)
+    for chunk in _raw_chunks(stream):
+        spool.write(chunk)
+    spool.seek(0)
+    return spool  # type: ignore[return-value]  # a file in all but its declared type
+
+
+def _size(count: int) -> str:
+    return f"{count // _MIB} MiB" if count >= _MIB else f"{count} bytes"
+
+
+def _name_of(source: TranscriptSource) -> str:
+    if isinstance(source, bytes):
+        return "the given bytes"
+    if isinstance(source, str | PathLike):
+        return "standard input" if source == "-" else str(source)
+    name = getattr(source, "name", None)
+    return name if isinstance(name, str) else "the given stream"
