@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from textwrap import fill
 from typing import Any
 
-from clew.cli.output import Console, clipped, padded, table
+from clew.cli.output import Align, Console, clipped, padded, table
 from clew.config import Loaded, Setting, config_path, declared, read_config, setting_named, value_from
 from clew.errors import InvalidArgument
 
@@ -158,7 +158,8 @@ def _say_all(chosen: Sequence[Setting], loaded: Loaded, console: Console) -> Non
     console.say(console.paint(f"{loaded.path}{state}", "dim"))
     explained = console.width >= WIDE_ENOUGH_TO_EXPLAIN
     rows = [_row(setting, loaded, explained) for setting in chosen]
-    lines = table(rows, ("<",) * len(rows[0]), console.width - 2)
+    aligns: list[Align] = ["<"] * len(rows[0])
+    lines = table(rows, aligns, console.width - 2)
     group = None
     for setting, line in zip(chosen, lines, strict=True):
         heading = setting.key.rpartition(".")[0]

@@ -18,7 +18,7 @@ from clew.config.declare import Value
 from clew.config.problems import InvalidConfig, Problem
 from clew.config.yamlfile import leaves_of, tree_of, value_of
 
-_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*")
+_PLAIN = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*|[0-9]+[a-z]")
 
 
 def with_value(text: str, path: Path, key: str, value: Value) -> str:

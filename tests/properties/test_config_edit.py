@@ -1,0 +1,137 @@
+"""Whatever the file and whatever the value: one setting changes, nothing else does, and no comment is lost."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.config import Setting, Value, declared
+from clew.config.edit import with_value, without
+from clew.config.yamlfile import leaves_of, tree_of
+from clew.errors import ConfigError
+
+PATH = Path("config.yaml")
+SETTINGS = st.sampled_from(list(declared().values()))
+
+
+def values_of(setting: Setting) -> st.SearchStrategy[Value]:
+    if setting.limits.choices:
+        return st.sampled_from(setting.limits.choices)
+    if setting.kind is bool:
+        return st.booleans()
+    if setting.kind is str:
+        return st.text(min_size=1, max_size=30).filter(lambda text: text.isprintable() and text == text.strip())
+    if setting.kind is int:
+        return st.integers(min_value=int(setting.limits.low or 0), max_value=10**9)
+    return st.floats(min_value=setting.limits.low, max_value=setting.limits.high)
+
+
+@st.composite
+def pairs(draw: st.DrawFn) -> tuple[str, Value]:
+    setting = draw(SETTINGS)
+    return setting.key, draw(values_of(setting))
+
+
+@st.composite
+def lines(draw: st.DrawFn) -> str:
+    """Lines that are often nearly a config file, with comments, blanks, flow and odd indentation."""
+    name = st.sampled_from(
+        ["compression", "model", "auxiliary", "threshold", "name", "enabled", "engine", "x y", '"q"']
+    )
+    value = st.sampled_from(
+        ["", " 0.5", " on", " 'it''s'", " {a: 1, b: [2]}", " |\n      text", " >-\n   t", " [1, 2]"]
+    )
+    comment = st.sampled_from(["", "", " # said", "   # a: b"])
+    rows = st.builds(
+        lambda indent, key, worth, note: " " * indent + f"{key}:{worth}{note if chr(10) not in worth else ''}",
+        st.sampled_from([0, 0, 2, 2, 4]),
+        name,
+        value,
+        comment,
+    )
+    odd = st.sampled_from(["", "# a comment", "  # indented", "---", "..."])
+    newline = draw(st.sampled_from(["\n", "\n", "\r\n"]))
+    text = "\n".join(draw(st.lists(rows | odd, max_size=7)))
+    return text.replace("\n", newline) + draw(st.sampled_from(["", newline]))
+
+
+def content(text: str) -> dict[str, object]:
+    tree = tree_of(text, PATH)
+    return {leaf.key: leaf.value for leaf in leaves_of(tree)} if tree is not None else {}
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.lists(pairs(), min_size=1, max_size=8))
+def test_what_was_set_is_read_back_with_its_type(changes: list[tuple[str, Value]]) -> None:
+    text = ""
+    for key, value in changes:
+        text = with_value(text, PATH, key, value)
+    expected = dict(changes)
+    read = content(text)
+    assert read == expected
+    assert {key: type(value) for key, value in read.items()} == {key: type(value) for key, value in expected.items()}
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(lines(), pairs())
+def test_an_edit_of_any_file_changes_one_key_and_keeps_every_comment(text: str, change: tuple[str, Value]) -> None:
+    key, value = change
+    try:
+        before = content(text)
+        after = with_value(text, PATH, key, value)
+    except ConfigError:
+        return  # refused, and so not touched
+    read = content(after)
+    assert read[key] == value
+    branch = {
+        name for name in {*before, *read} if name == key or key.startswith(f"{name}.") or name.startswith(f"{key}.")
+    }
+    assert {name: read[name] for name in read if name not in branch} == {
+        name: before[name] for name in before if name not in branch
+    }
+    assert after.count("# said") == text.count("# said")
+    assert after.count("# a comment") == text.count("# a comment")
+    assert with_value(after, PATH, key, value) == after, "setting the same again changes nothing"
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(lines(), SETTINGS)
+def test_what_was_added_can_be_taken_out_again(text: str, setting: Setting) -> None:
+    try:
+        before = content(text)
+        if setting.key in before:
+            return
+        added = with_value(text, PATH, setting.key, setting.default)
+    except ConfigError:
+        return
+    try:
+        removed = without(added, PATH, setting.key)
+    except ConfigError:
+        return
+    kept = {name: value for name, value in before.items() if not setting.key.startswith(f"{name}.")}
+    left = {name: value for name, value in content(removed).items() if not setting.key.startswith(f"{name}.")}
+    assert left == kept
+
+
+@settings(deadline=None)  # the machine may be busy
+@given(st.binary(max_size=200) | lines().map(str.encode))
+def test_no_file_makes_reading_fail_in_any_other_way_than_a_config_error(raw: bytes) -> None:
+    try:
+        text = raw.decode()
+    except UnicodeDecodeError:
+        return
+    try:
+        tree = tree_of(text, PATH)
+    except ConfigError as error:
+        assert str(error).startswith("config.yaml")
+        return
+    for leaf in leaves_of(tree) if tree is not None else ():
+        assert leaf.line >= 1
+
+
+@pytest.mark.parametrize("setting", declared().values(), ids=lambda setting: setting.key)
+def test_a_value_survives_being_written_as_text_in_the_environment(setting: Setting) -> None:
+    assert setting.from_text(setting.shown(setting.default)) == setting.default
