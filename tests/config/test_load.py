@@ -85,7 +85,7 @@ def test_an_unknown_key_is_named_with_file_line_value_and_the_name_that_was_mean
         ("compression: {threshold: .nan}", "expects a number from"),
         ("prompt_caching: {cache_ttl: 10m}", "= '10m': not allowed; expects 5m or 1h"),
         ("model: {base_url: localhost}", "begins with http:// or https://"),
-        ("model: {name: 5}", "model.name = 5: not allowed; expects text on one line (in quotes"),
+        ("model: {name: 5}", "model.name = 5: not allowed; expects text on one line, or null; put it in quotes"),
         ("model: {context_length: 20}", "expects a whole number, 1,000 or more, or null"),
         ("model: gpt-5", "model = 'gpt-5': not allowed; expects keys below it: name, provider"),
         ("model: [a]", "model = a list: not allowed; expects keys below it"),

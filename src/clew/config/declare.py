@@ -91,7 +91,7 @@ class Setting:
         if self.kind is bool:
             return "true or false"
         if self.kind is str:
-            return "text on one line (in quotes if it looks like a number)"
+            return "text on one line"
         noun = "a whole number" if self.kind is int else "a number"
         if limits.low is not None and limits.high is not None:
             return f"{noun} from {_figure(limits.low)} to {_figure(limits.high)}"

@@ -198,7 +198,9 @@ def _misspelt_variables(environ: Mapping[str, str]) -> Iterator[str]:
 def _not_allowed(setting: Setting, value: object, source: str) -> Problem:
     # A key pasted where the name of its variable belongs must not be printed either.
     shown = describe(value, sounds_secret(setting.key))
-    return Problem(source, setting.key, shown, f"not allowed; expects {setting.allowed}")
+    unquoted = setting.kind is str and not setting.limits.shape and isinstance(value, int | float)
+    quotes = "; put it in quotes" if unquoted else ""
+    return Problem(source, setting.key, shown, f"not allowed; expects {setting.allowed}{quotes}")
 
 
 def _misplaced(given: Given) -> Iterator[Problem]:
