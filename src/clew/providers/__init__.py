@@ -1,0 +1,11 @@
+"""Providers: a request goes out, a reply with usage or a typed error comes back.
+
+So far this room can say what an error means (`classify_error`). It knows how providers word their refusals; it does
+not know what a turn does about them.
+"""
+
+from __future__ import annotations
+
+from clew.providers.classify import ErrorClass, ErrorKind, classify_error
+
+__all__ = ["ErrorClass", "ErrorKind", "classify_error"]
