@@ -1,0 +1,249 @@
+"""The private folder of spilled results: files under random ids, with a quota and an age limit.
+
+Knows files, not messages. A file gets its name only when it is whole on disk, so what has a name can be read. What
+goes wrong with a write is a value, because the result is still there and the turn goes on.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import os
+import re
+import secrets
+import stat
+import time
+from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from clew.errors import InvalidArgument
+
+QUOTA_BYTES = 1 << 30
+MAX_AGE_SECONDS = 30 * 24 * 3600.0
+PART_CHARS = 20_000
+
+_ID = re.compile(r"[0-9a-f]{32}")
+_FILE = re.compile(r"([0-9a-f]{32})\.txt")
+_HALF_WRITTEN = re.compile(r"\.[0-9a-f]{32}\.part")
+
+
+@dataclass(frozen=True, slots=True)
+class Spilled:
+    """A text that is whole on disk."""
+
+    id: str
+    path: Path
+    chars: int
+    lines: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SpillRefused:
+    """A text that is not on disk, and why."""
+
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class SpillPart:
+    """A stretch of a spilled text."""
+
+    text: str
+    offset_chars: int
+    total_chars: int
+
+    @property
+    def next_offset_chars(self) -> int | None:
+        """Where to read on; None at the end."""
+        end = self.offset_chars + len(self.text)
+        return end if end < self.total_chars else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    id: str
+    path: Path
+    modified: float
+    size_bytes: int
+
+
+class SpillFolder:
+    """Spilled texts of one owner, in one folder, shared by any number of processes.
+
+    The quota is kept by each writer for what it sees: several at the same moment may exceed it by what they are
+    writing, and the next write puts that right.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        quota_bytes: int = QUOTA_BYTES,
+        max_age_seconds: float = MAX_AGE_SECONDS,
+        clock: Callable[[], float] = time.time,
+    ) -> None:
+        if quota_bytes < 1 or max_age_seconds <= 0:
+            raise InvalidArgument(
+                f"quota_bytes = {quota_bytes}, max_age_seconds = {max_age_seconds}: both have to be above 0"
+            )
+        self.folder = folder.expanduser().absolute()
+        self.quota_bytes = quota_bytes
+        self.max_age_seconds = max_age_seconds
+        self._clock = clock
+        with contextlib.suppress(OSError):  # a folder that cannot be had is reported by the first write
+            self.clean_up()
+
+    def write(self, text: str, keep: Collection[str] = ()) -> Spilled | SpillRefused:
+        """Put the whole text on disk, making room by removing the oldest files, but never those in `keep`."""
+        # Lone surrogates come back from disk as they were.
+        content = text.encode("utf-8", "surrogatepass")
+        if len(content) > self.quota_bytes:
+            return SpillRefused(f"its {len(content):,} bytes are more than the quota of {self.quota_bytes:,} bytes")
+        spill_id = secrets.token_hex(16)
+        try:
+            self._make_private()
+            if not self._make_room(len(content), keep):
+                return SpillRefused(f"the quota of {self.quota_bytes:,} bytes is full of results still in use")
+            self._write_whole(spill_id, content)
+        except OSError as problem:
+            return SpillRefused(f"{self.folder} cannot be written: {problem.strerror or problem}")
+        return Spilled(spill_id, self.path(spill_id), len(text), line_count(text), len(content))
+
+    def read(self, spill_id: str, offset_chars: int = 0, limit_chars: int = PART_CHARS) -> SpillPart | SpillRefused:
+        """A stretch of a spilled text, by chars, so that a part is small however long its lines are."""
+        if not _ID.fullmatch(spill_id):
+            return SpillRefused(f"{spill_id!r} is no id of persisted output; ids are 32 hexadecimal digits")
+        if offset_chars < 0 or limit_chars < 1:
+            return SpillRefused(f"offset {offset_chars}, limit {limit_chars}: pass 0 or more, and 1 or more")
+        try:
+            descriptor = os.open(self.path(spill_id), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            with os.fdopen(descriptor, "rb") as file:
+                text = file.read().decode("utf-8", "surrogatepass")
+        except FileNotFoundError:
+            return SpillRefused(f"{spill_id} is not there any more: quota or age limit removed it")
+        except OSError as problem:
+            return SpillRefused(f"{spill_id} cannot be read: {problem.strerror or problem}")
+        return SpillPart(text[offset_chars : offset_chars + limit_chars], offset_chars, len(text))
+
+    def path(self, spill_id: str) -> Path:
+        """Where the text of this id is, or would be."""
+        if not _ID.fullmatch(spill_id):
+            raise InvalidArgument(f"{spill_id!r} is no id of persisted output; ids are 32 hexadecimal digits")
+        return self.folder / f"{spill_id}.txt"
+
+    def remove(self, spill_id: str) -> bool:
+        """Forget one text; False if it was not there."""
+        path = self.path(spill_id)
+        return path.exists() and _removed(path)
+
+    def clean_up(self) -> list[str]:
+        """Remove what is over age or over the quota, and what a killed writer left; gives the ids that went."""
+        if not self.folder.is_dir():
+            return []
+        for path in self.folder.iterdir():
+            if _HALF_WRITTEN.fullmatch(path.name):
+                _remove_if_abandoned(path)
+        before = {entry.id for entry in self._entries()}
+        self._make_room(0, ())
+        return sorted(before - {entry.id for entry in self._entries()})
+
+    def _make_private(self) -> None:
+        _make_private_folder(self.folder)
+        found = self.folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+            raise PermissionError(errno.EPERM, "it is a link, or belongs to another user")
+        if stat.S_IMODE(found.st_mode) != 0o700:
+            self.folder.chmod(0o700)
+
+    def _make_room(self, size_bytes: int, keep: Collection[str]) -> bool:
+        """Remove what is too old, then the oldest until `size_bytes` more fit; whether they do."""
+        oldest_first = sorted(self._entries(), key=lambda entry: (entry.modified, entry.id))
+        used = sum(entry.size_bytes for entry in oldest_first)
+        expired = self._clock() - self.max_age_seconds
+        for entry in oldest_first:
+            if entry.modified >= expired and used + size_bytes <= self.quota_bytes:
+                break
+            if entry.id not in keep and _removed(entry.path):
+                used -= entry.size_bytes
+        return used + size_bytes <= self.quota_bytes
+
+    def _entries(self) -> Iterator[_Entry]:
+        with os.scandir(self.folder) as found:
+            for item in found:
+                named = _FILE.fullmatch(item.name)
+                if named is None:
+                    continue
+                with contextlib.suppress(FileNotFoundError):  # another process removed it
+                    status = item.stat(follow_symlinks=False)
+                    yield _Entry(named[1], Path(item.path), status.st_mtime, status.st_size)
+
+    def _write_whole(self, spill_id: str, content: bytes) -> None:
+        partial = self.folder / f".{spill_id}.part"
+        try:
+            with os.fdopen(_open_locked(partial), "wb") as file:
+                os.fchmod(file.fileno(), 0o600)
+                file.write(content)
+                file.flush()
+                os.fsync(file.fileno())
+                partial.rename(self.path(spill_id))
+        except OSError:
+            _removed(partial)
+            raise
+        _sync_folder(self.folder)
+
+
+def line_count(text: str) -> int:
+    """Lines as an editor counts them: a line end at the very end starts no further line."""
+    return text.count("\n") + (0 if text.endswith("\n") or not text else 1)
+
+
+def _open_locked(partial: Path) -> int:
+    """A new private file, locked while we live: this is how a later start tells a killed writer's file from ours."""
+    while True:
+        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        with contextlib.suppress(OSError):  # a file system without locks
+            fcntl.flock(descriptor, fcntl.LOCK_EX)
+        # Somebody cleaned up between the two calls: once more.
+        if os.fstat(descriptor).st_nlink:
+            return descriptor
+        os.close(descriptor)
+
+
+def _remove_if_abandoned(partial: Path) -> None:
+    try:
+        descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        # While we hold the lock, so that its writer cannot have begun since.
+        _removed(partial)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
+def _removed(path: Path) -> bool:
+    """Remove a file; whether it is not there now."""
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        return False
+    return True
+
+
+def _make_private_folder(folder: Path) -> None:
+    if not folder.parent.exists():
+        _make_private_folder(folder.parent)
+    folder.mkdir(mode=0o700, exist_ok=True)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
