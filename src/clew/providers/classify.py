@@ -96,8 +96,11 @@ def classify_error(
 
 
 def _from_rows(text: str, status: int | None, provider: str) -> ErrorClass | None:
+    has_digits = any(map(str.isdigit, text))
     for row in ROWS if text else ():
-        found = _sensible_match(row, text) if _applies(row, status, provider) else None
+        if (row.has_holes and not has_digits) or not _applies(row, status, provider):
+            continue
+        found = _sensible_match(row, text)
         if found is not None:
             return _from_match(row, found, text)
     return None

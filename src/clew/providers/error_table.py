@@ -71,6 +71,10 @@ class Row:
     def regex(self) -> re.Pattern[str]:
         return compile_row(self.pattern)
 
+    @property
+    def has_holes(self) -> bool:
+        return bool(_HOLE.search(self.pattern))
+
 
 @dataclass(frozen=True, slots=True)
 class Figure:
@@ -135,7 +139,7 @@ ROWS: Final[tuple[Row, ...]] = (
     # -- The window, with its numbers -----------------------------------------------------------------------------------
     Row("sum_over_window", "context", r"<input>(?: tokens)? ?\+ ?<output>(?: tokens)? ?(?:>|is (?:greater|more|larger) than|exceeds?) ?(?:the )?(?:limit of |limit )?<limit>"),
     Row("inputs_plus_new_tokens", "context", r"tokens'? ?\+ ?'?max_new_tokens'?…(?:<=|at most|less than)… ?<limit>……given:? <input>…and <output>"),
-    Row("input_plus_max_tokens", "context", rf"(?:input|prompt)[\w ]*\(? ?<input> ?\)?…\+…{_MAX_OUT}…\(? ?<output> ?\)?…{_LONG_WORDS}…\(?<limit>"),
+    Row("input_plus_max_tokens", "context", rf"(?:input|prompt)[\w ]{0,40}?\(? ?<input> ?\)?…\+…{_MAX_OUT}…\(? ?<output> ?\)?…{_LONG_WORDS}…\(?<limit>"),
     Row("output_alone_over_window", "context", rf"{_MAX_OUT}'?…<output>…(?:exceeds?|greater than|larger than)…{_WINDOW}…<limit>"),
     Row("keeps_more_than_window", "context", r"n_keep ?\(<input>\) ?>=? ?n_ctx ?\(<limit>\)"),
     Row("cannot_truncate", "context", r"cannot truncate to <limit>, required <input>"),

@@ -13,8 +13,8 @@ from collections.abc import Iterator
 
 # An error says what it says in a few hundred characters. A stack trace says it at the start or at the end, so
 # these two stretches are read and the middle of a huge body is not.
-HEAD_CHARS = 16_000
-TAIL_CHARS = 8_000
+HEAD_CHARS = 8_000
+TAIL_CHARS = 4_000
 _MAX_CAUSES = 8
 
 _UNICODE_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
