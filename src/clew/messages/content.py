@@ -5,12 +5,17 @@ Reads only, and never raises on a shape it does not know: a part without text sa
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.messages.types import Message, Part, ToolCall
 
 IMAGE_TYPES = frozenset({"image_url", "image", "input_image"})
+
+
+UNREADABLE = "unreadable_arguments"
+"""Under this name stand arguments that are no JSON object, so that not a character is lost."""
 
 
 def text_of(message: Message) -> str:
@@ -26,6 +31,31 @@ def text_of(message: Message) -> str:
 def calls_of(message: Message) -> Sequence[ToolCall]:
     """The tool calls of an assistant message; empty for every other."""
     return message.get("tool_calls") or ()
+
+
+def name_of_call(call: ToolCall) -> str:
+    """The tool that a call names, whichever of the two shapes it has; "" where it names none."""
+    raw: Any = call
+    inner = raw.get("function") or raw.get("custom")
+    name = inner.get("name") if isinstance(inner, Mapping) else None
+    return name if isinstance(name, str) else ""
+
+
+def arguments_of_call(call: ToolCall) -> dict[str, Any]:
+    """The arguments of a call as an object: free text under "input", what is no JSON object under its own name."""
+    raw: Any = call
+    if not raw.get("function") and isinstance(raw.get("custom"), Mapping):
+        return {"input": raw["custom"].get("input", "")}
+    arguments = (raw.get("function") or {}).get("arguments")
+    if isinstance(arguments, Mapping):
+        return dict(arguments)
+    if not isinstance(arguments, str) or not arguments.strip():
+        return {}
+    try:
+        value = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return {UNREADABLE: arguments}
+    return value if isinstance(value, dict) else {UNREADABLE: value}
 
 
 def images_of(message: Message) -> list[Part]:

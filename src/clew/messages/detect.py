@@ -9,27 +9,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS
 from clew.messages.types import DialectName
 
-_ANTHROPIC_BLOCKS = frozenset(
-    {
-        "tool_use",
-        "tool_result",
-        "thinking",
-        "redacted_thinking",
-        "document",
-        "server_tool_use",
-        "web_search_tool_result",
-        "web_fetch_tool_result",
-        "code_execution_tool_result",
-        "mcp_tool_use",
-        "mcp_tool_result",
-        "search_result",
-        "container_upload",
-    }
-)
-_RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
-_CHAT_PARTS = frozenset({"image_url", "file", "input_audio"})
 _RESPONSES_ITEMS = frozenset({"message", "reasoning", "item_reference", "compaction", "mcp_list_tools"})
 _RESPONSES_ENDINGS = ("_call", "_call_output", "_approval_request", "_approval_response", "_search_output")
 
@@ -58,7 +40,7 @@ def _dialect_of_items(items: Any) -> DialectName | None:
     if isinstance(items, str) or not isinstance(items, Sequence):
         return None
     for item in items:
-        if not isinstance(item, Mapping):
+        if not isinstance(item, dict):
             continue
         if "tool_calls" in item or "tool_call_id" in item:
             return "openai_chat"
@@ -83,11 +65,11 @@ def _dialect_of_part(part: Any) -> DialectName | None:
     kind = part.get("type")
     if not isinstance(kind, str):
         return None
-    if kind in _CHAT_PARTS:
+    if kind in CHAT_PARTS:
         return "openai_chat"
-    if kind in _RESPONSES_PARTS:
+    if kind in RESPONSES_PARTS:
         return "responses"
     # Mistral's chat wire has a part of type "thinking" too, whose thinking is a list.
-    if kind in _ANTHROPIC_BLOCKS and not isinstance(part.get("thinking"), list):
+    if kind in ANTHROPIC_BLOCKS and not isinstance(part.get("thinking"), list):
         return "anthropic"
     return "anthropic" if kind == "image" and "source" in part else None

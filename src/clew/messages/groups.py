@@ -37,20 +37,9 @@ def safe_cuts(messages: Sequence[Message]) -> list[int]:
 
     Never between a call and its results, between parallel calls, or between thinking and the message it led to.
     """
-    groups = tool_groups(messages)
-    cuts = [0]
-    inside = iter(groups)
-    group = next(inside, None)
-    for index in range(1, len(messages)):
-        while group is not None and group.stop <= index:
-            group = next(inside, None)
-        if group is not None and group.start < index:
-            continue
-        if not _leans_back(messages, index):
-            cuts.append(index)
-    if messages:
-        cuts.append(len(messages))
-    return cuts
+    inside = {index for group in tool_groups(messages) for index in group[1:]}
+    cuts = [index for index in range(1, len(messages)) if index not in inside and not _leans_back(messages, index)]
+    return [0, *cuts, len(messages)] if messages else [0]
 
 
 def last_cut_at_or_before(cuts: Sequence[int], index: int) -> int:
@@ -71,10 +60,8 @@ def safe_cut_at_or_before(messages: Sequence[Message], index: int) -> int:
 
 def _leans_back(messages: Sequence[Message], index: int) -> bool:
     """Whether a message cannot stand without the one before it: a result, or what thinking led to."""
-    message = messages[index]
-    if message.get("role") == "tool":
-        return True
-    return message.get("role") == "assistant" and _only_thinks(messages[index - 1])
+    role = messages[index].get("role")
+    return role == "tool" or (role == "assistant" and _only_thinks(messages[index - 1]))
 
 
 def _only_thinks(message: Message) -> bool:

@@ -6,16 +6,15 @@ Knows nothing of the messages around it: pairs are put right by `pairing`.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Callable
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.messages.soundness import INSTEAD_OF_CONTENT, is_object_json, is_sound_call, is_sound_message
+from clew.messages.content import UNREADABLE
+from clew.messages.soundness import is_object_json, is_sound_call, is_sound_message, may_be_silent
 from clew.messages.surrogates import is_whole_inside, made_whole_inside
 from clew.messages.types import ROLES, Message, Repair
-
-UNREADABLE = "unreadable_arguments"
-"""Under this name a call carries arguments that were no JSON object, so that not a character is lost."""
 
 Note = Callable[[str, str], None]
 
@@ -23,7 +22,7 @@ Note = Callable[[str, str], None]
 def mended(message: Any, index: int, repairs: list[Repair], longest_text: int | None = None) -> Message:
     """The message, valid; the same object where nothing was wrong with it."""
     _refuse_meaningless(message, index)
-    if is_sound_message(message, longest_text):
+    if is_sound_message(message, sys.maxsize if longest_text is None else longest_text):
         return message  # type: ignore[no-any-return]
     result: dict[str, Any] = dict(message)
 
@@ -55,7 +54,7 @@ def _refuse_meaningless(message: Any, index: int) -> None:
 def _mend_content(message: dict[str, Any], note: Note) -> None:
     content = message.get("content")
     if content is None or content == []:
-        if content is None and message["role"] == "assistant" and any(message.get(it) for it in INSTEAD_OF_CONTENT):
+        if content is None and may_be_silent(message):
             return
         message["content"] = ""
         note("no content" if content is None else "an empty list as content", "content is an empty text")

@@ -6,43 +6,53 @@ Says yes or no; what is wrong, and what to do about it, is for the repair to fin
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, cast
 
 from clew.messages.surrogates import is_whole, is_whole_inside
 from clew.messages.types import ROLES, Message
 
-INSTEAD_OF_CONTENT = ("tool_calls", "reasoning", "reasoning_content", "reasoning_details", "refusal", "audio")
+_INSTEAD_OF_CONTENT = ("reasoning", "reasoning_content", "reasoning_details", "refusal", "audio")
 
 # Half the price of json.loads, which pays more for its own checks than for short arguments.
 _scan_json = json.JSONDecoder().raw_decode
+_CHECKED_ABOVE = frozenset({"role", "content", "tool_calls"})
 _JSON_SPACE = " \t\n\r"
 
 
 def is_sound(messages: Sequence[Message], *, open_end: bool = False, longest_text: int | None = None) -> bool:
     """Whether every message is valid and every call has its one result directly behind it."""
+    limit = sys.maxsize if longest_text is None else longest_text
     waiting: set[str] = set()
-    for message in messages:
+    for message in cast("Sequence[Any]", messages):
         if type(message) is not dict:
             return False
         role = message.get("role")
+        usual_size = 2
         if role == "tool":
             answered = message.get("tool_call_id")
             if type(answered) is not str or answered not in waiting:
                 return False
             waiting.discard(answered)
+            usual_size = 3
         elif waiting:
             return False
-        if not is_sound_message(message, longest_text):
+        # Nearly every message of a long history passes here, or is an assistant message with calls.
+        if len(message) == usual_size and type(role) is str and role in ROLES:
+            content = message.get("content")
+            if type(content) is str and len(content) <= limit and (content.isascii() or is_whole(content)):
+                continue
+        if not is_sound_message(message, limit):
             return False
-        if role == "assistant" and (calls := message.get("tool_calls")):
+        if calls := message.get("tool_calls"):
             waiting = {call["id"] for call in calls}
             if len(waiting) != len(calls):
                 return False
     return open_end or not waiting
 
 
-def is_sound_message(message: Any, longest_text: int | None = None) -> bool:
+def is_sound_message(message: Any, limit: int = sys.maxsize) -> bool:
     """Whether one message, looked at alone, is valid."""
     role = message.get("role")
     if type(role) is not str or role not in ROLES:
@@ -51,44 +61,48 @@ def is_sound_message(message: Any, longest_text: int | None = None) -> bool:
     if type(content) is str:
         if not content.isascii() and not is_whole(content):
             return False
-        if longest_text is not None and len(content) > longest_text:
+        if len(content) > limit:
             return False
-    elif not _is_sound_content(message, content, longest_text):
+    elif not _is_sound_content(message, content, limit):
         return False
     return (len(message) == 2 and role != "tool") or _are_sound_fields(message, role)
 
 
-def _is_sound_content(message: Any, content: Any, longest_text: int | None) -> bool:
+def _is_sound_content(message: Any, content: Any, limit: int) -> bool:
     if content is None:
-        # An assistant message may have no content when it calls, thinks or refuses instead of speaking.
-        return message.get("role") == "assistant" and any(message.get(other) for other in INSTEAD_OF_CONTENT)
+        return may_be_silent(message)
     if type(content) is not list or not content:
         return False
-    return all(_is_sound_part(part, longest_text) for part in content)
+    return all(_is_sound_part(part, limit) for part in content)
 
 
-def _is_sound_part(part: Any, longest_text: int | None) -> bool:
+def may_be_silent(message: Any) -> bool:
+    """Whether a message may have no content: an assistant's that calls, thinks or refuses instead of speaking."""
+    if message.get("role") != "assistant":
+        return False
+    return bool(message.get("tool_calls")) or any(message.get(other) for other in _INSTEAD_OF_CONTENT)
+
+
+def _is_sound_part(part: Any, limit: int) -> bool:
     if not isinstance(part, dict):
         return False
     text = part.get("text")
-    if longest_text is not None and isinstance(text, str) and len(text) > longest_text:
+    if isinstance(text, str) and len(text) > limit:
         return False
     return is_whole_inside(part)
 
 
 def _are_sound_fields(message: Any, role: str) -> bool:
-    for name, value in message.items():
-        if name == "tool_calls":
-            if value is not None and not _are_sound_calls(value, role):
-                return False
-        elif name == "tool_call_id":
-            if role == "tool" and not (type(value) is str and value):
-                return False
-            if type(value) is str and not is_whole(value):
-                return False
-        elif name not in ("role", "content") and not is_whole_inside(value):
-            return False
-    return role != "tool" or "tool_call_id" in message
+    calls = message.get("tool_calls")
+    if calls is not None and not _are_sound_calls(calls, role):
+        return False
+    answered = message.get("tool_call_id")
+    if role == "tool" and not (type(answered) is str and answered):
+        return False
+    usual = 2 + ("tool_calls" in message) + ("tool_call_id" in message)
+    if len(message) == usual and "content" in message and answered is None:
+        return True
+    return all(name in _CHECKED_ABOVE or is_whole_inside(value) for name, value in message.items())
 
 
 def _are_sound_calls(calls: Any, role: str) -> bool:
@@ -99,18 +113,20 @@ def is_sound_call(call: Any) -> bool:
     """Whether a call has an id, a name, and arguments that are a JSON object."""
     if not isinstance(call, dict):
         return False
-    identity = call.get("id")
-    if type(identity) is not str or not identity or not is_whole(identity):
+    identity, function = call.get("id"), call.get("function")
+    if not _is_name(identity):
         return False
-    function = call.get("function")
     if not isinstance(function, dict):
         return _is_sound_custom_call(call)
-    name = function.get("name")
-    if type(name) is not str or not name or not is_whole(name):
+    if not _is_name(function.get("name")):
         return False
     if (len(call) > 3 or len(function) > 2) and not is_whole_inside(call):
         return False
     return is_object_json(function.get("arguments"))
+
+
+def _is_name(value: Any) -> bool:
+    return type(value) is str and value != "" and (value.isascii() or is_whole(value))
 
 
 def _is_sound_custom_call(call: Any) -> bool:
@@ -127,7 +143,7 @@ def _is_sound_custom_call(call: Any) -> bool:
 
 def is_object_json(text: Any) -> bool:
     """Whether a text is one JSON object and can be sent."""
-    if type(text) is not str or not is_whole(text):
+    if type(text) is not str or not (text.isascii() or is_whole(text)):
         return False
     try:
         value, end = _scan_json(text)
