@@ -1,0 +1,13 @@
+"""Secrets out: of a text, or of the messages of a conversation.
+
+Takes text, gives back the text with typed placeholders (`[REDACTED:github-token]`) and where each secret stood;
+never the secrets. Does not know where the text came from nor where it goes, and does not log.
+"""
+
+from __future__ import annotations
+
+from clew.redact.catalog import CATALOG
+from clew.redact.findings import Finding, Redacted
+from clew.redact.redaction import redact, redact_text
+
+__all__ = ["CATALOG", "Finding", "Redacted", "redact", "redact_text"]

@@ -1,0 +1,184 @@
+"""Finds secrets by the name before them: `PASSWORD=...`, `"api_key": "..."`, `--token ...`, `<secret>...</secret>`.
+
+Starts at a word such as `token`, reads the whole name around it and the value after it, and asks `values` whether
+that is a secret. Does not know the shapes of any provider's keys.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from clew.redact.findings import PLACEHOLDER_START, Finding
+from clew.redact.values import (
+    has_symbol,
+    is_number,
+    is_wordy,
+    looks_chosen,
+    looks_random,
+    mixes_letters_and_digits,
+)
+
+CORES = (b"pass", b"pwd", b"secret", b"token", b"key")
+"""Lower-case words one of which is in every name that we know; each is searched for in the lower-cased text."""
+
+_QUOTE = rb"""\\{0,6}["'`]"""
+# How a value is joined to its name, in this order: `name: TOKEN, value: ...`; `=`, `:`, `=>`, `==`, perhaps with a
+# type before the sign; `getenv("TOKEN", "...")`; `<token>...</token>`; `--token ...` and SQL's `PASSWORD '...'`.
+_JOINER = (
+    rb"(?:,?\s{0,40}+(?:-[ ])?(?:%(q)b)?(?i:value)(?:%(q)b)?[ \t]{0,4}+[:=][ \t]{0,4}+"
+    rb"|[ \t]{0,8}+(?P<sign>[=:]{1,3}>?)[ \t]{0,8}+(?:[A-Za-z_][A-Za-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
+    rb"|[ \t]{0,2}+,[ \t]{0,4}+(?:default=)?(?P<comma>(?=%(q)b))"
+    rb"|(?P<tag>>)"
+    rb"|(?P<space>[ \t]{1,4}+))"
+) % {b"q": _QUOTE}
+_VALUE = (
+    rb"(?:[fbruFBRU]{0,2}(?P<quote>%(q)b)(?P<quoted>(?:[^\"'`\\\s]|\\/){1,1024}+)(?P=quote)"
+    rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{4,512}+={0,3})(?P<after>.?))"
+) % {b"q": _QUOTE}
+_ASSIGNMENT = re.compile(rb"(?s)(?P<tail>[A-Za-z0-9_.\-]{0,40}+)(?:" + _QUOTE + rb"|\]){0,3}" + _JOINER + _VALUE).match
+_NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.\-]*+\Z").search
+_LONGEST_NAME = 64
+
+# After the core of a name, these leave it the name of a secret; any other tail (`token_type`, `key_id`, `tokens`,
+# `password_field`) makes it the name of something else.
+_TAIL = (
+    rb"(?:_?(?:value|val|string|str|text|plain|raw|b64|base64|prod|production|dev|staging|live|test|local|main|"
+    rb"default|new|old|current|primary|secondary|backup|confirm|confirmation|key|token|access_key|id_token|secret|"
+    rb"[0-9]{1,3}))*"
+)
+_OWNERS_OF_KEYS = (
+    rb"api|access|secret|private|account|auth|encrypt|encryption|encoding|crypto|cipher|sign|signing|signature|hmac|"
+    rb"jwt|master|service|service_role|role|shared|shared_access|storage|subscription|app|application|license|client|"
+    rb"consumer|webhook|integration|admin|deploy|write|ingest|functions|server|project|data|openai|anthropic|gemini|"
+    rb"stripe|sendgrid|mailgun|maps|cloudflare|datadog|algolia|search|bot|session|cookie|salt|root|wallet|ssh|tls|ssl"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedKind:
+    """Names of one kind of secret. `chosen`: people choose such values themselves, so a short one counts too."""
+
+    kind: str
+    name: re.Pattern[bytes]
+    chosen: bool = False
+
+
+def _names(kind: str, pattern: bytes, chosen: bool = False) -> NamedKind:
+    return NamedKind(kind, re.compile(pattern), chosen)
+
+
+# The first that fits names the kind. Names are lower case here, with `_` for `-` and `.`.
+NAMED_KINDS = (
+    _names("aws-secret-key", rb".*(?:aws_?secret|secret_?access_?key|aws_?session_?token).*"),
+    _names("azure-storage-key", rb"(?:.*_)?(?:account_?key|shared_?access_?key)"),
+    _names("password", rb".*(?:password|passwd|passwort|passphrase|passcode|pwd)" + _TAIL, chosen=True),
+    _names("password", rb"(?:.*_)?(?:db|my|smtp|ftp|mail|sql|pg|redis|user|root|admin)?_?pass", chosen=True),
+    _names("secret", rb".*secret" + _TAIL, chosen=True),
+    _names("token", rb".*token" + _TAIL),
+    _names("api-key", rb"(?:.*_)?(?:[a-z0-9]*(?:" + _OWNERS_OF_KEYS + rb"))_?key" + _TAIL),
+)
+_NOT_A_SECRET = re.compile(
+    rb"(?:.*_)?(?:next|page|nextpage|continuation|sync|cursor|resume|pad|eos|bos|unk|cls|sep|mask|special|stop|prev|"
+    rb"previous|last|first|start|end|max|min|num|total|is|has|no|show|hide|forgot|reset|use|require|cache|public|"
+    rb"publishable|design|idempotency|old|site|client_request|change|find|get|set|per)_?"
+    rb"(?:page_?)?(?:token|password|secret|key|pass|pwd)|old_?pwd|.*public_?key|.*keypass"
+).fullmatch
+# A variable of the environment may name any service, and what it holds is a value, never code.
+_KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
+_NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX").search
+
+
+def assigned_secrets(text: bytes, folded: bytes) -> Iterator[Finding]:
+    """The values that stand after a secret's name. `folded` is the text in lower case."""
+    for core in CORES:
+        at = folded.find(core)
+        while at >= 0:
+            end = at + len(core)
+            if (match := _ASSIGNMENT(text, end)) and (found := _judged(text, at, match)):
+                yield found
+            at = folded.find(core, end)
+
+
+def is_secret_name(name: str) -> bool:
+    """Whether a key of a JSON object names a secret."""
+    return _kind_of(name.encode("ascii", "replace")) is not None
+
+
+def secret_under(name: str, value: str) -> str | None:
+    """The kind of secret that `value` is, being what an object holds under `name`; None if it is none."""
+    raw = name.encode("ascii", "replace")
+    named = _kind_of(raw)
+    if named is None or " " in value.strip():
+        return None
+    written = value.strip().encode("ascii", "replace")
+    return named.kind if written and _is_secret_when_quoted(named, written) else None
+
+
+def _judged(text: bytes, at: int, match: re.Match[bytes]) -> Finding | None:
+    name_start = _name_start(text, at)
+    name = text[name_start : match.end("tail")]
+    if text.endswith(PLACEHOLDER_START.encode("ascii"), 0, name_start):
+        return None
+    named = _kind_of(name)
+    if named is None:
+        return None
+    group = "quoted" if match["quoted"] is not None else "bare"
+    value = match[group]
+    if group == "quoted":
+        wanted = _is_secret_when_quoted(named, value) if match["comma"] is None else looks_random(value, 16)
+    else:
+        wanted = _is_secret_when_bare(text, name_start, named, match)
+    return Finding(match.start(group), match.start(group) + len(value), named.kind) if wanted else None
+
+
+def _name_start(text: bytes, at: int) -> int:
+    before = _NAME_BEFORE(text, max(0, at - _LONGEST_NAME), at)
+    return before.start() if before else at
+
+
+def _kind_of(name: bytes) -> NamedKind | None:
+    folded = name.lower().replace(b"-", b"_").replace(b".", b"_").strip(b"_")
+    if _NOT_A_SECRET(folded):
+        return None
+    for named in NAMED_KINDS:
+        if named.name.fullmatch(folded):
+            return named
+    if _KEY_IN_ENVIRONMENT(name) and not _NO_KEY_IN_ENVIRONMENT(name):
+        return NAMED_KINDS[-1]
+    return None
+
+
+def _is_secret_when_quoted(named: NamedKind, value: bytes) -> bool:
+    if named.chosen and not (value.startswith((b"#", b".")) and is_wordy(value[1:])):
+        return looks_random(value) or looks_chosen(value, 6 if named.kind == "password" else 8)
+    return looks_random(value) and not is_number(value)
+
+
+def _is_secret_when_bare(text: bytes, name_start: int, named: NamedKind, match: re.Match[bytes]) -> bool:
+    """Without quotes a value may as well be code, so it depends on how the assignment is written."""
+    value, after = match["bare"], match["after"]
+    value = value.rstrip(b".:!?") if after.isspace() or not after else value
+    if after in (b"(", b"[", b"{", b"<") and match["tag"] is None:
+        return False
+    if match["space"] is not None and not text.endswith((b"--", b"-"), 0, name_start + 2):
+        return False
+    if not named.chosen:
+        return looks_random(value, 12 if _is_plain_setting(text, name_start, match) else 16)
+    if _is_plain_setting(text, name_start, match):
+        return (looks_random(value) or looks_chosen(value)) and not (is_number(value) and len(value) < 6)
+    return looks_random(value, 8) and (has_symbol(value) or mixes_letters_and_digits(value))
+
+
+def _is_plain_setting(text: bytes, name_start: int, match: re.Match[bytes]) -> bool:
+    """A shell, .env, YAML, query or connection-string setting, where the value is no expression."""
+    if match["tag"] is not None:
+        return match["after"] == b"<"
+    if match["after"] in (b",", b")", b"}", b"]", b"|"):
+        return False
+    if match["space"] is not None or match["sign"] in (b":", None):
+        return True
+    before_sign = text[match.start("sign") - 1 : match.start("sign")]
+    name = text[name_start : match.end("tail")]
+    return name.isupper() or (match["sign"] == b"=" and not before_sign.isspace())

@@ -1,0 +1,118 @@
+"""Whether a value that stands after a secret-sounding name is a secret, or only stands where one would be.
+
+Judges bytes by their characters alone; does not know the name, the file or the language. Placeholders, code, paths,
+words and types are no secrets: a wrongly removed value costs the reader a fact.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import re
+from collections import Counter
+
+_SYNTAX_OF_A_REFERENCE = re.compile(
+    rb"""(?xi)
+      [<>{}]                                    # <token>, {{ token }}, ${TOKEN}
+    | ^\$[a-z_(]  | ^%[a-z_(]  | %[sd](?![a-z0-9])
+    | \.\.\.      | \*\*\*     | \#\#\#  | x{6}
+    | ^(?:env|op|ref|file|https?|ssm|secret|vault|arn|gs|s3|data|sha\d{1,3}|urn)[:+]
+    | ^(?:os|process|env|secrets|config|settings|self|this|vars|params|args|options|props|req|request|import)\.
+    | getenv      | environ    | \[redacted
+    """
+).search
+
+_STAND_IN_WORDS = frozenset(
+    b"""password passwd pass passphrase pwd secret token key apikey value string str text bytes bool boolean int
+    integer number float none null nil undefined true false yes no on off empty required optional invalid missing
+    default unknown hidden masked redacted removed example sample dummy changeme changeit replaceme placeholder foobar
+    username user admin root guest test testing postgres mysql redis mongo disabled enabled any never object
+    secretstr sensitive encrypted plaintext incorrect expired generated notset unset mypassword mysecret mytoken
+    """.split()
+)
+_SAYS_STAND_IN = re.compile(
+    rb"(?i)your|change[-_]?me|change[-_]?this|replace|placeholder|dummy|insert|redacted|masked|"
+    rb"[-_](?:here|goes)(?:[-_]|$)|^(?:example|sample|todo|fixme|enter|some|the|fake|mock|test|dev|my)[-_]"
+).search
+
+# Words, perhaps numbered, joined by the marks that join words in identifiers, paths and keys.
+_PIECE = rb"(?:[A-Za-z]{1,24}[0-9]{0,4}|[0-9]{1,4})"
+_WORDS = re.compile(rb"[-_./:@#?]*%b(?:[-_./:@?]+%b)*[-_./:?]*" % (_PIECE, _PIECE)).fullmatch
+_LETTER = re.compile(rb"[A-Za-z]").search
+_DIGIT = re.compile(rb"[0-9]").search
+_SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
+_PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://").match
+_SWITCH = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
+
+
+def is_stand_in(value: bytes) -> bool:
+    """True for what people and programs write in the place of a secret: `<token>`, `$TOKEN`, `changeme`, `****`."""
+    if _SYNTAX_OF_A_REFERENCE(value) or len(set(value)) <= 2:
+        return True
+    folded = value.lower()
+    if bytes(byte for byte in folded if 97 <= byte <= 122 or 48 <= byte <= 57) in _STAND_IN_WORDS:
+        return True
+    # Text that is not ASCII reaches us as question marks: a sentence, not a secret.
+    if folded.count(b"?") * 2 > len(folded):
+        return True
+    return bool(_SAYS_STAND_IN(value) and is_wordy(value))
+
+
+def is_wordy(value: bytes) -> bool:
+    """True for identifiers, dotted names, paths and prose; false where letters and digits mix as no word does."""
+    if not _WORDS(value):
+        return False
+    return len(_SWITCH.findall(value)) < max(4, len(value) // 5)
+
+
+def is_path(value: bytes) -> bool:
+    return bool(_PATH(value))
+
+
+def mixes_letters_and_digits(value: bytes) -> bool:
+    return bool(_LETTER(value) and _DIGIT(value))
+
+
+def has_symbol(value: bytes) -> bool:
+    return bool(_SYMBOL(value))
+
+
+def is_number(value: bytes) -> bool:
+    return value.isdigit()
+
+
+def entropy(value: bytes) -> float:
+    """Bits per character, by how often each occurs."""
+    length = len(value)
+    return -sum(count / length * math.log2(count / length) for count in Counter(value).values())
+
+
+def looks_random(value: bytes, least: int = 12) -> bool:
+    """A generated value: long enough, letters with digits or symbols, no words, no repetition."""
+    if len(value) < least or is_path(value) or is_stand_in(value) or is_wordy(value):
+        return False
+    if not mixes_letters_and_digits(value) and not (len(value) >= 20 and _LETTER(value)):
+        return False
+    return entropy(value) >= 2.5
+
+
+def looks_chosen(value: bytes, least: int = 6) -> bool:
+    """A password that a person chose: `hunter2`, `S3cret!`; short, and perhaps a word with something added."""
+    if len(value) < least or is_path(value) or is_stand_in(value):
+        return False
+    if is_wordy(value) and any(mark in value for mark in (b".", b"/", b":")):
+        return False
+    if _LETTER(value):
+        return bool(_DIGIT(value) or has_symbol(value)) or (len(value) >= 20 and value.isalpha())
+    return len(value) >= 6 and not value.startswith((b"#", b"."))
+
+
+def is_basic_auth(value: bytes) -> bool:
+    """Base64 of `user:password`, both printable: what HTTP Basic sends, and hardly ever anything else."""
+    try:
+        decoded = base64.b64decode(value, validate=True)
+    except (binascii.Error, ValueError):
+        return False
+    _user, colon, password = decoded.partition(b":")
+    return bool(colon and password and decoded.isascii() and decoded.decode("ascii").isprintable())
