@@ -1,0 +1,81 @@
+"""Atoms: the exact strings in a text that nobody could guess again: paths, names, numbers, hashes, errors.
+
+Knows characters only. A word is looked at once in a process's life: texts of an agent repeat their words, so most of
+the cost of reading a message is splitting it.
+"""
+
+from __future__ import annotations
+
+import re
+
+_SUFFIXES = (
+    "py|pyi|tsx?|jsx?|mjs|json|md|go|rs|java|kt|cc?|hh?|cpp|hpp|cs|rb|php|swift|yaml|yml|toml|txt|sh|cfg|ini|env|lock"
+    "|html|css|scss|sql|ipynb|csv|tsv|xml|proto|log|db|vue|svelte|tf|patch|diff|png|jpg|svg|pdf|zip|gz|ps1|conf"
+)
+# Where two shapes fit, the longer one is named first: a path holds names, an id holds numbers.
+ATOM = re.compile(
+    r"[~.]{0,2}[\w@+-]*(?:/[\w.@+-]+)+"  # a path
+    rf"|[\w-]+\.(?:{_SUFFIXES})\b"  # a file
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|\b[A-Za-z]+_\w+"  # snake_case
+    r"|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase, PascalCase
+    r"|\b[A-Z]\w*(?:Error|Exception|Warning)\b"
+    r"|\b\d+(?:\.\d+)+\b|(?<![\w.])\d{3,}\b"  # versions, decimals, numbers of some length
+    r"|\b[0-9a-f]{7,40}\b"
+    r"|\b[A-Z]{2,}\d[A-Z0-9]+\b|\b[A-Z]\d{3,4}\b|#\d{3,}\b"  # codes and references
+)
+_EDGES = ".,;:)(\"'`-"
+_SHORTEST = 4
+# Nobody needs a word longer than this back; base64 and minified code come as such words.
+_LONGEST_WORD = 400
+_MAY_HOLD = re.compile(r"[/_.#\d]|[a-z][A-Z]")
+
+# What is known of the words seen so far: pure functions of the word, kept to save time and for nothing else.
+_PLAIN: set[str] = set()
+_ATOMS: dict[str, tuple[str, ...]] = {}
+_MOST_WORDS = 400_000
+
+
+def spans_in(text: str) -> list[tuple[int, int, str]]:
+    """Each atom of a short text with where it stands: (start, end, atom)."""
+    return [
+        (match.start(), match.end(), atom)
+        for match in ATOM.finditer(text)
+        if len(atom := match.group().strip(_EDGES)) >= _SHORTEST
+    ]
+
+
+def atoms_in(text: str) -> set[str]:
+    """The atoms of a text of any length."""
+    found: set[str] = set()
+    # Most words hold no atom, and which those are is known after a few messages: one set difference drops them all.
+    for word in set(text.split()) - _PLAIN:
+        atoms = _ATOMS.get(word)
+        found.update(_learn(word) if atoms is None else atoms)
+    return found
+
+
+def _learn(word: str) -> tuple[str, ...]:
+    if len(_PLAIN) + len(_ATOMS) > _MOST_WORDS:
+        _PLAIN.clear()
+        _ATOMS.clear()
+    atoms: tuple[str, ...] = ()
+    if _SHORTEST <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word):
+        atoms = tuple({atom: None for _, _, atom in spans_in(word)})
+    if atoms:
+        _ATOMS[word] = atoms
+    else:
+        _PLAIN.add(word)
+    return atoms
+
+
+def is_path(atom: str) -> bool:
+    return "/" in atom or ("." in atom and not atom[0].isdigit())
+
+
+def is_name(atom: str) -> bool:
+    """Whether it is an identifier, and no number, hash or path."""
+    return not is_path(atom) and atom[0].isalpha() and not set(atom) <= _HEX
+
+
+_HEX = frozenset("0123456789abcdef")

@@ -1,0 +1,199 @@
+"""Which short stretches of the original text to quote, so that within a given room the most is kept.
+
+A fragment is an atom with enough words of its line around it to say what it is. The choice is a greedy cover: each
+step takes the stretch that adds the most worth per char. Knows the index and the texts, nothing of headings.
+"""
+
+from __future__ import annotations
+
+import heapq
+import re
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from clew.ledger.atoms import spans_in
+from clew.ledger.index import AtomIndex, parts_of
+from clew.messages import Message
+
+ReadMessage = Callable[[int], Message]
+
+_WORDS_AROUND = 5
+_REACH_CHARS = 110
+_JOIN_GAP_CHARS = 8
+_SEPARATOR_CHARS = 3
+_NEW_LINE_CHARS = 30
+_CHARS_PER_ATOM = 12
+_WORD = re.compile(r"[A-Za-z_]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_LITTLE_WORDS = frozenset(
+    "the and for with that this from not are was you all has have but its can will into been were they then than "
+    "when what which there their your out use used using one two may any our also just like more some such only".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Fragment:
+    """A stretch of one part of one message."""
+
+    number: int
+    part: int
+    start: int
+    end: int
+
+
+@dataclass(slots=True)
+class _Choice:
+    """What was chosen so far, and what it costs."""
+
+    room: int
+    shown: set[int]
+    covered: set[str]
+    spent: int = 0
+    stretches: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+
+
+class FragmentChooser:
+    """Chooses among the messages `first` to `last` (not included)."""
+
+    def __init__(self, index: AtomIndex, read: ReadMessage, first: int, last: int) -> None:
+        self._index = index
+        self._read = read
+        self._first = first
+        self._last = last
+        self._parts: dict[int, list[str]] = {}
+        self._worth: dict[str, float] = {}
+        self._atoms_at: dict[Fragment, tuple[str, ...]] = {}
+
+    def choose(self, room: int, *, covered: set[str], shown: set[int]) -> dict[int, list[str]]:
+        """By message number, the quotes that fit into `room` chars.
+
+        `covered` are atoms that stand in the result anyway; `shown` are messages that have a line there already.
+        """
+        choice = _Choice(room, set(shown), set(covered))
+        windows = self._windows(room, covered)
+        self._cover(windows, choice)
+        # With room left, what was quoted once is quoted from a second place: another line says another thing of it.
+        choice.covered = set()
+        self._cover([window for window in windows if not _stands_in(window, choice)], choice)
+        return self._quotes(choice)
+
+    def _cover(self, windows: list[Fragment], choice: _Choice) -> None:
+        """Takes windows, the densest first; what a window adds is weighed again whenever it comes up."""
+        heap = [(-self._density(window, choice), order, window) for order, window in enumerate(windows)]
+        heapq.heapify(heap)
+        while heap:
+            _, order, window = heapq.heappop(heap)
+            density = -self._density(window, choice)
+            if density == 0:
+                continue
+            if heap and density > heap[0][0]:
+                heapq.heappush(heap, (density, order, window))
+            else:
+                self._take(window, choice)
+
+    def _windows(self, room: int, covered: set[str]) -> list[Fragment]:
+        most = max(50, room // _CHARS_PER_ATOM)
+        atoms = (atom for atom in self._index.seen if atom not in covered)
+        best = heapq.nlargest(most, atoms, key=lambda atom: (self._worth_of(atom), atom))
+        windows: dict[Fragment, None] = {}
+        for atom in best:
+            for number in reversed(self._index.seen[atom].places):
+                if self._first <= number < self._last:
+                    windows.update(dict.fromkeys(self._windows_in(atom, number)))
+        return list(windows)
+
+    def _windows_in(self, atom: str, number: int) -> list[Fragment]:
+        found = []
+        for part, text in enumerate(self._parts_of(number)):
+            at = text.find(atom)
+            if at >= 0:
+                # The arguments of a call are one line, as they were written: \n and \t in them are no line ends.
+                line = (0, len(text)) if part else _line_around(text, at)
+                found.append(Fragment(number, part, *_window(text, at, at + len(atom), line)))
+        return found
+
+    def _density(self, window: Fragment, choice: _Choice) -> float:
+        worth = sum(self._worth_of(atom) for atom in self._atoms_of(window) if atom not in choice.covered)
+        if not worth:
+            return 0.0
+        return worth / (window.end - window.start + self._overhead(window, choice))
+
+    def _overhead(self, window: Fragment, choice: _Choice) -> int:
+        return _SEPARATOR_CHARS if window.number in choice.shown else _SEPARATOR_CHARS + _NEW_LINE_CHARS
+
+    def _take(self, window: Fragment, choice: _Choice) -> None:
+        key = (window.number, window.part)
+        before = choice.stretches.get(key, [])
+        after = _joined([*before, (window.start, window.end)])
+        added = _length(after) - _length(before) + self._overhead(window, choice) - _SEPARATOR_CHARS
+        if choice.spent + added > choice.room:
+            return
+        choice.stretches[key] = after
+        choice.spent += added
+        choice.shown.add(window.number)
+        for start, end in after:
+            choice.covered.update(self._atoms_of(Fragment(*key, start, end)))
+
+    def _quotes(self, choice: _Choice) -> dict[int, list[str]]:
+        quotes: dict[int, list[str]] = {}
+        for (number, part), stretches in sorted(choice.stretches.items()):
+            text = self._parts_of(number)[part]
+            quotes.setdefault(number, []).extend(text[start:end].strip() for start, end in stretches)
+        return quotes
+
+    def _parts_of(self, number: int) -> list[str]:
+        if number not in self._parts:
+            self._parts[number] = parts_of(self._read(number))
+        return self._parts[number]
+
+    def _atoms_of(self, window: Fragment) -> tuple[str, ...]:
+        if window not in self._atoms_at:
+            text = self._parts_of(window.number)[window.part][window.start : window.end]
+            known = self._index.seen
+            self._atoms_at[window] = tuple({atom: None for _, _, atom in spans_in(text) if atom in known})
+        return self._atoms_at[window]
+
+    def _worth_of(self, atom: str) -> float:
+        if atom not in self._worth:
+            self._worth[atom] = self._index.worth(atom, self._first, self._last)
+        return self._worth[atom]
+
+
+def _line_around(text: str, at: int) -> tuple[int, int]:
+    end = text.find("\n", at)
+    return text.rfind("\n", 0, at) + 1, end if end >= 0 else len(text)
+
+
+def _window(text: str, start: int, end: int, line: tuple[int, int]) -> tuple[int, int]:
+    """The stretch around an atom that takes in its nearest words, within its line."""
+    low, high = max(line[0], start - _REACH_CHARS), min(line[1], end + _REACH_CHARS)
+    words = [(found.start(), found.end(), found.group().lower()) for found in _WORD.finditer(text, low, high)]
+    left = [word for word in words if word[1] <= start]
+    right = [word for word in reversed(words) if word[0] >= end]
+    near: set[str] = set()
+    while len(near) < _WORDS_AROUND and (left or right):
+        if not right or (left and start - left[-1][0] <= right[-1][1] - end):
+            start, _, word = left.pop()
+        else:
+            _, end, word = right.pop()
+        if word not in _LITTLE_WORDS:
+            near.add(word)
+    return start, end
+
+
+def _joined(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    joined: list[tuple[int, int]] = []
+    for start, end in sorted(stretches):
+        if joined and start <= joined[-1][1] + _JOIN_GAP_CHARS:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _length(stretches: list[tuple[int, int]]) -> int:
+    return sum(end - start + _SEPARATOR_CHARS for start, end in stretches)
+
+
+def _stands_in(window: Fragment, choice: _Choice) -> bool:
+    stretches = choice.stretches.get((window.number, window.part), [])
+    return any(start <= window.start and window.end <= end for start, end in stretches)

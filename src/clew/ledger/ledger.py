@@ -1,0 +1,226 @@
+"""The ledger: a mechanical record of a conversation, kept up to date message by message.
+
+Facts only, each with the number of the message it came from. Adding a message costs what that message costs, however
+long the conversation is. Knows nothing of budgets, headings or models.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from clew.ledger.commands import branch_in, files_changed_by
+from clew.ledger.index import AtomIndex
+from clew.ledger.outcomes import Outcome, read_outcome, read_size
+from clew.ledger.statements import Statement, decisions_in, first_sentence, is_question, rules_in, spoken
+from clew.ledger.tools import Verb, arguments_of, patched_files, target_of, verb_of
+from clew.messages import Message, ToolCall, calls_of, text_of
+
+# Of a long history that is read for the first time, what lies further back than this is read in outline: what people
+# said in full, of the rest the actions and how they ended. Its atoms would have to outrank all later ones to be shown.
+_READ_IN_FULL_CHARS = 4_000_000
+
+_STATE_CHARS = 2_000
+_COMMIT = re.compile(r"^\[(?P<branch>[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
+_ON_BRANCH = re.compile(r"^On branch (\S+)", re.MULTILINE)
+_SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
+_SERVING = re.compile(
+    r"^.*(?:listening on|running (?:at|on)|serving (?:at|on)|started server on).*$", re.I | re.MULTILINE
+)
+
+
+@dataclass(slots=True)
+class Action:
+    """One tool call with its end, which comes later. `result` is the number of the message that holds it."""
+
+    number: int
+    tool: str
+    verb: Verb
+    target: str
+    files: tuple[str, ...] = ()
+    change: str = ""
+    result: int | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.outcome and self.outcome.failed)
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """What a person said, and the first words of the reply that followed."""
+
+    number: int
+    text: str
+    answer: str = ""
+    answered_at: int | None = None
+
+
+@dataclass(slots=True)
+class FileFact:
+    """What was done to a file, from when to when."""
+
+    path: str
+    first: int
+    last: int
+    reads: int = 0
+    changes: int = 0
+    created: bool = False
+
+
+@dataclass(slots=True)
+class State:
+    """Where the work stands, as far as results said so; each with its message."""
+
+    branch: tuple[str, int] | None = None
+    commit: tuple[str, int] | None = None
+    tests: tuple[str, int] | None = None
+    serving: tuple[str, int] | None = None
+
+
+class Ledger:
+    """What happened so far."""
+
+    def __init__(self, first: int = 0) -> None:
+        self.next = first
+        self.index = AtomIndex()
+        self.actions: list[Action] = []
+        self.asks: list[Ask] = []
+        self.rules: list[Statement] = []
+        self.decisions: list[Statement] = []
+        self.files: dict[str, FileFact] = {}
+        self.state = State()
+        self.plan: tuple[ToolCall, int] | None = None
+        self._open: dict[str, int] = {}
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], first: int = 0) -> Ledger:
+        """The ledger of a whole history, read at once."""
+        ledger = cls(first)
+        in_full = _start_of_last_chars(messages, _READ_IN_FULL_CHARS)
+        for position, message in enumerate(messages):
+            ledger.add(message, outline=position < in_full)
+        return ledger
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.add(message)
+
+    def add(self, message: Message, *, outline: bool = False) -> None:
+        """Take in the next message; in outline, only what was said by people, what was done and how it ended."""
+        number, self.next = self.next, self.next + 1
+        role = message["role"]
+        if role in ("system", "developer"):
+            return
+        if role == "user" or not outline:
+            self.index.add(message, number)
+        if role == "user":
+            self._add_said(text_of(message), number)
+        elif role == "assistant":
+            if not outline:
+                self._add_prose(text_of(message), number)
+            for call in calls_of(message):
+                self._add_call(call, number)
+        else:
+            self._add_result(message, number)
+
+    def _add_said(self, text: str, number: int) -> None:
+        said = spoken(text)
+        if said:
+            self.asks.append(Ask(number, said))
+            self.rules += rules_in(text, number)
+
+    def _add_prose(self, text: str, number: int) -> None:
+        if not text:
+            return
+        self.decisions += decisions_in(text, number)
+        if self.asks and self.asks[-1].answered_at is None and is_question(self.asks[-1].text):
+            self.asks[-1] = replace(self.asks[-1], answer=first_sentence(text), answered_at=number)
+
+    def _add_call(self, call: ToolCall, number: int) -> None:
+        name = call["function"]["name"]
+        arguments = arguments_of(call)
+        verb, target = verb_of(name), target_of(name, arguments)
+        files: tuple[str, ...] = ()
+        change = ""
+        if verb == "RAN":
+            files = tuple(files_changed_by(target))
+            branch = branch_in(target)
+            if branch:
+                self.state.branch = (branch, number)
+        elif verb in ("WROTE", "CHANGED"):
+            files = tuple(patched_files(call["function"]["arguments"].replace("\\n", "\n"))) or (target,)
+            change = _size_of_change(arguments)
+        elif verb == "PLANNED":
+            self.plan = (call, number)
+        for path in files:
+            self._touch(path, number, changed=True, created=verb == "WROTE")
+        if verb == "READ" and target:
+            self._touch(target, number)
+        self._open[call["id"]] = len(self.actions)
+        self.actions.append(Action(number, name, verb, target, files, change))
+
+    def _touch(self, path: str, number: int, *, changed: bool = False, created: bool = False) -> None:
+        fact = self.files.get(path)
+        if fact is None:
+            fact = self.files[path] = FileFact(path, number, number, created=created)
+        fact.last = number
+        if changed:
+            fact.changes += 1
+        else:
+            fact.reads += 1
+
+    def _add_result(self, message: Message, number: int) -> None:
+        position = self._open.pop(message.get("tool_call_id", ""), None)
+        if position is None:
+            return
+        text = text_of(message)
+        action = self.actions[position]
+        read = read_size if action.verb in ("READ", "SEARCHED", "LISTED", "FETCHED") else read_outcome
+        action.result = number
+        action.outcome = read(text, is_error=message.get("is_error", False))
+        if action.verb == "RAN":
+            self._add_state(text[-_STATE_CHARS:], action.outcome, number)
+
+    def _add_state(self, text: str, outcome: Outcome, number: int) -> None:
+        if outcome.tests:
+            self.state.tests = (outcome.tests, number)
+        if ("\n[" in text or text.startswith("[")) and (committed := _COMMIT.search(text)):
+            self.state.branch = (committed["branch"], number)
+            self.state.commit = (committed["commit"], number)
+        elif "On branch " in text and (branch := _ON_BRANCH.search(text)):
+            self.state.branch = (branch[1], number)
+        if any(word in text for word in _SERVING_WORDS) and (serving := _SERVING.search(text)):
+            self.state.serving = (serving[0][:160], number)
+
+
+def _start_of_last_chars(messages: Sequence[Message], most: int) -> int:
+    """The position from which on the messages hold at most so many chars."""
+    chars = 0
+    for position in range(len(messages) - 1, -1, -1):
+        chars += len(text_of(messages[position]))
+        if chars > most:
+            return position + 1
+    return 0
+
+
+def _size_of_change(arguments: object) -> str:
+    """`+41 -17`, where the call shows what it replaced."""
+    if not isinstance(arguments, dict):
+        return ""
+    listed = arguments.get("edits")
+    edits = listed if isinstance(listed, list) else [arguments]
+    added = removed = 0
+    for edit in edits:
+        if not isinstance(edit, dict):
+            continue
+        added += _lines(edit, ("new_string", "newString", "new_str", "newText", "new_text", "content", "file_text"))
+        removed += _lines(edit, ("old_string", "oldString", "old_str", "oldText", "old_text"))
+    return f"+{added} -{removed}" if added or removed else ""
+
+
+def _lines(edit: dict[str, object], keys: tuple[str, ...]) -> int:
+    text = next((edit[key] for key in keys if isinstance(edit.get(key), str)), "")
+    return str(text).count("\n") + 1 if text else 0

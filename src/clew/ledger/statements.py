@@ -1,0 +1,167 @@
+"""What people and the agent said that must outlive the conversation: rules, decisions, questions.
+
+Reads prose, sentence by sentence, in the languages it knows markers of. Knows nothing of tools or files.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+Kind: TypeAlias = Literal["rule", "decision"]
+
+_LONGEST_RULE = 400
+_DECISION_CHARS = range(20, 260)
+# A pasted document has rules of its own, which are not the user's: only both ends of a very long message are read.
+_READ_CHARS = 3_000
+
+
+class Markers:
+    """Words and phrases, lower case, of which one is enough."""
+
+    def __init__(self, words: str, *phrases: str) -> None:
+        self.words = frozenset(words.split())
+        self.phrases = phrases
+        self._ascii_phrases = tuple(phrase for phrase in phrases if phrase.isascii())
+
+    def __or__(self, other: Markers) -> Markers:
+        return Markers(" ".join(self.words | other.words), *self.phrases, *other.phrases)
+
+    def mark(self, lowered: str) -> bool:
+        if not self.words.isdisjoint(_words(lowered)):
+            return True
+        # A plain loop on purpose: this runs for each sentence that anybody says.
+        for phrase in self._ascii_phrases if lowered.isascii() else self.phrases:  # noqa: SIM110
+            if phrase in lowered:
+                return True
+        return False
+
+
+_HARD_RULE = Markers(
+    "never always don't dont must mustn't forbidden nie niemals immer stets jamais toujours nunca siempre sempre",
+    "do not", "no longer", "from now on", "off limits", "at all times", "under no circumstances",
+    "不要", "不许", "不准", "不得", "禁止", "必须", "务必", "始终", "一定要",
+    "しないで", "必ず", "絶対", "하지 마", "반드시", "항상",
+)  # fmt: skip
+_SOFT_RULE = Markers(
+    "prefer avoid ensure remember shouldn't instead only nicht kein keine keinen muss müssen nur lieber não ne",
+    "should not", "make sure", "rather than", "not allowed", "keep the", "keep it", "keep all", "keep your", "keep our",
+    "leave the", "leave it", "stick to", "please use", ", not ", "without ", "use the ", "is fine", "is preferred",
+    "不能", "别", "总是", "只能", "只用", "请用", "改用", "记住", "优先", "避免", "常に", "금지",
+)  # fmt: skip
+_RULE = _HARD_RULE | _SOFT_RULE
+_RULE_OPENINGS = ("no ", "use ", "only ", "without ", "keep ", "leave ", "write ", "answer ", "respond ", "reply ")
+_DECISION = Markers(
+    "decided decision because chose conclusion trade-off tradeoff entschieden weil denn",
+    "go with", "let's use", "let's keep", "we will use", "instead of", "rather than", "root cause", "turns out",
+    "issue is", "issue was", "problem is", "problem was", "bug is", "bug was", "fix is", "fix was", "cause is",
+    "cause was", "reason is", "reason was", "culprit", "that confirms", "it follows that",
+    "决定", "改用", "原因是", "根因", "因为", "结论", "決定", "理由",
+)  # fmt: skip
+_CHANGE_OF_MIND = Markers(
+    "actually instead forget rather lieber",
+    "scratch that", "second thought", "no longer", "change of plan", "changed my mind", "any more", "anymore",
+    "doch nicht", "from now on", ", not ", "改用", "算了", "还是", "やっぱり",
+)  # fmt: skip
+
+_FENCED = re.compile(r"```.*?(?:```|\Z)|<(system-reminder|local-command-\w+|command-\w+)>.*?(?:</\1>|\Z)", re.DOTALL)
+_SENTENCE_END = re.compile(r"[.!?][)\"'”»]?(?=\s)|[。！？；\n]")
+_LIST_MARK = re.compile(r"[\s\-*•>#]*(?:\d+[.)]\s+)?")
+_WORD = re.compile(r"[^\W_]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A sentence that must be kept word for word, and the message it stands in."""
+
+    kind: Kind
+    text: str
+    number: int
+    hard: bool = False
+
+
+def spoken(text: str) -> str:
+    """What a person said in a user message: without fenced code and what a program put between tags."""
+    return _FENCED.sub(" ", text).strip() if "```" in text or "<" in text else text.strip()
+
+
+def rules_in(text: str, number: int) -> list[Statement]:
+    """The sentences of a user message that state a rule or a preference."""
+    found = []
+    for sentence in _marked(text, _states_rule):
+        if len(sentence) <= _LONGEST_RULE:
+            found.append(Statement("rule", sentence, number, hard=_HARD_RULE.mark(sentence.lower())))
+    return found
+
+
+def decisions_in(text: str, number: int) -> list[Statement]:
+    """The sentences of a reply that say what was decided or found, and why."""
+    sentences = _marked(text, _DECISION.mark)
+    return [Statement("decision", sentence, number) for sentence in sentences if len(sentence) in _DECISION_CHARS]
+
+
+def is_question(text: str) -> bool:
+    return text.rstrip(" )\"'*").endswith(("?", "？"))
+
+
+def replaces(new: Statement, old: Statement) -> bool:
+    """Whether a later rule takes an earlier one back: it says so, and is about the same thing."""
+    if new.number <= old.number or not _CHANGE_OF_MIND.mark(new.text.lower()):
+        return False
+    topics = _topics(old.text)
+    return len(_topics(new.text) & topics) >= (1 if len(topics) <= 4 else 2)
+
+
+def first_sentence(text: str, most: int = 240) -> str:
+    return shorten(next(_sentences(spoken(text[: 4 * most])), ""), most)
+
+
+def shorten(text: str, most: int) -> str:
+    """The text on one line, cut at a word's end where it is longer than `most`."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    cut = line.rfind(" ", most // 2, most - 1)
+    return f"{line[: cut if cut > 0 else most - 1]}…"
+
+
+def _states_rule(lowered: str) -> bool:
+    return lowered.startswith(_RULE_OPENINGS) or _RULE.mark(lowered)
+
+
+def _marked(text: str, marks: Callable[[str], bool]) -> list[str]:
+    """The sentences that have a mark of what is looked for."""
+    said = _both_ends(spoken(text))
+    return [sentence for sentence in _sentences(said) if marks(sentence.lower())]
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for found in _SENTENCE_END.finditer(text):
+        sentence = _LIST_MARK.sub("", text[start : found.end()], count=1).strip()
+        start = found.end()
+        if len(sentence) > 2:
+            yield sentence
+    rest = _LIST_MARK.sub("", text[start:], count=1).strip()
+    if len(rest) > 2:
+        yield rest
+
+
+def _words(lowered: str) -> list[str]:
+    return lowered.replace("’", "'").replace(",", " ").replace(".", " ").replace("!", " ").split()
+
+
+def _both_ends(text: str) -> str:
+    return text if len(text) <= 2 * _READ_CHARS else f"{text[:_READ_CHARS]}\n{text[-_READ_CHARS:]}"
+
+
+_COMMON = frozenset(
+    "the and for with that this from not are use using only never always please must should dont instead actually "
+    "rather make sure keep all any our your you can will don fine okay".split()
+)
+
+
+def _topics(text: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(text)} - _COMMON
