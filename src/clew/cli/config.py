@@ -9,7 +9,7 @@ from textwrap import fill
 from typing import Any
 
 from clew.cli.output import Align, Console, clipped, padded, table
-from clew.config import Loaded, Setting, config_path, declared, read_config, setting_named, value_from
+from clew.config import Loaded, Setting, config_path, declared, is_there, read_config, setting_named, value_from
 from clew.errors import InvalidArgument
 
 WIDE_ENOUGH_TO_EXPLAIN = 100
@@ -89,7 +89,7 @@ def _set(arguments: argparse.Namespace, console: Console) -> int:
 def _path(arguments: argparse.Namespace, console: Console) -> int:
     path = config_path(console.environ)
     if arguments.json:
-        console.say_json({"path": str(path), "exists": path.exists()})
+        console.say_json({"path": str(path), "exists": is_there(path)})
     else:
         console.say(str(path))
     return 0
@@ -109,7 +109,7 @@ def _check(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _verdict(loaded: Loaded) -> str:
-    if not loaded.path.exists():
+    if not is_there(loaded.path):
         return "not there, so every setting has its default; fine"
     count = len(loaded.origins)
     return f"no problems; {count} setting{'' if count == 1 else 's'} changed from the default"
@@ -154,7 +154,7 @@ def _say_one(setting: Setting, loaded: Loaded, console: Console) -> None:
 
 
 def _say_all(chosen: Sequence[Setting], loaded: Loaded, console: Console) -> None:
-    state = "" if loaded.path.exists() else "  (not there yet)"
+    state = "" if is_there(loaded.path) else "  (not there yet)"
     console.say(console.paint(f"{loaded.path}{state}", "dim"))
     explained = console.width >= WIDE_ENOUGH_TO_EXPLAIN
     rows = [_row(setting, loaded, explained) for setting in chosen]
@@ -188,7 +188,7 @@ def _rules(example: Setting) -> Iterator[str]:
 
 def _as_json(loaded: Loaded, chosen: Sequence[Setting]) -> dict[str, Any]:
     settings = {setting.key: _setting_as_json(setting, loaded) for setting in chosen}
-    return {"path": str(loaded.path), "exists": loaded.path.exists(), "settings": settings, **_findings(loaded)}
+    return {"path": str(loaded.path), "exists": is_there(loaded.path), "settings": settings, **_findings(loaded)}
 
 
 def _setting_as_json(setting: Setting, loaded: Loaded) -> dict[str, Any]:

@@ -6,10 +6,10 @@ from pathlib import Path
 
 from clew.config.declare import Setting, Value
 from clew.config.edit import with_value, without
-from clew.config.home import replace_file
+from clew.config.home import read_text, replace_file
 from clew.config.load import declared
 from clew.config.moved import MOVED
-from clew.config.yamlfile import leaves_of, read_text, tree_of
+from clew.config.yamlfile import leaves_of, tree_of
 
 
 def set_in_file(path: Path, setting: Setting, value: Value) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""Where Clew keeps its files, and how one of them is replaced without ever being half written."""
+"""Where Clew keeps its files, how one is read with a bound, and how one is replaced without being half written."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from clew.config.problems import InvalidConfig, Problem
+from clew.config.problems import InvalidConfig, Problem, refused
+
+MAX_BYTES = 1_000_000
 
 
 def clew_home(environ: Mapping[str, str]) -> Path:
@@ -25,6 +27,34 @@ def clew_home(environ: Mapping[str, str]) -> Path:
 def config_path(environ: Mapping[str, str]) -> Path:
     """Where the config file is, or would be."""
     return clew_home(environ) / "config.yaml"
+
+
+def read_text(path: Path) -> str | None:
+    """The text of the file, its byte order mark kept; None where there is no file."""
+    try:
+        with path.open("rb") as file:
+            raw = file.read(MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except IsADirectoryError:
+        raise refused(path, None, "is a folder", "a file is expected there; move the folder away") from None
+    except OSError as error:
+        raise refused(path, None, f"cannot be read ({error.strerror})", "check its permissions and its path") from error
+    if len(raw) > MAX_BYTES:
+        raise refused(path, None, "is larger than 1 MB", "a config file holds settings only; is it the right file?")
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = raw.count(b"\n", 0, error.start) + 1
+        raise refused(path, line, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
+
+
+def is_there(path: Path) -> bool:
+    """Whether something has this name; False where we may not even look."""
+    try:
+        return path.exists() or path.is_symlink()
+    except OSError:
+        return False
 
 
 def replace_file(path: Path, text: str) -> None:
@@ -45,10 +75,8 @@ def replace_file(path: Path, text: str) -> None:
         if beside is not None:
             with contextlib.suppress(OSError):
                 Path(beside).unlink(missing_ok=True)
-        problem = Problem(
-            str(path), "", f"cannot be written ({error.strerror})", "check the folder's permissions and space"
-        )
-        raise InvalidConfig([problem]) from error
+        remedy = "check the folder's permissions and space"
+        raise refused(path, None, f"cannot be written ({error.strerror})", remedy) from error
 
 
 def _expanded(path: str, environ: Mapping[str, str]) -> Path:

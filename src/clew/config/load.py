@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
 from clew.config.declare import Setting, Value, settings_in
-from clew.config.home import config_path
+from clew.config.home import config_path, read_text
 from clew.config.moved import NEW_PLACES
 from clew.config.problems import InvalidConfig, Problem, describe, nearest, sounds_secret
 from clew.config.settings import Settings
@@ -156,12 +156,13 @@ class _Gathering:
 
 
 def _from_file(path: Path) -> Iterator[Given]:
-    # YAML is imported only where there is a file: it would be a quarter of the time of `clew --help`.
-    if not path.exists() and not path.is_symlink():
+    text = read_text(path)
+    if text is None:
         return
-    from clew.config.yamlfile import leaves_of, read_text, tree_of
+    # Only where there is a file: importing YAML takes as long as everything else on the way to a short answer.
+    from clew.config.yamlfile import leaves_of, tree_of
 
-    tree = tree_of(read_text(path) or "", path)
+    tree = tree_of(text, path)
     for leaf in leaves_of(tree) if tree is not None else ():
         source = f"{path} line {leaf.line}"
         yield Given(leaf.key, leaf.value, source, Origin("file", f"line {leaf.line}"), leaf.remedy)

@@ -6,6 +6,7 @@ import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 from clew.config.declare import MASK
 from clew.errors import ConfigError
@@ -44,6 +45,12 @@ class InvalidConfig(ConfigError):  # noqa: N818 (reads as what it says)
         more = len(self.problems) - 1
         others = f" (and {more} more; `clew config check` lists them)" if more else ""
         self.args = (first.text + others,)
+
+
+def refused(path: Path, line: int | None, value: str, remedy: str) -> InvalidConfig:
+    """The error for a file that cannot be used as a whole."""
+    source = str(path) if line is None else f"{path} line {line}"
+    return InvalidConfig([Problem(source, "", value, remedy)])
 
 
 def describe(value: object, secret: bool = False) -> str:

@@ -80,7 +80,7 @@ class ToolOutputSettings:
     max_turn_chars: int = setting(
         200_000, "Results of one turn longer than this together: the largest go to files", low=1_000
     )
-    preview_chars: int = setting(1_500, "How much of a result in a file stays in the context", low=0, high=100_000)
+    preview_chars: int = setting(1_500, "How much of a result in a file stays in the context", low=1, high=100_000)
     quota_mb: int = setting(1_024, "Disk space for these files; the oldest go first", low=1)
     max_age_days: int = setting(30, "Files older than this are removed", low=1)
 

@@ -13,9 +13,8 @@ from typing import Any
 
 import yaml
 
-from clew.config.problems import InvalidConfig, Problem
+from clew.config.problems import refused
 
-MAX_BYTES = 1_000_000
 MAX_DEPTH = 12
 
 
@@ -29,28 +28,6 @@ class Leaf:
     remedy: str = ""
 
 
-def read_text(path: Path) -> str | None:
-    """The text of the file, its byte order mark kept; None where there is no file."""
-    try:
-        with path.open("rb") as file:
-            raw = file.read(MAX_BYTES + 1)
-    except FileNotFoundError:
-        return None
-    except IsADirectoryError:
-        raise _refused(path, None, "is a folder", "a file is expected there; move the folder away") from None
-    except OSError as error:
-        raise _refused(
-            path, None, f"cannot be read ({error.strerror})", "check its permissions and its path"
-        ) from error
-    if len(raw) > MAX_BYTES:
-        raise _refused(path, None, "is larger than 1 MB", "a config file holds settings only; is it the right file?")
-    try:
-        return raw.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = raw.count(b"\n", 0, error.start) + 1
-        raise _refused(path, line, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
-
-
 def tree_of(text: str, path: Path) -> yaml.MappingNode | None:
     """The tree of the text; None where it holds nothing but comments."""
     try:
@@ -58,15 +35,15 @@ def tree_of(text: str, path: Path) -> yaml.MappingNode | None:
         node = yaml.compose(text, Loader=yaml.SafeLoader)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        raise _refused(path, mark.line + 1 if mark else None, _complaint(error), _mend(error)) from error
+        raise refused(path, mark.line + 1 if mark else None, _complaint(error), _mend(error)) from error
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1
-        raise _refused(path, line, f"character {error.character!r} is not allowed in YAML", "remove it") from error
+        raise refused(path, line, f"character {error.character!r} is not allowed in YAML", "remove it") from error
     if node is None or _is_null(node):
         return None
     if not isinstance(node, yaml.MappingNode):
         kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
-        raise _refused(
+        raise refused(
             path, node.start_mark.line + 1, f"holds {kind} at the top", "keys are expected, as `compression:`"
         )
     return node
@@ -111,10 +88,10 @@ def _refuse_what_can_explode(text: str, path: Path) -> None:
     for event in yaml.parse(text, Loader=yaml.SafeLoader):
         line = event.start_mark.line + 1 if event.start_mark else None
         if isinstance(event, yaml.AliasEvent):
-            raise _refused(path, line, f"alias *{event.anchor}", "write the value out")
+            raise refused(path, line, f"alias *{event.anchor}", "write the value out")
         depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
         if depth > MAX_DEPTH:
-            raise _refused(path, line, f"more than {MAX_DEPTH} levels deep", "settings need three")
+            raise refused(path, line, f"more than {MAX_DEPTH} levels deep", "settings need three")
 
 
 def _is_null(node: yaml.Node) -> bool:
@@ -132,8 +109,3 @@ def _mend(error: yaml.MarkedYAMLError) -> str:
     if "mapping values are not allowed" in problem:
         return "check the indentation, or put a value that contains a colon in quotes"
     return "check indentation, colons and quotes there"
-
-
-def _refused(path: Path, line: int | None, value: str, remedy: str) -> InvalidConfig:
-    source = str(path) if line is None else f"{path} line {line}"
-    return InvalidConfig([Problem(source, "", value, remedy)])
