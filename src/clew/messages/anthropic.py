@@ -110,6 +110,8 @@ def write(messages: Sequence[Message], reading: Reading, *, foreign: bool = Fals
             turn = _Turn(item["role"], item.get("content"), item, origin.place)
         else:
             turn = _turn_of(run[0], reading, foreign)
+            if run[0]["role"] == "system" and all(before.role == "system" for before in turns):
+                turn.role = "system"  # it came in the list, where nothing but the caller's own code reads it
             if not turn.content:
                 continue
         if turns and _must_join(turns[-1], turn):

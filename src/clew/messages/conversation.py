@@ -124,7 +124,7 @@ def convert(
     envelope = Envelope.for_request(to)
     request: dict[str, Any] = envelope.around(items, chosen[:lead], to)
     if source.tools:
-        request["tools"] = convert_tools(source.tools, to)
+        request["tools"] = list(source.tools) if source.dialect == to else convert_tools(source.tools, to)
     return request
 
 

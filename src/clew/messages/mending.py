@@ -16,6 +16,8 @@ from clew.messages.soundness import is_object_json, is_sound_call, is_sound_mess
 from clew.messages.surrogates import is_whole_inside, made_whole_inside
 from clew.messages.types import ROLES, Message, Repair
 
+_OLD_TOOL_ROLE = "function"
+
 Note = Callable[[str, str], None]
 
 
@@ -32,6 +34,7 @@ def mended(message: Any, index: int, repairs: list[Repair], longest_text: int | 
     if not is_whole_inside(result):
         result = made_whole_inside(result)
         note("half of a surrogate pair in a text", "replaced by U+FFFD, or joined with its other half")
+    _mend_old_calls(result, index, note)
     _mend_calls(result, index, note)
     _mend_content(result, note)
     if longest_text is not None:
@@ -47,7 +50,7 @@ def _refuse_meaningless(message: Any, index: int) -> None:
     if "role" not in message:
         raise InvalidMessage(index, "it has no role", f"Give it one of {allowed}")
     role = message["role"]
-    if not isinstance(role, str) or role not in ROLES:
+    if not isinstance(role, str) or (role not in ROLES and role != _OLD_TOOL_ROLE):
         raise InvalidMessage(index, f"its role {role!r:.80} is unknown", f"Use one of {allowed}")
 
 
@@ -95,6 +98,17 @@ def _mend_calls(message: dict[str, Any], index: int, note: Note) -> None:
         message["tool_calls"] = kept
     else:
         del message["tool_calls"]
+
+
+def _mend_old_calls(message: dict[str, Any], index: int, note: Note) -> None:
+    """Calls as they were before there were several at once, without ids: results follow their calls."""
+    if message["role"] == _OLD_TOOL_ROLE:
+        message["role"] = "tool"
+        note("the old role 'function'", "role is 'tool'")
+    if message.get("function_call") is not None:
+        call = {"id": f"call_{index}_0", "type": "function", "function": message.pop("function_call")}
+        message["tool_calls"] = message.get("tool_calls") or [call]
+        note("the old field 'function_call'", "made a list of tool_calls")
 
 
 def _mend_answered_id(message: dict[str, Any], note: Note) -> None:

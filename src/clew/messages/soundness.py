@@ -96,6 +96,8 @@ def _are_sound_fields(message: Any, role: str) -> bool:
     calls = message.get("tool_calls")
     if calls is not None and not _are_sound_calls(calls, role):
         return False
+    if message.get("function_call") is not None:
+        return False
     answered = message.get("tool_call_id")
     if role == "tool" and not (type(answered) is str and answered):
         return False
