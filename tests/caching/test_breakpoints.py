@@ -7,10 +7,10 @@ from typing import Any, cast
 
 import pytest
 
-from clew.caching import MARKER, apply_cache_control, clear_cache_control, mark_anthropic_request
+from clew.caching import MARKER, apply_cache_control, clear_cache_control, divergence, mark_anthropic_request
 from clew.caching.markers import markers_in
 from clew.errors import InvalidArgument
-from clew.messages import Message
+from clew.messages import Message, convert
 from clew.testing import assistant, call, system, tool, user
 
 EPHEMERAL = {"type": "ephemeral"}
@@ -281,3 +281,19 @@ class TestAnthropicRequest:
     def test_an_empty_request_stays_empty(self) -> None:
         assert mark_anthropic_request({}) == {}
         assert mark_anthropic_request({"messages": []}) == {"messages": []}
+
+
+def test_markers_on_messages_reach_the_anthropic_wire_on_blocks() -> None:
+    messages = [
+        system("Be brief."),
+        user("list the files"),
+        assistant("I look.", [call("ls")]),
+        tool("call_1", "a.txt"),
+        assistant(None, [call("cat", id="call_2")]),
+        tool("call_2", "text"),
+    ]
+    request = convert(apply_cache_control(messages, native=True), "anthropic")
+    assert request["system"] == [block("Be brief.", EPHEMERAL)]
+    assert [content(message)[-1].get(MARKER) for message in request["messages"][-3:]] == [EPHEMERAL] * 3
+    assert all(MARKER not in message for message in request["messages"])
+    assert divergence(convert(messages, "anthropic"), request) is None

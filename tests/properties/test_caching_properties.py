@@ -20,6 +20,7 @@ from clew.caching import (
     shared_length,
 )
 from clew.caching.breakpoints import LOOK_BACK, LOOK_FRONT
+from clew.caching.canonical import canonical_bytes, canonical_bytes_at_any_depth
 from clew.caching.markers import Place, markers_in
 from clew.messages import Message
 
@@ -125,6 +126,22 @@ def test_an_edit_is_found_where_it_is(messages: list[Message], data: st.DataObje
     assert found is not None
     assert found.index == at
     assert shared_length(PrefixChain(messages), PrefixChain(edited)) == at
+
+
+scalars = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), texts, st.binary(max_size=4))
+values = st.recursive(
+    scalars,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3), st.tuples(inner, inner), st.dictionaries(st.one_of(texts, st.integers()), inner)
+    ),
+)
+
+
+@given(values, values)
+def test_both_ways_to_write_a_value_agree_and_tell_values_apart(one: Any, other: Any) -> None:
+    assert canonical_bytes(one) == canonical_bytes_at_any_depth(one)
+    if canonical_bytes(one) == canonical_bytes(other):
+        assert repr(one).replace("(", "[").replace(")", "]") == repr(other).replace("(", "[").replace(")", "]")
 
 
 @given(conversations(marked_contents), st.one_of(st.none(), texts, st.lists(perhaps_marked(plain_parts))), ttls)

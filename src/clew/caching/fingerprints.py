@@ -60,10 +60,11 @@ class PrefixChain:
     same conversation, such as the requests of two keys.
     """
 
-    __slots__ = ("_digests", "_start")
+    __slots__ = ("_digests", "_newest", "_start")
 
     def __init__(self, messages: Iterable[Message] = (), scope: str = "") -> None:
         self._start = sha256(b"clew prefix 1" + canonical_bytes(scope)).digest()[:DIGEST_BYTES]
+        self._newest = self._start
         self._digests = bytearray()
         self.extend(messages)
 
@@ -72,9 +73,9 @@ class PrefixChain:
 
     def append(self, message: Message) -> bytes:
         """Add one message; gives the digest of everything up to it."""
-        digest = sha256(self.digest + fingerprint(message)).digest()[:DIGEST_BYTES]
-        self._digests += digest
-        return digest
+        self._newest = sha256(self._newest + fingerprint(message)).digest()[:DIGEST_BYTES]
+        self._digests += self._newest
+        return self._newest
 
     def extend(self, messages: Iterable[Message]) -> None:
         for message in messages:
@@ -83,7 +84,7 @@ class PrefixChain:
     @property
     def digest(self) -> bytes:
         """What stands for all messages so far."""
-        return self.digest_at(len(self))
+        return self._newest
 
     def digest_at(self, length: int) -> bytes:
         """What stands for the first `length` messages; 0 stands for none of them, within the scope."""
@@ -97,8 +98,8 @@ class PrefixChain:
 
     def branch(self, length: int) -> PrefixChain:
         """A chain of its own over the first `length` messages."""
-        self.digest_at(length)
         twin = PrefixChain()
+        twin._newest = self.digest_at(length)
         twin._start = self._start
         twin._digests = self._digests[: length * DIGEST_BYTES]
         return twin

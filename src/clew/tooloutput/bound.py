@@ -9,7 +9,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from clew.messages import Message, calls_of, text_of
+from clew.messages import Message, calls_of, name_of_call, text_of
 from clew.tooloutput.block import bare_block_chars, cut_text, is_persisted_block, persisted_block
 from clew.tooloutput.content import text_chars, with_text
 from clew.tooloutput.folder import Spilled, SpillFolder
@@ -159,7 +159,7 @@ def _candidates(
 
 
 def _tool_names(messages: Sequence[Message]) -> dict[str | None, str | None]:
-    return {call.get("id"): call.get("function", {}).get("name") for message in messages for call in calls_of(message)}
+    return {call.get("id"): name_of_call(call) or None for message in messages for call in calls_of(message)}
 
 
 def _bare_chars(folder: SpillFolder) -> int:
