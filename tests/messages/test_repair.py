@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from clew.errors import InvalidMessage
+from clew.errors import InvalidArgument, InvalidMessage
 from clew.messages import NO_RESULT, Repair, repair
 
 
@@ -188,6 +188,11 @@ def test_a_text_of_fifty_million_chars_passes_whole_unless_a_cut_is_asked_for() 
     assert "49,999,001 chars cut" in messages[0]["content"]
     assert len(messages[1]["content"][0]["text"]) == 1000
     assert repairs[0] == Repair(0, "a text of 50,000,001 chars", "cut to 1,000 chars")
+
+
+def test_a_cut_that_would_leave_nothing_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="longest_text=5"):
+        repair([], longest_text=5)
 
 
 def test_messages_of_one_role_are_joined_only_when_asked() -> None:

@@ -3,7 +3,7 @@
 Knows nothing of tokens, models or files.
 """
 
-from clew.messages.content import arguments_of_call, calls_of, images_of, name_of_call, text_of
+from clew.messages.content import arguments_of_call, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.messages.conversation import Conversation, convert, read_conversation
 from clew.messages.detect import detect_dialect
 from clew.messages.groups import last_cut_at_or_before, safe_cut_at_or_before, safe_cuts, tool_groups
@@ -35,6 +35,7 @@ __all__ = [
     "last_cut_at_or_before",
     "name_of_call",
     "read_conversation",
+    "reasoning_of",
     "repair",
     "safe_cut_at_or_before",
     "safe_cuts",

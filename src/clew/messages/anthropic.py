@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.messages.content import arguments_of_call, name_of_call
+from clew.messages.content import arguments_of_call, name_of_call, reasoning_of
 from clew.messages.joining import as_parts
 from clew.messages.origins import Reading, by_origin, in_former_order
 from clew.messages.parts import spelled
@@ -159,7 +159,7 @@ def _marked(block: Part, message: Message) -> Part:
 
 
 def _assistant_content(message: Message, reading: Reading, foreign: bool) -> Any:
-    thought = [block for block in message.get("reasoning") or () if _kind(block) in _THINKING]
+    thought = [block for block in reasoning_of(message) if _kind(block) in _THINKING]
     said = _spoken_content(message.get("content") or _refusal(message), foreign)
     calls = [reading.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
     if isinstance(said, str) and not thought and not calls:

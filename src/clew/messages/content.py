@@ -33,6 +33,15 @@ def calls_of(message: Message) -> Sequence[ToolCall]:
     return message.get("tool_calls") or ()
 
 
+def reasoning_of(message: Message) -> list[Part]:
+    """The thinking blocks or reasoning items of an assistant message, as their wire wrote them.
+
+    Some chat wires have a text under the same name: it is no part, and has no signature to keep.
+    """
+    reasoning: Any = message.get("reasoning")
+    return [part for part in reasoning if isinstance(part, dict)] if isinstance(reasoning, list) else []
+
+
 def name_of_call(call: ToolCall) -> str:
     """The tool that a call names, whichever of the two shapes it has; "" where it names none."""
     raw: Any = call

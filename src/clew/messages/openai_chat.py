@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clew.messages.content import IMAGE_TYPES, arguments_of_call, name_of_call, text_of
+from clew.messages.content import IMAGE_TYPES, arguments_of_call, name_of_call, reasoning_of, text_of
 from clew.messages.mending import object_json
 from clew.messages.origins import Reading
 from clew.messages.parts import RESPONSES_ITEM, spelled, text_in
@@ -57,14 +57,14 @@ def _plain(message: Message) -> dict[str, Any]:
 def plain_reasoning(message: Message) -> str:
     """What an assistant message thought, as text: no signature and nothing encrypted is in it."""
     texts: list[str] = []
-    for part in message.get("reasoning") or ():
+    for part in reasoning_of(message):
         if isinstance(part.get("thinking"), str):
             texts.append(part["thinking"])
         for listed in (part.get("summary"), part.get("content")):
             if isinstance(listed, list):
                 texts += [inner["text"] for inner in listed if isinstance(inner, dict) and inner.get("text")]
-    stated = message.get("reasoning_content")
-    return "\n\n".join(text for text in [stated, *texts] if isinstance(text, str) and text)
+    stated = [message.get("reasoning_content"), message.get("reasoning")]
+    return "\n\n".join(text for text in [*stated, *texts] if isinstance(text, str) and text)
 
 
 def _content(parts: list[Part]) -> str | list[Part]:

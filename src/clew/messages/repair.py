@@ -9,11 +9,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from clew.errors import InvalidArgument
 from clew.messages.joining import join_same_roles
 from clew.messages.mending import mended
 from clew.messages.pairing import paired
 from clew.messages.soundness import is_sound
 from clew.messages.types import Message, Repair
+
+_SHORTEST_CUT = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,8 @@ def repair(
     With `open_end`, the calls of the last group may still wait for their results. `longest_text` cuts longer texts,
     in chars; nothing is cut unless it is given.
     """
+    if longest_text is not None and longest_text < _SHORTEST_CUT:
+        raise InvalidArgument(f"longest_text={longest_text} leaves no text; use at least {_SHORTEST_CUT}, or None")
     if not merge_same_role and is_sound(messages, open_end=open_end, longest_text=longest_text):
         return Repaired(messages)
     repairs: list[Repair] = []

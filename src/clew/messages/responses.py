@@ -13,7 +13,7 @@ from itertools import groupby
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.messages.content import arguments_of_call, name_of_call
+from clew.messages.content import arguments_of_call, name_of_call, reasoning_of
 from clew.messages.joining import joined_content
 from clew.messages.origins import Reading, by_origin, in_former_order
 from clew.messages.parts import RESPONSES_ITEM, spelled
@@ -153,7 +153,7 @@ def write(messages: Sequence[Message], reading: Reading, *, foreign: bool = Fals
 
 
 def _assistant_items(message: Message, reading: Reading, foreign: bool) -> list[Any]:
-    thought = [item for item in message.get("reasoning") or () if item.get("type") == "reasoning"]
+    thought = [item for item in reasoning_of(message) if item.get("type") == "reasoning"]
     calls = [reading.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
     said = list(_said_items(message, reading, foreign))
     return in_former_order(_former_order(message, reading), {"thought": thought, "said": said, "call": calls})

@@ -65,7 +65,8 @@ def is_sound_message(message: Any, limit: int = sys.maxsize) -> bool:
             return False
     elif not _is_sound_content(message, content, limit):
         return False
-    return (len(message) == 2 and role != "tool") or _are_sound_fields(message, role)
+    has_nothing_else = len(message) == 2 and "content" in message and role != "tool"
+    return has_nothing_else or _are_sound_fields(message, role)
 
 
 def _is_sound_content(message: Any, content: Any, limit: int) -> bool:

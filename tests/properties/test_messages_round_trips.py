@@ -1,0 +1,186 @@
+"""Whatever a wire says, it says the same after it was read and written."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+from typing import Any
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from clew.messages import Message, convert, read_conversation, text_of
+
+words = st.text(max_size=12)
+scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words
+json_values = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3)
+)
+odd_fields = st.dictionaries(
+    st.sampled_from(["odd", "id", "cache_control", "status", "phase"]), json_values, max_size=2
+)
+ids = st.sampled_from(["a", "b", "c", "call_9"])
+
+
+def shaped(**fields: Any) -> st.SearchStrategy[dict[str, Any]]:
+    """An object with these fields in some order, and some that nobody expects."""
+    known = st.fixed_dictionaries(fields)
+    both = st.tuples(known, odd_fields).map(lambda pair: {**pair[1], **pair[0]})
+    return both.flatmap(lambda made: st.permutations(list(made.items())).map(dict))
+
+
+text_blocks = shaped(type=st.just("text"), text=words)
+odd_blocks = shaped(type=st.sampled_from(["hologram", "server_tool_use", "document", "input_text"]), body=json_values)
+images = st.sampled_from(
+    [
+        {"type": "image", "source": {"type": "url", "url": "https://example.org/a.png"}},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "AAAA"}},
+    ]
+)
+contents = words | st.none() | st.lists(text_blocks | odd_blocks | images, max_size=3)
+
+thinking = shaped(type=st.just("thinking"), thinking=words, signature=words) | shaped(
+    type=st.just("redacted_thinking"), data=words
+)
+tool_uses = shaped(
+    type=st.just("tool_use"), id=ids, name=words, input=st.dictionaries(words, json_values, max_size=2) | json_values
+)
+tool_results = shaped(type=st.just("tool_result"), tool_use_id=ids, content=contents) | shaped(
+    type=st.just("tool_result"), tool_use_id=ids, is_error=st.booleans()
+)
+anthropic_messages = (
+    shaped(role=st.sampled_from(["user", "assistant", "system"]), content=contents)
+    | shaped(role=st.just("assistant"), content=st.lists(thinking | text_blocks | tool_uses | odd_blocks, max_size=5))
+    | shaped(role=st.just("user"), content=st.lists(tool_results | text_blocks | images | odd_blocks, max_size=5))
+)
+
+calls = shaped(id=ids, type=st.just("function"), function=shaped(name=words, arguments=words))
+chat_messages = (
+    shaped(role=st.sampled_from(["system", "developer", "user", "assistant"]), content=contents)
+    | shaped(role=st.just("assistant"), content=contents, tool_calls=st.lists(calls, max_size=3))
+    | shaped(role=st.just("tool"), tool_call_id=ids, content=contents)
+)
+
+items = (
+    shaped(type=st.just("message"), role=st.sampled_from(["user", "assistant", "developer"]), content=contents)
+    | shaped(role=st.sampled_from(["user", "assistant", "system"]), content=contents)
+    | shaped(type=st.just("reasoning"), summary=st.lists(text_blocks, max_size=2), encrypted_content=words)
+    | shaped(type=st.just("function_call"), call_id=ids, name=words, arguments=words)
+    | shaped(type=st.sampled_from(["custom_tool_call", "computer_call"]), call_id=ids, input=json_values)
+    | shaped(type=st.sampled_from(["function_call_output", "computer_call_output"]), call_id=ids, output=contents)
+    | shaped(type=st.sampled_from(["web_search_call", "item_reference", "compaction"]), body=json_values)
+)
+lists = {
+    "anthropic": st.lists(anthropic_messages, max_size=6),
+    "openai_chat": st.lists(chat_messages, max_size=6),
+    "responses": st.lists(items, max_size=8),
+}
+systems = words | st.lists(text_blocks, max_size=2) | st.none()
+
+
+@st.composite
+def wires(draw: st.DrawFn) -> tuple[Any, Any]:
+    """A dialect, and a bare list or a request in it."""
+    dialect = draw(st.sampled_from(sorted(lists)))
+    listed = draw(lists[dialect])
+    if draw(st.booleans()):
+        return dialect, listed
+    system_field = "instructions" if dialect == "responses" else "system"
+    fields = {"input" if dialect == "responses" else "messages": listed, **draw(odd_fields)}
+    if draw(st.booleans()):
+        fields[system_field] = draw(words | st.none() if dialect == "responses" else systems)
+    if draw(st.booleans()):
+        fields["tools"] = draw(st.lists(shaped(name=words), max_size=2))
+    return dialect, dict(draw(st.permutations(list(fields.items()))))
+
+
+def as_bytes(value: Any) -> str:
+    return json.dumps(value)
+
+
+@given(wires())
+def test_a_wire_leaves_exactly_as_it_came(wire: tuple[Any, Any]) -> None:
+    dialect, came = wire
+    before = as_bytes(came)
+    written = read_conversation(came, dialect=dialect).write()
+    assert as_bytes(written) == before
+    assert as_bytes(came) == before
+
+
+@given(wires(), st.data())
+def test_an_unchanged_item_leaves_as_it_came_whatever_happens_behind_it(
+    wire: tuple[Any, Any], data: st.DataObject
+) -> None:
+    """Cut the tail anywhere: every item whose messages are all kept, but the last, is the very object that came."""
+    dialect, came = wire
+    conversation = read_conversation(came, dialect=dialect)
+    kept = list(conversation.messages[: data.draw(st.integers(0, len(conversation.messages)))])
+    written = conversation.write([*kept, {"role": "user", "content": "new"}])
+    listed = written if isinstance(written, list) else written.get("messages", written.get("input"))
+    whole = [item for message in kept[:-5] if (origin := conversation.origin_of(message)) for item in origin.items]
+    written_ids = {id(item) for item in listed}
+    assert all(id(item) in written_ids for item in whole)
+
+
+plain = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Z", "C"]), min_size=1, max_size=8)
+
+
+@st.composite
+def sound_histories(draw: st.DrawFn) -> list[Message]:
+    """Histories that every dialect can carry: text, pictures, parallel calls, results."""
+    history: list[Any] = [{"role": "user", "content": draw(plain)}]
+    for turn in range(draw(st.integers(0, 4))):
+        if draw(st.booleans()):
+            url = draw(st.sampled_from(["https://example.org/a.png", "data:image/png;base64,AAAA"]))
+            parts = [{"type": "text", "text": draw(plain)}, {"type": "image_url", "image_url": {"url": url}}]
+            history.append({"role": "assistant", "content": draw(plain)})
+            history.append({"role": "user", "content": parts})
+        count = draw(st.integers(1, 3))
+        made = [
+            {
+                "id": f"call_{turn}_{place}",
+                "type": "function",
+                "function": {"name": "f", "arguments": as_bytes(draw(st.dictionaries(plain, json_values, max_size=2)))},
+            }
+            for place in range(count)
+        ]
+        history.append({"role": "assistant", "content": draw(st.none() | plain), "tool_calls": made})
+        history += [{"role": "tool", "tool_call_id": call["id"], "content": draw(plain)} for call in made]
+    return [*history, {"role": "assistant", "content": draw(plain)}]
+
+
+def essence(messages: Any) -> list[Any]:
+    """What every dialect must keep of a history, in order."""
+    kept: list[Any] = []
+    for message in messages:
+        kept.append((message["role"], text_of(message), message.get("tool_call_id")))
+        for call in message.get("tool_calls") or ():
+            kept.append((call["id"], call["function"]["name"], json.loads(call["function"]["arguments"])))
+        content = message.get("content")
+        if isinstance(content, list):
+            kept += [part["image_url"]["url"] for part in content if part["type"] == "image_url"]
+    return kept
+
+
+@given(sound_histories(), st.permutations(["anthropic", "responses"]))
+@settings(max_examples=50)
+def test_there_and_back_through_other_dialects_keeps_texts_calls_ids_and_pictures(
+    history: list[Message], way: list[Any]
+) -> None:
+    wire: Any = history
+    for dialect in [*way, "openai_chat"]:
+        wire = convert(wire, dialect)
+    assert essence(wire["messages"]) == essence(history)
+
+
+@given(sound_histories())
+@settings(max_examples=50)
+def test_what_is_written_for_anthropic_keeps_the_rules_of_that_wire(history: list[Message]) -> None:
+    messages = convert(history, "anthropic")["messages"]
+    roles = [message["role"] for message in messages]
+    assert all(role != after for role, after in pairwise(roles))
+    for before, message in pairwise(messages):
+        asked = [b["id"] for b in before["content"] if isinstance(b, dict) and b["type"] == "tool_use"]
+        answered = [b["tool_use_id"] for b in message["content"] if isinstance(b, dict) and b["type"] == "tool_result"]
+        assert asked == answered
+        assert [b["type"] for b in message["content"][: len(answered)] if asked] == ["tool_result"] * len(asked)
