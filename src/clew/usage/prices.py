@@ -1,0 +1,179 @@
+"""What a call cost: the price of a model by any of its names, and the sum.
+
+An unknown price is None, never zero: a person who reads $0.00 believes it. Knows names and sums; the figures are in
+`price_table`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from functools import cache
+from typing import Any, Final
+
+from clew.errors import InvalidArgument
+from clew.usage.canonical import CanonicalUsage
+from clew.usage.price_table import LOCAL_PROVIDERS, OTHER_PRICES, PRICES, Price
+
+_MILLION: Final = Decimal(1_000_000)
+_TTLS: Final = ("5m", "1h")
+_FREE: Final = Price("local", "", Decimal(0), Decimal(0))
+# Before a name: region and vendor, as Bedrock writes them.
+_DOTTED: Final = re.compile(
+    r"^(?:(?:us|eu|apac|ap|jp|au|ca|global|us-gov)\.)?(?:anthropic|openai|deepseek|qwen|mistral|moonshotai?|zai|minimax|google|xai)\."
+)
+# After a name, in the order they are tried: an alias, a route, a version, a date, a preview.
+_ENDINGS: Final = tuple(
+    re.compile(pattern)
+    for pattern in (
+        r"\[1m\]$",
+        r":(?:thinking|beta|extended|exacto|nitro|floor|online)$",
+        r"-v\d+(?::\d+)?$",
+        r"[@-]\d{8}$",
+        r"-\d{4}-\d{2}-\d{2}$",
+        r"[@-](?:latest|default)$",
+        r"-preview(?:-\d{2}-\d{2}(?:\d{2})?)?$",
+        r"-(?:reasoning|non-reasoning|thinking)$",
+        r"-\d{4}$",
+    )
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """Dollars, by what they were paid for.
+
+    Decimal, because a token costs a fraction of a micro-dollar: whole micro-dollars would round every call, and
+    floats would make the sum of a session depend on its order.
+    """
+
+    input: Decimal
+    output: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
+
+    @property
+    def total(self) -> Decimal:
+        return self.input + self.output + self.cache_read + self.cache_write
+
+    def __add__(self, other: Cost) -> Cost:
+        if not isinstance(other, Cost):
+            return NotImplemented
+        return Cost(
+            self.input + other.input,
+            self.output + other.output,
+            self.cache_read + other.cache_read,
+            self.cache_write + other.cache_write,
+        )
+
+
+def cost_of(
+    usage: CanonicalUsage,
+    model: str,
+    provider: str | None = None,
+    ttl: str = "5m",
+    *,
+    prices: Mapping[str, Price | Mapping[str, Any]] | None = None,
+) -> Cost | None:
+    """What `usage` cost, or None where the price is not known. `prices` by model name come before our own table."""
+    if ttl not in _TTLS:
+        raise InvalidArgument(f"ttl {ttl!r} is no cache lifetime that has a price; use '5m' or '1h'")
+    price = price_of(model, provider, prompt_tokens=usage.prompt_tokens, prices=prices)
+    if price is None:
+        return None
+    write = price.cache_write_1h if ttl == "1h" and price.cache_write_1h is not None else price.cache_write
+    return Cost(
+        input=usage.input_tokens * price.input / _MILLION,
+        output=usage.output_tokens * price.output / _MILLION,
+        cache_read=usage.cache_read_tokens * _or(price.cache_read, price.input) / _MILLION,
+        cache_write=usage.cache_write_tokens * _or(write, price.input) / _MILLION,
+    )
+
+
+def price_of(
+    model: str,
+    provider: str | None = None,
+    *,
+    prompt_tokens: int = 0,
+    prices: Mapping[str, Price | Mapping[str, Any]] | None = None,
+) -> Price | None:
+    """The price of a model for a prompt of that size, with its date and source, or None."""
+    own = _own_price(model, prices or {})
+    if own is not None:
+        return own
+    host = re.sub(r"[^a-z0-9]", "", (provider or "").lower())
+    if host in LOCAL_PROVIDERS:
+        return None if model.lower().endswith("cloud") else _FREE
+    if host in OTHER_PRICES:
+        return None
+    tiers = next((_tiers()[name] for name in names_of(model) if name in _tiers()), ())
+    return next((tier for tier in tiers if prompt_tokens > tier.over or tier.over == 0), None)
+
+
+def names_of(model: str) -> list[str]:
+    """The names a model may be listed under, the most exact first: without route, vendor, version and date."""
+    name = _plain(model)
+    names = [name]
+    for ending in _ENDINGS:
+        shorter = ending.sub("", name)
+        if shorter != name:
+            name = shorter
+            names.append(name)
+    return names
+
+
+def _plain(model: str) -> str:
+    name = _DOTTED.sub("", model.strip().lower().rsplit("/", 1)[-1])
+    # "claude-opus-4.5" and "claude-opus-4-5" are one model.
+    return re.sub(r"(?<=\d)\.(?=\d)", "-", name)
+
+
+@cache
+def _tiers() -> dict[str, tuple[Price, ...]]:
+    """Every listed name with its tiers, the one for the longest prompts first."""
+    names = {_plain(price.model) for price in PRICES}
+    return {
+        name: tuple(sorted((price for price in PRICES if _plain(price.model) == name), key=lambda price: -price.over))
+        for name in names
+    }
+
+
+def _own_price(model: str, prices: Mapping[str, Price | Mapping[str, Any]]) -> Price | None:
+    by_name = {_plain(name): (name, price) for name, price in prices.items()}
+    found = prices.get(model)
+    named = (model, found) if found is not None else next((by_name[n] for n in names_of(model) if n in by_name), None)
+    if named is None:
+        return None
+    name, price = named
+    return price if isinstance(price, Price) else _price_from(name, price)
+
+
+def _price_from(model: str, given: Mapping[str, Any]) -> Price:
+    known = ("input", "output", "cache_read", "cache_write", "cache_write_1h")
+    unknown = sorted(set(given) - set(known))
+    if unknown or given.get("input") is None or given.get("output") is None:
+        raise InvalidArgument(
+            f"the price of {model!r} has {sorted(given)}; give input and output, and if you like "
+            f"cache_read, cache_write and cache_write_1h, in dollars per million tokens"
+        )
+    figures = {name: _dollars(model, name, given[name]) for name in known if given.get(name) is not None}
+    read, write, write_1h = (figures.get(name) for name in known[2:])
+    return Price("own", model, figures["input"], figures["output"], read, write, write_1h)
+
+
+def _dollars(model: str, name: str, value: object) -> Decimal:
+    try:
+        dollars = Decimal(str(value))
+    except InvalidOperation:
+        dollars = Decimal("NaN")
+    if not dollars.is_finite() or dollars < 0:
+        raise InvalidArgument(
+            f"the price of {model!r}: {name} = {value!r} is no amount; give dollars per million tokens"
+        )
+    return dollars
+
+
+def _or(dollars: Decimal | None, otherwise: Decimal) -> Decimal:
+    return otherwise if dollars is None else dollars
