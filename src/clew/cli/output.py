@@ -25,6 +25,7 @@ _CODES = {
     "blue": "34",
     "magenta": "35",
     "cyan": "36",
+    "white": "37",
 }
 
 

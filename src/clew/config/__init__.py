@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew.config.declare import Setting, Value
-from clew.config.home import clew_home, config_path, is_there, replace_file
+from clew.config.home import clew_home, config_path, is_there, learnt_limits_path, replace_file
 from clew.config.keys import api_key_of
 from clew.config.load import Loaded, Origin, declared, load_config, read_config, setting_named, value_from
 from clew.config.problems import InvalidConfig, Problem
@@ -47,6 +47,7 @@ __all__ = [
     "config_path",
     "declared",
     "is_there",
+    "learnt_limits_path",
     "load_config",
     "read_config",
     "replace_file",

@@ -29,6 +29,11 @@ def config_path(environ: Mapping[str, str]) -> Path:
     return clew_home(environ) / "config.yaml"
 
 
+def learnt_limits_path(environ: Mapping[str, str]) -> Path:
+    """Where the limits are kept that providers stated in errors."""
+    return clew_home(environ) / "learnt_limits.json"
+
+
 def read_text(path: Path) -> str | None:
     """The text of the file, its byte order mark kept; None where there is no file."""
     try:

@@ -1,0 +1,124 @@
+"""What fills a window: tokens by kind, and the largest messages.
+
+Pure arithmetic over messages and their sizes; knows no model, no price and no terminal.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from clew.messages import Message, calls_of, images_of, text_of
+
+Kind: TypeAlias = Literal["system", "tools", "user", "assistant", "reasoning", "tool results", "images"]
+KINDS: tuple[Kind, ...] = ("system", "tools", "user", "assistant", "reasoning", "tool results", "images")
+_KIND_OF_ROLE: Mapping[str, Kind] = {
+    "system": "system",
+    "developer": "system",
+    "user": "user",
+    "assistant": "assistant",
+    "tool": "tool results",
+}
+_OPENING_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one kind of content takes."""
+
+    kind: Kind
+    tokens: int
+    count: int
+    """Messages, tools or images."""
+
+
+@dataclass(frozen=True, slots=True)
+class LargeMessage:
+    index: int
+    role: str
+    tool: str | None
+    """On a result: the tool that gave it. On an assistant message: the tools it called."""
+    tokens: int
+    opening: str
+    """The first words, as they stand in the message."""
+
+
+@dataclass(frozen=True, slots=True)
+class WindowUse:
+    """A request, weighed."""
+
+    shares: tuple[Share, ...]
+    largest: tuple[LargeMessage, ...]
+    framing: int = 0
+    """What every request has, whatever is in it."""
+
+    @property
+    def tokens(self) -> int:
+        return self.framing + sum(share.tokens for share in self.shares)
+
+
+def weigh(
+    messages: Sequence[Message],
+    sizes: Sequence[int],
+    count: Callable[[Message], int],
+    tools: Share | None = None,
+    top: int = 10,
+    framing: int = 0,
+) -> WindowUse:
+    """Sort messages of known sizes by what they hold; `count` counts the parts of those that hold several kinds."""
+    tokens = dict.fromkeys(KINDS, 0)
+    counts = dict.fromkeys(KINDS, 0)
+    if tools is not None:
+        tokens["tools"], counts["tools"] = tools.tokens, tools.count
+    for message, size in zip(messages, sizes, strict=True):
+        for share in _parts(message, size, count):
+            tokens[share.kind] += share.tokens
+            counts[share.kind] += share.count
+    shares = tuple(Share(kind, tokens[kind], counts[kind]) for kind in KINDS if counts[kind])
+    return WindowUse(shares, _largest(messages, sizes, top), framing)
+
+
+def _parts(message: Message, size: int, count: Callable[[Message], int]) -> Iterator[Share]:
+    """One message by kind: what is left when reasoning and images are taken out belongs to its role."""
+    rest = size
+    empty: Message = {"role": message["role"], "content": None}
+    if message.get("reasoning"):
+        taken = min(rest, count({**empty, "reasoning": message["reasoning"]}) - count(empty))
+        rest -= taken
+        yield Share("reasoning", taken, 1)
+    images = images_of(message)
+    if images:
+        taken = min(rest, count({**empty, "content": images}) - count(empty))
+        rest -= taken
+        yield Share("images", taken, len(images))
+    yield Share(_KIND_OF_ROLE.get(message["role"], "user"), rest, 1)
+
+
+def _largest(messages: Sequence[Message], sizes: Sequence[int], top: int) -> tuple[LargeMessage, ...]:
+    indexes = heapq.nlargest(top, range(len(sizes)), key=sizes.__getitem__)
+    names = _names_of_calls(messages) if indexes else {}
+    return tuple(_described(index, messages[index], sizes[index], names) for index in indexes)
+
+
+def _described(index: int, message: Message, tokens: int, names: Mapping[str, str]) -> LargeMessage:
+    calls = [_call(each) for each in calls_of(message)]
+    tool = ", ".join(dict.fromkeys(name for _, name, _ in calls))
+    if message["role"] == "tool":
+        tool = names.get(str(message.get("tool_call_id"))) or message.get("name") or ""
+    opening = text_of(message)[: 10 * _OPENING_CHARS].strip() or next((arguments for _, _, arguments in calls), "")
+    return LargeMessage(index, message["role"], tool or None, tokens, opening[:_OPENING_CHARS])
+
+
+def _names_of_calls(messages: Sequence[Message]) -> dict[str, str]:
+    calls = (_call(each) for message in messages for each in calls_of(message))
+    return {id_: name for id_, name, _ in calls}
+
+
+def _call(call: object) -> tuple[str, str, str]:
+    """The id, name and arguments of a call, each a text whatever the file holds."""
+    outer = call if isinstance(call, Mapping) else {}
+    function = outer.get("function")
+    inner = function if isinstance(function, Mapping) else {}
+    return str(outer.get("id")), str(inner.get("name", "?")), str(inner.get("arguments", ""))

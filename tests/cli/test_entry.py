@@ -1,0 +1,94 @@
+"""The way in and out of every command."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew import __version__
+from clew.cli import main
+from clew.cli.entry import NOUNS
+
+
+def test_help_is_for_stdout_and_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"], {}) == 0
+    out, err = capsys.readouterr()
+    assert all(f"\n    {noun.name} " in out for noun in NOUNS)
+    assert "CLEW_HOME" in out
+    assert err == ""
+
+
+def test_no_command_is_wrong_use_and_shows_the_help_on_stderr(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([], {}) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "commands:" in err
+
+
+def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"], {}) == 0
+    assert capsys.readouterr().out == f"clew {__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "words", [["frobnicate"], ["config"], ["config", "frobnicate"], ["config", "set"], ["--wrong"]]
+)
+def test_wrong_use_exits_with_2_and_says_so_on_stderr(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(words, {}) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "clew" in err
+
+
+@pytest.mark.parametrize("noun", [noun.name for noun in NOUNS])
+def test_every_command_explains_itself(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([noun, "--help"], {}) == 0
+    assert f"usage: clew {noun}" in capsys.readouterr().out
+
+
+def test_an_error_is_one_line_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["config", "set", "compression.treshold", "1"], {"CLEW_HOME": str(tmp_path)}) == 1
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err == "clew: config set: compression.treshold: no such setting; did you mean compression.threshold?\n"
+
+
+def run_clew(home: Path, *words: str, **more: str) -> subprocess.CompletedProcess[str]:
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    environ |= {"CLEW_HOME": str(home), "PYTHONIOENCODING": "utf-8", **more}
+    command = [sys.executable, "-m", "clew", *words]
+    return subprocess.run(command, env=environ, capture_output=True, text=True, encoding="utf-8", check=False)
+
+
+def test_the_real_program_sets_and_shows_a_setting(tmp_path: Path) -> None:
+    done = run_clew(tmp_path, "config", "set", "compression.threshold", "0.7")
+    assert (done.returncode, done.stderr) == (0, "")
+    shown = run_clew(tmp_path, "config", "show", "compression.threshold")
+    assert shown.stdout.startswith("compression.threshold = 0.7\n")
+
+
+def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "clew", "config", "show"]
+    reading, writing = os.pipe()
+    os.close(reading)
+    try:
+        done = subprocess.run(
+            command, env=os.environ | {"CLEW_HOME": str(tmp_path)}, stdout=writing, stderr=-1, check=False
+        )
+    finally:
+        os.close(writing)
+    assert done.stderr == b""
+    assert done.returncode == 1
+
+
+def test_help_imports_nothing_that_only_commands_need(tmp_path: Path) -> None:
+    code = (
+        "import sys; from clew.cli import main; main(['--help'], {}); "
+        "print(sorted({'yaml', 'splintr', 'clew.config', 'clew.importers'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.splitlines()[-1] == "[]"
