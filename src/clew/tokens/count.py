@@ -7,10 +7,13 @@ all of them is counted exactly, and the estimates are scaled by what the sample 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clew.messages import Message, Tool
 from clew.tokens.counter import TokenCounter, counter_for
+
+if TYPE_CHECKING:
+    from clew.messages import Message, Tool
+
 
 EXACT_CHARS = 2_000_000
 SAMPLE_CHARS = 500_000

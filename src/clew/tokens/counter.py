@@ -10,15 +10,18 @@ import json
 import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clew.messages import Message, Tool
 from clew.tokens.estimate import Estimator
 from clew.tokens.families import Family, family_of
 from clew.tokens.media import DOCUMENT_TYPES, FILM_TYPES, SOUND_TYPES, media_price
 from clew.tokens.pictures import picture_price
 from clew.tokens.tool_text import tool_text
 from clew.tokens.vocabularies import vocabulary
+
+if TYPE_CHECKING:
+    from clew.messages import Message, Tool
+
 
 _PICTURE_TYPES = frozenset({"image_url", "image", "input_image"})
 _CALL_TYPES = frozenset({"tool_use", "server_tool_use", "function_call", "custom_tool_call", "mcp_call"})
@@ -30,8 +33,9 @@ _SEALED_KEYS = ("data", "encrypted_content", "signature")
 _SEALED_CHARS = 6
 _DEEPEST = 24
 _PARSED_CHARS = 1_000
-# The class of a space, and the classes of the letters a word starts with (see `weights.CLASSES`).
-_WORD_STARTS = tuple((8, letters) for letters in (1, 2, 3, 4, 5, 6))
+# By the order of `weights.CLASSES`: 1 to 4 are small letters, 5 and 6 capitals, 8 is the space.
+_WORD_STARTS = tuple((8, letter) for letter in (1, 2, 3, 4, 5, 6))
+_LETTER_PAIRS = tuple((left, right) for left in (1, 2, 3, 4) for right in (1, 2, 3, 4))
 
 
 class TokenCounter:
@@ -196,7 +200,8 @@ def _counter_of(family: Family, quick: bool) -> TokenCounter:
 
 
 def _estimate(family: Family) -> Callable[[str], float]:
-    estimator = Estimator(family.weights, dict.fromkeys(_WORD_STARTS, family.word) if family.word else None)
+    more = dict.fromkeys(_WORD_STARTS, family.word) | dict.fromkeys(_LETTER_PAIRS, family.letters)
+    estimator = Estimator(family.weights, more)
     tokens, ratio = estimator.tokens, family.ratio
     return tokens if ratio == 1.0 else lambda text: tokens(text) * ratio
 

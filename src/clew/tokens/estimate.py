@@ -38,10 +38,10 @@ class Estimator:
 
     __slots__ = ("_leads", "_pairs", "name")
 
-    def __init__(self, name: str, more: Mapping[tuple[int, int], float] | None = None) -> None:
+    def __init__(self, name: str, more: Mapping[tuple[int, int], float]) -> None:
         self.name = name
         pairs = bytearray(weight for row in PAIR_WEIGHTS[name] for weight in row)
-        for (left, right), tokens in (more or {}).items():
+        for (left, right), tokens in more.items():
             place = left * 16 + right
             pairs[place] = min(255, pairs[place] + round(tokens * PAIR_SCALE))
         self._pairs = bytes(pairs)

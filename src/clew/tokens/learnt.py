@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -55,6 +54,8 @@ class LearntLimits:
         return {key: value for key, value in limits.items() if type(value) is int and _LEAST <= value <= _MOST}
 
     def _write(self, limits: dict[str, int]) -> bool:
+        import tempfile  # written once in many runs, and slow to import
+
         text = json.dumps({"version": 1, "limits": limits}, indent=2, sort_keys=True) + "\n"
         try:
             self._path.parent.mkdir(parents=True, exist_ok=True)

@@ -10,16 +10,23 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
-from clew.messages import Message, Tool
 from clew.tokens.calibration import Calibration
 from clew.tokens.counter import TokenCounter
+
+if TYPE_CHECKING:
+    from clew.messages import Message, Tool
+
 
 # A prompt cannot be much smaller than the text we know to be in it, and what we do not see of it (a host's own system
 # prompt, its tools) has never been seen above the last figure.
 _SMALLEST_SHARE = 0.25
 _LARGEST_SHARE = 4
 _MOST_UNSEEN = 250_000
+# A figure outside those bounds may still be true: a host can drop messages without telling us. It is believed once
+# this many figures in a row have grown from it as our count did, which a misreport does not do.
+_CONFIRMATIONS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +40,18 @@ class Anchor:
 class ConversationSize:
     """How large the next request is. Appending and reading cost the same at 100 messages and at 100,000."""
 
-    __slots__ = ("_anchor", "_counter", "_sums", "_system", "_system_key", "_tools", "_tools_key", "calibration")
+    __slots__ = (
+        "_anchor",
+        "_confirmed",
+        "_counter",
+        "_doubted",
+        "_sums",
+        "_system",
+        "_system_key",
+        "_tools",
+        "_tools_key",
+        "calibration",
+    )
 
     def __init__(
         self,
@@ -48,6 +66,8 @@ class ConversationSize:
         self._counter = counter
         self._sums = list(accumulate(counts, initial=0))
         self._anchor: Anchor | None = None
+        self._doubted: Anchor | None = None
+        self._confirmed = 0
         self._system = self._tools = 0
         self._system_key: tuple[object, int] = (None, 0)
         self._tools_key: tuple[object, int] = (None, 0)
@@ -130,19 +150,35 @@ class ConversationSize:
         """
         upto = len(self) if messages is None else max(0, min(messages, len(self)))
         counted = self._counter.request + self._system + self._tools + self._sums[upto]
-        if not self._is_plausible(prompt_tokens, counted):
+        if not isinstance(prompt_tokens, int) or isinstance(prompt_tokens, bool) or prompt_tokens <= 0:
             return False
-        real = int(prompt_tokens or 0)
-        before = self._anchor
-        if before is not None:
-            self.calibration = self.calibration.learnt_from(counted - before.counted, real - before.real)
-        self._anchor = Anchor(real, counted)
+        seen = Anchor(prompt_tokens, counted)
+        if not _is_plausible(seen) and not self._is_confirmed(seen):
+            return False
+        if self._anchor is not None:
+            self.calibration = self.calibration.learnt_from(
+                seen.counted - self._anchor.counted, seen.real - self._anchor.real
+            )
+        self._anchor, self._doubted, self._confirmed = seen, None, 0
         return True
 
-    def _is_plausible(self, real: object, counted: int) -> bool:
-        if not isinstance(real, int) or isinstance(real, bool) or real <= 0:
-            return False
-        return _SMALLEST_SHARE * counted <= real <= _LARGEST_SHARE * counted + _MOST_UNSEEN
+    def _is_confirmed(self, seen: Anchor) -> bool:
+        """Whether an implausible figure goes on from the implausible ones before it."""
+        before = self._anchor if self._anchor and not _is_plausible(self._anchor) else self._doubted
+        goes_on = before is not None and _goes_on(before, seen)
+        if goes_on and before is self._anchor:
+            return True
+        self._doubted, self._confirmed = seen, self._confirmed + 1 if goes_on else 0
+        return self._confirmed >= _CONFIRMATIONS
+
+
+def _is_plausible(seen: Anchor) -> bool:
+    return _SMALLEST_SHARE * seen.counted <= seen.real <= _LARGEST_SHARE * seen.counted + _MOST_UNSEEN
+
+
+def _goes_on(before: Anchor, after: Anchor) -> bool:
+    counted = after.counted - before.counted
+    return counted > 0 and abs(after.real - before.real - counted) <= 50 + 0.35 * counted
 
 
 def _key_of(value: object, last: tuple[object, int]) -> tuple[object, int]:

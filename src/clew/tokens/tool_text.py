@@ -7,9 +7,11 @@ around them goes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from clew.messages import Tool
+if TYPE_CHECKING:
+    from clew.messages import Tool
+
 
 _DEEPEST = 24
 _SCHEMAS = ("parameters", "input_schema", "inputSchema", "schema")
