@@ -8,6 +8,17 @@ from __future__ import annotations
 
 from clew.redact.catalog import CATALOG
 from clew.redact.findings import Finding, Redacted
+from clew.redact.messages import redact_arguments, redact_messages
 from clew.redact.redaction import redact, redact_text
+from clew.redact.shape import Kind
 
-__all__ = ["CATALOG", "Finding", "Redacted", "redact", "redact_text"]
+__all__ = [
+    "CATALOG",
+    "Finding",
+    "Kind",
+    "Redacted",
+    "redact",
+    "redact_arguments",
+    "redact_messages",
+    "redact_text",
+]

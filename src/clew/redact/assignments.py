@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clew.redact.findings import PLACEHOLDER_START, Finding
 from clew.redact.values import (
@@ -24,22 +25,23 @@ CORES = (b"pass", b"pwd", b"secret", b"token", b"key")
 """Lower-case words one of which is in every name that we know; each is searched for in the lower-cased text."""
 
 _QUOTE = rb"""\\{0,6}["'`]"""
-# How a value is joined to its name, in this order: `name: TOKEN, value: ...`; `=`, `:`, `=>`, `==`, perhaps with a
-# type before the sign; `getenv("TOKEN", "...")`; `<token>...</token>`; `--token ...` and SQL's `PASSWORD '...'`.
+# How a value is joined to its name: by `=`, `:`, `=>`, `==`; as `name: TOKEN, value: ...`; as in
+# `getenv("TOKEN", "...")`; as in `<token>...</token>`. A type or `default=` may come before the value.
 _JOINER = (
-    rb"(?:,?\s{0,40}+(?:-[ ])?(?:%(q)b)?(?i:value)(?:%(q)b)?[ \t]{0,4}+[:=][ \t]{0,4}+"
-    rb"|[ \t]{0,8}+(?P<sign>[=:]{1,3}>?)[ \t]{0,8}+(?:[A-Za-z_][A-Za-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
-    rb"|[ \t]{0,2}+,[ \t]{0,4}+(?:default=)?(?P<comma>(?=%(q)b))"
-    rb"|(?P<tag>>)"
-    rb"|(?P<space>[ \t]{1,4}+))"
+    rb"(?P<gap>[ \t]{0,8}+)"
+    rb"(?P<sign>[=:]{1,3}>?|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?(?i:value)(?:%(q)b)?[ \t]{0,4}+[:=]|,|>)"
+    rb"[ \t]{0,8}+(?:[A-Za-z_][A-Za-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
 ) % {b"q": _QUOTE}
 _VALUE = (
     rb"(?:[fbruFBRU]{0,2}(?P<quote>%(q)b)(?P<quoted>(?:[^\"'`\\\s]|\\/){1,1024}+)(?P=quote)"
     rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{4,512}+={0,3})(?P<after>.?))"
 ) % {b"q": _QUOTE}
-_ASSIGNMENT = re.compile(rb"(?s)(?P<tail>[A-Za-z0-9_.\-]{0,40}+)(?:" + _QUOTE + rb"|\]){0,3}" + _JOINER + _VALUE).match
-_NAME_BEFORE = re.compile(rb"[A-Za-z0-9_.\-]*+\Z").search
+_ASSIGNMENT = re.compile(rb"(?s)(?P<tail>[A-Za-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}%b%b" % (_QUOTE, _JOINER, _VALUE)).match
+_OPTION = re.compile(
+    rb"(?s)(?P<tail>[A-Za-z0-9-]{0,40}+)(?P<gap>)(?P<sign>[ \t]{1,4}+)(?:-p[ \t]{0,2})?(?!-)%b" % _VALUE
+).match
 _LONGEST_NAME = 64
+_IN_A_NAME = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
 
 # After the core of a name, these leave it the name of a secret; any other tail (`token_type`, `key_id`, `tokens`,
 # `password_field`) makes it the name of something else.
@@ -74,16 +76,17 @@ NAMED_KINDS = (
     _names("aws-secret-key", rb".*(?:aws_?secret|secret_?access_?key|aws_?session_?token).*"),
     _names("azure-storage-key", rb"(?:.*_)?(?:account_?key|shared_?access_?key)"),
     _names("password", rb".*(?:password|passwd|passwort|passphrase|passcode|pwd)" + _TAIL, chosen=True),
-    _names("password", rb"(?:.*_)?(?:db|my|smtp|ftp|mail|sql|pg|redis|user|root|admin)?_?pass", chosen=True),
+    _names("password", rb"(?:.*_)?(?:db|my|ssh|smtp|ftp|mail|sql|pg|redis|user|root|admin)?_?pass", chosen=True),
     _names("secret", rb".*secret" + _TAIL, chosen=True),
     _names("token", rb".*token" + _TAIL),
     _names("api-key", rb"(?:.*_)?(?:[a-z0-9]*(?:" + _OWNERS_OF_KEYS + rb"))_?key" + _TAIL),
 )
+_QUERY_KEY = NAMED_KINDS[-1]
 _NOT_A_SECRET = re.compile(
     rb"(?:.*_)?(?:next|page|nextpage|continuation|sync|cursor|resume|pad|eos|bos|unk|cls|sep|mask|special|stop|prev|"
     rb"previous|last|first|start|end|max|min|num|total|is|has|no|show|hide|forgot|reset|use|require|cache|public|"
     rb"publishable|design|idempotency|old|site|client_request|change|find|get|set|per)_?"
-    rb"(?:page_?)?(?:token|password|secret|key|pass|pwd)|old_?pwd|.*public_?key|.*keypass"
+    rb"(?:page_?)?(?:token|password|secret|key|pass|pwd)|old_?pwd|(?:user_)?signingkey|.*public_?key|.*keypass"
 ).fullmatch
 # A variable of the environment may name any service, and what it holds is a value, never code.
 _KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
@@ -96,9 +99,21 @@ def assigned_secrets(text: bytes, folded: bytes) -> Iterator[Finding]:
         at = folded.find(core)
         while at >= 0:
             end = at + len(core)
-            if (match := _ASSIGNMENT(text, end)) and (found := _judged(text, at, match)):
+            match = _ASSIGNMENT(text, end)
+            if match is None and _may_take_a_space(folded, at):
+                match = _OPTION(text, end)
+            if match and (found := _judged(text, at, match)):
                 yield found
             at = folded.find(core, end)
+
+
+def _may_take_a_space(folded: bytes, at: int) -> bool:
+    """`--password x` and `sshpass -p x` on a command line, and `PASSWORD 'x'` in SQL."""
+    return (
+        folded.rfind(b"--", max(0, at - 24), at) >= 0
+        or folded.startswith(b"password '", at)
+        or folded.startswith(b"sshpass", max(0, at - 3))
+    )
 
 
 def is_secret_name(name: str) -> bool:
@@ -118,26 +133,35 @@ def secret_under(name: str, value: str) -> str | None:
 
 def _judged(text: bytes, at: int, match: re.Match[bytes]) -> Finding | None:
     name_start = _name_start(text, at)
-    name = text[name_start : match.end("tail")]
     if text.endswith(PLACEHOLDER_START.encode("ascii"), 0, name_start):
         return None
-    named = _kind_of(name)
-    if named is None:
+    name = text[name_start : match.end("tail")]
+    named = (
+        _QUERY_KEY if name.lower() == b"key" and text[name_start - 1 : name_start] in (b"?", b"&") else _kind_of(name)
+    )
+    if named is None or (match["sign"].isspace() and not _is_option(name, match)):
         return None
-    group = "quoted" if match["quoted"] is not None else "bare"
-    value = match[group]
-    if group == "quoted":
-        wanted = _is_secret_when_quoted(named, value) if match["comma"] is None else looks_random(value, 16)
+    if match["quoted"] is None:
+        value = match["bare"].rstrip(b".:!?") if match["after"].isspace() or not match["after"] else match["bare"]
+        start, wanted = match.start("bare"), _is_secret_when_bare(named, name, value, match)
     else:
-        wanted = _is_secret_when_bare(text, name_start, named, match)
-    return Finding(match.start(group), match.start(group) + len(value), named.kind) if wanted else None
+        value = match["quoted"]
+        # In a list of arguments the text after a name need not be its value.
+        wanted = looks_random(value, 16) if match["sign"] == b"," else _is_secret_when_quoted(named, value)
+        start = match.start("quoted")
+    return Finding(start, start + len(value), named.kind) if wanted else None
+
+
+def _is_option(name: bytes, match: re.Match[bytes]) -> bool:
+    return name.startswith(b"--") or name.lower() == b"sshpass" or match["quote"] == b"'"
 
 
 def _name_start(text: bytes, at: int) -> int:
-    before = _NAME_BEFORE(text, max(0, at - _LONGEST_NAME), at)
-    return before.start() if before else at
+    earliest = max(0, at - _LONGEST_NAME)
+    return earliest + text[earliest:at].translate(_IN_A_NAME).rfind(b" ") + 1
 
 
+@lru_cache(maxsize=4_096)
 def _kind_of(name: bytes) -> NamedKind | None:
     folded = name.lower().replace(b"-", b"_").replace(b".", b"_").strip(b"_")
     if _NOT_A_SECRET(folded):
@@ -156,29 +180,26 @@ def _is_secret_when_quoted(named: NamedKind, value: bytes) -> bool:
     return looks_random(value) and not is_number(value)
 
 
-def _is_secret_when_bare(text: bytes, name_start: int, named: NamedKind, match: re.Match[bytes]) -> bool:
+def _is_secret_when_bare(named: NamedKind, name: bytes, value: bytes, match: re.Match[bytes]) -> bool:
     """Without quotes a value may as well be code, so it depends on how the assignment is written."""
-    value, after = match["bare"], match["after"]
-    value = value.rstrip(b".:!?") if after.isspace() or not after else value
-    if after in (b"(", b"[", b"{", b"<") and match["tag"] is None:
+    if match["sign"] == b"," or (match["after"] in _OPENS_CODE and match["sign"] != b">"):
         return False
-    if match["space"] is not None and not text.endswith((b"--", b"-"), 0, name_start + 2):
-        return False
+    is_setting = _is_plain_setting(name, match)
     if not named.chosen:
-        return looks_random(value, 12 if _is_plain_setting(text, name_start, match) else 16)
-    if _is_plain_setting(text, name_start, match):
+        return looks_random(value, 12 if is_setting else 16)
+    if is_setting:
         return (looks_random(value) or looks_chosen(value)) and not (is_number(value) and len(value) < 6)
     return looks_random(value, 8) and (has_symbol(value) or mixes_letters_and_digits(value))
 
 
-def _is_plain_setting(text: bytes, name_start: int, match: re.Match[bytes]) -> bool:
+_OPENS_CODE = (b"(", b"[", b"{", b"<")
+_ENDS_AN_ARGUMENT = (b",", b")", b"}", b"]", b"|")
+
+
+def _is_plain_setting(name: bytes, match: re.Match[bytes]) -> bool:
     """A shell, .env, YAML, query or connection-string setting, where the value is no expression."""
-    if match["tag"] is not None:
-        return match["after"] == b"<"
-    if match["after"] in (b",", b")", b"}", b"]", b"|"):
+    if match["sign"] == b">":
+        return bool(match["after"] == b"<")
+    if match["after"] in _ENDS_AN_ARGUMENT:
         return False
-    if match["space"] is not None or match["sign"] in (b":", None):
-        return True
-    before_sign = text[match.start("sign") - 1 : match.start("sign")]
-    name = text[name_start : match.end("tail")]
-    return name.isupper() or (match["sign"] == b"=" and not before_sign.isspace())
+    return match["sign"] != b"=" or name.isupper() or not match["gap"]

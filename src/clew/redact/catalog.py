@@ -3,12 +3,13 @@
 Facts only. Lengths are those the providers issue; where a provider says that lengths may grow, the upper bound is
 generous. A kind belongs here when its start is rare enough to be searched for without a name beside it; secrets
 known only by the name before them (`PASSWORD=`) are the work of `assignments`. Every secret here holds an unbroken
-run of at least `prefixed.RUN` letters, digits, `_`, `-` or `~`: that is how candidates are found.
+run of at least `prefixed.RUN` letters, digits, `_`, `-`, `~` or `+`: that is how candidates are found.
 """
 
 from __future__ import annotations
 
 from clew.redact.shape import (
+    PADDING,
     UUID,
     Kind,
     Maybe,
@@ -19,6 +20,7 @@ from clew.redact.shape import (
     has_digit,
     hexa,
     is_mixed,
+    is_no_word,
     lower,
     upper,
     word,
@@ -26,7 +28,7 @@ from clew.redact.shape import (
 
 CLOUDS = (
     Kind("aws-key", ("AKIA", "ASIA", "ABIA", "ACCA"), (upper(16),)),
-    Kind("aws-bedrock-key", ("ABSK", "bedrock-api-key-"), (base64(80, 400),), whole_word=True),
+    Kind("aws-bedrock-key", ("ABSK", "bedrock-api-key-"), (base64(80, 400), PADDING), whole_word=True),
     Kind("aws-mws-token", ("amzn.mws.",), UUID),
     Kind("google-api-key", ("AIza",), (word(35),)),
     Kind("google-auth-key", ("AQ.Ab",), (word(40, 120),)),
@@ -56,7 +58,7 @@ CODE_HOSTS = (
     ),
     Kind("gitlab-token", ("GR1348941",), (word(20),)),
     Kind("bitbucket-token", ("ATBB",), (alnum(24, 36),), check=has_digit),
-    Kind("atlassian-token", ("ATATT3", "ATCTT3"), (Run("A-Za-z0-9_=-", 60, 300),)),
+    Kind("atlassian-token", ("ATATT3", "ATCTT3"), (word(60, 300), Maybe(("=", upper(8))))),
     Kind("trello-token", ("ATTA",), (hexa(64, 80),)),
     Kind("sourcegraph-token", ("sgp_",), (Run("A-Za-z0-9_", 40, 70),), check=has_digit),
 )
@@ -64,9 +66,10 @@ CODE_HOSTS = (
 CHAT = (
     Kind(
         "slack-token",
-        ("xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxc-", "xoxd-", "xoxe-", "xoxe.xoxb-", "xoxe.xoxp-"),
-        (Run("A-Za-z0-9%_-", 16, 400),),
+        ("xoxb-", "xoxp-", "xoxa-", "xoxr-", "xoxs-", "xoxo-", "xoxc-", "xoxe-", "xoxe.xoxb-", "xoxe.xoxp-"),
+        (word(16, 400),),
     ),
+    Kind("slack-token", ("xoxd-",), (Run("A-Za-z0-9%_-", 20, 400),)),
     Kind("slack-token", ("xapp-",), (digits(1), "-", word(16, 400))),
     Kind("discord-token", ("M", "N", "O"), (word(22, 27), ".", word(6), ".", word(27, 40)), is_mixed, whole_word=True),
     Kind("telegram-token", ("AA",), (word(32, 34),), behind=r"[0-9]{8}:"),
@@ -79,7 +82,7 @@ MODEL_PROVIDERS = (
     Kind("openrouter-key", ("sk-or-",), (word(32, 100),)),
     Kind("langfuse-key", ("sk-lf-",), UUID),
     Kind("openai-key", ("sk-",), (alnum(32, 128),)),
-    Kind("openai-key", ("sk-",), (alnum(20, 31),), check=has_digit),
+    Kind("openai-key", ("sk-",), (alnum(20, 31),), check=is_no_word),
     Kind("groq-key", ("gsk_",), (alnum(40, 64),)),
     Kind("xai-key", ("xai-",), (alnum(60, 100),)),
     Kind("huggingface-token", ("hf_", "api_org_"), (alnum(30, 40),)),
@@ -102,7 +105,7 @@ MODEL_PROVIDERS = (
 
 PAYMENT_AND_MAIL = (
     Kind("stripe-key", ("sk_live_", "sk_test_", "rk_live_", "rk_test_"), (alnum(12, 250),)),
-    Kind("stripe-webhook-secret", ("whsec_",), (Run("A-Za-z0-9+/=", 24, 100),)),
+    Kind("stripe-webhook-secret", ("whsec_",), (Run("A-Za-z0-9+/", 24, 100), PADDING)),
     Kind("square-token", ("sq0atp-",), (word(22),)),
     Kind("square-token", ("sq0csp-",), (word(43),)),
     Kind("square-token", ("EAAA",), (word(56, 64),), check=is_mixed),
@@ -135,22 +138,22 @@ HOSTING_AND_CI = (
     Kind("netlify-token", ("nfp_",), (alnum(36, 48),)),
     Kind("heroku-key", ("HRKU-",), (word(36, 70),)),
     Kind("fly-token", ("fo1_",), (word(40, 50),)),
-    Kind("fly-token", ("fm2_", "fm1r_", "fm1a_"), (base64(80, 2048),), whole_word=True),
+    Kind("fly-token", ("fm2_", "fm1r_", "fm1a_"), (base64(80, 2048), PADDING), whole_word=True),
     Kind("render-key", ("rnd_",), (alnum(28, 40),), check=is_mixed),
     Kind("terraform-token", (".atlasv1.",), (word(60, 70),), reach=alnum(14)),
     Kind("doppler-token", ("dp.pt.", "dp.ct.", "dp.sa.", "dp.scim.", "dp.audit."), (alnum(40, 44),)),
     Kind("doppler-token", ("dp.st.",), (Maybe((Run("a-z0-9_-", 2, 35), ".")), alnum(40, 44))),
     Kind("vault-token", ("hvs.", "hvb.", "hvr."), (word(24, 300),)),
     Kind("databricks-token", ("dapi",), (hexa(32), Maybe(("-", digits(1))))),
-    Kind("sentry-token", ("sntrys_",), (base64(60, 500),), whole_word=True),
+    Kind("sentry-token", ("sntrys_",), (base64(60, 500), PADDING), whole_word=True),
     Kind("sentry-token", ("sntryu_",), (hexa(64),)),
     Kind("newrelic-key", ("NRAK-",), (upper(27),)),
     Kind("newrelic-key", ("NRII-",), (word(32),)),
     Kind("newrelic-key", ("NRRA-",), (hexa(42),)),
     Kind("newrelic-key", ("FFFFNRAL",), ("",), reach=hexa(32)),
-    Kind("grafana-token", ("glc_",), (base64(32, 400),), whole_word=True),
+    Kind("grafana-token", ("glc_",), (base64(32, 400), PADDING), whole_word=True),
     Kind("grafana-token", ("glsa_",), (alnum(32), "_", Run("0-9A-Fa-f", 8, 8))),
-    Kind("grafana-token", ("eyJrIjoi",), (base64(60, 400),), whole_word=True),
+    Kind("grafana-token", ("eyJrIjoi",), (base64(60, 400), PADDING), whole_word=True),
     Kind("linear-key", ("lin_api_",), (alnum(40),)),
     Kind("linear-key", ("lin_oauth_",), (hexa(64),)),
     Kind("notion-token", ("ntn_",), (alnum(40, 60),)),
@@ -183,7 +186,7 @@ HOSTING_AND_CI = (
     Kind("honeycomb-key", ("hcaik_", "hcbik_"), (lower(58),)),
     Kind("mapbox-token", ("sk.eyJ",), (word(20, 300), ".", word(20, 40)), whole_word=True),
     Kind("dropbox-token", ("sl.",), (word(130, 1500),), whole_word=True),
-    Kind("1password-token", ("ops_eyJ",), (base64(200, 2000),), whole_word=True),
+    Kind("1password-token", ("ops_eyJ",), (base64(200, 2000), PADDING), whole_word=True),
     Kind("rapyd-key", ("rsk_",), (hexa(56, 100),)),
 )
 
@@ -192,13 +195,13 @@ GENERAL = (
     Kind(
         "jwt",
         ("eyJ",),
-        (word(10, 8_192), ".", "eyJ", word(8, 65_536), Maybe((".", word(0, 4_096)))),
+        (word(12, 8_192), ".", "eyJ", word(17, 65_536), Maybe((".", word(0, 4_096)))),
         whole_word=True,
     ),
     Kind(
         "jwt",
         ("eyJ",),
-        (word(10, 8_192), ".", word(0, 2_048), ".", word(10, 64), ".", word(8, 65_536), ".", word(16, 64)),
+        (word(17, 8_192), ".", word(0, 2_048), ".", word(10, 64), ".", word(8, 65_536), ".", word(16, 64)),
         whole_word=True,
     ),
 )

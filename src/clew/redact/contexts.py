@@ -50,15 +50,12 @@ def _always(_: bytes) -> bool:
     return True
 
 
-def _is_signature(value: bytes) -> bool:
+def _looks_generated(value: bytes) -> bool:
     return looks_random(value, 16)
 
 
-def _is_command_password(value: bytes) -> bool:
-    return not is_stand_in(value) and not value.startswith(b"$")
-
-
 _Q = rb"""(?:\\{0,6}["'`])"""
+_HEADER = rb"authorization(?:%(q)b|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+%(q)b?[fbr]?%(q)b?" % {b"q": _Q}
 
 CONTEXTS = (
     _context(
@@ -88,23 +85,17 @@ CONTEXTS = (
     _context("zapier-webhook", b"://", rb"://hooks\.zapier\.com/hooks/catch/(?P<secret>\d{4,12}/\w{5,20})", _always),
     _context(
         "authorization",
-        b"authorization",
-        rb"authorization(?:" + _Q + rb"|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+" + _Q + rb"?[fbr]?" + _Q + rb"?"
-        rb"(?:bearer|token|bot|apikey|api-key|key|ssws|geniekey)[ \t=]{1,4}+"
+        b"auth",
+        _HEADER + rb"(?:bearer|token|bot|apikey|api-key|key|ssws|geniekey)[ \t=]{1,4}+"
         rb"(?P<secret>[\w.~+/=%|:-]{6,4096}+)(?![(\[{<$])",
         _is_header_value,
     ),
     _context(
-        "authorization",
-        b"authorization",
-        rb"authorization(?:" + _Q + rb"|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+" + _Q + rb"?"
-        rb"(?P<secret>[\w.~+/=%|:-]{16,4096}+)(?![(\[{<$ ])",
-        _is_signature,
+        "authorization", b"auth", _HEADER + rb"(?P<secret>[\w.~+/=%|:-]{16,4096}+)(?![(\[{<$ ])", _looks_generated
     ),
     _context(
-        "bearer-token", b"bearer", rb"bearer[ \t]{1,4}+(?P<secret>[\w.~+/=%|-]{16,4096}+)(?![(\[{<$])", _is_signature
+        "basic-auth", b"auth", _HEADER + rb"basic[ \t]{1,4}+(?P<secret>[\w+/-]{6,512}+={0,2})(?!\w)", is_basic_auth
     ),
-    _context("basic-auth", b"basic", rb"basic[ \t]{1,4}+(?P<secret>[A-Za-z0-9+/]{6,512}+={0,2})(?!\w)", is_basic_auth),
     _context(
         "basic-auth",
         b"auth",
@@ -112,16 +103,9 @@ CONTEXTS = (
         is_basic_auth,
     ),
     _context(
-        "url-signature",
-        b"sig",
-        rb"sig(?:nature)?=(?P<secret>[\w%+/=.~-]{16,1024}+)",
-        _is_signature,
+        "bearer-token", b"bearer", rb"bearer[ \t]{1,4}+(?P<secret>[\w.~+/=%|-]{16,4096}+)(?![(\[{<$])", _looks_generated
     ),
-    _context("url-key", b"key=", rb"(?<=[?&])key=(?P<secret>[\w%.~-]{16,512}+)", _is_signature),
-    _context("url-key", b"code=", rb"(?<=[?&])code=(?P<secret>[\w%.~/-]{20,1024}+)", _is_signature),
-    _context(
-        "password", b"sshpass", rb"sshpass[ \t]+-p[ \t]{0,2}[\"']?(?P<secret>[^\s\"'\\]{3,128})", _is_command_password
-    ),
+    _context("url-signature", b"sig", rb"sig(?:nature)?=(?P<secret>[\w%+/=.~-]{16,1024}+)", _looks_generated),
     _context(
         "password",
         b"identified by",

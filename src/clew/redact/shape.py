@@ -57,13 +57,14 @@ def lower(low: int, high: int = 0) -> Run:
 
 
 def base64(low: int, high: int = 0) -> Run:
-    return Run("A-Za-z0-9+/=_-", low, high or low)
+    return Run("A-Za-z0-9+/_-", low, high or low)
 
 
 def digits(low: int, high: int = 0) -> Run:
     return Run("0-9", low, high or low)
 
 
+PADDING = Run("=", 0, 2)
 UUID: tuple[Part, ...] = (hexa(8), "-", hexa(4), "-", hexa(4), "-", hexa(4), "-", hexa(12))
 
 
@@ -79,6 +80,10 @@ def is_mixed(secret: bytes) -> bool:
 
 def has_digit(secret: bytes) -> bool:
     return bool(anything_but_a_stand_in(secret) and _DIGIT(secret))
+
+
+def is_no_word(secret: bytes) -> bool:
+    return bool(anything_but_a_stand_in(secret) and (_DIGIT(secret) or _CAPITAL(secret)))
 
 
 _STAND_IN = re.compile(rb"(?i)x{8}|your[-_]?(?:api|key|token|secret|own|access|real|actual|[-_])").search
@@ -105,8 +110,10 @@ class Kind:
     """Also `-` and `_` before the secret rule it out: for bodies so long that they may be tried only once per run."""
 
     def pattern_after(self, start: str) -> str:
-        """The regex for what follows the literal `start`, its left boundary included."""
-        return _left_boundary(self, start) + "".join(map(pattern_of, self.body)) + _right_boundary(self.body)
+        """The regex for what follows the literal `start`."""
+        behind = f"(?<={self.behind}{re.escape(start)})" if self.behind else ""
+        alone = f"(?<![_-]{re.escape(start)})" if self.whole_word else ""
+        return behind + alone + "".join(map(pattern_of, self.body)) + _right_boundary(self.body)
 
 
 def pattern_of(part: Part) -> str:
@@ -115,30 +122,6 @@ def pattern_of(part: Part) -> str:
     if isinstance(part, Run):
         return part.pattern
     return "(?:" + "".join(map(pattern_of, part.parts)) + ")?"
-
-
-# What may stand directly before a secret although it ends in a letter or a digit: an escaped line end, a
-# percent-encoded or \u-escaped character, the end of a terminal colour.
-_ESCAPES = (r"\\[nrt]", r"%[0-9A-Fa-f]{2}", r"\\u00[0-9A-Fa-f]{2}", r"\[[0-9]m", r"\[[0-9][0-9]m", r";[0-9][0-9]m")
-_ESCAPED = re.compile(f"(?:{'|'.join(_ESCAPES)})$".encode("ascii")).search
-_LONGEST_ESCAPE = 6
-
-
-def starts_freely(text: bytes, start: int) -> bool:
-    """Whether what begins at `start` is a word of its own and not the end of a longer one."""
-    if not text[start - 1 : start].isalnum() or start == 0:
-        return True
-    return bool(_ESCAPED(text[max(0, start - _LONGEST_ESCAPE) : start]))
-
-
-def _left_boundary(kind: Kind, start: str) -> str:
-    """Lookbehinds placed after the literal, so that the literal itself comes first and can be searched for fast."""
-    literal = (kind.reach.pattern if kind.reach else "") + re.escape(start)
-    if kind.behind:
-        return f"(?<={kind.behind}{literal})"
-    if kind.whole_word:
-        return "(?:" + "|".join((f"(?<![A-Za-z0-9_-]{literal})", *(f"(?<={e}{literal})" for e in _ESCAPES))) + ")"
-    return f"(?<={literal})" if kind.reach else ""
 
 
 def _right_boundary(body: tuple[Part, ...]) -> str:

@@ -42,7 +42,7 @@ _WORDS = re.compile(rb"[-_./:@#?]*%b(?:[-_./:@?]+%b)*[-_./:?]*" % (_PIECE, _PIEC
 _LETTER = re.compile(rb"[A-Za-z]").search
 _DIGIT = re.compile(rb"[0-9]").search
 _SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
-_PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://").match
+_PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$").match
 _SWITCH = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
