@@ -7,8 +7,9 @@ step takes the stretch that adds the most worth per char. Knows the index and th
 from __future__ import annotations
 
 import heapq
+import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 
 from clew.ledger.atoms import spans_in
@@ -16,13 +17,16 @@ from clew.ledger.index import AtomIndex, parts_of
 from clew.messages import Message
 
 ReadMessage = Callable[[int], Message]
+# Which line of the result tells of this part of this message, and what that line costs when nothing is quoted on it.
+LineOf = Callable[[int, int], tuple[Hashable, int]]
 
 _WORDS_AROUND = 5
 _REACH_CHARS = 110
 _JOIN_GAP_CHARS = 8
 _SEPARATOR_CHARS = 3
-_NEW_LINE_CHARS = 30
 _CHARS_PER_ATOM = 12
+# Under 1, since a long path that will surely be needed beats two short names that may be.
+_LENGTH_POWER = 0.85
 _WORD = re.compile(r"[A-Za-z_]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _LITTLE_WORDS = frozenset(
     "the and for with that this from not are was you all has have but its can will into been were they then than "
@@ -45,7 +49,7 @@ class _Choice:
     """What was chosen so far, and what it costs."""
 
     room: int
-    shown: set[int]
+    shown: set[Hashable]
     covered: set[str]
     spent: int = 0
     stretches: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
@@ -54,27 +58,29 @@ class _Choice:
 class FragmentChooser:
     """Chooses among the messages `first` to `last` (not included)."""
 
-    def __init__(self, index: AtomIndex, read: ReadMessage, first: int, last: int) -> None:
+    def __init__(self, index: AtomIndex, read: ReadMessage, first: int, last: int, line_of: LineOf) -> None:
         self._index = index
+        self._line_of = line_of
         self._read = read
         self._first = first
         self._last = last
         self._parts: dict[int, list[str]] = {}
         self._worth: dict[str, float] = {}
         self._atoms_at: dict[Fragment, tuple[str, ...]] = {}
+        self._best = sorted(index.seen, key=lambda atom: (-self._worth_of(atom), atom))
 
-    def choose(self, room: int, *, covered: set[str], shown: set[int]) -> dict[int, list[str]]:
-        """By message number, the quotes that fit into `room` chars.
+    def choose(self, room: int, *, covered: set[str], shown: set[Hashable]) -> tuple[dict[Hashable, list[str]], int]:
+        """By line of the result, the quotes that fit into `room` chars; and how many chars they take.
 
-        `covered` are atoms that stand in the result anyway; `shown` are messages that have a line there already.
+        `covered` are atoms that stand in the result anyway; `shown` are lines that are there already.
         """
         choice = _Choice(room, set(shown), set(covered))
-        windows = self._windows(room, covered)
+        windows = self._windows(room)
         self._cover(windows, choice)
         # With room left, what was quoted once is quoted from a second place: another line says another thing of it.
         choice.covered = set()
         self._cover([window for window in windows if not _stands_in(window, choice)], choice)
-        return self._quotes(choice)
+        return self._quotes(choice), choice.spent
 
     def _cover(self, windows: list[Fragment], choice: _Choice) -> None:
         """Takes windows, the densest first; what a window adds is weighed again whenever it comes up."""
@@ -90,12 +96,10 @@ class FragmentChooser:
             else:
                 self._take(window, choice)
 
-    def _windows(self, room: int, covered: set[str]) -> list[Fragment]:
+    def _windows(self, room: int) -> list[Fragment]:
         most = max(50, room // _CHARS_PER_ATOM)
-        atoms = (atom for atom in self._index.seen if atom not in covered)
-        best = heapq.nlargest(most, atoms, key=lambda atom: (self._worth_of(atom), atom))
         windows: dict[Fragment, None] = {}
-        for atom in best:
+        for atom in self._best[:most]:
             for number in reversed(self._index.seen[atom].places):
                 if self._first <= number < self._last:
                     windows.update(dict.fromkeys(self._windows_in(atom, number)))
@@ -115,10 +119,12 @@ class FragmentChooser:
         worth = sum(self._worth_of(atom) for atom in self._atoms_of(window) if atom not in choice.covered)
         if not worth:
             return 0.0
-        return worth / (window.end - window.start + self._overhead(window, choice))
+        chars = window.end - window.start + self._overhead(window, choice)
+        return worth / math.pow(chars, _LENGTH_POWER)
 
     def _overhead(self, window: Fragment, choice: _Choice) -> int:
-        return _SEPARATOR_CHARS if window.number in choice.shown else _SEPARATOR_CHARS + _NEW_LINE_CHARS
+        line, chars = self._line_of(window.number, window.part)
+        return _SEPARATOR_CHARS if line in choice.shown else _SEPARATOR_CHARS + chars
 
     def _take(self, window: Fragment, choice: _Choice) -> None:
         key = (window.number, window.part)
@@ -129,15 +135,16 @@ class FragmentChooser:
             return
         choice.stretches[key] = after
         choice.spent += added
-        choice.shown.add(window.number)
+        choice.shown.add(self._line_of(*key)[0])
         for start, end in after:
             choice.covered.update(self._atoms_of(Fragment(*key, start, end)))
 
-    def _quotes(self, choice: _Choice) -> dict[int, list[str]]:
-        quotes: dict[int, list[str]] = {}
+    def _quotes(self, choice: _Choice) -> dict[Hashable, list[str]]:
+        quotes: dict[Hashable, list[str]] = {}
         for (number, part), stretches in sorted(choice.stretches.items()):
             text = self._parts_of(number)[part]
-            quotes.setdefault(number, []).extend(text[start:end].strip() for start, end in stretches)
+            line, _ = self._line_of(number, part)
+            quotes.setdefault(line, []).extend(" ".join(text[start:end].split()) for start, end in stretches)
         return quotes
 
     def _parts_of(self, number: int) -> list[str]:

@@ -35,6 +35,8 @@ class Action:
     """One tool call with its end, which comes later. `result` is the number of the message that holds it."""
 
     number: int
+    place: int
+    """Which call of its message it is, from 0."""
     tool: str
     verb: Verb
     target: str
@@ -121,8 +123,8 @@ class Ledger:
         elif role == "assistant":
             if not outline:
                 self._add_prose(text_of(message), number)
-            for call in calls_of(message):
-                self._add_call(call, number)
+            for place, call in enumerate(calls_of(message)):
+                self._add_call(call, number, place)
         else:
             self._add_result(message, number)
 
@@ -139,7 +141,7 @@ class Ledger:
         if self.asks and self.asks[-1].answered_at is None and is_question(self.asks[-1].text):
             self.asks[-1] = replace(self.asks[-1], answer=first_sentence(text), answered_at=number)
 
-    def _add_call(self, call: ToolCall, number: int) -> None:
+    def _add_call(self, call: ToolCall, number: int, place: int) -> None:
         name = call["function"]["name"]
         arguments = arguments_of(call)
         verb, target = verb_of(name), target_of(name, arguments)
@@ -160,7 +162,7 @@ class Ledger:
         if verb == "READ" and target:
             self._touch(target, number)
         self._open[call["id"]] = len(self.actions)
-        self.actions.append(Action(number, name, verb, target, files, change))
+        self.actions.append(Action(number, place, name, verb, target, files, change))
 
     def _touch(self, path: str, number: int, *, changed: bool = False, created: bool = False) -> None:
         fact = self.files.get(path)
