@@ -17,19 +17,23 @@ def tool_groups(messages: Sequence[Message]) -> list[range]:
     In a history that is not repaired a result may stand apart from its call: the range then reaches as far as the
     result, over whatever lies between, and groups that run into each other are one.
     """
-    groups: list[range] = []
+    starts: list[int] = []
+    stops: list[int] = []
     callers: dict[str, int] = {}
     for index, message in enumerate(messages):
         role = message.get("role")
         if role == "tool":
             start = callers.get(message.get("tool_call_id", ""))
             if start is not None:
-                _reach(groups, start, index + 1)
+                while starts[-1] > start:
+                    del starts[-1], stops[-1]
+                stops[-1] = index + 1
         elif role == "assistant" and (calls := message.get("tool_calls")):
-            groups.append(range(index, index + 1))
+            starts.append(index)
+            stops.append(index + 1)
             for call in calls:
                 callers[call.get("id", "")] = index
-    return groups
+    return list(map(range, starts, stops))
 
 
 def safe_cuts(messages: Sequence[Message]) -> list[int]:
@@ -37,9 +41,27 @@ def safe_cuts(messages: Sequence[Message]) -> list[int]:
 
     Never between a call and its results, between parallel calls, or between thinking and the message it led to.
     """
-    inside = {index for group in tool_groups(messages) for index in group[1:]}
-    cuts = [index for index in range(1, len(messages)) if index not in inside and not _leans_back(messages, index)]
-    return [0, *cuts, len(messages)] if messages else [0]
+    cuts: list[int] = []
+    callers: dict[str, int] = {}
+    for index, message in enumerate(messages):
+        role = message.get("role")
+        if role == "tool":
+            start = callers.get(message.get("tool_call_id", ""))
+            while start is not None and cuts[-1] > start:
+                cuts.pop()
+            continue
+        if role != "assistant":
+            cuts.append(index)
+            continue
+        if index == 0 or not _only_thinks(messages[index - 1]):
+            cuts.append(index)
+        for call in message.get("tool_calls") or ():
+            callers[call.get("id", "")] = index
+    if not cuts or cuts[0] != 0:
+        cuts.insert(0, 0)
+    if messages:
+        cuts.append(len(messages))
+    return cuts
 
 
 def last_cut_at_or_before(cuts: Sequence[int], index: int) -> int:
@@ -66,10 +88,3 @@ def _leans_back(messages: Sequence[Message], index: int) -> bool:
 
 def _only_thinks(message: Message) -> bool:
     return bool(message.get("reasoning")) and not message.get("content") and not message.get("tool_calls")
-
-
-def _reach(groups: list[range], start: int, stop: int) -> None:
-    """Let the group that holds `start` reach to `stop`, swallowing the groups behind it."""
-    while groups[-1].start > start:
-        groups.pop()
-    groups[-1] = range(groups[-1].start, stop)

@@ -38,18 +38,43 @@ def is_sound(messages: Sequence[Message], *, open_end: bool = False, longest_tex
             usual_size = 3
         elif waiting:
             return False
-        # Nearly every message of a long history passes here, or is an assistant message with calls.
-        if len(message) == usual_size and type(role) is str and role in ROLES:
-            content = message.get("content")
-            if type(content) is str and len(content) <= limit and (content.isascii() or is_whole(content)):
+        # Nearly every message of a long history is one of these two kinds, and is asked nothing else.
+        content, calls = message.get("content"), message.get("tool_calls")
+        if type(content) is str and len(message) == usual_size and type(role) is str and role in ROLES:
+            if len(content) <= limit and (content.isascii() or is_whole(content)):
+                continue
+        elif calls and content is None and len(message) == 3 and role == "assistant":
+            usual_ids = _ids_of_usual_calls(calls)
+            if usual_ids is not None:
+                waiting = usual_ids
                 continue
         if not is_sound_message(message, limit):
             return False
-        if calls := message.get("tool_calls"):
+        if calls:
             waiting = {call["id"] for call in calls}
             if len(waiting) != len(calls):
                 return False
     return open_end or not waiting
+
+
+def _ids_of_usual_calls(calls: Any) -> set[str] | None:
+    """The ids of calls that are sound in the plainest way, each id once; None says nothing about the others."""
+    ids = set()
+    try:
+        for call in calls:
+            function, identity = call["function"], call["id"]
+            name, arguments = function["name"], function["arguments"]
+            if len(call) > 3 or len(function) > 2 or type(identity) is not str or type(name) is not str:
+                return None
+            if not (identity and name and identity.isascii() and name.isascii() and arguments.isascii()):
+                return None
+            value, end = _scan_json(arguments)
+            if type(value) is not dict or end != len(arguments):
+                return None
+            ids.add(identity)
+    except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
+        return None
+    return ids if len(ids) == len(calls) and type(calls) is list else None
 
 
 def is_sound_message(message: Any, limit: int = sys.maxsize) -> bool:
