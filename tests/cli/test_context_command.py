@@ -12,7 +12,7 @@ import pytest
 import clew
 from clew.cli import main
 from clew.messages import Message
-from clew.testing import assistant, call, system, tool, user
+from clew.testing import assistant, call, synthetic_history, system, tool, user
 
 TOOLS = [
     {"type": "function", "function": {"name": "read_file", "description": "Read", "parameters": {"type": "object"}}}
@@ -123,6 +123,7 @@ def test_repairs_that_the_history_would_need_are_listed(tmp_path: Path, capsys: 
     assert any("c9" in repair and repair.startswith("message 5: ") for repair in report["repairs"])
     out = run(capsys, tmp_path, saved(tmp_path, broken))[1]
     assert "1 needed" in out
+    assert "1 x the call has no result: a stub says so (message 5)" in out
 
 
 def test_foreign_escape_codes_do_not_reach_the_terminal(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -163,6 +164,30 @@ def test_jsonl_and_anthropic_requests_are_read_too(tmp_path: Path, capsys: pytes
     report = reported(capsys, tmp_path, saved(tmp_path, request))
     assert [share["kind"] for share in report["shares"]] == ["system", "user"]
     assert report["exact"] is False
+
+
+def test_what_the_provider_reported_is_shown_beside_our_count(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    usage = {"input_tokens": 9_000, "cache_read_input_tokens": 500, "output_tokens": 5}
+    common = {"sessionId": "s", "cwd": "/tmp", "version": "2.0", "isSidechain": False}
+    asked = {"type": "user", "uuid": "a", "parentUuid": None, "message": {"role": "user", "content": "Why?"}}
+    said = {"role": "assistant", "model": "claude-sonnet-4-5", "content": [{"type": "text", "text": "So."}]}
+    answered = {"type": "assistant", "uuid": "b", "parentUuid": "a", "message": {**said, "usage": usage}}
+    file = tmp_path / "claude.jsonl"
+    file.write_text("\n".join(json.dumps({**common, **line}) for line in (asked, answered)))
+    report = reported(capsys, tmp_path, str(file))
+    assert report["kind"] == "claude_code"
+    assert (report["reported"]["prompt_tokens"], report["reported"]["index"]) == (9_500, 1)
+    assert "9,500 by the provider" in run(capsys, tmp_path, str(file))[1]
+
+
+def test_a_long_history_is_sampled_and_says_that_it_is_an_estimate(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = reported(capsys, tmp_path, saved(tmp_path, synthetic_history(1_200)), "--model", "gpt-5")
+    assert report["exact"] is False
+    assert "sample" in report["counted"]
 
 
 def test_an_empty_list_is_an_empty_window_or_a_clear_error(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

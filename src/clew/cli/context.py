@@ -18,11 +18,12 @@ from clew.errors import InvalidMessage
 
 if TYPE_CHECKING:
     from clew.importers import Transcript
-    from clew.messages import Message, Tool
+    from clew.messages import Message
 
 EXAMPLES = """\
-FILE is a JSON list of messages, a JSON object with messages (and system, tools), JSONL with
-one message a line, or a session file of Claude Code, Codex, opencode, Hermes or pi.
+FILE is a JSON list of messages, a JSON object with messages (and system, tools),
+JSONL with one message a line, or a session file of Claude Code, Codex, opencode,
+Hermes or pi; gzipped or not.
 
 examples:
   clew context session.jsonl
@@ -65,6 +66,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 def _report(arguments: argparse.Namespace, loaded: Loaded, console: Console) -> Report:
     # Late, because reading and counting take longer to import than `clew context --help` should.
     from clew.importers import read_transcript
+    from clew.tokens import count_each
 
     console.progress(f"reading {arguments.file} ...")
     transcript = read_transcript(arguments.file)
@@ -72,52 +74,44 @@ def _report(arguments: argparse.Namespace, loaded: Loaded, console: Console) -> 
         console.note(notice)
     model = arguments.model or transcript.model or loaded.settings.model.name
     console.progress(f"counting {len(transcript.messages):,} messages ...")
-    use, counting = _weighed(transcript.messages, transcript.tools, model, arguments.top)
+    sizes = count_each(transcript.messages, model=model)
+    use, counting = _weighed(transcript, sizes, model, arguments.top)
     window = _window(arguments.window, model, loaded, console)
     compression = loaded.settings.compression
     return Report(
         source="standard input" if arguments.file == "-" else arguments.file,
-        kind=_kind(transcript),
+        kind=transcript.kind,
+        dialect=transcript.dialect,
         messages=len(transcript.messages),
         model=model,
         use=use,
         window=window,
         threshold=int(window.tokens * compression.threshold) if compression.enabled else None,
         counting=counting,
-        reported=_reported(transcript),
+        reported=_reported(transcript, sizes, use),
         cost=_cost(use.tokens, model, loaded),
         repairs=_repairs(transcript.messages),
     )
 
 
-def _kind(transcript: Transcript) -> str:
-    """Who wrote the file, or the wire its messages are of where nobody put a name to it."""
-    if transcript.kind in ("json", "jsonl"):
-        return {"openai_chat": "OpenAI chat", "responses": "OpenAI Responses", "anthropic": "Anthropic"}[
-            transcript.dialect
-        ]
-    return {"claude_code": "Claude Code", "codex": "Codex", "hermes": "Hermes"}.get(transcript.kind, transcript.kind)
+def _weighed(transcript: Transcript, sizes: Sequence[int], model: str | None, top: int) -> tuple[WindowUse, Counting]:
+    from clew.tokens import counter_for
 
-
-def _weighed(
-    messages: Sequence[Message], tools: Sequence[Tool], model: str | None, top: int
-) -> tuple[WindowUse, Counting]:
-    from clew.tokens import count_each, counter_for
-
-    counter = counter_for(model)
-    sizes = count_each(messages, model=model)
+    messages, tools, counter = transcript.messages, transcript.tools, counter_for(model)
     defined = Share("tools", counter.tools(tools), len(tools)) if tools else None
     use = weigh(messages, sizes, counter.message, defined, top, counter.request)
     # A long history is sampled and scaled, which the largest message shows.
     largest = max(range(len(sizes)), key=sizes.__getitem__, default=None)
     sampled = largest is not None and counter.message(messages[largest]) != sizes[largest]
     if model is None:
-        return use, Counting(False, f"no model is named: {counter.basis}; --model M counts for another")
+        return use, Counting(False, f"with {counter.family.vocabulary or 'an estimate'}, since no model is named")
     if sampled:
         return use, Counting(False, f"estimated, and corrected by a sample: {counter.basis}")
     if counter.exact:
         return use, Counting(True, f"exactly: {counter.basis}")
-    return use, Counting(False, f"the nearest {counter.basis}" if counter.has_vocabulary else counter.basis)
+    if counter.has_vocabulary:
+        return use, Counting(False, f"with the nearest {counter.basis}")
+    return use, Counting(False, f"estimated: {counter.basis.removeprefix('estimate, ')}")
 
 
 def _window(asked: int | None, model: str | None, loaded: Loaded, console: Console) -> WindowSize:
@@ -142,14 +136,15 @@ def _window(asked: int | None, model: str | None, loaded: Loaded, console: Conso
     return WindowSize(found.tokens, found.source, words.get(found.source, found.source))
 
 
-def _reported(transcript: Transcript) -> Reported | None:
+def _reported(transcript: Transcript, sizes: Sequence[int], use: WindowUse) -> Reported | None:
     """The newest real figure in the file, if it has any."""
     from clew.usage import normalize_usage
 
     for index, raw in reversed(transcript.usage):
         prompt = normalize_usage(raw).prompt_tokens
         if prompt:
-            return Reported(prompt, index)
+            around = use.tokens - sum(sizes)
+            return Reported(prompt, around + sum(sizes[:index]), index)
     return None
 
 

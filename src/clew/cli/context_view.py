@@ -5,7 +5,8 @@ Gets a finished `Report` and decides nothing but layout.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
@@ -23,9 +24,19 @@ LOOKS: dict[Kind, tuple[str, str]] = {
     "tool results": ("magenta", "o"),
     "images": ("white", "I"),
 }
+NAMES = {
+    "openai_chat": "OpenAI chat",
+    "responses": "OpenAI Responses",
+    "anthropic": "Anthropic",
+    "claude_code": "Claude Code",
+    "codex": "Codex",
+    "hermes": "Hermes",
+}
 MARGIN = "  "
 MOST_REPAIRS_SHOWN = 5
 LONGEST_STRIP = 30
+WORTH_MENTIONING = 0.2
+_QUOTED = re.compile(r" ?'[^']*'")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +69,12 @@ class WindowSize:
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """The prompt of the last call as its provider counted it, and the message that came with it."""
+    """The prompt of the last call as its provider counted it, and as we do from what the file shows of it."""
 
     prompt_tokens: int
+    counted: int
     index: int
+    """Of the message that the call gave."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +83,7 @@ class Report:
 
     source: str
     kind: str
+    dialect: str
     messages: int
     model: str | None
     use: WindowUse
@@ -105,6 +119,7 @@ def as_json(report: Report) -> dict[str, Any]:
     return {
         "source": report.source,
         "kind": report.kind,
+        "dialect": report.dialect,
         "model": report.model,
         "messages": report.messages,
         "tokens": use.tokens,
@@ -118,17 +133,24 @@ def as_json(report: Report) -> dict[str, Any]:
             {"index": each.index, "role": each.role, "tool": each.tool, "tokens": each.tokens, "begins": each.opening}
             for each in use.largest
         ],
-        "reported": reported and {"prompt_tokens": reported.prompt_tokens, "index": reported.index},
+        "reported": reported
+        and {"prompt_tokens": reported.prompt_tokens, "counted": reported.counted, "index": reported.index},
         "cost_usd": cost and {"uncached": cost.uncached, "cached": cost.cached, "prices_of": cost.checked},
         "repairs": list(report.repairs),
     }
 
 
 def _title(report: Report, console: Console) -> Iterator[str]:
-    facts = (_counted(report.messages, "message"), report.kind, report.model or "no model named")
+    facts = (_counted(report.messages, "message"), _origin(report), report.model or "no model named")
     name = printable(report.source)
     yield console.paint(clipped(name, console.width - 4), "bold")
     yield console.paint(printable(" · ".join(facts) if console.unicode else " - ".join(facts)), "dim")
+
+
+def _origin(report: Report) -> str:
+    """Who wrote the file, or the wire its messages are of where nobody put a name to it."""
+    name = report.dialect if report.kind in ("json", "jsonl") else report.kind
+    return NAMES.get(name, name)
 
 
 def _bar(report: Report, console: Console) -> Iterator[str]:
@@ -212,20 +234,38 @@ def _largest(report: Report, console: Console) -> Iterator[str]:
 def _remarks(report: Report, console: Console) -> Iterator[str]:
     facts = [("window", f"{report.window.tokens:,}, {report.window.words}"), ("counted", report.counting.words)]
     if report.reported:
-        real = report.reported
-        facts.append(
-            ("reported", f"{real.prompt_tokens:,} by the provider, for the call that gave message {real.index}")
-        )
+        facts.append(("reported", _real(report.reported)))
     facts.append(("cost", _cost(report)))
     facts.append(("repairs", f"{len(report.repairs):,} needed" if report.repairs else "none needed"))
     for name, fact in facts:
         first, *more = wrap(printable(fact), console.width - 13) or [""]
         yield f"{console.paint(f'{name:<8}', 'dim')} {first}"
         yield from (f"{'':8} {line}" for line in more)
-    for repair in report.repairs[:MOST_REPAIRS_SHOWN]:
-        yield f"{'':8} {clipped(printable(repair), console.width - 13)}"
-    if len(report.repairs) > MOST_REPAIRS_SHOWN:
-        yield f"{'':8} and {len(report.repairs) - MOST_REPAIRS_SHOWN:,} more; --json has them all"
+    for line in _grouped(report.repairs)[:MOST_REPAIRS_SHOWN]:
+        yield f"{'':8} {clipped(printable(line), console.width - 13)}"
+
+
+def _grouped(repairs: Sequence[str]) -> list[str]:
+    """Repairs of the same kind on one line, the most frequent first: thirty ids in a row tell a person nothing."""
+    groups: dict[str, list[str]] = {}
+    for repair in repairs:
+        where, _, what = repair.partition(": ")
+        groups.setdefault(_QUOTED.sub("", what), []).append(where.removeprefix("message "))
+    lines = []
+    for what, all_of_them in sorted(groups.items(), key=lambda group: -len(group[1])):
+        places = list(dict.fromkeys(all_of_them))
+        shown = ", ".join(places[:3]) + (", ..." if len(places) > 3 else "")
+        lines.append(f"{len(all_of_them)} x {what} (message{'s' if len(places) > 1 else ''} {shown})")
+    return lines
+
+
+def _real(reported: Reported) -> str:
+    words = (
+        f"{reported.prompt_tokens:,} by the provider for message {reported.index}, {reported.counted:,} counted here"
+    )
+    unseen = reported.prompt_tokens - reported.counted
+    hidden = unseen > reported.prompt_tokens * WORTH_MENTIONING
+    return f"{words}: the rest, mostly system prompt and tools, is not in the file" if hidden else words
 
 
 def _cost(report: Report) -> str:
@@ -233,9 +273,9 @@ def _cost(report: Report) -> str:
         return "unknown: no model is named"
     if report.cost is None:
         return f"unknown: no price for {report.model}"
-    cached = "" if report.cost.cached is None else f", {_dollars(report.cost.cached)} all cached"
+    cached = "" if report.cost.cached is None else f", {_dollars(report.cost.cached)} cached"
     checked = f" (prices of {report.cost.checked})" if report.cost.checked else ""
-    return f"{_dollars(report.cost.uncached)} for the prompt of one call{cached}{checked}"
+    return f"one call's prompt {_dollars(report.cost.uncached)}{cached}{checked}"
 
 
 def _dollars(amount: float) -> str:
@@ -248,7 +288,7 @@ def _tokens(report: Report) -> str:
 
 def _percent(tokens: int, window: int) -> str:
     share = 100 * tokens / max(1, window)
-    return "<1%" if 0 < share < 1 else f"{share:.0f}%"
+    return "<1%" if 0 < share < 1 else f"{share:,.0f}%"
 
 
 def _things(kind: Kind, count: int) -> str:

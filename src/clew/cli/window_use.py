@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from clew.messages import Message, calls_of, images_of, text_of
+from clew.messages import Message, Part, calls_of, images_of, text_of
 
 Kind: TypeAlias = Literal["system", "tools", "user", "assistant", "reasoning", "tool results", "images"]
 KINDS: tuple[Kind, ...] = ("system", "tools", "user", "assistant", "reasoning", "tool results", "images")
@@ -88,7 +88,7 @@ def _parts(message: Message, size: int, count: Callable[[Message], int]) -> Iter
         taken = min(rest, count({**empty, "reasoning": message["reasoning"]}) - count(empty))
         rest -= taken
         yield Share("reasoning", taken, 1)
-    images = images_of(message)
+    images = _images(message)
     if images:
         taken = min(rest, count({**empty, "content": images}) - count(empty))
         rest -= taken
@@ -103,22 +103,36 @@ def _largest(messages: Sequence[Message], sizes: Sequence[int], top: int) -> tup
 
 
 def _described(index: int, message: Message, tokens: int, names: Mapping[str, str]) -> LargeMessage:
-    calls = [_call(each) for each in calls_of(message)]
+    calls = [_call(each) for each in _calls(message)]
     tool = ", ".join(dict.fromkeys(name for _, name, _ in calls))
     if message["role"] == "tool":
-        tool = names.get(str(message.get("tool_call_id"))) or message.get("name") or ""
+        tool = names.get(str(message.get("tool_call_id"))) or str(message.get("name") or "")
     opening = text_of(message)[: 10 * _OPENING_CHARS].strip() or next((arguments for _, _, arguments in calls), "")
     return LargeMessage(index, message["role"], tool or None, tokens, opening[:_OPENING_CHARS])
 
 
 def _names_of_calls(messages: Sequence[Message]) -> dict[str, str]:
-    calls = (_call(each) for message in messages for each in calls_of(message))
+    calls = (_call(each) for message in messages for each in _calls(message))
     return {id_: name for id_, name, _ in calls}
+
+
+def _calls(message: Message) -> Sequence[object]:
+    # A file may hold anything where a list belongs, and the weighing comes before any repair.
+    calls: object = calls_of(message)
+    return calls if isinstance(calls, list) else ()
+
+
+def _images(message: Message) -> list[Part]:
+    content = message.get("content")
+    if not isinstance(content, list):
+        return []
+    sane = [part for part in content if isinstance(part, dict) and isinstance(part.get("type"), str)]
+    return images_of({"role": "user", "content": sane})
 
 
 def _call(call: object) -> tuple[str, str, str]:
     """The id, name and arguments of a call, each a text whatever the file holds."""
     outer = call if isinstance(call, Mapping) else {}
-    function = outer.get("function")
+    function = outer.get("function") or outer.get("custom")
     inner = function if isinstance(function, Mapping) else {}
-    return str(outer.get("id")), str(inner.get("name", "?")), str(inner.get("arguments", ""))
+    return str(outer.get("id")), str(inner.get("name", "?")), str(inner.get("arguments", inner.get("input", "")))
