@@ -28,6 +28,7 @@ NOW = datetime(2026, 11, 3, 12, 0, 0, tzinfo=UTC)
         ('{"retry_after": 12}', 12.0),
         ('{"retry_after_ms": 1500}', 1.5),
         ("请在 30 秒后重试", 30.0),
+        ("Try again in ~179 min.", 10_740.0),
         ("Rate limited.", None),
         ("retried 5 times (total retry wait time: 5 tries)", None),
     ],

@@ -3,7 +3,7 @@
 A row is a sentence with holes: `<limit>` the context window, `<input>` the prompt, `<output>` the requested output,
 `<total>` prompt and output together, `<cap>` the most output the model gives, `<under>` a cap that is itself too
 much, `<over>` how much too long, `<least>` a prompt that was counted only so far. `…` stands for a short stretch of the same sentence,
-`……` for one that may run into the next. Rows match lower-case text on one line
+`……` for one that may run into the next, `‥` for a word or two (a row with many gaps needs short ones to stay quick). Rows match lower-case text on one line
 (`error_text`), with every quote mark a `'`.
 
 Rows are tried from the top; the first that fits gives the verdict, so what only looks like overflow stands first.
@@ -41,13 +41,16 @@ _NUMBER: Final = (
 )
 _GAP: Final = r"(?:(?!\. |',|'\}).){0,80}?"
 _WIDE_GAP: Final = r".{0,100}?"
+_SHORT_GAP: Final = r"(?:(?!\. |',|'\}).){0,12}?"
 _HOLE: Final = re.compile(r"<([a-z]+)>")
 
 
 @cache
 def compile_row(pattern: str) -> re.Pattern[str]:
     """The regular expression of a row, made when first needed: most programs never see an error."""
-    return re.compile(_HOLE.sub(_hole, pattern.replace("……", _WIDE_GAP).replace("…", _GAP)))
+    for mark, gap in (("……", _WIDE_GAP), ("…", _GAP), ("‥", _SHORT_GAP)):
+        pattern = pattern.replace(mark, gap)
+    return re.compile(_HOLE.sub(_hole, pattern))
 
 
 def _hole(found: re.Match[str]) -> str:
@@ -94,16 +97,16 @@ _MAX_OUT = (
     r"|max_length of the output|maxoutputtokens|maxtokens|num_predict|n_predict|output token limit)"
 )
 _PER_TIME = (
-    r"(?:tokens?|requests?|queries|images|usage|limit)(?: \w+){0,2}?[ _-]?(?:per|/)[ _-]?(?:model[ _-]?)?(?:per[ _-]?)?"
+    r"(?:tokens?|requests?|calls?|queries|images|usage|limit)(?: \w+){0,2}?[ _-]?(?:per|/)[ _-]?(?:model[ _-]?)?(?:per[ _-]?)?"
     r"(?:second|sec|minute|min|hour|day|week|month)\b"
-    r"|per(?:model)?per(?:minute|day|hour)|tokensper|requestsper|per[_ -](?:minute|day)\b"
-    r"|\b\d*[km]?(?:[io]?tpm|[io]?tpd|rpm|rpd|rps|qps|qpm)\b|每分钟|每天|每日"
+    r"|per(?:model)?per(?:minute|day|hour)|tokensper|requestsper|per[_ -](?:minute|day)(?![a-z])"
+    r"|\b\d*[km]?(?:[io]?tpm|[io]?tpd|rpm|rpd|rps|qps|qpm)\b|(?:quota|limit|exceeded)[^.]{0,30}? today\b|daily (?:limit|quota|tokens?)|每分钟|每天|每日|今日|当日"
 )
 _WINDOW = r"(?:context[ _-]?(?:window|length|size|limit)|context|n_ctx|max_model_len|window size|sequence length)"
 _LONG_WORDS = (
     r"(?:exceed\w*|(?:is |are |be )?(?:longer|greater|larger|more|bigger|higher) than|is over|is above|surpass\w*|>=?)"
 )
-_SUBJECT = r"\b(?:inputs?|prompts?|requests?|context|messages?|conversation|tokens?|sequence|text)\b(?!')(?:(?!max_|maxo|\. ).){0,60}?"
+_SUBJECT = r"\b(?:(?:prompt|input)_tokens?|inputs?|prompts?|requests?|context|messages?|conversation|tokens?|sequence|text)\b(?!')(?:(?!max_|maxo|\. ).){0,60}?"
 _NO_OUTPUT = r"(?: (?!output|completion|generat|new|response|image|rate|batch)[\w'-]+)"
 
 # fmt: off
@@ -115,7 +118,7 @@ ROWS: Final[tuple[Row, ...]] = (
     # Credits are no window, but a smaller output is within them.
     Row("afford_less_output", "output_cap_too_large", r"requested (?:up to )?<output> tokens…can only afford <cap>"),
     Row("budget_of_credits", "quota", r"can only afford|requires more credits|tokens limit exceeded……(?:credits|monthly limit|/keys|paid)"),
-    Row("batch", "bad_request", r"tokens in (?:the |a )?batch|batch size|(?:too many|number of) (?:texts|inputs|documents|embeddings)\b"),
+    Row("batch", "bad_request", r"tokens in (?:the |a )?batch|batch size|submitted batch|tokens? per request|(?:too many|number of) (?:texts|inputs|documents|embeddings)\b"),
     Row("too_many_tools", "bad_request", r"(?:tools|functions)'?: array too long|array too long|too many (?:tools|functions)|(?:maximum|max) (?:number )?of (?:tools|functions)|at most <n> tools"),
     Row("image_bytes", "payload_too_large", r"(?:image|file|pdf|document|attachment)s?\b…(?:exceeds?|larger than|too large|maximum)…\d[\d.,]* ?(?:bytes|[kmg]i?b)\b"),
     Row("image_shape", "bad_request", r"image dimensions?|dimensions? exceed|too many (?:images|total images|files|documents)|(?:at most|maximum of|max|up to) <n> (?:images|pdf pages|pages|files|documents)|could not process image"),
@@ -126,20 +129,27 @@ ROWS: Final[tuple[Row, ...]] = (
     # vLLM gives the prompt what it asks for and computes the room left for the reply: negative means no room at all.
     Row("no_room_left", "prompt_too_long", rf"{_MAX_OUT}'?…must be (?:at least|greater than)…got -(?!1\b)<over>"),
     Row("below_minimum_output", "bad_request", rf"{_MAX_OUT}'?…(?:must be (?:at least|greater than|> ?|>= ?|positive)|below (?:the )?minimum|less than the minimum|>= ?<n>)"),
+    Row("message_of_a_transport", "payload_too_large", r"(?:sent|received) message larger than max"),
+    Row("long_context_not_in_plan", "bad_request", r"long context beta is not (?:yet )?available"),
     # -- Per time: a rate limit, whatever else it says about tokens, prompts and lengths -------------------------------
     Row("per_time", "rate_limit", _PER_TIME),
     Row("google_quota", "rate_limit", r"resource[_ ]?exhausted|quota exceeded for (?:quota )?metric|quotafailure"),
-    Row("long_context_not_in_plan", "rate_limit", r"extra usage is required for long context|long context beta is not (?:yet )?available"),
+    Row("long_context_costs_extra", "rate_limit", r"extra usage is required for long context"),
     Row("wait_and_retry", "rate_limit", r"(?:too many (?:tokens|requests)|throttl\w*)…(?:please )?(?:wait|slow down|try again later)"),
     # -- A limit of nothing: the model is not for this account, and no compaction will ever fit ------------------------
     Row("limit_of_zero", "bad_request", r"(?:limit|maximum)(?: of|:| is)? 0\b(?![.,]?\d)"),
     # -- Bytes, before the window: their numbers look like token counts -----------------------------------------------
+    Row("field_length", "payload_too_large", r"member must have length less than or equal to \d{6,}"),
+    Row("size_in_bytes", "payload_too_large", r"(?:request|body|payload|content|upload)\b…(?:exceed|more than|larger|limit|max|too)…\d[\d,.]* ?(?:bytes|[kmg]i?b)\b"),
+    Row("message_size", "payload_too_large", r"(?:message|content) size(?! of \S+ tokens)(?!…\d tokens)|content[ -]length exceed"),
     Row("json_string_size", "payload_too_large", r"string value length|getmaxstringlength"),
     Row("body_size", "payload_too_large", r"(?:body|payload|content|entity)[ _-](?:size|length)…(?:exceed|limit|larger|greater|too)|(?:maximum|max|exceed\w*) (?:\w+ ){0,3}(?:body|payload)[ _-](?:size|length)"),
     # -- The window, with its numbers -----------------------------------------------------------------------------------
+    Row("passed_and_requested", "context", r"passed <input> input tokens and requested <output> output tokens……context length is only <limit>"),
+    Row("estimated_sum", "context", r"input and (?:maximum )?output tokens ?\(<total>\)…exceed…<limit>"),
     Row("sum_over_window", "context", r"<input>(?: tokens)? ?\+ ?<output>(?: tokens)? ?(?:>|is (?:greater|more|larger) than|exceeds?) ?(?:the )?(?:limit of |limit )?<limit>"),
     Row("inputs_plus_new_tokens", "context", r"tokens'? ?\+ ?'?max_new_tokens'?…(?:<=|at most|less than)… ?<limit>……given:? <input>…and <output>"),
-    Row("input_plus_max_tokens", "context", rf"(?:input|prompt)[\w ]{0,40}?\(? ?<input> ?\)?…\+…{_MAX_OUT}…\(? ?<output> ?\)?…{_LONG_WORDS}…\(?<limit>"),
+    Row("input_plus_max_tokens", "context", rf"(?:input|prompt)[\w ]{{0,24}}?\(?<input>\)?‥(?:\+|plus|and) ‥{_MAX_OUT}'?‥\(?<output>\)?‥{_LONG_WORDS}…\(?<limit>"),
     Row("output_alone_over_window", "context", rf"{_MAX_OUT}'?…<output>…(?:exceeds?|greater than|larger than)…{_WINDOW}…<limit>"),
     Row("keeps_more_than_window", "context", r"n_keep ?\(<input>\) ?>=? ?n_ctx ?\(<limit>\)"),
     Row("cannot_truncate", "context", r"cannot truncate to <limit>, required <input>"),
@@ -150,6 +160,8 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("prompt_over_window_sign", "context", r"\b(?:prompt|input|context|messages?|conversation|tokens?)\b(?!')(?:(?!max_|maxo|>).){0,60}?<input>(?: (?:total |input |prompt )?tokens?)? ?>=? ?<limit>"),
     Row("input_too_long_for", "context", rf"{_SUBJECT}\(?<input> ?(?:tokens?)?\)?,?…{_LONG_WORDS}…<limit>"),
     Row("input_too_large_for", "context", rf"{_SUBJECT}\(?<input> tokens?\)?…(?:too (?:large|long)|but)…{_WINDOW}?…<limit>"),
+    Row("input_must_be_under", "context", rf"{_SUBJECT}\(?<input>\)? must be (?:less|smaller|lower|fewer|shorter) than(?: or equal to)?…<limit>"),
+    Row("named_limit", "context", r"\bmax_(?:prompt|input|seq|model|context|total)\w* ?(?:is |of |= ?|: ?|\()?<limit>\)?…(?:exceed|but|got)"),
     Row("window_is", "context", rf"max(?:imum)?{_NO_OUTPUT}{{0,2}}? (?:context|prompt|sequence|input|model|token|request)s?[ _]?(?:length|size|window|limit|len|tokens?|count)?(?: ?\(tokens\))?(?: (?:of|for) (?:this |the )?[\w./:@-]+)? ?(?:is|of|=|:|was|are) ?(?:only |set to |currently )?\(?<limit>"),
     Row("window_of", "context", rf"{_WINDOW}…(?:is|of|=|:|limit|supports?|max\w*) ?(?:only |up to |at most |approximately |about )?<limit>(?: tokens?)?…(?:exceed|too|but|however|request|got|receiv|you|messages|given|while|input|prompt)"),
     Row("more_than_max_size", "context", r"max(?:imum)? (?:size|length|tokens|number of tokens|tokens allowed|input|context)(?: supported)?(?: allowed)? ?(?:is|:|=|of|\() ?\(?<limit>(?: tokens?\b| or less|\)| but| got|,)"),
@@ -166,22 +178,24 @@ ROWS: Final[tuple[Row, ...]] = (
     Row("output_range", "output_cap_too_large", rf"(?:{_MAX_OUT}'?…range…|range of '?{_MAX_OUT}'?…|{_MAX_OUT}'?…(?:should|must) be (?:in|within|between)…)[\[(]?<n>(?: ?\(inclusive\))? ?(?:,|-|~|to|and|至|到) ?<cap>"),
     Row("output_at_most", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:<=|less than or equal to|less or equal to|at most|no more than|not exceed|cannot exceed|not be (?:greater|larger|more|higher) than|up to|不能大于|不能超过|不得超过|小于等于|最大值?为?) ?<cap>"),
     Row("output_above_maximum", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:exceeds?|above|greater than|larger than|higher than|over|超过|超出)…(?:maximum|limit|max|allowed|supported|cap|最大|上限)\D{{0,40}}?<cap>"),
+    Row("output_over_output_limit", "output_cap_too_large", r"output \(?<output>\)?…(?:above|exceeds?|over|(?:greater|larger|more) than)…output (?:token )?limit(?: of| is)? <cap>"),
     Row("output_below", "output_cap_too_large", rf"{_MAX_OUT}'?…(?:less than|lower than|smaller than|<|小于) ?<under>"),
     Row("supports_at_most_output", "output_cap_too_large", r"(?:at most|maximum(?: of| is)?|limit(?: of| is)?|up to) <cap> (?:completion|output|new|generated) tokens"),
     Row("most_output_is", "output_cap_too_large", r"max(?:imum)?(?: allowed)?(?: number of)? (?:output|completion) tokens?\D{0,30}<cap>"),
     # -- Throttled, unpaid or overloaded, in words --------------------------------------------------------------------------
-    Row("insufficient_quota", "quota", r"insufficient[_ ](?:quota|balance|credits?|funds)|credit balance|out of credits|billing[_ ](?:hard|not)|余额不足|欠费|arrearage|payment required|usage limit|spend(?:ing)? limit|monthly limit|exceeded[_ ](?:your )?current[_ ]quota|quota (?:has been )?(?:exceeded|exhausted)|exceeded your (?:monthly |account )?quota"),
+    Row("usage_limit", "rate_limit", r"usage[ _]limit"),
+    Row("insufficient_quota", "quota", r"insufficient[_ ](?:quota|balance|credits?|funds)|credit balance|out of credits|billing[_ ](?:hard|not)|余额不足|欠费|arrearage|payment required|spend(?:ing)? limit|monthly limit|exceeded[_ ](?:your )?current[_ ]quota|quota (?:has been )?(?:exceeded|exhausted)|exceeded your (?:monthly |account )?quota"),
     Row("rate_limit", "rate_limit", r"rate[ _-]?limit|ratelimit|throttl|too[ _]many[ _]requests|quota|concurrency|速率|限流|频率|频繁|并发|访问量过大"),
     Row("overloaded", "overloaded", r"overloaded|server (?:is )?busy|at capacity|temporarily unavailable|service[ _]unavailable|currently unavailable|engine is busy|负载|系统繁忙|服务繁忙"),
     # -- The window, in words ---------------------------------------------------------------------------------------------------
     Row("overflow_code", "context", r"context_length_exceeded|context_window_exceeded|exceed_context_size|contextwindowexceeded|contextlengthexceeded|max_prompt_tokens_exceeded|tokens_limit_reached|context_too_long|prompt_too_long|input_too_long|prompt_length_exceeded"),
     Row("exceeds_context", "context", rf"(?:exceed\w*|(?:longer|greater|larger|more) than|overflow\w*|over|beyond|fit (?:in|into|within))\b[^.]{{0,60}}?{_WINDOW}"),
-    Row("context_exceeded", "context", rf"{_WINDOW}[^.]{{0,60}}?(?:exceed|overflow|too long|too large|is full|is only|reached|not enough)"),
+    Row("context_exceeded", "context", rf"{_WINDOW}[^.]{{0,60}}?(?:exceed|overflow|too long|too large|is full|is only|reached|not enough)|out of room…{_WINDOW}"),
     Row("prompt_too_long", "context", r"(?:prompt|input|context|conversation|messages?|chat history|query)(?: \w+){0,4}? (?:is |are )?too (?:long|large|big)"),
     Row("input_exceeds", "context", r"(?:prompt|input|input tokens?|messages)\b(?: \w+){0,3}? exceed\w*\b[^.]{0,40}?(?:max\w*|limit|length|allowed)"),
     Row("reduce_the_length", "context", r"(?:reduce|shorten|shrink) (?:the |your )?(?:length of |size of )?(?:the |your )?(?:messages?|prompt|input|context|conversation)", not_status=_THROTTLED),
     Row("too_many_tokens", "context", r"too many (?:input |prompt |total )?tokens|tokens? limit (?:has been )?exceeded|exceed\w*(?: the)? (?:max\w* )?(?:input |message |prompt )?tokens?(?: limit)?\b|more than max tokens allowed", not_status=_THROTTLED),
-    Row("chinese_overflow", "context", r"(?:上下文|输入|提示词|prompt|对话|消息|内容)[^,.;]{0,24}?(?:超长|过长|超过|超出|太长)|超过(?:了)?(?:模型)?(?:最大)?(?:上下文|输入|token)"),
+    Row("chinese_overflow", "context", r"(?:上下文|输入|提示词|prompt|对话|消息|内容)[^,.;]{0,24}?(?:超长|过长|超过|超出|太长)|token[^,.;]{0,10}?(?:超过|超出|超限)|超过(?:了)?(?:模型)?(?:最大)?(?:上下文|输入|token)"),
     Row("zhipu_too_long", "prompt_too_long", r"code'?: ?'?1261\b", providers=("zhipu", "zai", "z.ai", "glm", "bigmodel")),
     Row("minimax_too_long", "prompt_too_long", r"status_code'?: ?1039\b", providers=("minimax",)),
     Row("qianfan_too_long", "prompt_too_long", r"error_code'?: ?(?:336007|336103)\b", providers=("baidu", "qianfan")),
@@ -189,7 +203,7 @@ ROWS: Final[tuple[Row, ...]] = (
     # -- Bytes ------------------------------------------------------------------------------------------------------------------------
     Row("text_over_bytes", "payload_too_large", r"string too long……maximum length \d{6,}"),
     Row("field_too_long", "bad_request", r"string too long|string_above_max_length"),
-    Row("body_too_large", "payload_too_large", r"request[_ ]too[_ ]large|(?:entity|payload|content|body|request)(?: body)?(?: size)?(?: is)? too large|(?:payload|body|request body|request payload) size|body…(?:exceed|limit)|length limit exceeded|request exceeds the maximum size|(?:sent|received) message larger than max|请求体过大"),
+    Row("body_too_large", "payload_too_large", r"request[_ ]too[_ ]large|(?:entity|payload|content|body|request)(?: body)?(?: size)?(?: is)? too large|(?:payload|body|request body|request payload) size|body…(?:exceed|limit)|length limit exceeded|request exceeds the maximum size|请求体过大"),
     # -- Who you are -----------------------------------------------------------------------------------------------------------------------
     Row("auth", "auth", r"(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:x[ _-])?(?:api[ _-]?key|token|credentials?|bearer|auth\w*)|unauthori[sz]ed|authentication|permission[_ ]?(?:denied|error)|access denied|accessdenied|forbidden|身份验证|鉴权|无权"),
     # -- The line -----------------------------------------------------------------------------------------------------------------------------
@@ -201,14 +215,16 @@ ROWS: Final[tuple[Row, ...]] = (
 FIGURES: Final[tuple[Figure, ...]] = (
     Figure(r"n_ctx'? ?[:=] ?<limit>"),
     Figure(r"n_prompt_tokens'? ?[:=] ?<input>"),
+    Figure(r"resulted in over <least> tokens?"),
     Figure(r"at least <least>(?: input| prompt)? tokens?"),
     Figure(r"requested(?: about| approximately)? <output> (?:output|completion|new) tokens"),
     Figure(r"(?:messages?|prompt|input|request)(?: token count| length)? (?:resulted in|has|have|contains?|is|are|was|uses?|of)(?: about| approximately)? <input>(?: (?:input |prompt )?tokens?\b|,| but)"),
     Figure(r"input length \(?<input>"),
     Figure(r"<input>(?: tokens)? (?:in|of|from|for) (?:the |your )?(?:text input|messages?|prompt|input)"),
     Figure(r"<output>(?: tokens)? (?:in|for|from|of) (?:the |your )?(?:completion|output|response|generation)"),
-    Figure(r"(?:requested|total of|will take|resulted in)(?: about| approximately| up to| a total of| over)? <total>(?: tokens)?(?: \(|: )"),
+    Figure(r"(?:requested|total of|will take|resulted in)(?: about| approximately| up to| a total of)? <total>(?: tokens)?(?: \(|: )"),
     Figure(r"total length <input>"),
+    Figure(r"(?:have|prompt of|input of) <input>(?: tokens)?"),
     Figure(r"<input> (?:input|prompt) tokens?"),
     Figure(r"(?:too long|too many tokens|exceeded):? \(?<input>(?: tokens)?"),
     Figure(r"keep the first <input> tokens"),
@@ -216,7 +232,7 @@ FIGURES: Final[tuple[Figure, ...]] = (
     Figure(r"max_(?:new_|completion_|output_)?tokens'?(?: is too (?:large|high))?:? ?(?:is |of |= ?|\()?<output>"),
     Figure(r"(?:received|got|given|requested|asked for|contains|will take):?(?: about| approximately| up to| over)? <total>(?! input| prompt)"),
     Figure(r"context length by <over> tokens"),
-    Figure(r"(?:limit|maximum|window|context (?:length|size)|tokens allowed)(?: (?:for|of) (?:this|the) model)?(?: is| of|:| =)?(?: only| up to)? <limit>(?! (?:output|completion|new))"),
+    Figure(r"(?:limit|maximum|window|supports|accepts|allows|context (?:length|size)|tokens allowed)(?: (?:for|of) (?:this|the) model)?(?: is| of|:| =)?(?: only| up to)? <limit>(?! (?:output|completion|new))"),
     Figure(r"(?:less than|fewer than|up to|at most|no more than) <limit>(?: tokens)?(?! (?:output|completion|new|input))"),
 )
 # The same for an output cap, where every number is about output.

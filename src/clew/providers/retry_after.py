@@ -28,7 +28,7 @@ _SAYINGS = tuple(
     re.compile(pattern)
     for pattern in (
         rf"'?retry[-_ ]?delay'?\s?[:=]\s?'?(?P<span>{_SPAN})",
-        rf"(?:try again|retry(?:ing)?|available again|resets?)[^.\d]{{0,24}}?\b(?:in|after)\s?:?\s?(?P<span>{_SPAN})",
+        rf"(?:try again|retry(?:ing)?|available again|resets?)[^.\d]{{0,24}}?\b(?:in|after)\s?:?\s?~?(?P<span>{_SPAN})",
         rf"(?:please )?wait (?:for )?(?:at least )?(?P<span>{_SPAN})",
         rf"(?P<span>{_SPAN})\s?(?:后|之后)(?:再|重)?试",
         rf"'?retry[-_ ]?after[-_ ]?(?:ms|millis|milliseconds)'?\s?[:=]\s?'?(?P<millis>{_AMOUNT})",
