@@ -235,6 +235,11 @@ def _spaced(rng: random.Random) -> Iterator[str]:
         )
 
 
+def _runs(rng: random.Random) -> Iterator[str]:
+    while True:
+        yield "".join(rng.choice("   \n-=*#.") * rng.randrange(40, 900) + rng.choice(("", "x", "\n")) for _ in range(8))
+
+
 _SOURCES: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "english": _english,
     "python": _python,
@@ -251,6 +256,7 @@ _SOURCES: dict[str, Callable[[random.Random], Iterator[str]]] = {
     "hashes": _hashes,
     "numbers": _numbers,
     "spaced": _spaced,
+    "runs": _runs,
     **{kind: _written(kind) for kind in _SENTENCES},
 }
 

@@ -25,7 +25,6 @@ from typing import Any
 
 from _table import report
 from _texts import SHARED_DATA, texts
-
 from clew.testing import synthetic_history
 from clew.tokens import ConversationSize, TokenCounter, counter_for
 

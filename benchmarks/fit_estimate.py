@@ -26,6 +26,8 @@ from clew.tokens.weights import CLASSES, LEAD_SCALE, PAIR_SCALE
 WEIGHTS = Path(__file__).resolve().parents[1] / "src" / "clew" / "tokens" / "weights.py"
 FITTED = {"o200k": "o200k_base", "gemma": "gemma3"}
 SIZE = 320
+# Two bytes outside ASCII side by side cost nothing: leading bytes carry that price, and only they know the script.
+OUTSIDE_PAIR = 255
 RIDGE = 3e-3
 PRIOR = 0.25  # tokens a pair costs where nothing was seen: one token in four characters
 
@@ -63,7 +65,7 @@ def _samples(found: dict[str, list[str]], encoding: str) -> dict[str, list[Sampl
     samples: dict[str, list[Sample]] = {}
     for kind, pieces in found.items():
         for piece in pieces:
-            seen = [(place, number) for place, number in enumerate(features(piece)) if number and place != 255]
+            seen = [(place, number) for place, number in enumerate(features(piece)) if number and place != OUTSIDE_PAIR]
             samples.setdefault(kind, []).append(Sample(kind, seen, count(piece)))
     return samples
 
@@ -90,8 +92,11 @@ def _solved(grams: Sequence[Gram], sweeps: int = 120) -> list[float]:
     aim = [sum(cells) for cells in zip(*(a for _, a in grams), strict=True)]
     ridge = [RIDGE * gram[i][i] + 1e-6 for i in range(SIZE)]
     weights = [PRIOR] * SIZE
+    weights[OUTSIDE_PAIR] = 0.0
     for _ in range(sweeps):
         for i in range(SIZE):
+            if i == OUTSIDE_PAIR:
+                continue
             row = gram[i]
             slope = sum(map(float.__mul__, row, weights)) + ridge[i] * (weights[i] - PRIOR) - aim[i]
             highest = 255 / (PAIR_SCALE if i < 256 else LEAD_SCALE)

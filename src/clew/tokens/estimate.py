@@ -82,7 +82,7 @@ def features(text: str) -> Sequence[int]:
     raw = text.encode("utf-8", "surrogatepass")
     counts = [0] * 320
     classes = raw.translate(CLASS_OF_BYTE)
-    for left, right in zip(classes, classes[1:] + b"\0", strict=True):
+    for left, right in zip(classes, classes[1:] + b"\0", strict=False):
         counts[left * 16 + right] += 1
     for byte in raw:
         if byte >= 0xC0:

@@ -14,7 +14,7 @@ _PROVIDER_DOTS = re.compile(
 )
 _TAIL = re.compile(
     r"(?:"
-    r"-v\d+(?::\d+)?(?::\d+k)?"  # Bedrock: -v1:0, -v1:0:200k
+    r"-v\d+:\d+(?::\d+k)?"  # Bedrock: -v1:0, -v1:0:200k; but deepseek-v3 is a name
     r"|[@-]20\d{6}"  # Anthropic and Vertex: -20250929, @20250929
     r"|-20\d{2}-\d{2}-\d{2}"  # OpenAI: -2024-08-06
     r"|@(?:latest|default|\d+)"
