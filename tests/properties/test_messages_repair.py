@@ -6,10 +6,13 @@ import copy
 import json
 from typing import Any
 
-from hypothesis import given
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from clew.messages import Repaired, repair, safe_cut_at_or_before, safe_cuts, tool_groups
+
+# Other work on the machine is no failure.
+unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 long = st.sampled_from(["x" * 120, "é" * 200])
 texts = st.text(st.characters(), max_size=6) | st.sampled_from(["\ud800", "a\udfffb", "\ud83d\ude00"])
@@ -71,6 +74,7 @@ def check_pairs(history: Any, open_end: bool = False) -> None:
     assert open_end or not waiting
 
 
+@unhurried
 @given(histories, options)
 def test_a_repaired_history_is_valid_and_a_second_repair_finds_nothing(history: Any, chosen: dict[str, Any]) -> None:
     before = copy.deepcopy(history)
@@ -86,6 +90,7 @@ def test_a_repaired_history_is_valid_and_a_second_repair_finds_nothing(history: 
     assert again.repairs == ()
 
 
+@unhurried
 @given(histories)
 def test_what_was_changed_is_reported_and_what_was_not_is_the_same(history: Any) -> None:
     done = repair(history)
@@ -97,6 +102,7 @@ def test_what_was_changed_is_reported_and_what_was_not_is_the_same(history: Any)
     assert all(0 <= step.index < len(history) and step.problem and step.remedy for step in done.repairs)
 
 
+@unhurried
 @given(histories)
 def test_a_cut_never_splits_a_group(history: Any) -> None:
     sound = repair(history).messages
