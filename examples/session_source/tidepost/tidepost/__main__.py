@@ -1,0 +1,5 @@
+import sys
+
+from tidepost.cli import main
+
+sys.exit(main())
