@@ -1,0 +1,143 @@
+"""Model calls: tokens and cost of each, written with the reply it brought, and their totals. As steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal, TypeAlias
+
+from clew.errors import InvalidArgument
+from clew.store.clock import as_micros
+from clew.store.sessions import Found, find
+from clew.store.steps import Steps, rows, run
+from clew.usage import CanonicalUsage
+
+CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "auxiliary"]
+AUXILIARY: CallSource = "auxiliary"
+"""A call that nobody's turn asked for: the summariser's, a title's."""
+
+Grouping: TypeAlias = Literal["session", "conversation", "model", "provider", "source", "day"]
+
+_MICROS_PER_DAY = 86_400_000_000
+_GROUPS: dict[str, str] = {
+    "session": "COALESCE(s.name, '')",
+    "conversation": "COALESCE(k.conversation, 0)",
+    "model": "k.model",
+    "provider": "k.provider",
+    "source": "k.source",
+    "day": f"k.at / {_MICROS_PER_DAY}",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """What one call took."""
+
+    usage: CanonicalUsage
+    model: str
+    provider: str = ""
+    source: CallSource = "library"
+    cost_micros: int | None = None
+    """Millionths of a dollar; None where no price is known, which is not zero."""
+    id: str | None = None
+    """The provider's or gateway's id of the call: the same call told twice counts once."""
+    at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageTotal:
+    """Calls added up."""
+
+    group: dict[str, Any]
+    calls: int
+    usage: CanonicalUsage
+    cost_micros: int
+    """Of the calls whose price is known."""
+    calls_of_unknown_cost: int
+
+
+@dataclass(frozen=True, slots=True)
+class CallFilter:
+    """Which calls count; all of them when nothing is said."""
+
+    session: str | None = None
+    conversation: int | None = None
+    owner: str | None = None
+    since: datetime | None = None
+    before: datetime | None = None
+    auxiliary: bool | None = None
+    """True for auxiliary calls alone, False for the others alone."""
+
+
+def record_call(found: Found, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
+    """Write a call, in the transaction of whatever it brought."""
+    used = call.usage
+    yield from run(
+        "INSERT INTO calls (name, owner, conversation, session, seq, at, model, provider, source, input_tokens,"
+        " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
+        call.id,
+        found.session.owner,
+        found.conversation,
+        found.id,
+        seq,
+        now if call.at is None else as_micros(call.at),
+        call.model,
+        call.provider,
+        call.source,
+        used.input_tokens,
+        used.output_tokens,
+        used.cache_read_tokens,
+        used.cache_write_tokens,
+        used.reasoning_tokens,
+        call.cost_micros,
+    )
+
+
+def record_call_of(session: str, call: ModelCall, now: int) -> Steps[None]:
+    """Write a call that brought no message, such as the summariser's."""
+    found = yield from find(session)
+    yield from record_call(found, call, now, None)
+
+
+def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]:
+    """Calls added up per group, the groups in order."""
+    unknown = [name for name in by if name not in _GROUPS]
+    if unknown:
+        raise InvalidArgument(f"usage cannot be grouped by {unknown[0]!r}; use {', '.join(_GROUPS)}")
+    groups = [_GROUPS[name] for name in by]
+    where, params = _where(which)
+    grouping = f" GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else ""
+    found = yield from rows(
+        f"SELECT {''.join(group + ', ' for group in groups)}count(*), "  # noqa: S608 (fixed texts)
+        "COALESCE(sum(k.input_tokens), 0), COALESCE(sum(k.output_tokens), 0), COALESCE(sum(k.cache_read_tokens), 0),"
+        " COALESCE(sum(k.cache_write_tokens), 0), COALESCE(sum(k.reasoning_tokens), 0),"
+        " COALESCE(sum(k.cost_micros), 0), count(*) - count(k.cost_micros)"
+        f" FROM calls k LEFT JOIN sessions s ON s.id = k.session WHERE {where}{grouping}",
+        *params,
+    )
+    return [_total(by, row) for row in found]
+
+
+def _total(by: Sequence[Grouping], row: tuple[Any, ...]) -> UsageTotal:
+    group = dict(zip(by, row, strict=False))
+    calls, *buckets, cost, unknown = (int(value) for value in row[len(by) :])
+    return UsageTotal(dict(group), calls, CanonicalUsage(*buckets), cost, unknown)
+
+
+def _where(which: CallFilter) -> tuple[str, list[Any]]:
+    where, params = ["1 = 1"], list[Any]()
+    for condition, value in (
+        ("s.name = ?", which.session),
+        ("k.conversation = ?", which.conversation),
+        ("k.owner = ?", which.owner),
+        ("k.at >= ?", None if which.since is None else as_micros(which.since)),
+        ("k.at < ?", None if which.before is None else as_micros(which.before)),
+    ):
+        if value is not None:
+            where.append(condition)
+            params.append(value)
+    if which.auxiliary is not None:
+        where.append("k.source = 'auxiliary'" if which.auxiliary else "k.source <> 'auxiliary'")
+    return " AND ".join(where), params

@@ -1,0 +1,245 @@
+"""Sessions: starting, ending, finding, and following the chain of continuations. As steps, for any database."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass
+from typing import Any
+
+from clew.errors import InvalidArgument
+from clew.store.base import COMPRESSION, Session, SessionKind
+from clew.store.clock import as_datetime
+from clew.store.encoding import checked_text
+from clew.store.problems import UnknownSession
+from clew.store.steps import Steps, one, rows, run
+from clew.store.texts import keep_text
+
+_COLUMNS = (
+    "SELECT s.id, s.name, s.conversation, p.name, s.kind, s.first_seq, s.created, s.ended, s.end_reason, s.title,"
+    " s.source, s.model, c.owner, c.origin, c.origin_seq, c.first_base, s.system"
+    " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN sessions p ON p.id = s.parent"
+)
+_BY_NAME = _COLUMNS + " WHERE s.name = ?"
+_BY_ID = _COLUMNS + " WHERE s.id = ?"
+_TIP_OF_CONVERSATION = _COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1"
+_LOCK = "SELECT id FROM conversations WHERE id = ? FOR_UPDATE"
+
+# A continuation is a child made after its parent had ended in a compaction, which is what its kind says: times prove
+# nothing, since clocks go backwards.
+_CONTINUATION = """
+SELECT child.id FROM sessions child JOIN sessions parent ON parent.id = child.parent
+WHERE child.parent = ? AND child.kind = 'continuation' AND parent.end_reason = 'compression'
+ORDER BY child.id DESC LIMIT 1
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class NewSession:
+    """What a session is started with."""
+
+    id: str | None = None
+    source: str = "library"
+    model: str | None = None
+    title: str | None = None
+    system: str | None = None
+    owner: str = ""
+    parent: str | None = None
+    kind: SessionKind | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A session with its ids inside this database, and its conversation's origin."""
+
+    id: int
+    session: Session
+    origin: int | None
+    origin_seq: int
+    first_base: int | None
+    system: int | None
+
+    @property
+    def conversation(self) -> int:
+        return self.session.conversation
+
+
+def new_name() -> str:
+    return "s_" + secrets.token_hex(10)
+
+
+def find(name: str, owner: str | None = None) -> Steps[Found]:
+    """The session of that name; looked up within its owner, where one is given."""
+    found = yield from one(_BY_NAME, name)
+    if found is None or (owner is not None and found[12] != owner):
+        raise UnknownSession(name)
+    return _found(found)
+
+
+def lock_tip(name: str, owner: str | None = None) -> Steps[Found]:
+    """The newest session of a session's conversation, with the conversation held against other writers."""
+    found = yield from find(name, owner)
+    yield from run(_LOCK, found.conversation)
+    if not found.session.is_compacted:
+        # Still the newest, unless it was compacted between finding and locking.
+        again = yield from one("SELECT end_reason FROM sessions WHERE id = ?", found.id)
+        if again is not None and again[0] != COMPRESSION:
+            return found
+    tip = yield from one(_TIP_OF_CONVERSATION, found.conversation)
+    return found if tip is None else _found(tip)
+
+
+def start(new: NewSession, now: int) -> Steps[Session]:
+    """Start a session. One of that id that is there already is given back as it is."""
+    name = checked_text(new.id, "session id") if new.id else new_name()
+    existing = yield from one(_BY_NAME, name)
+    if existing is not None:
+        if existing[12] != new.owner:
+            raise InvalidArgument(f"session id {name!r} cannot be used; choose another")
+        return _found(existing).session
+    parent = (yield from find(new.parent, new.owner)) if new.parent else None
+    kind = new.kind or _kind_under(parent)
+    if kind == "continuation" and parent is not None:
+        conversation, first_seq = parent.conversation, (yield from next_seq(parent))
+    else:
+        conversation, first_seq = (yield from new_conversation(new.owner, now)), 0
+    system = (yield from keep_text(new.owner, new.system)) if new.system is not None else None
+    row = (conversation, parent.id if parent else None, kind, first_seq, now, new.title, new.source, new.model, system)
+    yield from insert(name, row)
+    return (yield from find(name)).session
+
+
+def new_conversation(
+    owner: str, now: int, origin: int | None = None, origin_seq: int = 0, first_base: int | None = None
+) -> Steps[int]:
+    made = yield from one(
+        "INSERT INTO conversations (owner, origin, origin_seq, first_base, created) VALUES (?, ?, ?, ?, ?)"
+        " RETURNING id",
+        owner,
+        origin,
+        origin_seq,
+        first_base,
+        now,
+    )
+    assert made is not None
+    return int(made[0])
+
+
+def insert(name: str, row: tuple[Any, ...]) -> Steps[int]:
+    made = yield from one(
+        "INSERT INTO sessions (name, conversation, parent, kind, first_seq, created, title, source, model, system)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
+        name,
+        *row,
+    )
+    assert made is not None
+    return int(made[0])
+
+
+def next_seq(found: Found) -> Steps[int]:
+    """The number that the next message of the conversation gets."""
+    last = yield from one(
+        "SELECT seq FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1", found.conversation
+    )
+    return int(last[0]) + 1 if last is not None else found.origin_seq
+
+
+def end(name: str, reason: str, now: int) -> Steps[Session]:
+    """End a session. What ended already stays as it ended."""
+    found = yield from find(name)
+    yield from run(
+        "UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ? AND ended IS NULL",
+        now,
+        checked_text(reason, "reason"),
+        found.id,
+    )
+    return (yield from find(name)).session
+
+
+def tip_of(name: str) -> Steps[Session]:
+    """The newest continuation of a session; itself where there is none."""
+    found = yield from find(name)
+    reached, seen = found.id, {found.id}
+    while (after := (yield from one(_CONTINUATION, reached))) is not None and after[0] not in seen:
+        reached = after[0]
+        seen.add(reached)
+    tip = yield from one(_BY_ID, reached)
+    assert tip is not None
+    return _found(tip).session
+
+
+def resume(name: str, owner: str | None = None) -> Steps[Session]:
+    """The tip of a session, open again if it had ended."""
+    yield from find(name, owner)
+    tip = yield from tip_of(name)
+    if tip.ended is not None:
+        yield from run("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE name = ?", tip.id)
+    return (yield from find(tip.id)).session
+
+
+def rename(name: str, title: str | None) -> Steps[Session]:
+    found = yield from find(name)
+    checked = checked_text(title, "title") if title else None
+    yield from run("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
+    return (yield from find(name)).session
+
+
+def set_model(name: str, model: str) -> Steps[None]:
+    found = yield from find(name)
+    yield from run("UPDATE sessions SET model = ? WHERE id = ?", model, found.id)
+
+
+def listed(owner: str | None, limit: int, before: str | None, only_tips: bool) -> Steps[list[Session]]:
+    """Sessions, newest first; `before` is the id after which to go on."""
+    where, params = ["1 = 1"], list[Any]()
+    if owner is not None:
+        where.append("c.owner = ?")
+        params.append(owner)
+    if before is not None:
+        after = yield from find(before)
+        where.append("s.id < ?")
+        params.append(after.id)
+    if only_tips:
+        where.append("(s.end_reason IS NULL OR s.end_reason <> 'compression')")
+    found = yield from rows(
+        f"{_COLUMNS} WHERE {' AND '.join(where)} ORDER BY s.id DESC LIMIT ?",
+        *params,
+        limit,
+    )
+    return [_found(row).session for row in found]
+
+
+def children_of(name: str) -> Steps[list[Session]]:
+    """Continuations, branches and subagents of a session, oldest first."""
+    parent = yield from find(name)
+    found = yield from rows(_COLUMNS + " WHERE s.parent = ? ORDER BY s.id", parent.id)
+    return [_found(row).session for row in found]
+
+
+def sessions_of(conversation: int) -> Steps[list[Session]]:
+    """The sessions of a conversation, oldest first."""
+    found = yield from rows(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id", conversation)
+    return [_found(row).session for row in found]
+
+
+def _kind_under(parent: Found | None) -> SessionKind:
+    if parent is None:
+        return "root"
+    return "continuation" if parent.session.is_compacted else "subagent"
+
+
+def _found(row: tuple[Any, ...]) -> Found:
+    session = Session(
+        id=row[1],
+        conversation=row[2],
+        parent_session_id=row[3],
+        kind=row[4],
+        first_seq=row[5],
+        created=as_datetime(row[6]),
+        ended=None if row[7] is None else as_datetime(row[7]),
+        end_reason=row[8],
+        title=row[9],
+        source=row[10],
+        model=row[11],
+        owner=row[12],
+    )
+    return Found(row[0], session, row[13], row[14], row[15], row[16])

@@ -1,0 +1,294 @@
+"""SQLite: files with private modes, two connections in threads of their own, and what its errors mean.
+
+One thread writes and one reads, so that a long search does not hold up an append; an operation costs one hop, not one
+per statement. Knows steps and nothing of what they are for.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from queue import SimpleQueue
+from typing import Any, Literal, TypeVar
+
+from clew.errors import StoreError
+from clew.store.database import WordIndex
+from clew.store.index_sqlite import Fts5Index
+from clew.store.migrate import DatabaseName, apply_next
+from clew.store.problems import DatabaseBusy, DatabaseFull, IndexDamaged
+from clew.store.steps import Row, Steps
+
+T = TypeVar("T")
+Flush = Literal["full", "normal"]
+OnStatement = Callable[[str], None]
+MEMORY = ":memory:"
+
+_OLDEST = (3, 35, 0)
+_RETRY_SECONDS = 0.02
+
+
+class SqliteDatabase:
+    """One file, two threads. Made by `open_sqlite`."""
+
+    def __init__(self, where: str, writer: Worker, reader: Worker) -> None:
+        self.name: DatabaseName = "sqlite"
+        self.where = where
+        self.index: WordIndex = Fts5Index()
+        self.now_sql: str | None = None
+        self._writer = writer
+        self._reader = reader
+
+    async def read(self, operation: Callable[[], Steps[T]]) -> T:
+        return await self._reader.submit(lambda connection: connection.transact("BEGIN", operation))
+
+    async def write(self, operation: Callable[[], Steps[T]]) -> T:
+        return await self._writer.submit(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
+
+    def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
+        self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
+
+    async def check(self) -> list[str]:
+        found = await self._reader.submit(lambda connection: connection.fetch("PRAGMA integrity_check"))
+        return [str(row[0]) for row in found if row[0] != "ok"]
+
+    async def close(self) -> None:
+        await self._writer.stop()
+        if self._reader is not self._writer:
+            await self._reader.stop()
+
+
+class Connection:
+    """A connection in the thread that owns it."""
+
+    def __init__(self, where: str, busy_seconds: float, flush: Flush, on_statement: OnStatement | None) -> None:
+        self._where = where
+        self._busy_seconds = busy_seconds
+        self._on_statement = on_statement
+        # Statements recur, and compiling one costs more than running it.
+        self._raw = sqlite3.connect(where, timeout=busy_seconds, isolation_level=None, cached_statements=512)
+        try:
+            self._configure(flush)
+        except sqlite3.Error as error:
+            self._raw.close()
+            raise meaning_of(error, where, busy_seconds) from error
+
+    def transact(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
+        """Run steps in one transaction."""
+        try:
+            self.fetch(begin)
+            try:
+                result = self._walk(operation())
+                self.fetch("COMMIT")
+            except BaseException:
+                self._roll_back()
+                raise
+        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
+            raise meaning_of(error, self._where, self._busy_seconds) from error
+        return result
+
+    def fetch(self, sql: str, params: Any = ()) -> list[Row]:
+        if self._on_statement is not None:
+            self._on_statement(sql)
+        return self._raw.execute(sql, params).fetchall()
+
+    def close(self) -> None:
+        self._raw.close()
+
+    def _walk(self, steps: Steps[T]) -> T:
+        rows: list[Row] = []
+        send, raw, watch = steps.send, self._raw, self._on_statement
+        try:
+            statement = next(steps)
+            while True:
+                sql = _without_locks(statement.sql)
+                if watch is not None:
+                    watch(sql)
+                if statement.many:
+                    raw.executemany(sql, statement.params)
+                    rows = []
+                else:
+                    rows = raw.execute(sql, statement.params).fetchall()
+                statement = send(rows)
+        except StopIteration as done:
+            return done.value  # type: ignore[no-any-return]
+        finally:
+            steps.close()
+
+    def _roll_back(self) -> None:
+        # A full disk or an I/O error has often rolled back already.
+        if self._raw.in_transaction:
+            self._raw.execute("ROLLBACK")
+
+    def _configure(self, flush: Flush) -> None:
+        # Switching a new file to WAL reports "busy" at once, whatever the timeout, while another process does so too.
+        deadline = time.monotonic() + self._busy_seconds
+        while True:
+            try:
+                self._raw.execute("PRAGMA journal_mode=WAL")
+                break
+            except sqlite3.OperationalError as error:
+                if not _is_busy(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(_RETRY_SECONDS)
+        self._raw.execute(f"PRAGMA synchronous={flush.upper()}")
+        self._raw.execute("PRAGMA foreign_keys=ON")
+        self._raw.execute("PRAGMA secure_delete=ON")
+        self._raw.execute("PRAGMA temp_store=MEMORY")
+
+
+Job = Callable[[Connection], Any]
+
+
+class Worker:
+    """A thread that owns a connection and runs jobs on it in order."""
+
+    def __init__(self, connect: Callable[[], Connection]) -> None:
+        self._jobs: SimpleQueue[tuple[Job, asyncio.Future[Any] | None] | None] = SimpleQueue()
+        self._connect = connect
+        self._thread = threading.Thread(target=self._run, name="clew-store", daemon=True)
+        self._stopped = False
+
+    async def start(self) -> None:
+        """Connect; what goes wrong in that is raised here."""
+        opened = asyncio.get_running_loop().create_future()
+        self._jobs.put((lambda _: None, opened))
+        self._thread.start()
+        await opened
+
+    async def submit(self, job: Callable[[Connection], T]) -> T:
+        if self._stopped:
+            raise StoreError("the store is closed; open it again with open_store()")
+        future = asyncio.get_running_loop().create_future()
+        self._jobs.put((job, future))
+        # A job that was handed over ends, whole, even when nobody waits for it any more.
+        return await future  # type: ignore[no-any-return]
+
+    def submit_unwatched(self, job: Job) -> None:
+        if not self._stopped:
+            self._jobs.put((job, None))
+
+    async def stop(self) -> None:
+        if self._stopped:
+            return
+        self._stopped = True
+        self._jobs.put(None)
+        await asyncio.to_thread(self._thread.join)
+
+    def _run(self) -> None:
+        connection: Connection | None = None
+        while (asked := self._jobs.get()) is not None:
+            job, future = asked
+            try:
+                if connection is None:
+                    connection = self._connect()
+                result = job(connection)
+            except BaseException as error:
+                # An unwatched job left nothing behind, and whatever stopped it meets the next watched one.
+                _resolve(future, None, error)
+            else:
+                _resolve(future, result, None)
+            # Not kept while waiting: a result can be a whole history.
+            asked = job = future = result = None  # type: ignore[assignment]
+        if connection is not None:
+            connection.close()
+
+
+async def open_sqlite(
+    where: str,
+    *,
+    busy_seconds: float = 30.0,
+    flush: Flush = "full",
+    on_statement: OnStatement | None = None,
+) -> SqliteDatabase:
+    """Open or make a database file, and bring its schema up to date."""
+    if sqlite3.sqlite_version_info < _OLDEST:
+        raise StoreError(
+            f"SQLite {sqlite3.sqlite_version} is too old; Clew needs {'.'.join(map(str, _OLDEST))} or newer"
+        )
+    if where != MEMORY:
+        where = make_private(where)
+    writer = Worker(lambda: Connection(where, busy_seconds, flush, on_statement))
+    await writer.start()
+    try:
+        while await writer.submit(lambda it: it.transact("BEGIN IMMEDIATE", lambda: apply_next("sqlite", where))):
+            pass
+        if where == MEMORY:
+            return SqliteDatabase(where, writer, writer)
+        reader = Worker(lambda: Connection(where, busy_seconds, flush, None))
+        await reader.start()
+    except BaseException:
+        await writer.stop()
+        raise
+    return SqliteDatabase(where, writer, reader)
+
+
+def make_private(where: str) -> str:
+    """Make the file, if it is not there, so that only its owner may read it, whatever the umask; its full path."""
+    path = Path(where).expanduser()
+    try:
+        path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+        try:
+            # SQLite gives -wal and -shm the mode of the file itself.
+            if os.name == "posix" and os.fstat(descriptor).st_mode & 0o777 != 0o600:
+                os.fchmod(descriptor, 0o600)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise StoreError(f"{path} cannot be opened as a database ({error.strerror}); choose another place") from error
+    return str(path)
+
+
+def meaning_of(error: BaseException, where: str, busy_seconds: float) -> StoreError:
+    """A driver's exception, in words a person can act on."""
+    if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
+        return DatabaseBusy(
+            f"{where} was locked by another process for {busy_seconds:g} s; nothing was written: try again, or end it"
+        )
+    code = getattr(error, "sqlite_errorcode", 0) or 0
+    if code & 0xFF == sqlite3.SQLITE_FULL:
+        return DatabaseFull(f"{where}: no room on the disk; nothing was written: free some space and try again")
+    if code & 0xFF == sqlite3.SQLITE_IOERR:
+        return StoreError(f"{where}: the disk failed ({error}); nothing was written: check the disk, then try again")
+    if code == sqlite3.SQLITE_CORRUPT_VTAB or (code & 0xFF == sqlite3.SQLITE_CORRUPT and "fts5" in str(error)):
+        return IndexDamaged(f"{where}: the full-text index is damaged; `clew doctor` rebuilds it from the rows")
+    if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+        return StoreError(f"{where}: not a sound database ({error}); run `clew doctor`, or restore a copy")
+    if code & 0xFF == sqlite3.SQLITE_READONLY:
+        return StoreError(f"{where}: cannot be written ({error}); check who owns the file and its folder")
+    return StoreError(f"{where}: {error}")
+
+
+def _is_busy(error: sqlite3.OperationalError) -> bool:
+    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+
+
+_plain_texts: dict[str, str] = {}
+
+
+def _without_locks(sql: str) -> str:
+    if (plain := _plain_texts.get(sql)) is None:
+        plain = _plain_texts[sql] = sql.replace(" FOR_UPDATE", "")
+    return plain
+
+
+def _resolve(future: asyncio.Future[Any] | None, result: Any, error: BaseException | None) -> None:
+    if future is None:
+        return
+    loop = future.get_loop()
+    if not loop.is_closed():
+        loop.call_soon_threadsafe(_set, future, result, error)
+
+
+def _set(future: asyncio.Future[Any], result: Any, error: BaseException | None) -> None:
+    if future.done():
+        return
+    if error is not None:
+        future.set_exception(error)
+    else:
+        future.set_result(result)
