@@ -17,7 +17,8 @@ RUNS = Path(__file__).resolve().parents[3] / "shared" / "data" / "conversations"
 
 @pytest.mark.skipif(not RUNS.exists(), reason="the recorded sessions are not on this machine")
 def test_recorded_prompts_are_within_five_percent_before_a_reply_and_within_two_after_it() -> None:
-    before, after = [], []
+    before: list[float] = []
+    after: list[float] = []
     with gzip.open(RUNS, "rt", encoding="utf-8") as lines:
         for run in map(json.loads, islice(lines, 10)):
             size = ConversationSize(counter_for("gemini-3-pro"))

@@ -32,7 +32,8 @@ def count_tokens(
     Counted with the model's vocabulary where there is one, estimated elsewhere; without a model, with OpenAI's
     o200k. Never raises on a message: what cannot be read costs nothing.
     """
-    counter = counter_for(model if isinstance(model, str) else None)
+    model = model if isinstance(model, str) else None
+    counter = counter_for(model)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
     listed = [messages] if isinstance(messages, Mapping) else list(messages or ())
@@ -42,7 +43,7 @@ def count_tokens(
 
 def count_each(messages: Sequence[Message], model: str | None = None) -> list[int]:
     """The size of every message, in order."""
-    counter = counter_for(model if isinstance(model, str) else None)
+    counter = counter_for(model)
     sizes = [_chars(message) for message in messages]
     total = sum(sizes)
     if total <= EXACT_CHARS or not counter.has_vocabulary:

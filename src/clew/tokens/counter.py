@@ -153,7 +153,7 @@ class TokenCounter:
         inner = [part[key] for key in ("content", "summary", "output") if part.get(key)]
         if inner:
             return sum(self._content(value, depth + 1) for value in inner)
-        return 0.0 if any(key in part for key in _TEXT_KEYS) else self._anything(part, depth)
+        return 0.0 if any(key in part for key in _TEXT_KEYS) else self._anything(part)
 
     def _chat_call(self, call: Any) -> float:
         if not isinstance(call, Mapping):
@@ -173,19 +173,14 @@ class TokenCounter:
             return tokens + self._measure(arguments)
         if isinstance(arguments, Mapping):
             tokens += self._framing.parameter * len(arguments)
-        return tokens + self._anything(arguments, 0)
+        return tokens + self._anything(arguments)
 
-    def _anything(self, value: Any, depth: int) -> float:
+    def _anything(self, value: Any) -> float:
         """A value of JSON: its texts, and about a token for each number and each bracket."""
-        if isinstance(value, str):
-            return self._measure(value)
-        if depth > _DEEPEST or value is None:
-            return 1.0
-        if isinstance(value, Mapping):
-            return 2.0 + sum(self._anything(k, depth + 1) + self._anything(v, depth + 1) for k, v in value.items())
-        if isinstance(value, list | tuple):
-            return 2.0 + sum(self._anything(item, depth + 1) for item in value)
-        return 1.0 + value.bit_length() / 10 if isinstance(value, int) else 2.0
+        texts: list[str] = []
+        other = _gather(value, texts, 0)
+        # One text is counted sooner than twenty small ones.
+        return other + (self._measure("\n".join(texts)) if texts else 0.0)
 
 
 @lru_cache(maxsize=256)
@@ -204,6 +199,20 @@ def _estimate(family: Family) -> Callable[[str], float]:
     estimator = Estimator(family.weights, more)
     tokens, ratio = estimator.tokens, family.ratio
     return tokens if ratio == 1.0 else lambda text: tokens(text) * ratio
+
+
+def _gather(value: Any, texts: list[str], depth: int) -> float:
+    """Put every text of a JSON value into `texts`; the answer is what all the rest of it costs."""
+    if isinstance(value, str):
+        texts.append(value)
+        return 0.0
+    if depth > _DEEPEST or value is None:
+        return 1.0
+    if isinstance(value, Mapping):
+        return 2.0 + sum(_gather(k, texts, depth + 1) + _gather(v, texts, depth + 1) for k, v in value.items())
+    if isinstance(value, list | tuple):
+        return 2.0 + sum(_gather(item, texts, depth + 1) for item in value)
+    return 1.0 + value.bit_length() / 10 if isinstance(value, int) else 2.0
 
 
 def _sequence(value: Any) -> Sequence[Any]:
