@@ -164,3 +164,10 @@ def test_a_changed_system_prompt_becomes_the_instructions() -> None:
     written = conversation.write([changed, *conversation.messages[1:]])
     assert written["instructions"] == "Be kind."
     assert list(written) == list(request())
+
+
+def test_parts_that_are_no_dicts_are_written_as_text() -> None:
+    for dialect, kind in (("responses", "output_text"), ("anthropic", "text")):
+        conversation = read_conversation([], dialect=dialect)  # type: ignore[arg-type]
+        written = conversation.write([{"role": "assistant", "content": ["loose"]}])  # type: ignore[list-item]
+        assert written[0]["content"] == [{"type": kind, "text": "loose"}]

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.messages import Repaired, repair, safe_cut_at_or_before, safe_cuts, tool_groups
+from clew.messages import Repaired, convert, repair, safe_cut_at_or_before, safe_cuts, tool_groups
 
 # Other work on the machine is no failure.
 unhurried = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -115,3 +115,9 @@ def test_a_cut_never_splits_a_group(history: Any) -> None:
         assert not set(cuts) & set(group[1:])
     for index in range(len(sound) + 1):
         assert safe_cut_at_or_before(sound, index) == max(cut for cut in cuts if cut <= index)
+
+
+@unhurried
+@given(histories, st.sampled_from(["anthropic", "responses", "openai_chat"]))
+def test_even_a_broken_history_can_be_said_in_every_dialect(history: Any, to: Any) -> None:
+    json.dumps(convert(history, to, dialect="openai_chat"))

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.messages import Message, Origin, convert, read_conversation, text_of
+from clew.messages import Message, Origin, calls_of, convert, name_of_call, read_conversation, repair, text_of
 
 # Other work on the machine is no failure.
 unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -109,6 +109,29 @@ def test_a_wire_leaves_exactly_as_it_came(wire: tuple[Any, Any]) -> None:
     written = read_conversation(came, dialect=dialect).write()
     assert as_bytes(written) == before
     assert as_bytes(came) == before
+
+
+@unhurried
+@given(wires(), st.sampled_from(sorted(lists)))
+def test_whatever_a_wire_says_can_be_said_in_every_dialect(wire: tuple[Any, Any], to: Any) -> None:
+    dialect, came = wire
+    before = as_bytes(came)
+    converted = convert(came, to, dialect=dialect)
+    assert as_bytes(came) == before
+    written = read_conversation(converted, dialect=to).write()
+    assert as_bytes(written) == as_bytes(converted)
+
+
+@unhurried
+@given(wires())
+def test_a_repaired_conversation_is_written_in_its_own_dialect_and_reads_the_same_again(wire: tuple[Any, Any]) -> None:
+    dialect, came = wire
+    conversation = read_conversation(came, dialect=dialect)
+    sound = repair(conversation.messages).messages
+    written = conversation.write(sound)
+    again = read_conversation(json.loads(as_bytes(written)), dialect=dialect)
+    asked = [(call["id"], name_of_call(call)) for message in sound for call in calls_of(message)]
+    assert [(call["id"], name_of_call(call)) for message in again.messages for call in calls_of(message)] == asked
 
 
 def objects_in(value: Any) -> set[int]:

@@ -16,6 +16,7 @@ from clew.messages import anthropic, openai_chat, responses
 from clew.messages.detect import detect_dialect
 from clew.messages.envelope import Envelope, unwrap
 from clew.messages.origins import Origin, Reading
+from clew.messages.repair import repair
 from clew.messages.tools import convert_tools
 from clew.messages.types import DialectName, Message, Tool
 
@@ -109,22 +110,24 @@ def convert(
 
     Ids of calls, parallel calls, pictures and errors of tools are kept where the target has a place for them.
     Thinking stays as it is where its own provider reads it, becomes plain text where the target has a plain place,
-    and is left out elsewhere: a signature means nothing to another provider. Other fields of a request (model,
-    temperature) are not converted. A request that is in the dialect already keeps everything.
+    and is left out elsewhere: a signature means nothing to another provider. What is broken is repaired on the way,
+    or refused with `InvalidMessage`. Other fields of a request (model, temperature) are not converted. A request that
+    is in the dialect already keeps everything.
     """
     if not isinstance(source, Conversation):
         source = read_conversation(source, dialect=dialect, system=system, tools=tools)
     chosen = source.messages if messages is None else messages
     if source.dialect == to and source._envelope.is_request:
         return source.write(chosen)  # type: ignore[no-any-return]
+    foreign = source.dialect != to
+    if foreign:
+        chosen = repair(chosen, open_end=True).messages
     lead = _count_leading(chosen, _LEADING_ROLES[to])
-    writer = _DIALECTS[to]
-    own = source._reading if source.dialect == to else Reading()
-    items = writer.write(chosen[lead:], own, foreign=source.dialect != to)
+    items = _DIALECTS[to].write(chosen[lead:], Reading() if foreign else source._reading, foreign=foreign)
     envelope = Envelope.for_request(to)
     request: dict[str, Any] = envelope.around(items, chosen[:lead], to)
     if source.tools:
-        request["tools"] = list(source.tools) if source.dialect == to else convert_tools(source.tools, to)
+        request["tools"] = convert_tools(source.tools, to) if foreign else list(source.tools)
     return request
 
 

@@ -63,11 +63,13 @@ class Media:
         return f"data:{self.media_type};base64,{self.base64}" if self.base64 is not None else self.url
 
 
-def spelled(part: Part, to: DialectName, *, foreign: bool, spoken: bool = False) -> Part:
+def spelled(part: Any, to: DialectName, *, foreign: bool, spoken: bool = False) -> Part:
     """A part as a dialect writes it; `spoken` on what an assistant said.
 
     A type that nobody knows passes, unless the part is `foreign`: read from another wire than it is written to.
     """
+    if not isinstance(part, dict):
+        return text_part(str(part), to, spoken=spoken)
     kind = part.get("type")
     if not isinstance(kind, str):
         return part

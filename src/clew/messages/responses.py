@@ -179,11 +179,15 @@ def _said_items(message: Message, reading: Reading, foreign: bool) -> Iterator[A
         yield _message_item("assistant", content, foreign)
     if not isinstance(content, list):
         return
-    for carried, parts in groupby(content, key=lambda part: part.get("type") == RESPONSES_ITEM):
+    for carried, parts in groupby(content, key=_carries_item):
         if carried:
             yield from (part["item"] for part in parts)
         else:
             yield _message_item("assistant", list(parts), foreign)
+
+
+def _carries_item(part: Any) -> bool:
+    return isinstance(part, dict) and part.get("type") == RESPONSES_ITEM
 
 
 def _message_item(role: str, content: Any, foreign: bool) -> Part:
