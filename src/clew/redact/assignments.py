@@ -7,7 +7,6 @@ that is a secret. Does not know the shapes of any provider's keys.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -21,25 +20,43 @@ from clew.redact.values import (
     mixes_letters_and_digits,
 )
 
-CORES = (b"pass", b"pwd", b"secret", b"token", b"key")
-"""Lower-case words one of which is in every name that we know; each is searched for in the lower-cased text."""
-
 _QUOTE = rb"""\\{0,6}["'`]"""
 # How a value is joined to its name: by `=`, `:`, `=>`, `==`; as `name: TOKEN, value: ...`; as in
 # `getenv("TOKEN", "...")`; as in `<token>...</token>`. A type or `default=` may come before the value.
 _JOINER = (
     rb"(?P<gap>[ \t]{0,8}+)"
-    rb"(?P<sign>[=:]{1,3}>?|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?(?i:value)(?:%(q)b)?[ \t]{0,4}+[:=]|,|>)"
-    rb"[ \t]{0,8}+(?:[A-Za-z_][A-Za-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
+    rb"(?P<sign>[=:]{1,3}>?|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]|,|>)"
+    rb"[ \t]{0,8}+(?:[a-z_][a-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
 ) % {b"q": _QUOTE}
-_VALUE = (
-    rb"(?:[fbruFBRU]{0,2}(?P<quote>%(q)b)(?P<quoted>(?:[^\"'`\\\s]|\\/){1,1024}+)(?P=quote)"
-    rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{4,512}+={0,3})(?P<after>.?))"
-) % {b"q": _QUOTE}
-_ASSIGNMENT = re.compile(rb"(?s)(?P<tail>[A-Za-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}%b%b" % (_QUOTE, _JOINER, _VALUE)).match
-_OPTION = re.compile(
-    rb"(?s)(?P<tail>[A-Za-z0-9-]{0,40}+)(?P<gap>)(?P<sign>[ \t]{1,4}+)(?:-p[ \t]{0,2})?(?!-)%b" % _VALUE
-).match
+# On a command line and in SQL a space may join: `--token ...`, `sshpass -p ...`, `PASSWORD '...'`.
+_OPTION_JOINER = rb"(?P<gap>)(?P<sign>[ \t]{1,4}+)(?!-)"
+_SPACE_AFTER_PASSWORD = (
+    rb"(?:(?P<space>(?<=password)[ \t]{1,4}+(?=')|(?<=sshpass)[ \t]{1,4}+-p[ \t]{0,2})|" + _JOINER + rb")"
+)
+
+
+def _after(core: bytes, joiner: bytes, shortest: int) -> re.Pattern[bytes]:
+    """Finds a core, looks ahead at what is joined to it, and takes only the core: the value may hold the next name."""
+    tail = rb"(?P<tail>[a-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}" % _QUOTE
+    value = (
+        rb"(?:[fbru]{0,2}(?P<quote>%(quote)b)(?P<quoted>(?:[^\"'`\\\s]|\\/){%(shortest)d,1024}+)(?P=quote)"
+        rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
+    ) % {b"quote": _QUOTE, b"shortest": shortest}
+    return re.compile(rb"(?s)%b(?=%b%b%b)" % (core, tail, joiner, value))
+
+
+# Every name that we know has one of these words in it. The expressions are for lower-cased text, and each begins with
+# a literal, which makes it as fast as a search for that literal. People choose passwords and secrets, which may be
+# short; tokens and keys are generated.
+_ASSIGNMENTS = (
+    _after(rb"pass", _SPACE_AFTER_PASSWORD, 6),
+    _after(rb"pwd", _JOINER, 6),
+    _after(rb"secret", _JOINER, 8),
+    _after(rb"token", _JOINER, 12),
+    _after(rb"key", _JOINER, 12),
+    _after(rb"--(?=[a-z])[a-z0-9-]{0,24}?(?:pass|pwd|secret|token|key)", _OPTION_JOINER, 6),
+)
+_PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
 _LONGEST_NAME = 64
 _IN_A_NAME = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
 
@@ -47,7 +64,7 @@ _IN_A_NAME = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"
 # `password_field`) makes it the name of something else.
 _TAIL = (
     rb"(?:_?(?:value|val|string|str|text|plain|raw|b64|base64|prod|production|dev|staging|live|test|local|main|"
-    rb"default|new|old|current|primary|secondary|backup|confirm|confirmation|key|token|access_key|id_token|secret|"
+    rb"base|default|new|old|current|primary|secondary|backup|confirm|confirmation|key|token|access_key|id_token|secret|"
     rb"[0-9]{1,3}))*"
 )
 _OWNERS_OF_KEYS = (
@@ -93,27 +110,14 @@ _KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
 _NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX").search
 
 
-def assigned_secrets(text: bytes, folded: bytes) -> Iterator[Finding]:
+def assigned_secrets(text: bytes, folded: bytes) -> list[Finding]:
     """The values that stand after a secret's name. `folded` is the text in lower case."""
-    for core in CORES:
-        at = folded.find(core)
-        while at >= 0:
-            end = at + len(core)
-            match = _ASSIGNMENT(text, end)
-            if match is None and _may_take_a_space(folded, at):
-                match = _OPTION(text, end)
-            if match and (found := _judged(text, at, match)):
-                yield found
-            at = folded.find(core, end)
-
-
-def _may_take_a_space(folded: bytes, at: int) -> bool:
-    """`--password x` and `sshpass -p x` on a command line, and `PASSWORD 'x'` in SQL."""
-    return (
-        folded.rfind(b"--", max(0, at - 24), at) >= 0
-        or folded.startswith(b"password '", at)
-        or folded.startswith(b"sshpass", max(0, at - 3))
-    )
+    found = []
+    for expression in _ASSIGNMENTS:
+        for match in expression.finditer(folded):
+            if secret := _judged(text, match):
+                found.append(secret)
+    return found
 
 
 def is_secret_name(name: str) -> bool:
@@ -131,29 +135,25 @@ def secret_under(name: str, value: str) -> str | None:
     return named.kind if written and _is_secret_when_quoted(named, written) else None
 
 
-def _judged(text: bytes, at: int, match: re.Match[bytes]) -> Finding | None:
-    name_start = _name_start(text, at)
-    if text.endswith(PLACEHOLDER_START.encode("ascii"), 0, name_start):
-        return None
+def _judged(text: bytes, match: re.Match[bytes]) -> Finding | None:
+    name_start = _name_start(text, match.start())
     name = text[name_start : match.end("tail")]
-    named = (
-        _QUERY_KEY if name.lower() == b"key" and text[name_start - 1 : name_start] in (b"?", b"&") else _kind_of(name)
-    )
-    if named is None or (match["sign"].isspace() and not _is_option(name, match)):
-        return None
-    if match["quoted"] is None:
-        value = match["bare"].rstrip(b".:!?") if match["after"].isspace() or not match["after"] else match["bare"]
-        start, wanted = match.start("bare"), _is_secret_when_bare(named, name, value, match)
+    if name.lower() == b"key" and text[name_start - 1 : name_start] in (b"?", b"&"):
+        named: NamedKind | None = _QUERY_KEY
     else:
-        value = match["quoted"]
+        named = _kind_of(name)
+    # `https://x-access-token:...@host` is a URL with a password, not an assignment.
+    if named is None or text.endswith((_PLACEHOLDER, b"://"), 0, name_start):
+        return None
+    start, end = match.span("bare" if match["quoted"] is None else "quoted")
+    value = text[start:end]
+    if match["quoted"] is None:
+        value = value.rstrip(b".:") if match["after"].isspace() or not match["after"] else value
+        wanted = _is_secret_when_bare(named, name, value, match)
+    else:
         # In a list of arguments the text after a name need not be its value.
         wanted = looks_random(value, 16) if match["sign"] == b"," else _is_secret_when_quoted(named, value)
-        start = match.start("quoted")
     return Finding(start, start + len(value), named.kind) if wanted else None
-
-
-def _is_option(name: bytes, match: re.Match[bytes]) -> bool:
-    return name.startswith(b"--") or name.lower() == b"sshpass" or match["quote"] == b"'"
 
 
 def _name_start(text: bytes, at: int) -> int:
@@ -182,7 +182,8 @@ def _is_secret_when_quoted(named: NamedKind, value: bytes) -> bool:
 
 def _is_secret_when_bare(named: NamedKind, name: bytes, value: bytes, match: re.Match[bytes]) -> bool:
     """Without quotes a value may as well be code, so it depends on how the assignment is written."""
-    if match["sign"] == b"," or (match["after"] in _OPENS_CODE and match["sign"] != b">"):
+    sign = match["sign"]
+    if sign == b"," or (match["after"] in _OPENS_CODE and sign != b">"):
         return False
     is_setting = _is_plain_setting(name, match)
     if not named.chosen:

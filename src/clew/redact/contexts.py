@@ -23,16 +23,12 @@ from clew.redact.values import (
 
 @dataclass(frozen=True, slots=True)
 class Context:
-    """Where `trigger` stands, `pattern` (with a group `secret`) is tried; what it gives must pass `check`."""
+    """`pattern` is what follows `trigger`, in lower case, with a group `secret`; the secret must pass `check`."""
 
     kind: str
     trigger: bytes
-    pattern: re.Pattern[bytes]
+    pattern: bytes
     check: Callable[[bytes], bool]
-
-
-def _context(kind: str, trigger: bytes, pattern: bytes, check: Callable[[bytes], bool]) -> Context:
-    return Context(kind, trigger, re.compile(b"(?i)" + pattern), check)
 
 
 def _is_password_in_url(value: bytes) -> bool:
@@ -41,7 +37,7 @@ def _is_password_in_url(value: bytes) -> bool:
     )
 
 
-def _is_header_value(value: bytes) -> bool:
+def _is_token(value: bytes) -> bool:
     """After `Authorization: Bearer`, little else than a token can stand, so a short one counts."""
     return looks_random(value, 16) or (len(value) >= 6 and mixes_letters_and_digits(value) and looks_chosen(value))
 
@@ -50,95 +46,83 @@ def _always(_: bytes) -> bool:
     return True
 
 
-def _looks_generated(value: bytes) -> bool:
+def _is_generated(value: bytes) -> bool:
     return looks_random(value, 16)
 
 
 _Q = rb"""(?:\\{0,6}["'`])"""
-_HEADER = rb"authorization(?:%(q)b|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+%(q)b?[fbr]?%(q)b?" % {b"q": _Q}
+_HEADER = rb"orization(?:%(q)b|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+%(q)b?[fbr]?%(q)b?" % {b"q": _Q}
+_FIELD = rb"%(q)b?[ \t]{0,4}+[:=][ \t]{0,4}+%(q)b?" % {b"q": _Q}
+_SCHEME = rb"(?:bearer|token|bot|apikey|api-key|key|ssws|geniekey)[ \t=]{1,4}+"
+_NOT_CODE = rb"(?![(\[{<$])"
 
+# Of the contexts of one trigger the first that fits counts.
 CONTEXTS = (
-    _context(
+    Context(
         "url-password",
         b"://",
-        rb"""://[^\s/@:"'`<>?#\\]{0,256}+:(?P<secret>[^\s/"'`<>?#\\]{1,512})@(?=[\w\[?-])(?!sha256:)""",
+        rb"""[^\s/@:"'`<>?#\\]{0,256}+:(?P<secret>[^\s/"'`<>?#\\]{1,512})@(?=[\w\[?-])(?!sha256:)""",
         _is_password_in_url,
     ),
-    _context(
+    Context(
         "slack-webhook",
         b"://",
-        rb"://hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?P<secret>[A-Za-z0-9_/-]{20,200})",
+        rb"hooks\.slack(?:-gov)?\.com/(?:services|workflows|triggers)/(?P<secret>[a-z0-9_/-]{20,200}+)",
         _always,
     ),
-    _context(
+    Context(
         "discord-webhook",
         b"://",
-        rb"://(?:[a-z]{1,10}\.)?discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/(?P<secret>\d{15,22}/[\w-]{40,100})",
+        rb"(?:[a-z]{1,10}\.)?discord(?:app)?\.com/api/(?:v\d{1,2}/)?webhooks/(?P<secret>\d{15,22}/[\w-]{40,100}+)",
         _always,
     ),
-    _context(
+    Context(
         "teams-webhook",
         b"://",
-        rb"://[a-z0-9-]{1,60}+\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{40,300})",
+        rb"[a-z0-9-]{1,60}+\.webhook\.office\.com/webhookb2/(?P<secret>[\w@/-]{40,300}+)",
         _always,
     ),
-    _context("zapier-webhook", b"://", rb"://hooks\.zapier\.com/hooks/catch/(?P<secret>\d{4,12}/\w{5,20})", _always),
-    _context(
-        "authorization",
-        b"auth",
-        _HEADER + rb"(?:bearer|token|bot|apikey|api-key|key|ssws|geniekey)[ \t=]{1,4}+"
-        rb"(?P<secret>[\w.~+/=%|:-]{6,4096}+)(?![(\[{<$])",
-        _is_header_value,
+    Context("zapier-webhook", b"://", rb"hooks\.zapier\.com/hooks/catch/(?P<secret>\d{4,12}/\w{5,20}+)", _always),
+    Context("basic-auth", b"auth", _HEADER + rb"basic[ \t]{1,4}+(?P<secret>[\w+/-]{6,512}+={0,2})", is_basic_auth),
+    Context(
+        "authorization", b"auth", _HEADER + _SCHEME + rb"(?P<secret>[\w.~+/=%|:-]{6,4096}+)" + _NOT_CODE, _is_token
     ),
-    _context(
-        "authorization", b"auth", _HEADER + rb"(?P<secret>[\w.~+/=%|:-]{16,4096}+)(?![(\[{<$ ])", _looks_generated
-    ),
-    _context(
-        "basic-auth", b"auth", _HEADER + rb"basic[ \t]{1,4}+(?P<secret>[\w+/-]{6,512}+={0,2})(?!\w)", is_basic_auth
-    ),
-    _context(
-        "basic-auth",
-        b"auth",
-        rb"auth" + _Q + rb"?[ \t]{0,4}+[:=][ \t]{0,4}+" + _Q + rb"?(?P<secret>[A-Za-z0-9+/]{8,1024}+={0,2})(?!\w)",
-        is_basic_auth,
-    ),
-    _context(
-        "bearer-token", b"bearer", rb"bearer[ \t]{1,4}+(?P<secret>[\w.~+/=%|-]{16,4096}+)(?![(\[{<$])", _looks_generated
-    ),
-    _context("url-signature", b"sig", rb"sig(?:nature)?=(?P<secret>[\w%+/=.~-]{16,1024}+)", _looks_generated),
-    _context(
+    Context("authorization", b"auth", _HEADER + rb"(?P<secret>[\w.~+/=%|:-]{16,4096}+)(?![(\[{<$ ])", _is_generated),
+    Context("basic-auth", b"auth", _FIELD + rb"(?P<secret>[a-z0-9+/]{8,1024}+={0,2})(?!\w)", is_basic_auth),
+    Context("bearer-token", b"bearer", rb"[ \t]{1,4}+(?P<secret>[\w.~+/=%|-]{16,4096}+)" + _NOT_CODE, _is_generated),
+    Context("url-signature", b"sig", rb"(?:nature)?=(?P<secret>[\w%+/.~-]{16,1024}+={0,2})", _is_generated),
+    Context(
         "password",
         b"identified by",
-        rb"identified by[ \t]{1,4}(?:password[ \t]{1,4})?" + _Q + rb"(?P<secret>[^\s\"'`\\]{4,128})",
+        rb"[ \t]{1,4}(?:password[ \t]{1,4})?" + _Q + rb"(?P<secret>[^\s\"'`\\]{4,128}+)",
         looks_chosen,
     ),
 )
 
 
-def secrets_in_context(text: bytes, folded: bytes) -> Iterator[Finding]:
+def secrets_in_context(text: bytes, folded: bytes) -> list[Finding]:
     """Everything that headers, URLs, cookies, commands and key blocks give away, in no particular order."""
-    for trigger, contexts in _BY_TRIGGER.items():
-        at = folded.find(trigger)
-        while at >= 0:
-            yield from _tried(contexts, text, at)
-            at = folded.find(trigger, at + len(trigger))
-    yield from _private_keys(text)
-    yield from _cookies(text, folded)
-    yield from _passwords_of_curl(text, folded)
+    found = [*_private_keys(text), *_cookies(text, folded), *_passwords_of_curl(text, folded)]
+    for expression, contexts in _EXPRESSIONS:
+        for match in expression.finditer(folded):
+            group = next(i for i in range(1, len(contexts) + 1) if match[i] is not None)
+            start, end = match.span(group)
+            if contexts[group - 1].check(text[start:end]):
+                found.append(Finding(start, end, contexts[group - 1].kind))
+    return found
 
 
-def _by_trigger() -> dict[bytes, tuple[Context, ...]]:
-    return {c.trigger: tuple(other for other in CONTEXTS if other.trigger == c.trigger) for c in CONTEXTS}
+def _expression(trigger: bytes) -> tuple[re.Pattern[bytes], tuple[Context, ...]]:
+    """One expression for all contexts of a trigger, begun by the trigger so that it is found fast.
+
+    It looks ahead and takes only the trigger: what follows may hold the next one.
+    """
+    contexts = tuple(context for context in CONTEXTS if context.trigger == trigger)
+    followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in contexts)
+    return re.compile(re.escape(trigger) + rb"(?=" + followed + rb")"), contexts
 
 
-_BY_TRIGGER = _by_trigger()
-
-
-def _tried(contexts: tuple[Context, ...], text: bytes, at: int) -> Iterator[Finding]:
-    for context in contexts:
-        match = context.pattern.match(text, at)
-        if match and context.check(match["secret"]):
-            yield Finding(*match.span("secret"), context.kind)
+_EXPRESSIONS = tuple(map(_expression, dict.fromkeys(context.trigger for context in CONTEXTS)))
 
 
 _KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----").match

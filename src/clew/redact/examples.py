@@ -1,6 +1,7 @@
-"""Makes up secrets of any kind of the catalog, for tests and benchmarks: right in shape, plainly not real.
+"""Makes up secrets, for tests and benchmarks: right in shape, plainly not real.
 
-They are put together when needed, so that no file holds anything that looks like a key.
+They are put together when needed, so that no file holds anything that looks like a key. A corpus file has one case a
+line: `⏎` is a line end, `§alnum:40§` is filler of that alphabet and length, `« »` are around what must be taken out.
 """
 
 from __future__ import annotations
@@ -8,11 +9,45 @@ from __future__ import annotations
 import random
 import re
 import string
+from dataclasses import dataclass
+from pathlib import Path
 
 from clew.redact.shape import Kind, Maybe, Part, Run
 
 # A percent sign only ever begins an escape, never stands at random.
 _PRINTABLE = string.ascii_letters + string.digits + string.punctuation.replace("%", "")
+
+_ALPHABETS = {
+    "alnum": string.ascii_letters + string.digits,
+    "b64": string.ascii_letters + string.digits,
+    "hex": "0123456789abcdef",
+    "upper": string.ascii_uppercase + string.digits,
+    "digits": string.digits,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A text, and the secrets in it; a false case has none."""
+
+    text: str
+    secrets: tuple[str, ...]
+
+
+def cases_in(corpus: Path) -> list[Case]:
+    """The cases of a corpus file, with the same filler at every reading."""
+    lines = corpus.read_text(encoding="utf-8").splitlines()
+    return [_case(line) for line in lines if line and not line.startswith("# ")]
+
+
+def _case(line: str) -> Case:
+    chance = random.Random(line)  # noqa: S311
+
+    def filler(match: re.Match[str]) -> str:
+        return "".join(chance.choices(_ALPHABETS[match[1]], k=int(match[2])))
+
+    filled = re.sub(r"§(\w+):(\d+)§", filler, line).replace("⏎", "\n")
+    return Case(re.sub("[«»]", "", filled), tuple(re.findall("«(.*?)»", filled, re.DOTALL)))
 
 
 def made_up(kind: Kind, seed: int = 0, start: str | None = None) -> str:

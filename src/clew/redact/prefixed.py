@@ -118,8 +118,10 @@ def _finders() -> _Finders:
 
 
 def _around(start: str, kind: Kind) -> re.Pattern[bytes]:
-    literal, reach = re.escape(start), kind.reach.pattern if kind.reach else ""
-    return re.compile(f"{literal}(?<=(?<![A-Za-z0-9]){reach}{literal}){kind.pattern_after('')}".encode("ascii"))
+    assert kind.reach is not None
+    literal, reach = re.escape(start), f"[{kind.reach.chars}]{{{kind.reach.low}}}"
+    before = f"(?<=(?<![A-Za-z0-9{kind.reach.chars}]){reach}{literal})"
+    return re.compile(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
 
 
 @dataclass(slots=True)

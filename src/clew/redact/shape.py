@@ -13,6 +13,11 @@ from typing import TypeAlias
 Check: TypeAlias = Callable[[bytes], bool]
 
 
+# A run that may grow this long is taken as far as it goes: a limit would have to be tried again from every later
+# start within the same run, and hostile text would make that slow.
+_OPEN = 200
+
+
 @dataclass(frozen=True, slots=True)
 class Run:
     """`low` to `high` characters of one class; `chars` is the inside of a regex character class."""
@@ -22,8 +27,13 @@ class Run:
     high: int
 
     @property
+    def is_open(self) -> bool:
+        return self.high >= _OPEN
+
+    @property
     def pattern(self) -> str:
-        return f"[{self.chars}]{{{self.low},{self.high}}}"
+        """Possessive: what follows a run in a shape is never one of its characters, so giving back cannot help."""
+        return f"[{self.chars}]{{{self.low},{'' if self.is_open else self.high}}}+"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,13 +117,18 @@ class Kind:
     reach: Run | None = None
     behind: str = ""
     whole_word: bool = False
-    """Also `-` and `_` before the secret rule it out: for bodies so long that they may be tried only once per run."""
+    """Also `-` and `_` before the secret rule it out; so they do wherever the secret may contain them itself."""
 
     def pattern_after(self, start: str) -> str:
         """The regex for what follows the literal `start`."""
         behind = f"(?<={self.behind}{re.escape(start)})" if self.behind else ""
-        alone = f"(?<![_-]{re.escape(start)})" if self.whole_word else ""
+        alone = f"(?<![_-]{re.escape(start)})" if self.whole_word or _may_hold_a_dash(self.body[-1]) else ""
         return behind + alone + "".join(map(pattern_of, self.body)) + _right_boundary(self.body)
+
+
+def _may_hold_a_dash(last: Part) -> bool:
+    # Of `figd_figd_figd_...` only the last would fit, and once it is taken out the one before it would.
+    return isinstance(last, Run) and not last.is_open and ("_" in last.chars or "-" in last.chars[-1:])
 
 
 def pattern_of(part: Part) -> str:
@@ -126,4 +141,7 @@ def pattern_of(part: Part) -> str:
 
 def _right_boundary(body: tuple[Part, ...]) -> str:
     last = body[-1]
-    return f"(?![A-Za-z0-9{last.chars}])" if isinstance(last, Run) else "(?![A-Za-z0-9])"
+    if isinstance(last, Run) and last.is_open:
+        return ""
+    # A full stop after a secret ends a sentence.
+    return f"(?![A-Za-z0-9{last.chars.replace('.', '')}])" if isinstance(last, Run) else "(?![A-Za-z0-9])"

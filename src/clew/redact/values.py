@@ -8,20 +8,16 @@ from __future__ import annotations
 
 import base64
 import binascii
-import math
 import re
-from collections import Counter
 
-_SYNTAX_OF_A_REFERENCE = re.compile(
-    rb"""(?xi)
-      [<>{}]                                    # <token>, {{ token }}, ${TOKEN}
-    | ^\$[a-z_(]  | ^%[a-z_(]  | %[sd](?![a-z0-9])
-    | \.\.\.      | \*\*\*     | \#\#\#  | x{6}
-    | ^(?:env|op|ref|file|https?|ssm|secret|vault|arn|gs|s3|data|sha\d{1,3}|urn)[:+]
-    | ^(?:os|process|env|secrets|config|settings|self|this|vars|params|args|options|props|req|request|import)\.
-    | getenv      | environ    | \[redacted
-    """
+# <token>, {{ token }}, ${TOKEN}, "%s", "...", "****", os.environ
+_SYNTAX_WITHIN = re.compile(
+    rb"[<>{}]|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
 ).search
+_SYNTAX_AT_START = re.compile(
+    rb"(?i)[$%][a-z_(]|![a-z]+$|(?:env|op|ref|file|https?|ssm|secret|vault|arn|gs|s3|data|sha\d{1,3}|urn)[:+]|"
+    rb"(?:os|process|env|secrets|config|settings|self|this|vars|params|args|options|props|req|request|import)\."
+).match
 
 _STAND_IN_WORDS = frozenset(
     b"""password passwd pass passphrase pwd secret token key apikey value string str text bytes bool boolean int
@@ -39,7 +35,9 @@ _SAYS_STAND_IN = re.compile(
 # Words, perhaps numbered, joined by the marks that join words in identifiers, paths and keys.
 _PIECE = rb"(?:[A-Za-z]{1,24}[0-9]{0,4}|[0-9]{1,4})"
 _WORDS = re.compile(rb"[-_./:@#?]*%b(?:[-_./:@?]+%b)*[-_./:?]*" % (_PIECE, _PIECE)).fullmatch
+_MARKS = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _LETTER = re.compile(rb"[A-Za-z]").search
+_JOINS_NAMES = re.compile(rb"[./:]").search
 _DIGIT = re.compile(rb"[0-9]").search
 _SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
 _PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$").match
@@ -48,13 +46,12 @@ _SWITCH = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 def is_stand_in(value: bytes) -> bool:
     """True for what people and programs write in the place of a secret: `<token>`, `$TOKEN`, `changeme`, `****`."""
-    if _SYNTAX_OF_A_REFERENCE(value) or len(set(value)) <= 2:
+    if len(set(value)) <= 2 or _SYNTAX_AT_START(value) or _SYNTAX_WITHIN(value):
         return True
-    folded = value.lower()
-    if bytes(byte for byte in folded if 97 <= byte <= 122 or 48 <= byte <= 57) in _STAND_IN_WORDS:
+    if value.lower().translate(None, _MARKS) in _STAND_IN_WORDS:
         return True
     # Text that is not ASCII reaches us as question marks: a sentence, not a secret.
-    if folded.count(b"?") * 2 > len(folded):
+    if value.count(b"?") * 2 > len(value):
         return True
     return bool(_SAYS_STAND_IN(value) and is_wordy(value))
 
@@ -82,26 +79,20 @@ def is_number(value: bytes) -> bool:
     return value.isdigit()
 
 
-def entropy(value: bytes) -> float:
-    """Bits per character, by how often each occurs."""
-    length = len(value)
-    return -sum(count / length * math.log2(count / length) for count in Counter(value).values())
-
-
 def looks_random(value: bytes, least: int = 12) -> bool:
     """A generated value: long enough, letters with digits or symbols, no words, no repetition."""
-    if len(value) < least or is_path(value) or is_stand_in(value) or is_wordy(value):
+    if len(value) < least or len(set(value)) < 6:
         return False
     if not mixes_letters_and_digits(value) and not (len(value) >= 20 and _LETTER(value)):
         return False
-    return entropy(value) >= 2.5
+    return not (is_wordy(value) or is_path(value) or is_stand_in(value))
 
 
 def looks_chosen(value: bytes, least: int = 6) -> bool:
     """A password that a person chose: `hunter2`, `S3cret!`; short, and perhaps a word with something added."""
     if len(value) < least or is_path(value) or is_stand_in(value):
         return False
-    if is_wordy(value) and any(mark in value for mark in (b".", b"/", b":")):
+    if _JOINS_NAMES(value) and is_wordy(value):
         return False
     if _LETTER(value):
         return bool(_DIGIT(value) or has_symbol(value)) or (len(value) >= 20 and value.isalpha())
