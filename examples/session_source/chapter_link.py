@@ -96,7 +96,7 @@ def duplicates(s: Scribe) -> None:
     s.say(
         "Found and fixed.\n\n"
         "**Why:** `Uplink.flush` sent all waiting batches first and acknowledged them afterwards, in a second loop. When the "
-        "link came back at 04:42 on the 14th it held for 23 batches at a time; the flush then raised on batch 00004679 "
+        "link came back, before 04:50 on the 14th, it held for 23 batches at a time; the flush then raised on batch 00004679 "
         "before anything was acknowledged, so 00004656 to 00004678 were sent again at 05:00 and at 05:10.\n\n"
         "**Fix:** `tidepost/uplink.py` acknowledges each batch right after its 200. A test in `tests/test_uplink.py` "
         "reproduces the half-way failure; it failed before and passes now. Whole suite: 41 passed.\n\n"

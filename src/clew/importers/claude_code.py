@@ -18,14 +18,14 @@ from clew.importers.records import Line, Record
 from clew.messages import Message
 
 _SYNTHETIC = "<synthetic>"
-_SPOKEN = frozenset({"user", "assistant"})
+_SPOKEN = ("user", "assistant")
 
 
 def is_claude_code(record: Record) -> bool:
     """Whether this line can only come from Claude Code."""
     if "parentUuid" in record or "leafUuid" in record:
         return True
-    return record.get("type") in {"file-history-snapshot", "queue-operation"} or (
+    return record.get("type") in ("file-history-snapshot", "queue-operation") or (
         "sessionId" in record and "uuid" in record
     )
 

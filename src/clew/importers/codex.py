@@ -15,10 +15,10 @@ from clew.importers.notices import Notices
 from clew.importers.records import Line, Record
 from clew.messages import Message, Part
 
-_LINE_TYPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
-_TEXT_TYPES = frozenset({"input_text", "output_text", "text"})
-_OUTPUTS = frozenset({"function_call_output", "custom_tool_call_output", "local_shell_call_output"})
-_CALLS = frozenset({"function_call", "custom_tool_call", "local_shell_call"})
+_LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
+_TEXT_TYPES = ("input_text", "output_text", "text")
+_OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
+_CALLS = ("function_call", "custom_tool_call", "local_shell_call")
 # What the program itself says in the user's name; it opens no turn.
 _PROGRAM_SPEAKS = ("<environment_context", "<user_instructions", "# AGENTS.md instructions", "<permissions", "<turn_")
 

@@ -19,7 +19,7 @@ from clew.messages import Message
 
 _SESSION_SIGNS = ("session_start", "system_prompt", "last_updated", "lineage_session_ids", "model_config")
 _KEPT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning_details")
-_ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
+_ROLES = ("system", "developer", "user", "assistant", "tool")
 _CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
 _RESULT = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
 _THOUGHT = re.compile(r"<think>\s*(.*?)\s*</think>\s*", re.DOTALL)

@@ -13,8 +13,8 @@ from clew.importers.notices import Notices
 from clew.importers.records import Line, Record
 from clew.messages import Message, Part
 
-_SPOKEN = frozenset({"message", "custom_message", "compaction", "branch_summary"})
-_SUMMARIES = frozenset({"compaction", "branch_summary"})
+_SPOKEN = ("message", "custom_message", "compaction", "branch_summary")
+_SUMMARIES = ("compaction", "branch_summary")
 
 
 def is_pi(record: Record) -> bool:

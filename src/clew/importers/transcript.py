@@ -55,11 +55,11 @@ def _gathered(session: Session) -> Transcript:
         raise UnreadableTranscript(
             session.name, f"holds no messages, though it looks like a session of {session.kind}", "Name another session"
         )
-    margin = session.margin
-    conversation = read_conversation(messages, dialect="openai_chat", system=margin.system, tools=margin.tools or None)
-    shift = len(conversation.messages) - len(messages)
-    reported = tuple((index + shift, report) for index, report in usage)
-    return _transcript(session, conversation, model, reported)
+    if session.margin.system is not None:
+        messages.insert(0, {"role": "system", "content": session.margin.system})
+        usage = [(index + 1, report) for index, report in usage]
+    conversation = read_conversation(messages, dialect="openai_chat", tools=session.margin.tools or None)
+    return _transcript(session, conversation, model, tuple(usage))
 
 
 def _transcript(
