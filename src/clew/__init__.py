@@ -11,17 +11,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from clew.caching import apply_cache_control
+    from clew.engines import ContextCompressor, ContextEngine
+    from clew.library import compress
     from clew.providers import classify_error
     from clew.tokens import count_tokens
     from clew.usage import CanonicalUsage, normalize_usage
 
 __version__ = "0.1.0"
-__all__ = ["CanonicalUsage", "apply_cache_control", "classify_error", "count_tokens", "normalize_usage"]
+__all__ = [
+    "CanonicalUsage",
+    "ContextCompressor",
+    "ContextEngine",
+    "apply_cache_control",
+    "classify_error",
+    "compress",
+    "count_tokens",
+    "normalize_usage",
+]
 
 _HOMES = {
     "CanonicalUsage": "clew.usage",
+    "ContextCompressor": "clew.engines",
+    "ContextEngine": "clew.engines",
     "apply_cache_control": "clew.caching",
     "classify_error": "clew.providers",
+    "compress": "clew.library",
     "count_tokens": "clew.tokens",
     "normalize_usage": "clew.usage",
 }

@@ -4,5 +4,17 @@ Knows messages, tokens, the ledger and summaries. Knows no database, no provider
 """
 
 from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, SessionStart
+from clew.engines.compressor import Budgets, CompressorSettings, ContextCompressor, budgets_for, budgets_for_target
 
-__all__ = ["Compaction", "ContextEngine", "EngineStatus", "Fate", "SessionStart"]
+__all__ = [
+    "Budgets",
+    "Compaction",
+    "CompressorSettings",
+    "ContextCompressor",
+    "ContextEngine",
+    "EngineStatus",
+    "Fate",
+    "SessionStart",
+    "budgets_for",
+    "budgets_for_target",
+]

@@ -101,6 +101,10 @@ class ContextEngine(ABC):
     def on_session_reset(self) -> None:
         """The conversation starts over (`/new`): counters and strikes go back to zero."""
 
+    def observe(self, messages: Sequence[Message]) -> None:
+        """New messages of the history, as they arrive. An engine may read ahead, so that compacting takes less."""
+        del messages
+
     @abstractmethod
     def update_from_response(self, usage: CanonicalUsage) -> None:
         """A reply came; its `prompt_tokens` are the real size of the request."""

@@ -25,8 +25,11 @@ _REACH_CHARS = 110
 _JOIN_GAP_CHARS = 8
 _SEPARATOR_CHARS = 3
 _CHARS_PER_ATOM = 12
+_ATOMS_WEIGHED = 20_000
 # Under 1, since a long path that will surely be needed beats two short names that may be.
 _LENGTH_POWER = 0.85
+# Over 1, so that many atoms that are hardly worth anything do not outweigh the few that are.
+_WORTH_POWER = 1.0
 _WORD = re.compile(r"[A-Za-z_]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _LITTLE_WORDS = frozenset(
     "the and for with that this from not are was you all has have but its can will into been were they then than "
@@ -56,18 +59,20 @@ class _Choice:
 
 
 class FragmentChooser:
-    """Chooses among the messages `first` to `last` (not included)."""
+    """Chooses among the messages from `first` on that `may_quote` allows."""
 
-    def __init__(self, index: AtomIndex, read: ReadMessage, first: int, last: int, line_of: LineOf) -> None:
+    def __init__(
+        self, index: AtomIndex, read: ReadMessage, first: int, may_quote: Callable[[int], bool], line_of: LineOf
+    ) -> None:
         self._index = index
+        self._may_quote = may_quote
         self._line_of = line_of
         self._read = read
         self._first = first
-        self._last = last
         self._parts: dict[int, list[str]] = {}
         self._worth: dict[str, float] = {}
         self._atoms_at: dict[Fragment, tuple[str, ...]] = {}
-        self._best = sorted(index.seen, key=lambda atom: (-self._worth_of(atom), atom))
+        self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self._worth_of(atom), atom))
 
     def choose(self, room: int, *, covered: set[str], shown: set[Hashable]) -> tuple[dict[Hashable, list[str]], int]:
         """By line of the result, the quotes that fit into `room` chars; and how many chars they take.
@@ -101,7 +106,7 @@ class FragmentChooser:
         windows: dict[Fragment, None] = {}
         for atom in self._best[:most]:
             for number in reversed(self._index.seen[atom].places):
-                if self._first <= number < self._last:
+                if self._may_quote(number):
                     windows.update(dict.fromkeys(self._windows_in(atom, number)))
         return list(windows)
 
@@ -161,7 +166,7 @@ class FragmentChooser:
 
     def _worth_of(self, atom: str) -> float:
         if atom not in self._worth:
-            self._worth[atom] = self._index.worth(atom, self._first, self._last)
+            self._worth[atom] = math.pow(self._index.worth(atom, self._first), _WORTH_POWER)
         return self._worth[atom]
 
 

@@ -6,11 +6,12 @@ Grows with each message by the atoms of that message, at a cost that depends on 
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from clew.ledger.atoms import atoms_in, is_name, is_path
-from clew.messages import Message, calls_of, text_of
+from clew.messages import Message, calls_of, name_of_call, text_of
 
-_PLACES_KEPT = 4
+_PLACES_KEPT = 3
 
 
 class Sighting:
@@ -33,14 +34,16 @@ class AtomIndex:
 
     def __init__(self) -> None:
         self.seen: dict[str, Sighting] = {}
+        self.last = 0
 
     def add(self, message: Message, number: int) -> None:
+        self.last = number
         role = message["role"]
         seen = self.seen
         for atom in atoms_in(whole_text(message)):
-            sighting = seen.get(atom)
-            if sighting is None:
-                sighting = seen[atom] = Sighting()
+            # Taken out and put back, so that the atoms stand in the order of their last sighting.
+            sighting = seen.pop(atom, None) or Sighting()
+            seen[atom] = sighting
             sighting.messages += 1
             sighting.last = number
             sighting.places = (*sighting.places[1 - _PLACES_KEPT :], number)
@@ -52,18 +55,22 @@ class AtomIndex:
             else:
                 sighting.user += 1
 
-    def worth(self, atom: str, first: int, now: int) -> float:
-        """How likely the atom is needed again, between 0 and 1, for one who reads at message `now`.
+    def newest(self, most: int) -> list[str]:
+        """The atoms that were seen last."""
+        return list(islice(reversed(self.seen), most))
+
+    def worth(self, atom: str, first: int) -> float:
+        """How likely the atom is needed again, between 0 and 1, when the story begins at message `first`.
 
         The weights were fitted by hand on what agents really used again: what the agent itself wrote or a person
         named counts most, then how late and how often; an atom that many results show is seldom one to remember.
         """
         sighting = self.seen[atom]
-        span = max(1, now - first)
+        span = max(1, self.last - first)
         score = -3.0 + 0.9 * math.log1p(sighting.messages) - 0.6 * math.log1p(sighting.results)
-        score += 1.2 * (sighting.last - first) / span
+        score += 1.2 * max(0.0, (sighting.last - first) / span)
         if sighting.said:
-            score += 0.8 + (sighting.last_said - first) / span
+            score += 0.8 + max(0.0, (sighting.last_said - first) / span)
         if sighting.user:
             score += 0.8
         if is_path(atom):
@@ -75,7 +82,7 @@ class AtomIndex:
 
 def parts_of(message: Message) -> list[str]:
     """The texts of a message that can be quoted: its content, then each call as the model wrote it."""
-    calls = [f"{call['function']['name']} {call['function']['arguments']}" for call in calls_of(message)]
+    calls = [f"{name_of_call(call)} {call['function'].get('arguments', '')}" for call in calls_of(message)]
     return [text_of(message), *calls]
 
 

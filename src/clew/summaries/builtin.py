@@ -100,7 +100,7 @@ def _compose(story: Story, chooser: FragmentChooser, lines: Lines, room: int) ->
 
 
 def _chooser(story: Story) -> FragmentChooser:
-    owners = _owners(story.ledger)
+    owners = _owners(story)
 
     def line_of(number: int, part: int) -> tuple[Hashable, int]:
         action = owners.get((number, part))
@@ -108,18 +108,26 @@ def _chooser(story: Story) -> FragmentChooser:
             return number, len(f"- m{number}: ")
         return _key(action), len(_action_text(action, (), brief=True)) + 6
 
-    return FragmentChooser(story.ledger.index, story.read, story.first, story.last, line_of)
+    def may_quote(number: int) -> bool:
+        return story.first <= number < story.last or number in story.also
+
+    return FragmentChooser(story.ledger.index, story.read, story.first, may_quote, line_of)
 
 
-def _owners(ledger: Ledger) -> dict[tuple[int, int], Action]:
+def _owners(story: Story) -> dict[tuple[int, int], Action]:
     """The action that a part of a message belongs to: its call, its result, or what was said before the first call."""
     owners: dict[tuple[int, int], Action] = {}
-    for action in ledger.actions:
+    for action in _actions(story):
         owners[action.number, action.place + 1] = action
         owners.setdefault((action.number, 0), action)
         if action.result is not None:
             owners[action.result, 0] = action
     return owners
+
+
+def _actions(story: Story) -> list[Action]:
+    """The actions of the messages that the summary stands for."""
+    return [action for action in story.ledger.actions if story.first <= action.number < story.last]
 
 
 def _key(action: Action) -> Hashable:
@@ -136,11 +144,11 @@ def _fitting(lines: Iterable[Line], room: int) -> Iterator[Line]:
 
 def _most_telling(story: Story, options: list[Line], covered: set[str], room: int) -> list[Line]:
     """The lines that add the most per char; adds their atoms to `covered`."""
-    index, last = story.ledger.index, story.last
+    index = story.ledger.index
 
     def density(line: Line) -> float:
         new = (atom for atom in atoms_in(line.text) if atom not in covered and atom in index.seen)
-        return (line.bonus + sum(index.worth(atom, story.first, last) for atom in new)) / _cost(line)
+        return (line.bonus + sum(index.worth(atom, story.first) for atom in new)) / _cost(line)
 
     taken = []
     ranked = sorted(options, key=lambda line: (-density(line), line.source))
@@ -185,7 +193,7 @@ def _lines_of(story: Story) -> Lines:
         *(Line(parts.DECISIONS, f"{shorten(said.text, 240)} (m{said.number})", said.number, bonus=0.3)
           for said in _newest(ledger.decisions, 60)),
     ]  # fmt: skip
-    done = [_action_line(action) for action in ledger.actions if action.number >= story.first]
+    done = [_action_line(action) for action in _actions(story)]
     return Lines(musts, said, done)
 
 
@@ -361,7 +369,7 @@ def _told(story: Story, chosen: list[Line], quotes: dict[Hashable, list[str]]) -
     in_full = {_key(line.action) for line in chosen if line.action}
     lines = [line for line in chosen if not line.action]
     listed = 0
-    for action in story.ledger.actions:
+    for action in _actions(story):
         key = _key(action)
         if key in in_full or key in quotes:
             text = _action_text(action, quotes.pop(key, ()), brief=key not in in_full)
@@ -378,7 +386,7 @@ def _told(story: Story, chosen: list[Line], quotes: dict[Hashable, list[str]]) -
 
 
 def _say_what_is_not_listed(story: Story, shown: int, sections: dict[str, list[str]]) -> None:
-    left = len(story.ledger.actions) - shown
+    left = len(_actions(story)) - shown
     if left > 0 and parts.COMPLETED in sections:
         sections[parts.COMPLETED].append(
             f"({left:,} more actions between m{story.first} and m{story.last - 1} are not listed)"

@@ -30,6 +30,8 @@ class Story:
     task_at: int | None = None
     standing: frozenset[str] = frozenset()
     """Atoms of the messages that stay behind the summary, word for word."""
+    also: frozenset[int] = frozenset()
+    """Messages behind `last` that stay, but cut short: what they said may be quoted too."""
     focus: str | None = None
 
 

@@ -1,0 +1,138 @@
+"""Phase 1, prune: what a message says in one line once nobody needs all of it. No model, no loss: the original stays
+in the history, and the line says under which number.
+
+Pure functions; a message that needs no pruning comes back as the same object.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from hashlib import sha256
+from typing import Any
+
+from clew.ledger import Verb, arguments_of, read_outcome, shorten, target_of, verb_of
+from clew.messages import Message, Part, ToolCall, calls_of, images_of, text_of
+
+LONGEST_RESULT_CHARS = 200
+_LONGEST_ARGUMENT_CHARS = 500
+_KEPT_OF_ARGUMENT_CHARS = 200
+_TARGET_CHARS = 120
+_DONE: dict[Verb, str] = {
+    "READ": "read",
+    "WROTE": "wrote",
+    "CHANGED": "changed",
+    "RAN": "ran",
+    "SEARCHED": "searched for",
+    "LISTED": "listed",
+    "FETCHED": "fetched",
+    "PLANNED": "updated the plan",
+    "DELEGATED": "delegated",
+    "CALLED": "was called with",
+}
+
+
+def prune(messages: Sequence[Message], numbers: Sequence[int]) -> list[Message]:
+    """The messages with long results, long arguments and pictures reduced to what they were about."""
+    calls = {call["id"]: call for message in messages for call in calls_of(message)}
+    newest = _newest_copies(messages, numbers)
+    pruned = []
+    for message, number in zip(messages, numbers, strict=True):
+        if message["role"] == "tool":
+            pruned.append(prune_result(message, calls.get(message.get("tool_call_id", "")), number, newest))
+        else:
+            pruned.append(without_pictures(prune_arguments(message), number))
+    return pruned
+
+
+def prune_result(
+    message: Message, call: ToolCall | None, number: int, newest: dict[bytes, int] | None = None
+) -> Message:
+    """A tool result as one line that still says what happened, and where the whole of it is."""
+    text = text_of(message)
+    if len(text) <= LONGEST_RESULT_CHARS and not images_of(message):
+        return message
+    copy = (newest or {}).get(_digest(text), number)
+    if copy != number:
+        return {**message, "content": f"[the same as m{copy}, which is newer]"}
+    return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
+
+
+def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
+    """`[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`"""
+    outcome = read_outcome(text, is_error=is_error)
+    how = outcome.phrase() or f"{outcome.chars:,} chars"
+    if outcome.failed and outcome.error:
+        how += f": {shorten(outcome.error, 160)}"
+    if call is None:
+        return f"[tool] {how} (whole: m{number})"
+    name = call["function"]["name"]
+    target = shorten(target_of(name, arguments_of(call)), _TARGET_CHARS)
+    quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
+    return f"[{name}] {_DONE[verb_of(name)]}{quoted} -> {how} (whole: m{number})"
+
+
+def prune_arguments(message: Message) -> Message:
+    """Long strings inside the arguments of calls are shortened; the JSON stays valid."""
+    calls = calls_of(message)
+    shorter = [_shorter_call(call) for call in calls]
+    if all(new is old for new, old in zip(shorter, calls, strict=True)):
+        return message
+    return {**message, "tool_calls": shorter}
+
+
+def without_pictures(message: Message, number: int) -> Message:
+    """Pictures become placeholders."""
+    pictures = images_of(message)
+    content = message.get("content")
+    if not pictures or not isinstance(content, list):
+        return message
+    placeholder: Part = {"type": "text", "text": f"[picture; whole: m{number}]"}
+    return {**message, "content": [placeholder if part in pictures else part for part in content]}
+
+
+def cut_text(message: Message, number: int, most_chars: int) -> Message:
+    """A long text with its middle left out: both ends say what it is."""
+    text = text_of(message)
+    if len(text) <= most_chars:
+        return message
+    ends = max(40, (most_chars - 60) // 2)
+    kept = f"{text[:ends]}\n[... {len(text) - 2 * ends:,} chars left out; whole: m{number} ...]\n{text[-ends:]}"
+    return {**message, "content": kept}
+
+
+def _newest_copies(messages: Sequence[Message], numbers: Sequence[int]) -> dict[bytes, int]:
+    return {
+        _digest(text): number
+        for message, number in zip(messages, numbers, strict=True)
+        if message["role"] == "tool" and len(text := text_of(message)) > LONGEST_RESULT_CHARS
+    }
+
+
+def _digest(text: str) -> bytes:
+    return sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def _shorter_call(call: ToolCall) -> ToolCall:
+    arguments = call["function"]["arguments"]
+    if len(arguments) <= _LONGEST_ARGUMENT_CHARS:
+        return call
+    try:
+        parsed = json.loads(arguments)
+    except (ValueError, RecursionError):
+        return call
+    shorter = _shorter(parsed)
+    if shorter == parsed:
+        return call
+    text = json.dumps(shorter, ensure_ascii=False)
+    return {**call, "function": {**call["function"], "arguments": text}}
+
+
+def _shorter(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > _LONGEST_ARGUMENT_CHARS:
+        return f"{value[:_KEPT_OF_ARGUMENT_CHARS]}[... {len(value) - _KEPT_OF_ARGUMENT_CHARS:,} chars]"
+    if isinstance(value, dict):
+        return {key: _shorter(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return [_shorter(inner) for inner in value]
+    return value

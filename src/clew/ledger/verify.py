@@ -1,0 +1,154 @@
+"""Checks a text against its source: which paths, numbers, hashes and names in it the source does not show.
+
+Knows the shapes of such strings and where to look for them: the index first, which costs nothing, then the source
+itself for what the index does not have. Says nothing about whether a sentence is true.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from clew.ledger.atoms import ATOM
+from clew.ledger.index import AtomIndex
+
+MARK = "⟨unverified⟩"
+
+# ASCII on purpose: in "修改了src/app.py文件" the path ends where the Chinese begins.
+_CLAIM = re.compile(
+    rf"(?P<atom>{ATOM.pattern})"
+    r"|(?P<number>(?<![\w.,/-])\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.])\d{2,}(?:\.\d+)?(?![\w]))",
+    re.ASCII,
+)
+_REFERENCE = re.compile(r"(?<![\w/.])m(\d+)(?![\w/]|\.\w)", re.ASCII)
+_REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,60}\]")
+_EDGES = ".,;:)(\"'`-"
+_SHORTEST_ATOM = 4
+_DIGIT_GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3})")
+_WORD_PAIR = re.compile(r"([A-Za-z]+/)[A-Za-z]+")
+_MARKED = re.compile(rf"[^\s`\"'(]*{MARK}")
+# What everybody calls by these names says nothing about the work.
+_COMMON_NAMES = frozenset(
+    "JavaScript TypeScript GitHub GitLab PostgreSQL MySQL SQLite MongoDB OpenAI DeepSeek LangChain PyPI PyTorch NumPy "
+    "TensorFlow CoffeeScript GraphQL DevOps LaTeX YouTube LinkedIn macOS iOS iPhone iPad FastAPI WebSocket "
+    "WebSockets OAuth PowerShell VSCode JetBrains IntelliJ README.md".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """One exact string of a text, with where it stands."""
+
+    start: int
+    end: int
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A text whose unfounded claims are marked, and the account of them."""
+
+    text: str
+    claims: int
+    unverified: tuple[str, ...]
+
+    @property
+    def share_unverified(self) -> float:
+        return len(self.unverified) / self.claims if self.claims else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where claims are looked up: the index, and texts that are read only while something is still missing."""
+
+    index: AtomIndex
+    texts: Iterable[str]
+    last: int
+    """References to messages reach from m0 up to this number, not included."""
+
+
+def verify(text: str, source: Source) -> Verified:
+    """The text with a mark behind each path, number, hash and name that the source does not show."""
+    text = text.replace(MARK, "")
+    claims = list(claims_in(text))
+    distinct = dict.fromkeys(claim.text for claim in claims)
+    missing = _not_in(source, distinct)
+    references = [Claim(found.start(), found.end(), found[0]) for found in _REFERENCE.finditer(text)]
+    missing |= {claim.text for claim in references if int(claim.text[1:]) >= source.last}
+    wrong = [claim for claim in (*claims, *references) if claim.text in missing]
+    unverified = tuple(dict.fromkeys(claim.text for claim in sorted(wrong, key=_start)))
+    return Verified(_marked(text, wrong), len(distinct), unverified)
+
+
+def verified_only(text: str) -> str:
+    """A text that was checked before, without what was marked then: a mark does not become true by repetition."""
+    return _MARKED.sub("", text) if MARK in text else text
+
+
+def claims_in(text: str) -> Iterator[Claim]:
+    """The strings of a text that have to stand in its source."""
+    hidden = [found.span() for found in _REDACTED.finditer(text)]
+    for found in _CLAIM.finditer(text):
+        claim = found.group().strip(_EDGES)
+        if claim in _COMMON_NAMES or (len(claim) < _SHORTEST_ATOM and not claim[:1].isdigit()):
+            continue
+        start = found.start() + found.group().index(claim)
+        if not any(low <= start < high for low, high in hidden):
+            yield Claim(start, start + len(claim), claim)
+
+
+def _not_in(source: Source, claims: Iterable[str]) -> set[str]:
+    known = source.index.seen
+    sought = {claim: _forms(claim) for claim in claims if claim not in known}
+    # "and/or" looks like a path; it is one when the source knows a folder of that name.
+    pairs = {claim: pair[1] for claim in sought if (pair := _WORD_PAIR.fullmatch(claim))}
+    folders: set[str] = set()
+    for text in source.texts:
+        if not sought:
+            break
+        for claim in [claim for claim, forms in sought.items() if _stands_in(text, forms)]:
+            del sought[claim]
+        folders.update(folder for claim, folder in pairs.items() if claim in sought and folder in text)
+    return {claim for claim in sought if claim not in pairs or pairs[claim] in folders}
+
+
+def _forms(claim: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
+    """The ways in which a source may write the claim: a string that must be there, and the pattern that settles it."""
+    if claim[0].isdigit():
+        plain = _DIGIT_GROUPS.sub("", claim)
+        spellings = dict.fromkeys((claim, plain, *_grouped(plain)))
+        return tuple((spelling, _bounded(spelling)) for spelling in spellings)
+    return ((claim, _bounded(claim)),)
+
+
+def _grouped(plain: str) -> list[str]:
+    whole, dot, fraction = plain.partition(".")
+    if not whole.isdigit() or len(whole) < 4:
+        return []
+    return [f"{int(whole):,}{dot}{fraction}", f"{int(whole):_}{dot}{fraction}"]
+
+
+def _bounded(spelling: str) -> re.Pattern[str]:
+    # In the arguments of a call a line end is written \n, and the name after it begins behind that n.
+    before = r"(?:(?<![A-Za-z0-9_])|(?<=\\[nrt]))" if spelling[0].isalnum() or spelling[0] == "_" else ""
+    hash_like = len(spelling) >= 7 and set(spelling) <= set("0123456789abcdef")
+    after = "" if hash_like else r"(?![A-Za-z0-9_])" if spelling[-1].isalnum() or spelling[-1] == "_" else ""
+    return re.compile(f"{before}{re.escape(spelling)}{after}")
+
+
+def _stands_in(text: str, forms: tuple[tuple[str, re.Pattern[str]], ...]) -> bool:
+    return any(spelling in text and pattern.search(text) for spelling, pattern in forms)
+
+
+def _start(claim: Claim) -> int:
+    return claim.start
+
+
+def _marked(text: str, wrong: Iterable[Claim]) -> str:
+    pieces = []
+    done = 0
+    for claim in sorted(wrong, key=_start):
+        pieces.append(text[done : claim.end] + MARK)
+        done = claim.end
+    return "".join((*pieces, text[done:]))

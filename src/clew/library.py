@@ -1,0 +1,127 @@
+"""The library door: `clew.compress`. The one synchronous call; decodes, runs the engine, encodes.
+
+No policy here: what is kept and what is folded is the engine's business, how a wire is spelt the dialect's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from clew.engines import (
+    Budgets,
+    Compaction,
+    CompressorSettings,
+    ContextCompressor,
+    Fate,
+    budgets_for,
+    budgets_for_target,
+)
+from clew.errors import InvalidArgument
+from clew.messages import Conversation, read_conversation
+from clew.tokens import counter_for, window_of
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Compressed:
+    """A conversation that was made shorter, in the dialect it came in, and the account of how."""
+
+    messages: Any
+    system: Any
+    """The system prompt that stood beside the messages, where it did."""
+    summary: str | None
+    changed: bool
+    tokens_before: int
+    tokens_after: int
+    warnings: tuple[str, ...]
+    compaction: Compaction
+    conversation: Conversation
+
+    @property
+    def fates(self) -> tuple[Fate, ...]:
+        """What became of each message, in the order of `conversation.messages`."""
+        return self.compaction.fates
+
+
+def compress(
+    messages: Any,
+    *,
+    context_length: int | None = None,
+    target_tokens: int | None = None,
+    focus_topic: str | None = None,
+    summarizer: Callable[..., Any] | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    model: str | None = None,
+    settings: CompressorSettings | None = None,
+) -> Compressed:
+    """Fold a long conversation into a short one that still says what matters.
+
+    `messages` are OpenAI chat, Anthropic or Responses messages, or a whole request that holds them; the result is in
+    the same dialect. With `target_tokens` the result has at most about so many tokens in all; with `context_length`
+    it is what Clew would make for a window of that size. Without a `summarizer` (a callable that takes a prompt and
+    returns text) the built-in one writes the handoff: no key, no network.
+    """
+    if target_tokens is not None and context_length is not None:
+        raise InvalidArgument("give either target_tokens or context_length, not both")
+    conversation = read_conversation(messages, system=system, tools=tools)
+    counter = counter_for(model)
+    beside = counter.tools(conversation.tools) + counter.request
+    engine = ContextCompressor(
+        model=model,
+        settings=settings,
+        budgets=_budgets(context_length, target_tokens, beside, model, settings or CompressorSettings()),
+        summarize=_summarize_with(summarizer, model) if summarizer else None,
+        system_as_blocks=conversation.dialect == "anthropic",
+    )
+    compaction = _run(_compact(engine, conversation, beside, target_tokens, focus_topic))
+    return Compressed(
+        messages=conversation.write(compaction.messages) if compaction.changed else messages,
+        system=conversation.write_system(compaction.messages),
+        summary=compaction.summary,
+        changed=compaction.changed,
+        tokens_before=compaction.tokens_before,
+        tokens_after=compaction.tokens_after,
+        warnings=compaction.warnings,
+        compaction=compaction,
+        conversation=conversation,
+    )
+
+
+def _budgets(
+    context_length: int | None, target: int | None, beside: int, model: str | None, settings: CompressorSettings
+) -> Budgets:
+    if target is not None:
+        return budgets_for_target(target - beside, settings)
+    window = window_of(model, configured=context_length)
+    return budgets_for(window.tokens, settings)
+
+
+async def _compact(
+    engine: ContextCompressor, conversation: Conversation, beside: int, target: int | None, focus: str | None
+) -> Compaction:
+    size = engine.size_of(conversation.messages) + beside
+    if target is not None and size <= target:
+        return Compaction.nothing(conversation.messages, size)
+    return await engine.compress(conversation.messages, size, focus, force=True)
+
+
+def _summarize_with(summarizer: Callable[..., Any], model: str | None) -> Any:
+    from clew.summaries import model_summarizer, summary_model
+
+    return model_summarizer([summary_model(summarizer)], count=counter_for(model).text)
+
+
+def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run to the end from synchronous code, also where an event loop is already running in this thread."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(work)
+    with ThreadPoolExecutor(max_workers=1) as pool:
+        return pool.submit(asyncio.run, work).result()
