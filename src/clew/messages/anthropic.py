@@ -6,20 +6,16 @@ stands before what it led to, and no text is blank. The system prompt beside the
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Any
+from typing import Any, cast
 
 from clew.errors import InvalidMessage
-from clew.messages.content import arguments_of_call, name_of_call, reasoning_of
+from clew.messages.content import arguments_of_call, as_json, name_of_call, reasoning_of
 from clew.messages.joining import as_parts
-from clew.messages.origins import Reading, by_origin, in_former_order
+from clew.messages.origins import Reading, Source, by_source, in_former_order
 from clew.messages.parts import spelled
 from clew.messages.types import Message, Part, ToolCall
-
-_THINKING = frozenset({"thinking", "redacted_thinking"})
 
 
 def read(items: Sequence[Any]) -> Reading:
@@ -28,35 +24,44 @@ def read(items: Sequence[Any]) -> Reading:
     for place, item in enumerate(items):
         if not isinstance(item, dict) or "role" not in item:
             raise InvalidMessage(place, "it is no dict with a role", 'Give it the role "user" or "assistant"')
-        content = item.get("content")
-        if item["role"] == "assistant" and _has_blocks(content, _THINKING | {"tool_use"}):
-            reading.add([_read_assistant(item, reading)], [item], place)
-        elif item["role"] == "user" and _has_blocks(content, {"tool_result"}):
-            runs = list(_runs_of_results(item["content"]))
-            reading.add([_read_user(run, reading) for run in runs], [item], place, runs)
-        else:
-            reading.add([item], [item], place)  # type: ignore[list-item]
+        made: tuple[Message, ...] | None = None
+        runs: list[list[Any]] = []
+        if isinstance(item.get("content"), list):
+            if item["role"] == "assistant":
+                made = _read_assistant(item, reading)
+            elif item["role"] == "user":
+                runs = _runs_of_results(item["content"])
+                made = tuple([_read_user(run, reading) for run in runs])
+        # An item without calls, results or thinking is a message in our form as it is.
+        reading.add(Source((item,), made or (cast("Message", item),), place, runs))
     return reading
 
 
-def _read_assistant(item: dict[str, Any], reading: Reading) -> Message:
-    message: Message = {"role": "assistant", "content": None}
-    said = [block for block in item["content"] if _kind(block) not in _THINKING and _kind(block) != "tool_use"]
-    if said:
-        message["content"] = said
-    calls = [_read_call(block, reading) for block in item["content"] if _kind(block) == "tool_use"]
+def _read_assistant(item: dict[str, Any], reading: Reading) -> tuple[Message] | None:
+    said: list[Any] = []
+    calls: list[ToolCall] = []
+    thought: list[Any] = []
+    for block in item["content"]:
+        sort = _sort_of_block(block)
+        if sort == "call":
+            calls.append(_read_call(block, reading))
+        else:
+            (said if sort == "said" else thought).append(block)
+    if not calls and not thought:
+        return None
+    message: Message = {"role": "assistant", "content": said or None}
     if calls:
         message["tool_calls"] = calls
-    thought = [block for block in item["content"] if _kind(block) in _THINKING]
     if thought:
         message["reasoning"] = thought
     for listed in (said, calls, thought):
-        reading.pieces[id(listed)] = item
-    return message
+        if listed:  # an empty one is not in the message, and its identity may be another's soon
+            reading.pieces[id(listed)] = item
+    return (message,)
 
 
 def _read_call(block: Part, reading: Reading) -> ToolCall:
-    arguments = json.dumps(block.get("input") or {}, ensure_ascii=False)
+    arguments = as_json(block.get("input") or {})
     call: ToolCall = {
         "id": block.get("id", ""),
         "type": "function",
@@ -66,13 +71,23 @@ def _read_call(block: Part, reading: Reading) -> ToolCall:
     return call
 
 
-def _runs_of_results(content: list[Any]) -> Iterator[list[Any]]:
-    """The blocks of a user message, as they become messages: each result alone, what is between them together."""
-    for is_result, blocks in groupby(content, key=lambda block: _kind(block) == "tool_result"):
-        if is_result:
-            yield from ([block] for block in blocks)
+def _runs_of_results(content: list[Any]) -> list[list[Any]]:
+    """The blocks of a user message, as they become messages: each result alone, what is between them together.
+
+    None at all where there is no result.
+    """
+    runs: list[list[Any]] = []
+    open_run: list[Any] | None = None
+    for block in content:
+        if isinstance(block, dict) and block.get("type") == "tool_result":
+            runs.append([block])
+            open_run = None
+        elif open_run is None:
+            open_run = [block]
+            runs.append(open_run)
         else:
-            yield list(blocks)
+            open_run.append(block)
+    return [] if len(runs) == 1 and open_run is not None else runs
 
 
 def _read_user(run: list[Any], reading: Reading) -> Message:
@@ -104,10 +119,10 @@ class _Turn:
 def write(messages: Sequence[Message], reading: Reading, *, foreign: bool = False) -> list[Any]:
     """The messages of the wire; those whose every part is unchanged are the very items that came."""
     turns: list[_Turn] = []
-    for origin, run in by_origin(messages, reading.origins):
-        if origin is not None:
-            item = origin.items[0]
-            turn = _Turn(item["role"], item.get("content"), item, origin.place)
+    for source, run in by_source(messages, reading.sources):
+        if source is not None:
+            item = source.items[0]
+            turn = _Turn(item["role"], item.get("content"), item, source.place)
         else:
             turn = _turn_of(run[0], reading, foreign)
             if run[0]["role"] == "system" and all(before.role == "system" for before in turns):
@@ -136,7 +151,7 @@ def _written(turn: _Turn) -> dict[str, Any]:
 
 
 def _turn_of(message: Message, reading: Reading, foreign: bool) -> _Turn:
-    origin = reading.origins.get(id(message))
+    origin = reading.origin_of(message)
     if origin is not None and origin.blocks is not None:
         return _Turn("user", origin.blocks)
     if message["role"] == "tool":
@@ -159,7 +174,7 @@ def _marked(block: Part, message: Message) -> Part:
 
 
 def _assistant_content(message: Message, reading: Reading, foreign: bool) -> Any:
-    thought = [block for block in reasoning_of(message) if _kind(block) in _THINKING]
+    thought = [block for block in reasoning_of(message) if _sort_of_block(block) == "thought"]
     said = _spoken_content(message.get("content") or _refusal(message), foreign)
     calls = [reading.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
     if isinstance(said, str) and not thought and not calls:
@@ -176,8 +191,10 @@ def _former_order(message: Message, reading: Reading) -> list[str] | None:
 
 
 def _sort_of_block(block: Any) -> str:
-    kind = _kind(block)
-    return "thought" if kind in _THINKING else "call" if kind == "tool_use" else "said"
+    kind = block.get("type") if isinstance(block, dict) else None
+    if kind == "tool_use":
+        return "call"
+    return "thought" if kind == "thinking" or kind == "redacted_thinking" else "said"
 
 
 def _spoken_content(content: Any, foreign: bool) -> Any:
@@ -219,10 +236,6 @@ def _blocks(content: Any) -> list[Any]:
 
 def _is_blank(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == "text" and not str(block.get("text") or "").strip()
-
-
-def _has_blocks(content: Any, kinds: frozenset[str] | set[str]) -> bool:
-    return isinstance(content, list) and any(_kind(block) in kinds for block in content)
 
 
 def _kind(block: Any) -> str:

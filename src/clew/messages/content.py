@@ -17,6 +17,9 @@ IMAGE_TYPES = frozenset({"image_url", "image", "input_image"})
 UNREADABLE = "unreadable_arguments"
 """Under this name stand arguments that are no JSON object, so that not a character is lost."""
 
+as_json = json.JSONEncoder(ensure_ascii=False).encode
+"""A value as JSON, for arguments that a wire carries as an object; an encoder of its own is half the price."""
+
 
 def text_of(message: Message) -> str:
     """The text of the content, its parts joined by line ends; calls and reasoning are not in it."""

@@ -62,8 +62,8 @@ class Conversation:
     def origin_of(self, message: Message) -> Origin | None:
         """The wire items that a message came from; None for a new one. A chat message is its own item, always."""
         if self.dialect == "openai_chat" and message is not self._envelope.system_message:
-            return Origin((message,), messages=(message,))
-        return self._reading.origins.get(id(message))
+            return Origin((message,))
+        return self._reading.origin_of(message)
 
     def _split(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
         """The leading system messages that belong beside the list, and the rest."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.messages.types import Message
 
@@ -20,12 +20,23 @@ class Origin:
     items: tuple[Any, ...]
     part: int = 0
     parts: int = 1
-    place: int = field(default=0, repr=False)
-    """Of the first item, on the wire."""
     blocks: Any = field(default=None, repr=False)
     """What of the item's content became this message, where several messages came from one item."""
-    messages: tuple[Message, ...] = field(default=(), repr=False)
-    """All the messages that came from these items, in order."""
+
+
+class Source(NamedTuple):
+    """Some items of the wire and all the messages that came from them: what the table holds, as small as can be."""
+
+    items: tuple[Any, ...]
+    messages: tuple[Message, ...]
+    place: int
+    """Of the first item, on the wire."""
+    blocks: Sequence[Any] = ()
+    """For each message its blocks, where several came from one item."""
+
+    def origin_of(self, message: Message) -> Origin:
+        part = next(part for part, known in enumerate(self.messages) if known is message)
+        return Origin(self.items, part, len(self.messages), self.blocks[part] if self.blocks else None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,45 +44,48 @@ class Reading:
     """Messages read from a wire, and what each of them came from."""
 
     messages: list[Message] = field(default_factory=list)
-    origins: dict[int, Origin] = field(default_factory=dict)
+    sources: dict[int, Source] = field(default_factory=dict)
+    """By the identity of a message."""
     pieces: dict[int, Any] = field(default_factory=dict)
     """By the identity of a call, or of a list in a message, the piece of the wire that it was read from."""
     results: dict[str, Any] = field(default_factory=dict)
     """By the id of a call, the piece of the wire that answered it last."""
 
-    def add(self, messages: Sequence[Message], items: Sequence[Any], place: int, blocks: Sequence[Any] = ()) -> None:
+    def add(self, source: Source) -> None:
         """Take in all the messages that came from some items."""
-        siblings = tuple(messages)
-        for part, message in enumerate(siblings):
-            own = blocks[part] if blocks else None
-            self.origins[id(message)] = Origin(tuple(items), part, len(siblings), place, own, siblings)
-        self.messages.extend(siblings)
+        for message in source.messages:
+            self.sources[id(message)] = source
+        self.messages.extend(source.messages)
+
+    def origin_of(self, message: Message) -> Origin | None:
+        source = self.sources.get(id(message))
+        return None if source is None else source.origin_of(message)
 
 
-def by_origin(
-    messages: Sequence[Message], origins: dict[int, Origin]
-) -> Iterator[tuple[Origin | None, Sequence[Message]]]:
-    """The messages in runs: those that still stand together as they came, with their origin, and single others.
+def by_source(
+    messages: Sequence[Message], sources: Mapping[int, Source]
+) -> Iterator[tuple[Source | None, Sequence[Message]]]:
+    """The messages in runs: those that still stand together as they came, with their source, and single others.
 
-    A message comes without an origin when it is new, and also when a sibling from its item is missing or changed.
+    A message comes without a source when it is new, and also when a sibling from its item is missing or changed.
     """
     index = 0
     while index < len(messages):
-        origin = origins.get(id(messages[index]))
-        if origin is not None and _stands_whole(messages, index, origin):
-            yield origin, origin.messages
-            index += origin.parts
+        source = sources.get(id(messages[index]))
+        if source is not None and _stands_whole(messages, index, source.messages):
+            yield source, source.messages
+            index += len(source.messages)
         else:
             yield None, (messages[index],)
             index += 1
 
 
-def _stands_whole(messages: Sequence[Message], index: int, origin: Origin) -> bool:
-    if origin.parts == 1:
+def _stands_whole(messages: Sequence[Message], index: int, siblings: Sequence[Message]) -> bool:
+    if len(siblings) == 1:
         return True
-    if origin.part or index + origin.parts > len(messages):
+    if index + len(siblings) > len(messages):
         return False
-    return all(messages[index + part] is origin.messages[part] for part in range(origin.parts))
+    return all(messages[index + part] is sibling for part, sibling in enumerate(siblings))
 
 
 def in_former_order(former: Sequence[str] | None, pieces: Mapping[str, Sequence[Any]]) -> list[Any]:

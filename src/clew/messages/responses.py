@@ -6,16 +6,15 @@ is carried in its content. The instructions beside the input are not this module
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.messages.content import arguments_of_call, name_of_call, reasoning_of
+from clew.messages.content import arguments_of_call, as_json, name_of_call, reasoning_of
 from clew.messages.joining import joined_content
-from clew.messages.origins import Reading, by_origin, in_former_order
+from clew.messages.origins import Reading, Source, by_source, in_former_order
 from clew.messages.parts import RESPONSES_ITEM, spelled
 from clew.messages.types import Message, Part, ToolCall
 
@@ -30,7 +29,7 @@ def read(items: Sequence[Any]) -> Reading:
         sort = _sort_of_item(item, place)
         if sort == "other_side" or sort == "result":
             turn.close(reading)
-            reading.add([item if sort == "other_side" else _read_result(item)], [item], place)
+            reading.add(Source((item,), (item if sort == "other_side" else _read_result(item),), place))
             continue
         if turn.must_end_before(sort):
             turn.close(reading)
@@ -84,7 +83,7 @@ class _Turn:
         """Hand over what was gathered as one message, and begin anew."""
         if self.items:
             message = self.items[0] if self.sorts == ["text"] else self._message(reading)
-            reading.add([message], self.items, self.place)
+            reading.add(Source(tuple(self.items), (message,), self.place))
             self.items, self.sorts, self.calls = [], [], []
 
     def _message(self, reading: Reading) -> Message:
@@ -121,14 +120,14 @@ def _read_call(item: Part) -> ToolCall:
     # Calls of built-in tools differ in their fields: all of them are the arguments.
     fields = {name: value for name, value in item.items() if name not in _NAMED_APART}
     name = item.get("name") or kind.removesuffix("_call")
-    arguments = json.dumps(fields, ensure_ascii=False)
+    arguments = as_json(fields)
     return {"id": item["call_id"], "type": kind, "function": {"name": name, "arguments": arguments}}
 
 
 def _read_result(item: Part) -> Message:
     output = item.get("output")
     if output is None:
-        output = json.dumps({name: value for name, value in item.items() if name not in _NAMED_APART})
+        output = as_json({name: value for name, value in item.items() if name not in _NAMED_APART})
     content = [output] if isinstance(output, dict) else output or ""
     return {"role": "tool", "tool_call_id": item["call_id"], "content": content}
 
@@ -137,12 +136,12 @@ def write(messages: Sequence[Message], reading: Reading, *, foreign: bool = Fals
     """The items of the wire; those of an unchanged message are the very items that came."""
     items: list[Any] = []
     kinds: dict[str, str] = {}
-    for origin, run in by_origin(messages, reading.origins):
+    for source, run in by_source(messages, reading.sources):
         message = run[0]
         for call in message.get("tool_calls") or ():
             kinds[call["id"]] = call.get("type", "function")
-        if origin is not None:
-            items.extend(origin.items)
+        if source is not None:
+            items.extend(source.items)
         elif message["role"] == "assistant":
             items.extend(_assistant_items(message, reading, foreign))
         elif message["role"] == "tool":
