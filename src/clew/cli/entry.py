@@ -35,6 +35,7 @@ class Noun:
 NOUNS = (
     Noun("context", "clew.cli.context", "show what fills the window of a conversation"),
     Noun("config", "clew.cli.config", "show, set and check settings"),
+    Noun("plugins", "clew.cli.plugins", "list, describe and choose context engines"),
 )
 
 ABOUT = """\

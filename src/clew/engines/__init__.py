@@ -5,16 +5,25 @@ Knows messages, tokens, the ledger and summaries. Knows no database, no provider
 
 from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, SessionStart
 from clew.engines.compressor import Budgets, CompressorSettings, ContextCompressor, budgets_for, budgets_for_target
+from clew.engines.promises import broken_promises
+from clew.engines.selfcheck import check_engine
+from clew.engines.setup import CONTEXT_ENGINE, EngineFactory, EngineSetup, register_context_engine
 
 __all__ = [
+    "CONTEXT_ENGINE",
     "Budgets",
     "Compaction",
     "CompressorSettings",
     "ContextCompressor",
     "ContextEngine",
+    "EngineFactory",
+    "EngineSetup",
     "EngineStatus",
     "Fate",
     "SessionStart",
+    "broken_promises",
     "budgets_for",
     "budgets_for_target",
+    "check_engine",
+    "register_context_engine",
 ]

@@ -1,0 +1,110 @@
+"""The one place where names in the config become objects.
+
+Knows every room that has something to choose from. Decides which engine serves; what it then does is its own affair.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from clew import __version__
+from clew.config import Loaded, Settings, clew_home
+from clew.engines import (
+    CONTEXT_ENGINE,
+    CompressorSettings,
+    ContextCompressor,
+    ContextEngine,
+    EngineSetup,
+    register_context_engine,
+)
+from clew.errors import PluginError
+from clew.plugins import Catalog, Plugin
+from clew.summaries import Summarize
+from clew.tokens import DEFAULT_WINDOW
+
+ENGINE_KEY = "context.engine"
+DEFAULT_ENGINE = "compressor"
+"""Serves where the config names no engine, and where the named one cannot."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedEngine:
+    """The engine that serves, and what the person should be told about the choice."""
+
+    engine: ContextEngine
+    notices: tuple[str, ...] = ()
+
+
+class EngineChoice:
+    """The engines there are, and the one that the config chooses.
+
+    An engine is never chosen by being there: where the config names none the built-in serves, even if a plugin
+    has its name.
+    """
+
+    def __init__(self, config: Loaded, environ: Mapping[str, str], built_ins: Callable[[], None] | None = None) -> None:
+        self.name = config.settings.context.engine
+        self.is_named = config.origin_of(ENGINE_KEY).kind != "default"
+        self.catalog: Catalog[EngineSetup, ContextEngine] = Catalog(
+            CONTEXT_ENGINE, clew_home(environ) / "plugins", built_ins or register_built_in_engines, _problem_of
+        )
+
+    def plugin(self) -> Plugin:
+        """The one that is chosen, not yet loaded; raises PluginError where the name is unknown."""
+        return self.catalog.find(self.name) if self.is_named else self.catalog.find_built_in(self.name)
+
+    def load(self, setup: EngineSetup) -> LoadedEngine:
+        """The engine that serves: the chosen one, or the built-in with a notice that says why."""
+        try:
+            return LoadedEngine(self.catalog.build(self.plugin(), setup))
+        except PluginError as error:
+            built_in = self.catalog.build(self.catalog.find_built_in(DEFAULT_ENGINE), setup)
+            return LoadedEngine(built_in, (f"{error}; the built-in {DEFAULT_ENGINE!r} serves instead",))
+
+
+def load_engine(config: Loaded, environ: Mapping[str, str], setup: EngineSetup) -> LoadedEngine:
+    """The engine that `context.engine` names, or the built-in and why."""
+    return EngineChoice(config, environ).load(setup)
+
+
+def engine_setup(
+    settings: Settings,
+    context_length: int | None = None,
+    *,
+    max_output: int | None = None,
+    summarize: Summarize | None = None,
+) -> EngineSetup:
+    """What an engine is made from, by these settings and by what was found out about the model."""
+    window = context_length or settings.model.context_length or DEFAULT_WINDOW
+    return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize)
+
+
+def register_built_in_engines() -> None:
+    """The engines that ship with Clew, offered by the hook that strangers use."""
+    register_context_engine(
+        "compressor",
+        _compressor,
+        description="Keeps the start and the end, and folds what lies between into a handoff",
+        version=__version__,
+    )
+
+
+def _compressor(setup: EngineSetup) -> ContextCompressor:
+    chosen = setup.compression
+    settings = CompressorSettings(chosen.threshold, chosen.target_ratio, chosen.protect_last_n, chosen.protect_first_n)
+    return ContextCompressor(
+        setup.context_length,
+        settings=settings,
+        model=setup.model,
+        max_output=setup.max_output,
+        summarize=setup.summarize,
+    )
+
+
+def _problem_of(name: str, made: object) -> str:
+    if not isinstance(made, ContextEngine):
+        return f"its factory made a {type(made).__name__}, which is no clew.engines.ContextEngine"
+    if made.name != name:
+        return f"it is called {made.name!r}; the name of an engine must be the one it is registered under, {name!r}"
+    return ""
