@@ -61,6 +61,27 @@ class PluginError(ClewError):
 class SummaryFailed(ClewError):  # noqa: N818
     """A summariser that gave nothing usable."""
 
+    def __init__(
+        self,
+        problem: str,
+        *,
+        kind: str = "other",
+        retry_after: float | None = None,
+        limit: int | None = None,
+        available_output: int | None = None,
+        partial: str = "",
+    ) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.kind = kind
+        """One of the kinds of `classify_error`, or what was wrong with the text: empty, garbage, cut, ..."""
+        self.retry_after = retry_after
+        self.limit = limit
+        """The context window that the provider stated."""
+        self.available_output = available_output
+        self.partial = partial
+        """What was written before the writing stopped."""
+
 
 class StoreError(ClewError):
     """A database that cannot serve."""

@@ -50,7 +50,9 @@ def template_for(ask: Ask) -> str:
 def write_prompt(ask: Ask) -> str:
     """The text that goes to the model."""
     previous, newest = quotable(ask.previous), quotable(ask.newest)
-    fence = fence_for([*(entry.text for entry in ask.record), *(entry.header for entry in ask.record), previous, newest])
+    fence = fence_for(
+        [*(entry.text for entry in ask.record), *(entry.header for entry in ask.record), previous, newest]
+    )
     record = [f"{fence} {entry.header}\n{entry.text}" for entry in ask.record]
     if newest:
         record.append(f"{fence} user, later on: the newest request, not dealt with yet\n{newest}")
