@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from clew.engines import (
@@ -17,6 +17,7 @@ from clew.engines import (
     CompressorSettings,
     ContextCompressor,
     Fate,
+    Preview,
     budgets_for,
     budgets_for_target,
 )
@@ -62,16 +63,15 @@ def compress(
 ) -> Compressed:
     """Fold a long conversation into a short one that still says what matters.
 
-    `messages` are OpenAI chat, Anthropic or Responses messages, or a whole request that holds them; the result is in
-    the same dialect. With `target_tokens` the result has at most about so many tokens in all; with `context_length`
-    it is what Clew would make for a window of that size. Without a `summarizer` (a callable that takes a prompt and
-    returns text) the built-in one writes the handoff: no key, no network.
+    `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a `Conversation`
+    that was read before; the result is in the same dialect. With `target_tokens` the result has at most about so many
+    tokens in all; with `context_length` it is what Clew would make for a window of that size. Without a `summarizer`
+    (a callable that takes a prompt and returns text) the built-in one writes the handoff: no key, no network.
     """
     if target_tokens is not None and context_length is not None:
         raise InvalidArgument("give either target_tokens or context_length, not both")
-    conversation = read_conversation(messages, system=system, tools=tools)
-    counter = counter_for(model)
-    beside = counter.tools(conversation.tools) + counter.request
+    conversation = _conversation(messages, system, tools)
+    beside = _tokens_beside(conversation, model)
     engine = ContextCompressor(
         model=model,
         settings=settings,
@@ -81,7 +81,7 @@ def compress(
     )
     compaction = _run(_compact(engine, conversation, beside, target_tokens, focus_topic))
     return Compressed(
-        messages=conversation.write(compaction.messages) if compaction.changed else messages,
+        messages=_written(messages, conversation, compaction),
         system=conversation.write_system(compaction.messages),
         summary=compaction.summary,
         changed=compaction.changed,
@@ -91,6 +91,46 @@ def compress(
         compaction=compaction,
         conversation=conversation,
     )
+
+
+def preview(
+    messages: Any,
+    *,
+    context_length: int | None = None,
+    target_tokens: int | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    model: str | None = None,
+    settings: CompressorSettings | None = None,
+) -> Preview:
+    """What `compress` would do with each message, without doing it: no summary is written and no model asked."""
+    conversation = _conversation(messages, system, tools)
+    beside = _tokens_beside(conversation, model)
+    budgets = _budgets(context_length, target_tokens, beside, model, settings or CompressorSettings())
+    engine = ContextCompressor(model=model, settings=settings, budgets=budgets)
+    size = engine.size_of(conversation.messages) + beside
+    if target_tokens is not None and size <= target_tokens:
+        # It fits as it is, and `compress` would leave it alone: so large a tail takes everything.
+        engine = ContextCompressor(model=model, budgets=replace(budgets, tail=2 * size))
+    return engine.preview(conversation.messages, size)
+
+
+def _conversation(messages: Any, system: Any, tools: Sequence[Any] | None) -> Conversation:
+    if isinstance(messages, Conversation):
+        return messages
+    return read_conversation(messages, system=system, tools=tools)
+
+
+def _tokens_beside(conversation: Conversation, model: str | None) -> int:
+    """What a request takes beside its messages."""
+    counter = counter_for(model)
+    return counter.tools(conversation.tools) + counter.request
+
+
+def _written(messages: Any, conversation: Conversation, compaction: Compaction) -> Any:
+    if compaction.changed:
+        return conversation.write(compaction.messages)
+    return conversation.write() if messages is conversation else messages
 
 
 def _budgets(

@@ -3,7 +3,7 @@
 Knows messages, tokens, the ledger and summaries. Knows no database, no provider and no screen.
 """
 
-from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, SessionStart
+from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, Place, Preview, SessionStart
 from clew.engines.compressor import Budgets, CompressorSettings, ContextCompressor, budgets_for, budgets_for_target
 from clew.engines.promises import broken_promises
 from clew.engines.selfcheck import check_engine
@@ -20,6 +20,8 @@ __all__ = [
     "EngineSetup",
     "EngineStatus",
     "Fate",
+    "Place",
+    "Preview",
     "SessionStart",
     "broken_promises",
     "budgets_for",

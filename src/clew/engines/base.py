@@ -55,6 +55,41 @@ class Compaction:
         return cls(messages, False, tokens, tokens, fates=fates, warnings=warnings)
 
 
+class Place(StrEnum):
+    """Where a message of the input stands in a compaction."""
+
+    HEAD = "head"
+    HANDOFF = "handoff"
+    """An earlier summary, which the new one takes in."""
+    FOLDED = "folded"
+    KEPT = "kept"
+    """Between head and tail, and word for word all the same."""
+    TAIL = "tail"
+
+
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a compaction would do with each message, before anything is written."""
+
+    messages: Sequence[Message]
+    """The history as it would be read: the input, repaired where it was broken. The rest is one for each of these."""
+    places: tuple[Place, ...]
+    numbers: tuple[int | None, ...]
+    """What a handoff calls the messages (m12); None for an earlier handoff, which has no number."""
+    sizes: tuple[int, ...]
+    sizes_after: tuple[int, ...]
+    """0 where the message would be folded, smaller where it would be pruned."""
+    tokens_before: int
+    tokens_after: int
+    """At most, with a summary that uses all of its budget."""
+    summary_tokens: int
+    """What the summary may take; 0 when there is nothing to fold."""
+
+    @property
+    def would_fold(self) -> bool:
+        return Place.FOLDED in self.places
+
+
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
     """What a meter shows to people."""

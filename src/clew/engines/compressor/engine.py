@@ -8,12 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, SessionStart
+from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, Preview, SessionStart
 from clew.engines.compressor.assemble import assemble, with_note
 from clew.engines.compressor.boundaries import Cut, cut_at, head_end, tail_start
 from clew.engines.compressor.budgets import Budgets, CompressorSettings, budgets_for
 from clew.engines.compressor.layout import Layout, lay_out
 from clew.engines.compressor.memory import Record, Strikes
+from clew.engines.compressor.outlook import rows_of
 from clew.engines.compressor.prune import cut_text, prune
 from clew.engines.compressor.tail import fit_tail
 from clew.ledger import Ledger, ReadMessage, atoms_in, whole_text
@@ -99,6 +100,24 @@ class ContextCompressor(ContextEngine):
         layout = lay_out(repair(messages).messages)
         cut, _ = self._cut(layout, self._count_all(layout.messages))
         return bool(cut.folded)
+
+    def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> Preview:
+        """What `compress` would do with each message. Writes no summary and asks no model."""
+        history = repair(messages).messages
+        layout = lay_out(history)
+        sizes, earlier = self._count_all(layout.messages), self._count_summary(layout)
+        before = current_tokens if current_tokens is not None else sum(sizes) + earlier
+        cut, tail = self._cut(layout, sizes)
+        if not cut.folded:
+            after, budget = dict(enumerate(sizes)), 0
+        else:
+            standing = [*self._head(layout, cut, sizes), *(layout.messages[place] for place in cut.kept), *tail]
+            places = (*range(cut.head), *cut.kept, *range(cut.tail, len(sizes)))
+            after = dict(zip(places, self._count_all(standing), strict=True))
+            budget = self._summary_budget(layout, cut, sizes, standing) + self._count_wrapping()
+        freed = sum(sizes) - sum(after.values()) + (earlier if budget else 0) - budget
+        rows = rows_of(layout, cut, sizes, after, (earlier, 0 if budget else earlier))
+        return Preview(history, *rows, before, min(before, before - freed), budget)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
@@ -195,8 +214,7 @@ class ContextCompressor(ContextEngine):
 
     def _summary_budget(self, layout: Layout, cut: Cut, sizes: Sequence[int], standing: Sequence[Message]) -> int:
         content = sum(sizes[place] for place in cut.folded) + (self._count_summary(layout) if layout.previous else 0)
-        wrapping = self._counter.text(wrap("", 0, 1, (1, 2))) + 10
-        return self._budgets.summary(content, sum(self._count_all(standing)) + wrapping)
+        return self._budgets.summary(content, sum(self._count_all(standing)) + self._count_wrapping())
 
     async def _write_builtin(self, story: Story, budget: int) -> Summary:
         return await summarize_builtin(story, budget, self._counter.text)
@@ -253,6 +271,9 @@ class ContextCompressor(ContextEngine):
     def size_of(self, messages: Sequence[Message]) -> int:
         """The messages in tokens; each is counted once."""
         return sum(self._count_all(messages))
+
+    def _count_wrapping(self) -> int:
+        return self._counter.text(wrap("", 0, 1, (1, 2))) + 10
 
     def _count_summary(self, layout: Layout) -> int:
         return self._counter.text(layout.previous.text) + 200 if layout.previous else 0
