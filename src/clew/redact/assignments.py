@@ -29,33 +29,27 @@ _JOINER = (
     rb"[ \t]{0,8}+(?:[a-z_][a-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
 ) % {b"q": _QUOTE}
 # On a command line and in SQL a space may join: `--token ...`, `sshpass -p ...`, `PASSWORD '...'`.
-_OPTION_JOINER = rb"(?P<gap>)(?P<sign>[ \t]{1,4}+)(?!-)"
-_SPACE_AFTER_PASSWORD = (
-    rb"(?:(?P<space>(?<=password)[ \t]{1,4}+(?=')|(?<=sshpass)[ \t]{1,4}+-p[ \t]{0,2})|" + _JOINER + rb")"
+_SPACE = (
+    rb"(?P<space>(?(dash)[ \t]{1,4}+(?!-)|(?!))"
+    rb"|(?<=password)[ \t]{1,4}+(?=')|(?<=sshpass)[ \t]{1,4}+-p[ \t]{0,2})"
 )
 
 
-def _after(core: bytes, joiner: bytes, shortest: int) -> re.Pattern[bytes]:
+def _after(core: bytes, shortest: int) -> re.Pattern[bytes]:
     """Finds a core, looks ahead at what is joined to it, and takes only the core: the value may hold the next name."""
-    tail = rb"(?P<tail>[a-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}" % _QUOTE
+    tail = rb"(?:(?<=-%b)(?P<dash>))?(?P<tail>[a-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}" % (core, _QUOTE)
     value = (
         rb"(?:[fbru]{0,2}(?P<quote>%(quote)b)(?P<quoted>(?:[^\"'`\\\s]|\\/){%(shortest)d,1024}+)(?P=quote)"
         rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
     ) % {b"quote": _QUOTE, b"shortest": shortest}
-    return re.compile(rb"(?s)%b(?=%b%b%b)" % (core, tail, joiner, value))
+    return re.compile(rb"(?s)%b(?=%b(?:%b|%b)%b)" % (core, tail, _JOINER, _SPACE, value))
 
 
 # Every name that we know has one of these words in it. The expressions are for lower-cased text, and each begins with
 # a literal, which makes it as fast as a search for that literal. People choose passwords and secrets, which may be
 # short; tokens and keys are generated.
-_ASSIGNMENTS = (
-    _after(rb"pass", _SPACE_AFTER_PASSWORD, 6),
-    _after(rb"pwd", _JOINER, 6),
-    _after(rb"secret", _JOINER, 8),
-    _after(rb"token", _JOINER, 12),
-    _after(rb"key", _JOINER, 12),
-    _after(rb"--(?=[a-z])[a-z0-9-]{0,24}?(?:pass|pwd|secret|token|key)", _OPTION_JOINER, 6),
-)
+_SHORTEST = {b"pass": 6, b"pwd": 6, b"secret": 8, b"token": 12, b"key": 12}
+_ASSIGNMENTS = tuple((core, _after(core, shortest)) for core, shortest in _SHORTEST.items())
 _PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
 _LONGEST_NAME = 64
 _IN_A_NAME = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
@@ -113,8 +107,9 @@ _NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PA
 def assigned_secrets(text: bytes, folded: bytes) -> list[Finding]:
     """The values that stand after a secret's name. `folded` is the text in lower case."""
     found = []
-    for expression in _ASSIGNMENTS:
-        for match in expression.finditer(folded):
+    for core, expression in _ASSIGNMENTS:
+        # Asking first costs nothing where the answer is yes early or the text is short.
+        for match in expression.finditer(folded) if core in folded else ():
             if secret := _judged(text, match):
                 found.append(secret)
     return found
@@ -142,6 +137,8 @@ def _judged(text: bytes, match: re.Match[bytes]) -> Finding | None:
         named: NamedKind | None = _QUERY_KEY
     else:
         named = _kind_of(name)
+    if match["space"] is not None and not (name.startswith(b"--") or match["quote"] == b"'" or name.endswith(b"pass")):
+        return None
     # `https://x-access-token:...@host` is a URL with a password, not an assignment.
     if named is None or text.endswith((_PLACEHOLDER, b"://"), 0, name_start):
         return None

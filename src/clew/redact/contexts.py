@@ -104,7 +104,7 @@ def secrets_in_context(text: bytes, folded: bytes) -> list[Finding]:
     """Everything that headers, URLs, cookies, commands and key blocks give away, in no particular order."""
     found = [*_private_keys(text), *_cookies(text, folded), *_passwords_of_curl(text, folded)]
     for expression, contexts in _EXPRESSIONS:
-        for match in expression.finditer(folded):
+        for match in expression.finditer(folded) if contexts[0].trigger in folded else ():
             group = next(i for i in range(1, len(contexts) + 1) if match[i] is not None)
             start, end = match.span(group)
             if contexts[group - 1].check(text[start:end]):

@@ -52,9 +52,15 @@ def _case(line: str) -> Case:
 
 def made_up(kind: Kind, seed: int = 0, start: str | None = None) -> str:
     """A secret of that kind; another for every seed. `start` chooses one of the literals it may start with."""
+    literal = start if start is not None else kind.starts[seed % len(kind.starts)]
     # Not for any secret's sake: the same seed must give the same text.
     chance = random.Random(f"{kind.name} {seed}")  # noqa: S311
-    literal = start if start is not None else kind.starts[seed % len(kind.starts)]
+    while not kind.check((secret := _one(kind, literal, chance)).encode("ascii")):
+        pass
+    return secret
+
+
+def _one(kind: Kind, literal: str, chance: random.Random) -> str:
     reach = _some(kind.reach, chance) if kind.reach else ""
     return reach + literal + "".join(_some(part, chance) for part in kind.body)
 

@@ -32,7 +32,7 @@ def redact_messages(messages: Sequence[Message]) -> list[Message]:
 
 def redact_arguments(arguments: str) -> str:
     """The arguments of a tool call without secrets: valid JSON if they were, plain text if not."""
-    if "\\" not in arguments and not redact(arguments).found:
+    if not redact(arguments).found and ("\\" not in arguments or not _hides_secrets(arguments)):
         return arguments
     if not _is_json(arguments):
         return redact_text(arguments)
@@ -42,10 +42,32 @@ def redact_arguments(arguments: str) -> str:
     return across if across is clean or _is_json(across) else clean
 
 
+def _hides_secrets(arguments: str) -> bool:
+    """Whether a secret shows only once the escapes of JSON are undone."""
+    try:
+        waiting = [("", json.loads(arguments))]
+    except (ValueError, RecursionError):
+        return False
+    strings: list[str] = []
+    while waiting:
+        name, value = waiting.pop()
+        if isinstance(value, str):
+            if secret_under(name, value):
+                return True
+            strings.append(value)
+        elif isinstance(value, dict):
+            strings += value
+            waiting += value.items()
+        elif isinstance(value, list):
+            waiting += (("", item) for item in value)
+    # All at once: a scan of many short texts takes longer than one of a long text.
+    return bool(redact("\n\0\n".join(strings)).found)
+
+
 def _clean(value: Any, depth: int) -> Any:
     """The value with clean strings in it, or the same object when they were clean already."""
     if isinstance(value, str):
-        return value if value.startswith("data:") else redact_text(value)
+        return redact_text(value)
     if not isinstance(value, (Mapping, list)):
         return value
     if depth > _DEEPEST:
@@ -61,16 +83,22 @@ def _clean_field(owner: Mapping[Any, Any], key: Any, depth: int) -> Any:
     value = owner[key]
     if not isinstance(value, str):
         return _clean(value, depth)
-    if key in _LEFT_ALONE or (key == "data" and owner.get("type") in ("base64", "redacted_thinking")):
+    if key in _LEFT_ALONE or _is_media(owner, key, value):
         return value
     if key == "arguments":
         return redact_arguments(value)
     return _clean_value(str(key), value)
 
 
+def _is_media(owner: Mapping[Any, Any], key: Any, value: str) -> bool:
+    if key == "data":
+        return owner.get("type") in ("base64", "redacted_thinking")
+    return key in ("url", "image_url", "file_data") and value.startswith("data:")
+
+
 def _clean_value(name: str, value: str) -> str:
     kind = secret_under(name, value)
-    clean = redact_text(value) if not value.startswith("data:") else value
+    clean = redact_text(value)
     return f"{PLACEHOLDER_START}{kind}{PLACEHOLDER_END}" if kind and clean is value else clean
 
 

@@ -1,0 +1,84 @@
+"""The corpus: every true case loses its secret and nothing else, no false case loses anything."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from clew.redact import CATALOG, Kind, redact
+from clew.redact.contexts import CONTEXTS
+from clew.redact.examples import Case, cases_in, made_up, stand_before
+from clew.redact.prefixed import RUN
+
+HERE = Path(__file__).parent
+TRUE = cases_in(HERE / "secrets.txt")
+FALSE = cases_in(HERE / "not_secrets.txt")
+STARTS = [(kind, start) for kind in CATALOG for start in kind.starts]
+PLACES = (
+    "{}",
+    '{{"note": "{}"}}',
+    '{{\\"note\\": \\"{}\\"}}',
+    "tool --flag {} --verbose",
+    "2031-01-01T00:00:00Z INFO got {} from cache",
+    "first\\n{}\\nlast",
+    "first\n{}\nlast",
+    "https://host.example/path?x={}&y=1",
+    "a%20{}",
+    "\x1b[31m{}\x1b[0m",
+    "`{}`, and then",
+    "({}).",
+    "这是{}。",
+)
+
+
+def short(case: Case) -> str:
+    return re.sub(r"\W+", "-", case.text)[:50]
+
+
+@pytest.mark.parametrize("case", TRUE, ids=short)
+def test_a_secret_is_taken_out_and_what_is_around_it_stays(case: Case) -> None:
+    rest = case.text
+    for secret in case.secrets:
+        rest = rest.replace(secret, "\0", 1)
+    assert re.sub(r"\[REDACTED:[a-z0-9-]+\]", "\0", redact(case.text).text) == rest
+
+
+@pytest.mark.parametrize("case", FALSE, ids=short)
+def test_what_only_looks_like_a_secret_stays(case: Case) -> None:
+    assert redact(case.text).found == ()
+
+
+@pytest.mark.parametrize(("kind", "start"), STARTS, ids=[f"{kind.name}-{start}" for kind, start in STARTS])
+def test_every_kind_is_found_in_every_place(kind: Kind, start: str) -> None:
+    for seed, place in enumerate(PLACES):
+        secret = made_up(kind, seed, start)
+        text = place.format(stand_before(kind) + secret)
+        result = redact(text)
+        assert [(text[f.start : f.end], f.kind) for f in result.found] == [(secret, kind.name)], place
+        assert secret not in result.text
+
+
+@pytest.mark.parametrize("kind", CATALOG, ids=lambda kind: kind.name)
+def test_a_secret_that_is_part_of_a_longer_word_is_none(kind: Kind) -> None:
+    if not kind.behind:
+        secret = made_up(kind, 3)
+        assert all(f.start != 1 for f in redact(f"Z{secret}").found)
+
+
+@pytest.mark.parametrize("kind", CATALOG, ids=lambda kind: kind.name)
+def test_every_kind_has_the_long_run_by_which_candidates_are_found(kind: Kind) -> None:
+    for seed in range(10):
+        assert re.search(rf"[A-Za-z0-9_~+-]{{{RUN}}}", made_up(kind, seed))
+
+
+def test_there_are_the_kinds_that_were_promised() -> None:
+    names = {kind.name for kind in CATALOG} | {context.kind for context in CONTEXTS}
+    assert len(names) >= 60
+    assert all(re.fullmatch(r"[a-z0-9][a-z0-9-]*", name) for name in names)
+
+
+def test_the_corpus_is_large_enough_to_mean_something() -> None:
+    assert len(FALSE) >= 150
+    assert len(TRUE) >= 100
