@@ -115,11 +115,6 @@ def assigned_secrets(text: bytes, folded: bytes) -> list[Finding]:
     return found
 
 
-def is_secret_name(name: str) -> bool:
-    """Whether a key of a JSON object names a secret."""
-    return _kind_of(name.encode("ascii", "replace")) is not None
-
-
 def secret_under(name: str, value: str) -> str | None:
     """The kind of secret that `value` is, being what an object holds under `name`; None if it is none."""
     raw = name.encode("ascii", "replace")
