@@ -33,6 +33,9 @@ class WordIndex(Protocol):
     def look_up(self, lookup: Lookup) -> Steps[Candidates]:
         """The newest documents that hold what is looked for."""
 
+    def known(self, words: Sequence[str]) -> Steps[set[str]]:
+        """Those of some words that may stand in a document; a word left out stands in none."""
+
     def count(self) -> Steps[int]:
         """How many documents the index itself holds."""
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from clew.store import sessions
 from clew.store.database import WordIndex
 from clew.store.docs import Doc
-from clew.store.indexing import KINDS, docs_where, system_docs
+from clew.store.indexing import KINDS, TABLES, docs_where, system_docs
 from clew.store.problems import InUse
 from clew.store.steps import Steps, one, rows, run
 
@@ -99,7 +99,7 @@ def _remove_docs(index: WordIndex, condition: str, value: int) -> Steps[None]:
 
 def _pull_back() -> Steps[None]:
     """An id that was deleted at the end may be given again: the index must not think that it has it."""
-    for kind, table in (("message", "messages"), ("summary", "entries"), ("output", "outputs"), ("system", "sessions")):
+    for kind, table in TABLES.items():
         yield from run(
             "UPDATE indexed SET upto = COALESCE((SELECT max(id) FROM "  # noqa: S608 (fixed names)
             f"{table} WHERE id <= indexed.upto), 0) WHERE kind = ?",

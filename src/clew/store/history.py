@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.errors import InvalidArgument, InvalidMessage
+from clew.errors import InvalidArgument
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import Appended, NewMessage, Session, StoredMessage
@@ -54,6 +54,8 @@ class Addition:
     after: int | None = None
     call: ModelCall | None = None
     owner: str | None = None
+    names: Mapping[str, str] | None = None
+    """Tools by the ids of calls that the caller remembers; a result whose call is not among them is looked up."""
 
 
 def append(addition: Addition, now: int) -> Steps[Appended]:
@@ -63,22 +65,26 @@ def append(addition: Addition, now: int) -> Steps[Appended]:
     next_seq, chain = yield from end_of(found)
     if addition.after is not None and addition.after != next_seq:
         return (yield from _already_there(found, news, addition.after, next_seq))
-    added = yield from add_rows(found, news, next_seq, chain, now)
+    added = yield from add_rows(found, news, next_seq, chain, now, addition.names)
     if addition.call is not None:
         yield from record_call(found, addition.call, now, next_seq + added - 1 if added else None)
     return Appended(found.session.id, next_seq, next_seq + added, added)
 
 
-def add_rows(found: Found, news: Sequence[NewMessage], first: int, chain: bytes, now: int) -> Steps[int]:
+def add_rows(
+    found: Found,
+    news: Sequence[NewMessage],
+    first: int,
+    chain: bytes,
+    now: int,
+    remembered: Mapping[str, str] | None = None,
+) -> Steps[int]:
     """Write rows behind a chain; how many."""
     if not news:
         return 0
     messages = [new.message for new in news]
-    try:
-        chains = chains_after(chain, messages)
-    except RecursionError as error:
-        raise InvalidMessage(first, "it is nested too deeply to be stored", "Pass a flatter value") from error
-    names = tool_names(messages)
+    chains = chains_after(chain, messages)
+    names = {**(remembered or {}), **tool_names(messages)}
     if unnamed_results(messages, names):
         names = (yield from _names_before(found)) | names
     tools = [tool_of(message, names) for message in messages]

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
 from typing import Any
 
+from clew.errors import InvalidMessage
 from clew.messages import Message
 
 CHAIN_BYTES = 16
@@ -18,6 +19,8 @@ FIRST_CHAIN = bytes(CHAIN_BYTES)
 
 # Clients move their cache markers from request to request.
 _PASSING_FIELDS = frozenset({"cache_control"})
+_FUNCTION_FIELDS = {"name", "arguments"}
+_PLAIN_FIELDS = frozenset({"role", "content", "tool_calls", "reasoning"})
 _sorted_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, check_circular=True).encode
 
 
@@ -35,8 +38,13 @@ def next_chain(before: bytes, message: Message) -> bytes:
 def chains_after(before: bytes, messages: Iterable[Message]) -> list[bytes]:
     """The chain after each of these messages."""
     chains: list[bytes] = []
-    for message in messages:
-        before = next_chain(before, message)
+    for index, message in enumerate(messages):
+        try:
+            before = next_chain(before, message)
+        except (TypeError, ValueError) as error:
+            raise InvalidMessage(index, f"it cannot be written as JSON ({error})", "Pass plain JSON values") from error
+        except RecursionError as error:
+            raise InvalidMessage(index, "it is nested too deeply to be stored", "Pass a flatter value") from error
         chains.append(before)
     return chains
 
@@ -69,11 +77,17 @@ def _pieces(message: Message) -> Iterable[str]:
     yield str(message.get("role"))
     yield content if isinstance(content, str) else _spelled(_plain_text(content) or content)
     for call in calls:
-        yield _spelled(call)
+        function = call.get("function")
+        if len(call) == 3 and isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
+            # What nearly every call is: three texts, at the cost of hashing them.
+            yield f"{call.get('id')} {call.get('type')} {function['name']}"
+            yield str(function["arguments"])
+        else:
+            yield _spelled(call)
     others = {
         name: value
         for name, value in message.items()
-        if name not in ("role", "content", "tool_calls", "reasoning") and name not in _PASSING_FIELDS and _says(value)
+        if name not in _PLAIN_FIELDS and name not in _PASSING_FIELDS and _says(value)
     }
     # Many clients do not send thinking back; it tells messages apart only where there is nothing else.
     if not content and not calls:

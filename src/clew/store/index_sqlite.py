@@ -25,6 +25,8 @@ class Fts5Index:
     is_immediate = False
 
     def add(self, docs: Sequence[Doc]) -> Steps[None]:
+        if not docs:
+            return
         last = yield from one("SELECT max(id) FROM docs")
         first = (last[0] or 0) + 1 if last else 1
         numbered = list(enumerate(docs, first))
@@ -65,6 +67,15 @@ class Fts5Index:
         ids = tuple(int(row[0]) for row in found)
         newest = yield from one("SELECT max(id) FROM docs")
         return Candidates(ids, estimated(ids, lookup.limit, int(newest[0] or 0) if newest else 0))
+
+    def known(self, words: Sequence[str]) -> Steps[set[str]]:
+        # Each look costs little; a spelling that stands nowhere costs as much again in every combination it is in.
+        known: set[str] = set()
+        for word in words:
+            found = yield from one("SELECT rowid FROM words WHERE words MATCH ? LIMIT 1", f'{{text parts}} : "{word}"')
+            if found is not None:
+                known.add(word)
+        return known
 
     def count(self) -> Steps[int]:
         found = yield from one("SELECT count(*) FROM words_docsize")

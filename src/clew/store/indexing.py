@@ -13,7 +13,14 @@ from clew.store.steps import Row, Steps, one, rows, run
 from clew.store.words import searchable_text, whole_text
 
 KINDS: tuple[DocKind, ...] = ("message", "summary", "output", "system")
+TABLES: dict[DocKind, str] = {
+    "message": "messages",
+    "summary": "entries",
+    "output": "outputs",
+    "system": "sessions",
+}
 BATCH_ROWS = 256
+_NOT_INDEXED = "NOT EXISTS (SELECT 1 FROM docs d WHERE d.kind = 'system' AND d.ref = t.id)"
 BATCH_CHARS = 2_000_000
 
 # Each gives: key, ref, owner, conversation, session, seq, role, tool, at, and what the text is read from.
@@ -68,7 +75,11 @@ def catch_up(index: WordIndex) -> Steps[bool]:
 def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     reached = yield from one("SELECT upto FROM indexed WHERE kind = ?", kind)
     upto = int(reached[0]) if reached else 0
-    found = yield from docs_where(kind, "m.id > ? ORDER BY m.id LIMIT ?", upto, BATCH_ROWS)
+    condition = "m.id > ? ORDER BY m.id LIMIT ?"
+    if kind == "system":
+        # The session that brought it first may be gone; what is indexed is not indexed again for the next.
+        condition = f"{_NOT_INDEXED} AND {condition}"
+    found = yield from docs_where(kind, condition, upto, BATCH_ROWS)
     batch: list[Doc] = []
     chars = 0
     for number, (key, docs) in enumerate(found):
@@ -77,17 +88,22 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
         chars += sum(doc.stop - doc.start for doc in docs)
         if chars > BATCH_CHARS and number + 1 < len(found):
             break
-    if found:
-        yield from index.add(batch)
-        yield from run("UPDATE indexed SET upto = ? WHERE kind = ?", upto, kind)
-    return len(found) == BATCH_ROWS or (bool(found) and upto != found[-1][0])
+    if len(found) == BATCH_ROWS or (found and upto != found[-1][0]):
+        more = True
+    else:
+        # Rows with nothing to index lie behind the last one found.
+        more, newest = False, (yield from one(f"SELECT max(id) FROM {TABLES[kind]}"))  # noqa: S608 (fixed names)
+        upto = max(upto, int(newest[0] or 0) if newest else 0)
+    yield from index.add(batch)
+    yield from run("UPDATE indexed SET upto = ? WHERE kind = ? AND upto <> ?", upto, kind, upto)
+    return more
 
 
 def is_behind() -> Steps[bool]:
     """Whether any row waits to be indexed."""
     read = yield from rows("SELECT kind, upto FROM indexed")
     reached = {row[0]: int(row[1]) for row in read}
-    for kind, table in (("message", "messages"), ("summary", "entries"), ("output", "outputs"), ("system", "sessions")):
+    for kind, table in TABLES.items():
         newest = yield from one(f"SELECT max(id) FROM {table}")  # noqa: S608 (fixed names)
         if newest is not None and newest[0] is not None and newest[0] > reached.get(kind, 0):
             return True

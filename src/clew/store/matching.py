@@ -8,7 +8,7 @@ from clew.store.lookup import Phrase
 from clew.store.query import Term
 from clew.store.words import folded, is_unspaced
 
-MOST_MATCHES = 64
+MOST_MATCHES = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,14 +30,38 @@ class FoldedText:
 
     def matches(self, term: Term) -> list[Match]:
         """Where a term stands, in order."""
+        if term.kind == "word" and len(term.any_of) > 1:
+            return self._forms(term)
         found: list[Match] = []
         for spelling, phrase in enumerate(term.any_of):
             found += (Match(start, stop, spelling) for start, stop in self.places(phrase))
-            if len(found) >= MOST_MATCHES:
-                break
         if len(term.any_of) > 1:
             found.sort(key=lambda match: match.start)
         return found
+
+    def _forms(self, term: Term) -> list[Match]:
+        """The forms of one word: they begin alike, so that one pass finds them all."""
+        forms = {phrase.words[0]: number for number, phrase in enumerate(term.any_of) if not phrase.is_prefix}
+        begun = [phrase for phrase in term.any_of if phrase.is_prefix]
+        shared = _shared_start(list(forms))
+        if begun or not shared:
+            return [Match(*place, number) for number, phrase in enumerate(term.any_of) for place in self.places(phrase)]
+        found: list[Match] = []
+        start = self.folded.find(shared)
+        while start >= 0 and len(found) < MOST_MATCHES:
+            stop = start + len(shared)
+            if self._is_border(start):
+                stop = self._word_end(stop)
+                number = forms.get(self.folded[start:stop])
+                if number is not None:
+                    found.append(Match(start, stop, number))
+            start = self.folded.find(shared, stop)
+        return found
+
+    def _word_end(self, place: int) -> int:
+        while not self._is_border(place):
+            place += 1
+        return place
 
     def places(self, phrase: Phrase) -> list[tuple[int, int]]:
         """Where a phrase stands: its words whole, with nothing but spaces and signs between them."""
@@ -84,3 +108,12 @@ class FoldedText:
             is_hump = after.isupper() and not before.isupper()
             return is_hump or (before.isupper() and after.isupper() and text[place + 1 : place + 2].islower())
         return is_unspaced(before) or is_unspaced(after)
+
+
+def _shared_start(words: list[str]) -> str:
+    """What all of these words begin with."""
+    low, high = min(words), max(words)
+    length = 0
+    while length < len(low) and low[length] == high[length]:
+        length += 1
+    return low[:length]

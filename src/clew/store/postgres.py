@@ -15,7 +15,7 @@ from clew.store.database import WordIndex
 from clew.store.index_postgres import TsvectorIndex
 from clew.store.migrate import DatabaseName, apply_next
 from clew.store.problems import DatabaseBusy, DatabaseFull
-from clew.store.steps import Row, Steps, run
+from clew.store.steps import ROW_LOCK, Row, Steps, run
 
 try:
     import psycopg
@@ -176,4 +176,4 @@ def _migrate(where: str) -> Steps[bool]:
 
 @lru_cache(maxsize=2048)
 def _as_spoken(sql: str) -> str:
-    return sql.replace("?", "%s").replace(" FOR_UPDATE", " FOR UPDATE")
+    return sql.replace("?", "%s").replace(ROW_LOCK, " FOR UPDATE")

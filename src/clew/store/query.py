@@ -22,9 +22,12 @@ _piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
 _MOST_WORDS_IN_A_PHRASE = 24
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Term:
-    """One thing that is looked for, in any of its spellings; the first is how it was written."""
+    """One thing that is looked for, in any of its spellings; the first is how it was written.
+
+    Told apart by identity: terms are keys all through a search, and hashing their spellings would cost more than it.
+    """
 
     kind: TermKind
     any_of: Clause

@@ -149,6 +149,9 @@ def _ranked(
         gain = sum(rarities[term] * term.weight for term in terms if term.any_of in clauses)
         for doc in together.docs:
             votes[doc] = max(votes.get(doc, 0.0) + 0.01, gain + 0.01)
+        if len(together.docs) == _PER_COMBINATION:
+            # So many hold these together that no looser set can do better.
+            break
     for pair in parsed.neighbours:
         beside = yield from index.look_up(Lookup(((pair,),), filters, _PER_COMBINATION))
         _vote(votes, beside.docs, 1.0)
@@ -161,7 +164,8 @@ def _each_term(
 ) -> Steps[tuple[tuple[Term, ...], dict[Term, Candidates]]]:
     """The terms with their newest hits; a word that has none is asked for as the beginning of one."""
     found: dict[Term, Candidates] = {}
-    for term in parsed.terms:
+    for written in parsed.terms:
+        term = yield from _with_known_forms(index, written)
         candidates = yield from index.look_up(Lookup((term.any_of,), filters, _PER_TERM))
         looser = _looser(term) if not candidates.docs else ()
         if not looser:
@@ -169,6 +173,14 @@ def _each_term(
         for other in looser:
             found[other] = yield from index.look_up(Lookup((other.any_of,), filters, _PER_TERM))
     return tuple(found), found if any(it.docs for it in found.values()) else {}
+
+
+def _with_known_forms(index: WordIndex, term: Term) -> Steps[Term]:
+    """A word with those of its forms that stand anywhere, beside how it was written."""
+    if term.kind != "word" or len(term.any_of) == 1:
+        return term
+    known = yield from index.known([phrase.words[0] for phrase in term.any_of[1:]])
+    return Term(term.kind, (term.any_of[0], *(it for it in term.any_of[1:] if it.words[0] in known)), term.weight)
 
 
 def _looser(term: Term) -> tuple[Term, ...]:

@@ -22,7 +22,8 @@ _COLUMNS = (
 _BY_NAME = _COLUMNS + " WHERE s.name = ?"
 _BY_ID = _COLUMNS + " WHERE s.id = ?"
 _TIP_OF_CONVERSATION = _COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1"
-_LOCK = "SELECT id FROM conversations WHERE id = ? FOR_UPDATE"
+# Waits for other writers of the conversation, and says whether they have compacted the session meanwhile.
+_LOCK = "SELECT s.end_reason FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.id = ? FOR_UPDATE"
 
 # A continuation is a child made after its parent had ended in a compaction, which is what its kind says: times prove
 # nothing, since clocks go backwards.
@@ -78,12 +79,9 @@ def find(name: str, owner: str | None = None) -> Steps[Found]:
 def lock_tip(name: str, owner: str | None = None) -> Steps[Found]:
     """The newest session of a session's conversation, with the conversation held against other writers."""
     found = yield from find(name, owner)
-    yield from run(_LOCK, found.conversation)
-    if not found.session.is_compacted:
-        # Still the newest, unless it was compacted between finding and locking.
-        again = yield from one("SELECT end_reason FROM sessions WHERE id = ?", found.id)
-        if again is not None and again[0] != COMPRESSION:
-            return found
+    reason = yield from one(_LOCK, found.id)
+    if not found.session.is_compacted and (reason is None or reason[0] != COMPRESSION):
+        return found
     tip = yield from one(_TIP_OF_CONVERSATION, found.conversation)
     return found if tip is None else _found(tip)
 

@@ -21,7 +21,7 @@ from clew.store.database import WordIndex
 from clew.store.index_sqlite import Fts5Index
 from clew.store.migrate import DatabaseName, apply_next
 from clew.store.problems import DatabaseBusy, DatabaseFull, IndexDamaged
-from clew.store.steps import Row, Steps
+from clew.store.steps import ROW_LOCK, Row, Steps
 
 T = TypeVar("T")
 Flush = Literal["full", "normal"]
@@ -105,11 +105,14 @@ class Connection:
         try:
             statement = next(steps)
             while True:
-                sql = _without_locks(statement.sql)
+                sql = statement.sql
                 if watch is not None:
                     watch(sql)
                 if statement.many:
                     raw.executemany(sql, statement.params)
+                    rows = []
+                elif sql.endswith(ROW_LOCK):
+                    # Whoever writes holds the whole file already.
                     rows = []
                 else:
                     rows = raw.execute(sql, statement.params).fetchall()
@@ -129,16 +132,14 @@ class Connection:
         deadline = time.monotonic() + self._busy_seconds
         while True:
             try:
-                self._raw.execute("PRAGMA journal_mode=WAL")
+                self.fetch("PRAGMA journal_mode=WAL")
                 break
             except sqlite3.OperationalError as error:
                 if not _is_busy(error) or time.monotonic() > deadline:
                     raise
                 time.sleep(_RETRY_SECONDS)
-        self._raw.execute(f"PRAGMA synchronous={flush.upper()}")
-        self._raw.execute("PRAGMA foreign_keys=ON")
-        self._raw.execute("PRAGMA secure_delete=ON")
-        self._raw.execute("PRAGMA temp_store=MEMORY")
+        for setting in (f"synchronous={flush.upper()}", "foreign_keys=ON", "secure_delete=ON", "temp_store=MEMORY"):
+            self.fetch(f"PRAGMA {setting}")
 
 
 Job = Callable[[Connection], Any]
@@ -266,15 +267,6 @@ def meaning_of(error: BaseException, where: str, busy_seconds: float) -> StoreEr
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
     return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
-
-
-_plain_texts: dict[str, str] = {}
-
-
-def _without_locks(sql: str) -> str:
-    if (plain := _plain_texts.get(sql)) is None:
-        plain = _plain_texts[sql] = sql.replace(" FOR_UPDATE", "")
-    return plain
 
 
 def _resolve(future: asyncio.Future[Any] | None, result: Any, error: BaseException | None) -> None:

@@ -11,13 +11,15 @@ from typing import Any, TypeAlias, TypeVar
 
 T = TypeVar("T")
 Row: TypeAlias = tuple[Any, ...]
+ROW_LOCK = " FOR_UPDATE"
 
 
 @dataclass(frozen=True, slots=True)
 class Statement:
     """SQL with `?` for parameters; where it is `many`, `params` holds one sequence per execution and no row comes back.
 
-    `FOR_UPDATE` in the text is a row lock where the database has them, and nothing where one writer holds all.
+    A statement that ends in `FOR_UPDATE` locks its rows. Where one writer holds the whole database it is not run at
+    all, and no row comes back.
     """
 
     sql: str

@@ -47,13 +47,15 @@ from clew.store.identity import FIRST_CHAIN, Chain, chains_after
 from clew.store.indexing import KINDS, catch_up, index_where, is_behind
 from clew.store.outputs import NewOutput
 from clew.store.problems import IndexDamaged
+from clew.store.rowtext import tool_names
 from clew.store.search import SearchAnswer, SearchScope
 from clew.store.sessions import NewSession
 from clew.store.snippet import SNIPPET_CHARS
 from clew.store.steps import Steps, one
 from clew.store.views import Commit
 
-_INDEX_EVERY_ROWS = 64
+_REMEMBERED_SESSIONS = 256
+_INDEX_EVERY_ROWS = 128
 """So many rows may wait to be indexed; a search indexes them first."""
 
 
@@ -67,6 +69,7 @@ class Store:
         self._database = database
         self._clock = clock
         self._waiting_rows = 0
+        self._calls: dict[str, dict[str, str]] = {}
 
     @property
     def where(self) -> str:
@@ -170,7 +173,7 @@ class Store:
         `call` is the model call that brought them, written in the same transaction. With `after`, the number of
         messages the caller knows of, the same append can be tried again without adding anything twice.
         """
-        addition, now = Addition(session, messages, after, call, owner), self._now()
+        addition, now = Addition(session, messages, after, call, owner, self._calls.get(session, {})), self._now()
 
         def operation() -> Steps[Appended]:
             appended = yield from history.append(addition, now)
@@ -179,6 +182,7 @@ class Store:
             return appended
 
         appended = await self._database.write(operation)
+        self._remember_calls(session, messages)
         self._count_waiting(appended.added)
         return appended
 
@@ -410,6 +414,15 @@ class Store:
             session,
             first_seq,
         )
+
+    def _remember_calls(self, session: str, messages: Sequence[Message | NewMessage]) -> None:
+        """Which tools the newest calls of a session named, so that their results need not look it up."""
+        named = tool_names(it.message if isinstance(it, NewMessage) else it for it in messages)
+        if named:
+            self._calls.pop(session, None)
+            self._calls[session] = named
+            if len(self._calls) > _REMEMBERED_SESSIONS:
+                del self._calls[next(iter(self._calls))]
 
     def _count_waiting(self, added: int) -> None:
         self._waiting_rows += added

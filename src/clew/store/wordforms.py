@@ -18,11 +18,11 @@ STOP_WORDS = frozenset(
 
 # What is taken off a word, longest first, and what its stem may then end in.
 _SUFFIXES = (
-    "izations", "ization", "ations", "ation", "ators", "ator", "ments", "ment", "ings", "ing", "ions", "ion",
+    "ications", "ication", "ations", "ation", "ators", "ator", "ments", "ment", "ings", "ing", "ions", "ion",
     "ies", "ied", "iers", "ier", "ers", "er", "ors", "or", "ed", "es", "ly", "s", "e", "y",
 )  # fmt: skip
-_ENDINGS = ("", "s", "es", "e", "ed", "d", "ing", "er", "ers", "ion", "ions", "ation", "ations", "or", "ment", "ly")
-_Y_ENDINGS = ("y", "ies", "ied", "ying", "ier")
+_ENDINGS = ("", "s", "e", "es", "ed", "ing", "er", "ers", "ion", "ions", "ation", "ations", "or", "ment")
+_Y_ENDINGS = ("y", "ies", "ied", "ying", "ication")
 _VOWELS = frozenset("aeiouy")
 _SHORTEST_STEM = 3
 _LONGEST_DOUBLED = 5

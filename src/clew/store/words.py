@@ -9,6 +9,7 @@ import json
 import re
 import unicodedata
 from collections.abc import Iterator, Mapping
+from functools import lru_cache
 from typing import Any
 
 from clew.messages import Message, calls_of, text_of
@@ -83,15 +84,17 @@ def hump_parts(text: str) -> list[str]:
             if stop < 0:
                 break
             found = kinds.find(kind, stop)
-    parts: dict[str, None] = {}
-    for name in names:
-        parts.update(dict.fromkeys(part.lower() for part in split_humps(name)))
-    return list(parts)
+    return list(dict.fromkeys(part for name in names for part in _folded_parts(name)))
 
 
 def split_humps(name: str) -> list[str]:
     """A camelCase name in parts; one part when it has no humps."""
     return _hump.findall(name)
+
+
+@lru_cache(maxsize=1 << 15)
+def _folded_parts(name: str) -> tuple[str, ...]:
+    return tuple(part.lower() for part in split_humps(name))
 
 
 _hump = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")

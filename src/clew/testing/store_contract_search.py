@@ -1,0 +1,227 @@
+"""The store contract: search finds the same on every database, and the best hit is the same."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from clew.errors import InvalidArgument
+from clew.store import CompactionEntry, NewMessage, NewOutput, NewSession, SearchScope, Store, open_store
+from clew.testing.messages import assistant, call, tool, user
+
+_SAID = (
+    user("Please raise the upload timeout to 45 seconds, and never touch prod.db."),
+    assistant(
+        "I configured retry_backoff in src/uploader/client.py.", [call("patch", {"path": "src/uploader/client.py"})]
+    ),
+    tool("call_1", "def getUserName(row):\n    raise HTTPServerError('checksum mismatch at 0xdeadbeef')\n"),
+    user("请检查数据库的连接池，第三次重试之后还在报错。"),
+    assistant("接続プールの設定を確認しました。데이터베이스 연결도 확인했습니다."),
+    user("Die Prüfung für Straße läuft; naïve café."),
+    tool("call_9", "tests/test_uploader.py::test_retry PASSED\n" * 30 + "E   ValueError: quota 7731 exceeded\n"),
+    assistant("The running tests are configuration tests. They ran quickly."),
+)
+
+
+async def talked(store: Store) -> None:
+    await store.start_session(NewSession(id="s", title="uploader"))
+    await store.append("s", _SAID)
+
+
+async def found(store: Store, query: str, scope: SearchScope | None = None) -> list[int | None]:
+    return [hit.seq for hit in (await store.search(query, scope)).hits]
+
+
+class SearchContract:
+    @pytest.mark.parametrize(
+        ("query", "best"),
+        [
+            ("timeout", 0),
+            ("what was the upload timeout?", 0),
+            ("TIMEOUTS", 0),
+            ("retry_backoff", 1),
+            ("retryBackoff", 1),
+            ("src/uploader/client.py", 1),
+            ("client.py", 1),
+            ("configuring", 7),
+            ("user name", 2),
+            ("getUserName", 2),
+            ("get_user_name", 2),
+            ("server error", 2),
+            ("0xdeadbeef", 2),
+            ('"checksum mismatch"', 2),
+            ("数据库", 3),
+            ("据库", 3),
+            ("重试之后", 3),
+            ("数据库为什么报错", 3),
+            ("プール", 4),
+            ("데이터베이스", 4),
+            ("연결", 4),
+            ("prufung STRASSE cafe", 5),
+            ("Prüfung", 5),
+            ("7731", 6),
+            ("quota exceeded", 6),
+            ("0xdead", 2),
+            ("run", 7),
+        ],
+    )
+    async def test_a_plain_query_finds_its_message_first(self, store_url: str, query: str, best: int) -> None:
+        async with open_store(store_url) as store:
+            await talked(store)
+            hits = await found(store, query)
+            assert hits[0] == best
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            '"',
+            "'",
+            "* OR *",
+            "a AND",
+            "NEAR(",
+            "col:x",
+            "-",
+            "(((",
+            "\x00",
+            "\ud800",
+            "'; DROP TABLE docs; --",
+            ":*",
+            "!&|",
+            "^",
+            "\\",
+        ],
+    )
+    async def test_no_query_is_a_mistake(self, store_url: str, query: str) -> None:
+        async with open_store(store_url) as store:
+            await talked(store)
+            answer = await store.search(query)
+            assert answer.query == query
+            assert len(await store.messages("s")) == len(_SAID)
+
+    async def test_any_of_the_words_is_enough_and_more_of_them_are_better(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("apple"), user("apple pear"), user("apple pear plum"), user("fig")])
+            assert await found(store, "plum apple pear") == [2, 1, 0]
+            assert set(await found(store, "apple pear missingword")) == {0, 1, 2}
+
+    async def test_neighbours_are_better_than_words_apart(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            apart = "the pool was drained; " + "nothing else was said about it; " * 4 + "the connection held"
+            await store.append("s", [user("the connection pool was drained"), user(apart)])
+            assert await found(store, "connection pool") == [0, 1]
+            assert await found(store, '"connection pool"') == [0]
+
+    async def test_a_snippet_shows_the_sentence_around_the_match(self, store_url: str) -> None:
+        text = "Filler sentence number one. " * 60 + "The secret port is 8443, chosen by ops. " + "More filler. " * 60
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(text)])
+            (hit,) = (await store.search("secret port")).hits
+            assert "The secret port is 8443, chosen by ops." in hit.snippet.text
+            assert len(hit.snippet.text) <= 400
+            marked = [hit.snippet.text[start:stop] for start, stop in hit.snippet.marks]
+            assert marked == ["secret", "port"]
+            assert text[hit.snippet.start :].startswith(hit.snippet.text)
+
+    async def test_a_very_long_result_is_found_anywhere_in_it_and_once(self, store_url: str) -> None:
+        text = "line of log output\n" * 4_000 + "the needle is here\n" + "line of log output\n" * 4_000
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [tool("1", text), tool("2", text.replace("needle", "log"))])
+            assert await found(store, "needle") == [0]
+            (hit,) = (await store.search("needle")).hits
+            assert "the needle is here" in hit.snippet.text
+            assert sorted(map(str, await found(store, "output"))) == ["0", "1"]
+
+    async def test_a_message_that_was_compacted_ten_times_is_found_once(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("the zebra"), assistant("noted"), user("go on")])
+            tip = "s"
+            for number in range(10):
+                view = await store.view(tip)
+                summary = user(f"summary {number}")
+                entry = CompactionEntry.of(view, [view.messages[0], summary], summary)
+                tip = (await store.commit_compaction(tip, entry)).id
+                await store.append(tip, [user("more")])
+            assert await found(store, "zebra") == [0]
+            summaries = (await store.search("summary", SearchScope(kinds=("summary",)))).hits
+            assert len(summaries) == 10 and {hit.kind for hit in summaries} == {"summary"}
+
+    async def test_filters_narrow_without_hiding(self, store_url: str) -> None:
+        early, late = datetime(2024, 1, 1, tzinfo=UTC), datetime(2024, 6, 1, tzinfo=UTC)
+        async with open_store(store_url) as store:
+            for name in ("a", "b"):
+                await store.start_session(NewSession(id=name, title=name.upper(), owner=name))
+            await store.append("a", [NewMessage(user("fox one"), at=early), NewMessage(assistant("fox two"), at=late)])
+            calls = [call("terminal", id="1"), call("patch", id="2")]
+            await store.append("b", [assistant("fox", calls), tool("1", "fox"), tool("2", "fox")])
+            assert len(await found(store, "fox")) == 5
+            assert len(await found(store, "fox", SearchScope(session="a"))) == 2
+            assert len(await found(store, "fox", SearchScope(conversation_of="b"))) == 3
+            assert len(await found(store, "fox", SearchScope(owner="a"))) == 2
+            assert len(await found(store, "fox", SearchScope(roles=("assistant",)))) == 2
+            assert len(await found(store, "fox", SearchScope(tools=("patch", "nothing")))) == 1
+            assert await found(store, "fox", SearchScope(session="a", since=datetime(2024, 3, 1, tzinfo=UTC))) == [1]
+            assert await found(store, "fox", SearchScope(before=datetime(2024, 3, 1, tzinfo=UTC))) == [0]
+            answer = await store.search("fox")
+            assert {group.title: len(group.hits) for group in answer.groups} == {"A": 2, "B": 3}
+
+    async def test_a_branch_finds_its_shared_past_and_not_what_came_after_the_fork(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("otter one"), user("otter two"), user("otter three")])
+            branch = await store.branch("s", 2)
+            await store.append(branch.id, [user("otter four")])
+            hits = (await store.search("otter", SearchScope(conversation_of=branch.id))).hits
+            assert {hit.snippet.text for hit in hits} == {"otter one", "otter two", "otter four"}
+
+    async def test_a_spilled_output_is_stored_once_and_found(self, store_url: str) -> None:
+        text = "noise\n" * 20_000 + "kernel panic at line 99\n"
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            name = await store.keep_output(NewOutput("s", text, tool="terminal", path="spills/x.txt"))
+            assert await store.keep_output(NewOutput("s", text)) == name
+            (hit,) = (await store.search("kernel panic")).hits
+            assert (hit.kind, hit.ref, hit.tool) == ("output", name, "terminal")
+            kept = await store.output(name)
+            assert kept is not None and kept.text == text and kept.path == "spills/x.txt"
+            assert await store.output(name, owner="stranger") is None
+            assert await store.check() == []
+
+    async def test_a_system_prompt_is_found_when_it_is_asked_for(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            for name in ("a", "b"):
+                await store.start_session(NewSession(id=name, system="You like walruses."))
+            assert (await store.search("walruses")).hits == ()
+            (hit,) = (await store.search("walruses", SearchScope(kinds=("system",)))).hits
+            assert hit.kind == "system"
+
+    async def test_an_empty_answer_says_what_was_searched(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await talked(store)
+            answer = await store.search("absentword")
+            assert answer.hits == () and answer.searched is not None
+            assert str(answer) == "searched 8 messages, 0 summaries, 0 outputs: none"
+            narrow = await store.search("absentword", SearchScope(roles=("tool",)))
+            assert narrow.searched is not None and narrow.searched.messages == 2
+
+    async def test_the_number_of_hits_is_bounded(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(f"bee {number}") for number in range(150)])
+            assert len((await store.search("bee", limit=5)).hits) == 5
+            assert len((await store.search("bee", limit=120)).hits) == 120
+            with pytest.raises(InvalidArgument):
+                await store.search("bee", limit=0)
+
+    async def test_a_rebuilt_index_finds_the_same(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await talked(store)
+            before = await found(store, "configured tests retry")
+            await store.rebuild_index()
+            assert await found(store, "configured tests retry") == before
+            assert await store.check() == []

@@ -1,0 +1,199 @@
+"""The store contract: sessions, leases, usage, and what must not be forgotten."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+import pytest
+
+from clew.errors import InvalidArgument
+from clew.store import (
+    CallFilter,
+    CompactionEntry,
+    LeaseLost,
+    ModelCall,
+    NewSession,
+    Store,
+    UnknownSession,
+    open_store,
+)
+from clew.testing.messages import assistant, user
+from clew.usage import CanonicalUsage
+
+
+async def compacted(store: Store, session: str) -> str:
+    """Compact everything but the last message; the continuation."""
+    view = await store.view(session)
+    summary = user("what came before")
+    entry = CompactionEntry.of(view, [summary, *view.messages[-1:]], summary)
+    return (await store.commit_compaction(session, entry)).id
+
+
+class SessionContract:
+    async def test_a_session_is_found_by_its_id(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            made = await store.start_session(NewSession(id="s1", source="terminal", model="m", title="t"))
+            assert await store.session("s1") == made
+            assert (made.kind, made.source, made.model, made.title) == ("root", "terminal", "m", "t")
+            assert made.parent_session_id is None and made.ended is None
+
+    async def test_starting_the_same_id_again_gives_the_same_session(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            made = await store.start_session(NewSession(id="s1", title="first"))
+            assert await store.start_session(NewSession(id="s1", title="second")) == made
+
+    async def test_an_unknown_session_is_refused_by_name(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            with pytest.raises(UnknownSession, match="nobody"):
+                await store.append("nobody", [user("hi")])
+
+    async def test_an_owner_does_not_see_what_another_has(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="mine", owner="a"))
+            for refused in (store.session("mine", owner="b"), store.view("mine", owner="b")):
+                with pytest.raises(UnknownSession):
+                    await refused
+            with pytest.raises(UnknownSession):
+                await store.append("mine", [user("x")], owner="b")
+            with pytest.raises(InvalidArgument):
+                await store.start_session(NewSession(id="mine", owner="b"))
+            assert [it.id for it in await store.list_sessions(owner="a")] == ["mine"]
+            assert await store.list_sessions(owner="b") == []
+
+    async def test_sessions_are_listed_newest_first_and_in_pages(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            for name in ("a", "b", "c"):
+                await store.start_session(NewSession(id=name))
+            assert [it.id for it in await store.list_sessions(limit=2)] == ["c", "b"]
+            assert [it.id for it in await store.list_sessions(before="b")] == ["a"]
+
+    async def test_an_ended_session_is_resumed_open(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            ended = await store.end_session("s", "quit")
+            assert ended.end_reason == "quit" and ended.ended is not None
+            assert (await store.end_session("s", "again")).end_reason == "quit"
+            assert (await store.resume("s")).ended is None
+
+    async def test_the_tip_follows_continuations_only(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("a"), assistant("b"), user("c")])
+            branch = await store.branch("s")
+            subagent = await store.start_session(NewSession(parent="s"))
+            assert (branch.kind, subagent.kind) == ("branch", "subagent")
+            assert await store.get_compression_tip("s") == "s"
+            second = await compacted(store, "s")
+            third = await compacted(store, second)
+            assert await store.get_compression_tip("s") == third
+            assert (await store.resume("s")).id == third
+            first = await store.session("s")
+            assert first.end_reason == "compression"
+            assert (await store.session(third)).parent_session_id == second
+            assert {it.id for it in await store.children_of("s")} == {branch.id, subagent.id, second}
+            assert [it.id for it in await store.list_sessions(only_tips=True)] == [third, subagent.id, branch.id]
+
+    async def test_a_session_is_renamed(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            assert (await store.rename("s", "数据库")).title == "数据库"
+            assert (await store.rename("s", None)).title is None
+
+    async def test_a_system_prompt_is_kept_beside_the_history(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s", system="be\x00 brief"))
+            assert await store.system_prompt("s") == "be\x00 brief"
+            await store.append("s", [user("hi")])
+            tip = await compacted(store, "s")
+            assert await store.system_prompt(tip) == "be\x00 brief"
+            assert len(await store.messages("s")) == 1
+
+    async def test_one_holder_at_a_time_has_the_lease(self, store_url: str) -> None:
+        async with open_store(store_url) as store, open_store(store_url) as other:
+            await store.start_session(NewSession(id="s"))
+            lease = await store.take_lease("s", "one")
+            assert lease is not None
+            assert await other.take_lease("s", "two") is None
+            assert await other.lease_holder("s") == "one"
+            assert await store.renew_lease(lease)
+            assert await store.release_lease(lease)
+            taken = await other.take_lease("s", "two")
+            assert taken is not None and taken.token > lease.token
+            assert not await store.renew_lease(lease)
+            assert not await store.release_lease(lease)
+
+    async def test_a_lease_covers_the_conversation_and_is_used_up_by_the_commit(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("a")])
+            lease = await store.take_lease("s", "one")
+            view = await store.view("s")
+            entry = CompactionEntry.of(view, view.messages)
+            continuation = await store.commit_compaction("s", entry, lease=lease)
+            assert await store.lease_holder(continuation.id) is None
+            with pytest.raises(LeaseLost):
+                view = await store.view(continuation.id)
+                await store.commit_compaction("s", CompactionEntry.of(view, view.messages), lease=lease)
+
+    async def test_a_call_is_counted_with_its_reply_and_once(self, store_url: str) -> None:
+        call = ModelCall(CanonicalUsage(10, 5, 3, 2, 1), "m", "p", "gateway", 250, id="req-1")
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [assistant("hi")], call=call)
+            await store.record_call("s", call)
+            (total,) = await store.usage()
+            assert (total.calls, total.usage, total.cost_micros) == (1, call.usage, 250)
+
+    async def test_usage_is_added_up_by_session_and_model_with_auxiliary_calls_apart(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("a")])
+            await store.append("s", [assistant("b")], call=ModelCall(CanonicalUsage(100, 10), "big", cost_micros=7))
+            view = await store.view("s")
+            entry = CompactionEntry.of(view, view.messages)
+            calls = [ModelCall(CanonicalUsage(50, 5), "small", source="auxiliary")]
+            tip = (await store.commit_compaction("s", entry, calls=calls)).id
+            by_model = await store.usage(["model"])
+            assert [(it.group["model"], it.usage.input_tokens) for it in by_model] == [("big", 100), ("small", 50)]
+            assert by_model[1].calls_of_unknown_cost == 1 and by_model[1].cost_micros == 0
+            by_session = {it.group["session"]: it.usage.input_tokens for it in await store.usage(["session"])}
+            assert by_session == {"s": 100, tip: 50}
+            (auxiliary,) = await store.usage([], CallFilter(auxiliary=True))
+            (others,) = await store.usage([], CallFilter(auxiliary=False))
+            assert (auxiliary.usage.input_tokens, others.usage.input_tokens) == (50, 100)
+
+    async def test_usage_is_filtered_by_time_and_added_up_by_day(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            for day in (1, 1, 2):
+                at = datetime(2024, 5, day, 12, tzinfo=UTC)
+                await store.record_call("s", ModelCall(CanonicalUsage(1, 1), "m", at=at))
+            assert [it.calls for it in await store.usage(["day"])] == [2, 1]
+            since = CallFilter(since=datetime(2024, 5, 2, tzinfo=UTC))
+            assert [it.calls for it in await store.usage([], since)] == [1]
+            with pytest.raises(InvalidArgument, match="colour"):
+                await store.usage(["colour"])  # type: ignore[list-item]
+
+    async def test_strikes_survive_a_restart_and_a_continuation(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("a")])
+            await store.set_state("s", {"strikes": 2, "cooldown": {"until": 17.5}})
+            tip = await compacted(store, "s")
+        async with open_store(store_url) as store:
+            assert await store.state(tip) == {"strikes": 2, "cooldown": {"until": 17.5}}
+            await store.set_state(tip, {"strikes": None})
+            assert await store.state("s") == {"cooldown": {"until": 17.5}}
+
+    async def test_a_stated_window_is_remembered_per_model_and_address(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.learn_window("m", "http://a", 8_192)
+            await store.learn_window("m", "http://a", 4_096)
+            await store.learn_window("m", "http://b", 9_000)
+        async with open_store(store_url) as store:
+            learnt = await store.learnt_window("m", "http://a")
+            assert learnt is not None and learnt.tokens == 4_096
+            await store.forget_window("m", "http://b")
+            assert [it.base_url for it in await store.learnt_windows()] == ["http://a"]
+            with pytest.raises(InvalidArgument):
+                await store.learn_window("m", "", 0)

