@@ -104,9 +104,8 @@ def _not_in(source: Source, claims: Iterable[str]) -> set[str]:
     # "and/or" looks like a path; it is one when the source knows a folder of that name.
     pairs = {claim: pair[1] for claim in sought if (pair := _WORD_PAIR.fullmatch(claim))}
     folders: set[str] = set()
-    for text in source.texts:
-        if not sought:
-            break
+    texts = iter(source.texts)
+    while sought and (text := next(texts, None)) is not None:
         for claim in [claim for claim, forms in sought.items() if _stands_in(text, forms)]:
             del sought[claim]
         folders.update(folder for claim, folder in pairs.items() if claim in sought and folder in text)

@@ -6,7 +6,6 @@ left with what was told before and with quotes, the most important first. Knows 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +15,7 @@ from clew.ledger.verify import Source, Verified, claims_in, verified_only, verif
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 from clew.summaries import handoff as parts
-from clew.summaries.builtin import write_handoff
+from clew.summaries.certain import Fact, certain_facts, flat
 from clew.summaries.handoff import Handoff
 from clew.summaries.shortening import rendered_size, shorten_handoff, worth_in
 from clew.summaries.story import CountTokens, Story
@@ -24,14 +23,12 @@ from clew.summaries.story import CountTokens, Story
 _CHARS_PER_TOKEN = 3.4
 _TRIES_TO_FIT = 5
 _LEAST_ROOM = 40
+_SHARE_OF_CERTAIN = 0.6
 _SHARE_OF_TOLD_BEFORE = 0.35
 # With fewer claims than this, a few odd ones say nothing about the whole.
 _CLAIMS_THAT_TELL = 8
 _MOST_UNVERIFIED = 0.5
-_CERTAIN = (parts.ACTIVE_TASK, parts.GOAL, parts.RULES, parts.BLOCKED, parts.TRIED, parts.FILES)
 _TOLD_BEFORE = (parts.DECISIONS, parts.TRIED, parts.ANSWERED, parts.COMPLETED, parts.VALUES)
-_QUOTE = re.compile(r'"(.*)" \(m\d')
-_REFERENCE_AT_END = re.compile(r"\s*\(m\d+\)$")
 _LITTLE_MORE_CHARS = 40
 
 
@@ -54,8 +51,8 @@ def ground(story: Story, drafted: Handoff, budget: int, count: CountTokens) -> G
             kind="unfounded",
         )
     story = without_secrets(story)
-    certain = certain_lines(story, budget, count)
-    merged, keep = _with_certain(checked, certain)
+    facts = _as_fit(certain_facts(story), int(budget * _SHARE_OF_CERTAIN), count)
+    merged, keep = _with_certain(checked, facts)
     fitted = shorten_handoff(merged, budget, count, worth_in(story.ledger.index, story.first), keep)
     if fitted is None:
         raise SummaryFailed(f"a budget of {budget:,} tokens is taken by what must be kept", kind="no_room")
@@ -86,15 +83,6 @@ def check(story: Story, drafted: Handoff) -> tuple[Handoff, Verified]:
     return Handoff(sections), verified
 
 
-def certain_lines(story: Story, budget: int, count: CountTokens) -> dict[str, list[str]]:
-    """What is kept whatever a model writes, by heading, in the words of the built-in summariser."""
-    written = write_handoff(story, budget, count)
-    lines = {heading: [redact_text(line) for line in written.lines(heading)] for heading in _CERTAIN}
-    # The first request is the goal; what people said after it the model has told in its own words.
-    lines[parts.GOAL] = lines[parts.GOAL][:1]
-    return lines
-
-
 def _source_texts(story: Story) -> Iterator[str]:
     """Everything that the handoff may rest on; what is short and likely comes first."""
     yield story.task
@@ -108,48 +96,49 @@ def _source_texts(story: Story) -> Iterator[str]:
 # -- what is kept for certain ------------------------------------------------------------------------------------------
 
 
-def _with_certain(checked: Handoff, certain: Mapping[str, Sequence[str]]) -> tuple[Handoff, set[tuple[str, str]]]:
+def _with_certain(checked: Handoff, facts: Sequence[Fact]) -> tuple[Handoff, set[tuple[str, str]]]:
     """The handoff with what it dropped, and the lines of it that must stay."""
-    prose = _flat("\n".join(line for lines in checked.sections.values() for line in lines))
+    prose = flat("\n".join(line for lines in checked.sections.values() for line in lines))
     sections = {heading: list(lines) for heading, lines in checked.sections.items()}
     keep: set[tuple[str, str]] = set()
-    for heading, lines in certain.items():
-        own = sections.get(heading, [])
+    for heading in dict.fromkeys(fact.heading for fact in facts):
+        own = [fact for fact in facts if fact.heading == heading]
+        written = sections.get(heading, [])
         if heading == parts.ACTIVE_TASK:
-            merged = list(lines) or own
-            added = list(lines)
+            written, missing = [], own
         elif heading == parts.RULES:
-            added = list(lines)
-            merged = [*added, *(line for line in own if not any(_only_repeats(line, rule) for rule in added))]
+            # A rule stands in the user's own words; a line of the model that only repeats one is not needed.
+            written, missing = [line for line in written if not _only_repeats(line, own)], own
         else:
-            added = [line for line in lines if _core(heading, line) not in prose]
-            merged = [*added, *own] if heading == parts.GOAL else [*own, *added]
-        sections[heading] = merged
+            missing = [fact for fact in own if not fact.is_told_in(prose)]
+        added = [fact.line for fact in missing]
+        sections[heading] = [*added, *written] if heading in (parts.GOAL, parts.RULES) else [*written, *added]
         keep.update((heading, line) for line in added)
-        keep.update((heading, line) for line in own if any(_core(heading, told) in _flat(line) for told in lines))
+    told = [fact for fact in facts if fact.is_told_in(prose)]
+    keep.update(_telling(sections, told))
     return Handoff(sections), keep
 
 
-def _core(heading: str, line: str) -> str:
-    """The part of a certain line that the prose has to hold word for word."""
-    if heading == parts.FILES:
-        return _flat(line.split(" (", 1)[0])
-    quote = _QUOTE.match(line)
-    if quote:
-        return _flat(quote[1])
-    said = _REFERENCE_AT_END.sub("", line)
-    if heading in (parts.BLOCKED, parts.TRIED):
-        said = said.split(": ", 1)[-1]
-    return _flat(said).rstrip("…")
+def _telling(sections: Mapping[str, Sequence[str]], facts: Sequence[Fact]) -> Iterator[tuple[str, str]]:
+    """For each fact that the model told itself, the first line that tells it."""
+    lines = [(heading, line, flat(line)) for heading in parts.HEADINGS for line in sections.get(heading, ())]
+    for fact in facts:
+        yield from [(heading, line) for heading, line, said in lines if fact.told_by in said][:1]
 
 
-def _only_repeats(line: str, rule: str) -> bool:
-    core = _core(parts.RULES, rule)
-    return core in _flat(line) and len(line) < len(core) + _LITTLE_MORE_CHARS
+def _only_repeats(line: str, rules: Sequence[Fact]) -> bool:
+    return any(rule.told_by in flat(line) and len(line) < len(rule.told_by) + _LITTLE_MORE_CHARS for rule in rules)
 
 
-def _flat(text: str) -> str:
-    return " ".join(text.lower().split())
+def _as_fit(facts: Sequence[Fact], tokens: int, count: CountTokens) -> list[Fact]:
+    """The most important facts that fit; one that is too long is passed over, not cut."""
+    taken = []
+    for fact in facts:
+        cost = count(fact.line) + 2
+        if cost <= tokens:
+            taken.append(fact)
+            tokens -= cost
+    return taken
 
 
 # -- what fills the rest -----------------------------------------------------------------------------------------------

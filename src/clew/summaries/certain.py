@@ -1,0 +1,161 @@
+"""What is kept whatever a model writes: the task, the goal, the rules, the files that changed, the errors that stand.
+
+Reads the ledger and the handoff before; each fact knows by which words a text tells it. Knows no model and no tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from clew.ledger import Action, Ledger, Statement, atoms_in, is_path, replaces, shorten
+from clew.redact import redact_text
+from clew.summaries import handoff as parts
+from clew.summaries.handoff import Handoff
+from clew.summaries.story import Story
+
+_TASK_CHARS = 1_200
+_GOAL_CHARS = 400
+_COMMAND_CHARS = 80
+_ERROR_CHARS = 200
+# A rule takes back one that was said not long before it; comparing each with all would grow with their square.
+_RULES_BACK = 200
+_QUOTED_RULE = re.compile(r'"(.*)" \(m(\d+)')
+_NUMBER = re.compile(r"\(m(\d+)\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """One line that must be told, and the words by which a text is known to tell it."""
+
+    heading: str
+    line: str
+    told_by: str
+
+    def is_told_in(self, flat_text: str) -> bool:
+        return self.told_by in flat_text
+
+
+def certain_facts(story: Story) -> list[Fact]:
+    """The facts, the most important first, each once; without secrets."""
+    hard, soft = _rules(story)
+    standing, overcome = _failures(story)
+    facts = [*_task(story), *_goal(story), *hard, *standing, *_files(story), *soft, *overcome]
+    clean = (Fact(fact.heading, redact_text(fact.line), flat(redact_text(fact.told_by))) for fact in facts)
+    return list({(fact.heading, fact.told_by): fact for fact in clean if fact.told_by}.values())
+
+
+def flat(text: str) -> str:
+    """The text as it is compared: on one line, in small letters."""
+    return " ".join(text.lower().split())
+
+
+def _task(story: Story) -> Iterator[Fact]:
+    if story.task.strip():
+        at = f" (m{story.task_at})" if story.task_at is not None else ""
+        quote = _quoted(story.task, _TASK_CHARS)
+        yield Fact(parts.ACTIVE_TASK, f"{quote}{at}", quote)
+
+
+def _goal(story: Story) -> Iterator[Fact]:
+    """The first request: out of the ledger where it reaches back so far, else out of the handoff before."""
+    told = [_statement(line) for line in (story.previous or Handoff({})).lines(parts.GOAL)]
+    asks = [Statement("rule", shorten(ask.text, _GOAL_CHARS), ask.number) for ask in story.ledger.asks[:1]]
+    first = min((*asks, *(goal for goal in told if goal)), key=lambda goal: goal.number, default=None)
+    if first:
+        yield Fact(parts.GOAL, f"{_quoted(first.text, _GOAL_CHARS)} (m{first.number})", first.text)
+
+
+def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
+    """The rules that hold, newest first: those that forbid or demand, then the preferences."""
+    told = [_statement(line) for line in (story.previous or Handoff({})).lines(parts.RULES)]
+    known = {flat(rule.text): rule for rule in told if rule}
+    said = list((known | {flat(rule.text): rule for rule in story.ledger.rules}).values())
+    said.sort(key=lambda rule: rule.number)
+    gone: set[str] = set()
+    hard: list[Fact] = []
+    soft: list[Fact] = []
+    for position in range(len(said) - 1, -1, -1):
+        rule = said[position]
+        if rule.text in gone:
+            continue
+        old = next((other for other in _before(said, position) if replaces(rule, other)), None)
+        because = ""
+        if old and old.text not in gone:
+            gone.add(old.text)
+            because = f"; replaces {_quoted(old.text, 120)}, m{old.number}"
+        text = " ".join(rule.text.split())
+        (hard if rule.hard else soft).append(Fact(parts.RULES, f'"{text}" (m{rule.number}{because})', text))
+    return hard, soft
+
+
+def _before(said: Sequence[Statement], position: int) -> Iterable[Statement]:
+    return (said[other] for other in range(position - 1, max(-1, position - _RULES_BACK), -1))
+
+
+def _statement(line: str) -> Statement | None:
+    """What a person said, out of a handoff: quoted, with its message. A model's own words are no quote."""
+    found = _QUOTED_RULE.match(line)
+    return Statement("rule", found[1], int(found[2]), hard=True) if found else None
+
+
+def _failures(story: Story) -> tuple[list[Fact], list[Fact]]:
+    """The last error of each command, newest first: of those that still fail, and of those that worked later."""
+    last: dict[str, Action] = {}
+    worked: dict[str, int] = {}
+    for action in story.ledger.actions:
+        if action.failed and action.outcome and action.outcome.error:
+            last[_likeness(action)] = action
+        elif action.outcome and not action.failed:
+            worked[_likeness(action)] = action.number
+    standing: list[Fact] = []
+    overcome: list[Fact] = []
+    for key, action in sorted(last.items(), key=lambda item: -item[1].number):
+        is_over = worked.get(key, -1) > action.number
+        (overcome if is_over else standing).append(_failure(action, parts.TRIED if is_over else parts.BLOCKED))
+    return standing, [*overcome, *_told_failures(story)]
+
+
+def _failure(action: Action, heading: str) -> Fact:
+    assert action.outcome is not None
+    error = shorten(action.outcome.error, _ERROR_CHARS)
+    what = shorten(action.target, _COMMAND_CHARS) or action.tool
+    return Fact(heading, f"{what}: {error} (m{action.result})", error.rstrip("…"))
+
+
+def _told_failures(story: Story) -> Iterator[Fact]:
+    """Failures of which only the handoff before knows, since the ledger does not reach back so far."""
+    begin = _start_of(story.ledger)
+    for heading in (parts.BLOCKED, parts.TRIED):
+        for line in (story.previous or Handoff({})).lines(heading):
+            found = _NUMBER.search(line)
+            if found and int(found[1]) < begin:
+                yield Fact(heading, line, line[: found.start()].split(": ", 1)[-1].strip())
+
+
+def _start_of(ledger: Ledger) -> int:
+    return min((*(ask.number for ask in ledger.asks[:1]), *(one.number for one in ledger.actions[:1])), default=0)
+
+
+def _likeness(action: Action) -> str:
+    """Commands count as the same one when they start alike."""
+    return f"{action.verb} {' '.join(action.target.split()[:4])[:60]}"
+
+
+def _files(story: Story) -> Iterator[Fact]:
+    """The files that were changed, newest first, and those that only the handoff before knows of."""
+    files = story.ledger.files
+    for fact in sorted(files.values(), key=lambda fact: -fact.last):
+        if fact.changes:
+            when = f"m{fact.first}" if fact.first == fact.last else f"m{fact.first}-m{fact.last}"
+            yield Fact(parts.FILES, f"{fact.path} (changed, {when})", fact.path)
+    for line in (story.previous or Handoff({})).lines(parts.FILES):
+        path = next(iter(sorted(filter(is_path, atoms_in(line)), key=line.find)), None)
+        if path and path not in files:
+            yield Fact(parts.FILES, line, path)
+
+
+def _quoted(text: str, most: int) -> str:
+    return json.dumps(shorten(text, most), ensure_ascii=False)
