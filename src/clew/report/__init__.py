@@ -1,0 +1,25 @@
+"""The report: what a compaction did, as an account for people and as a page to look at.
+
+Knows engines, the ledger and messages. Knows no terminal, no file and no network: a page is a text that needs
+nothing but itself.
+"""
+
+from clew.report.account import Account, Cell, CostPerRequest, Share, Stretch, account_of, foreseen, stretches_of
+from clew.report.facts import Fact, LostString, Survival, survival_of
+from clew.report.page import report_page
+
+__all__ = [
+    "Account",
+    "Cell",
+    "CostPerRequest",
+    "Fact",
+    "LostString",
+    "Share",
+    "Stretch",
+    "Survival",
+    "account_of",
+    "foreseen",
+    "report_page",
+    "stretches_of",
+    "survival_of",
+]
