@@ -39,6 +39,9 @@ class WordIndex(Protocol):
     def count(self) -> Steps[int]:
         """How many documents the index itself holds."""
 
+    def holds(self, doc: int, word: str) -> Steps[bool]:
+        """Whether a document is found by a word."""
+
     def problems(self) -> Steps[list[str]]:
         """What the index finds wrong with itself."""
 

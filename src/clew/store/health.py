@@ -9,12 +9,14 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
 from clew.store.database import WordIndex
+from clew.store.docs import Doc, DocKind
 from clew.store.encoding import json_value
 from clew.store.identity import FIRST_CHAIN, next_chain
 from clew.store.indexing import KINDS, docs_where
 from clew.store.problems import IndexDamaged
 from clew.store.rowtext import BODY, read_messages
 from clew.store.steps import Steps, one, rows
+from clew.store.words import folded, words_of
 
 ProblemKind: TypeAlias = Literal["database", "chain", "gap", "orphan", "entry", "index"]
 _PAGE_ROWS = 500
@@ -74,19 +76,37 @@ def check_index(index: WordIndex) -> Steps[list[HealthProblem]]:
     if listed is not None and held != listed[0]:
         problems.append(HealthProblem("index", f"the index holds {held} documents, and {listed[0]} are listed"))
     for kind in KINDS:
-        wanted, last = 0, 0
-        upto = yield from _upto(index, kind)
-        while page := (
-            yield from docs_where(kind, "m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?", last, upto, _PAGE_ROWS)
-        ):
-            wanted += sum(len(docs) for _, docs in page)
-            last = page[-1][0]
-        found = yield from one("SELECT count(*) FROM docs WHERE kind = ?", kind)
-        if found is not None and found[0] != wanted:
-            problems.append(
-                HealthProblem("index", f"{found[0]} documents of kind {kind} are listed instead of {wanted}")
-            )
+        problems += yield from _check_kind(index, kind)
     return problems
+
+
+def _check_kind(index: WordIndex, kind: DocKind) -> Steps[list[HealthProblem]]:
+    """Whether the documents of one kind are all listed, and found by what they say."""
+    wanted, last, lost = 0, 0, 0
+    upto = yield from _upto(index, kind)
+    while page := (yield from docs_where(kind, "m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?", last, upto, _PAGE_ROWS)):
+        last = page[-1][0]
+        for doc in (doc for _, docs in page for doc in docs):
+            wanted += 1
+            lost += not (yield from _is_found(index, doc))
+    problems: list[HealthProblem] = []
+    listed = yield from one("SELECT count(*) FROM docs WHERE kind = ?", kind)
+    if listed is not None and listed[0] != wanted:
+        problems.append(HealthProblem("index", f"{listed[0]} documents of kind {kind} are listed instead of {wanted}"))
+    if lost:
+        problems.append(HealthProblem("index", f"{lost} documents of kind {kind} are not found by their own words"))
+    return problems
+
+
+def _is_found(index: WordIndex, doc: Doc) -> Steps[bool]:
+    """Whether a document is found by its longest word, the one least likely to be found by chance."""
+    words = words_of(folded(doc.text))
+    if not words:
+        return True
+    row = yield from one(
+        "SELECT id FROM docs WHERE kind = ? AND ref = ? AND start = ?", doc.origin.kind, doc.origin.ref, doc.start
+    )
+    return row is not None and (yield from index.holds(row[0], max(words, key=len)))
 
 
 def _upto(index: WordIndex, kind: str) -> Steps[int]:

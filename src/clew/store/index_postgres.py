@@ -55,6 +55,12 @@ class TsvectorIndex:
         found = yield from one("SELECT count(words) FROM docs")
         return int(found[0]) if found else 0
 
+    def holds(self, doc: int, word: str) -> Steps[bool]:
+        found = yield from one(
+            "SELECT id FROM docs WHERE words @@ ?::tsquery AND id = ?", f"'{word[:_LONGEST_WORD]}'", doc
+        )
+        return found is not None
+
     def problems(self) -> Steps[list[str]]:
         broken = yield from rows(
             "SELECT c.relname FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid"

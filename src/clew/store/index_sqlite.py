@@ -81,6 +81,12 @@ class Fts5Index:
         found = yield from one("SELECT count(*) FROM words_docsize")
         return int(found[0]) if found else 0
 
+    def holds(self, doc: int, word: str) -> Steps[bool]:
+        found = yield from one(
+            "SELECT rowid FROM words WHERE words MATCH ? AND rowid = ?", f'{{text parts}} : "{word}"', doc
+        )
+        return found is not None
+
     def problems(self) -> Steps[list[str]]:
         # Raises where something is wrong; the runner says what.
         yield from run("INSERT INTO words (words) VALUES ('integrity-check')")

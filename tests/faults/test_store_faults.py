@@ -1,0 +1,241 @@
+"""A full disk, a failing disk, a locked file, a damaged index, a clock set back, eight processes at once."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from textwrap import dedent
+
+import pytest
+
+from clew.errors import StoreError
+from clew.store import DatabaseBusy, DatabaseFull, NewSession, Store, open_store
+from clew.store.sqlite import open_sqlite
+from clew.testing import synthetic_history, user
+
+posix_only = pytest.mark.skipif(os.name != "posix", reason="needs fork and limits of processes")
+
+
+def ran(script: str, where: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", dedent(script), str(where)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def race(script: str, where: Path) -> None:
+    """Eight processes that wait for one word and then all begin."""
+    racers = [
+        subprocess.Popen(
+            [sys.executable, "-c", dedent(script), str(where), str(racer)],
+            stdin=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        for racer in range(8)
+    ]
+    for racer in racers:
+        assert racer.stdin is not None
+        racer.stdin.write("go\n")
+        racer.stdin.flush()
+    for racer in racers:
+        _, said = racer.communicate(timeout=120)
+        assert racer.returncode == 0, said
+
+
+async def contents(store: Store) -> list[str]:
+    return [str(it.message["content"]) for it in await store.messages("s")]
+
+
+async def test_a_full_disk_refuses_whole_messages_and_loses_none(tmp_path: Path) -> None:
+    database = await open_sqlite(str(tmp_path / "s.db"))
+    store = Store(database)
+    await store.start_session(NewSession(id="s"))
+    await store.append("s", [user("walrus 0")])
+    pages = await database._writer.submit(lambda it: it.fetch("PRAGMA page_count"))
+    limit = pages[0][0] + 20
+    await database._writer.submit(lambda it: it.fetch(f"PRAGMA max_page_count={limit}"))
+    kept = ["walrus 0"]
+    with pytest.raises(DatabaseFull, match="free some space"):
+        for number in range(1, 1_000):
+            text = f"walrus {number} " + "x" * 3_000
+            await store.append("s", [user(text)])
+            kept.append(text)
+    assert len(kept) > 5
+    assert await contents(store) == kept
+    await database._writer.submit(lambda it: it.fetch("PRAGMA max_page_count=1000000"))
+    await store.append("s", [user("room again")])
+    await store.close()
+    async with open_store(tmp_path / "s.db") as again:
+        assert await contents(again) == [*kept, "room again"]
+        assert await again.check() == []
+
+
+@posix_only
+async def test_a_failing_disk_refuses_whole_messages_and_loses_none(tmp_path: Path) -> None:
+    script = """
+        import asyncio, resource, signal, sys
+        from clew.errors import StoreError
+        from clew.store import NewSession, open_store
+        from clew.testing import user
+
+        async def main():
+            async with open_store(sys.argv[1]) as store:
+                await store.start_session(NewSession(id="s"))
+                signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+                resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+                for number in range(1_000):
+                    try:
+                        await store.append("s", [user(f"walrus {number} " + "y" * 3_000)])
+                    except StoreError as error:
+                        print(error, file=sys.stderr)
+                        return
+                    print(number, flush=True)
+
+        asyncio.run(main())
+    """
+    done = ran(script, tmp_path / "s.db")
+    acknowledged = len(done.stdout.split())
+    assert 5 < acknowledged < 1_000
+    assert "nothing was written" in done.stderr
+    async with open_store(tmp_path / "s.db") as store:
+        assert len(await contents(store)) == acknowledged
+        assert await store.check() == []
+        assert len((await store.search("walrus", limit=500)).hits) == acknowledged
+        await store.append("s", [user("on")])
+
+
+async def test_a_locked_file_is_waited_for_then_named_and_read_all_the_same(tmp_path: Path) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where, busy_seconds=0.05) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [user("before")])
+        with sqlite3.connect(where, isolation_level=None) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(DatabaseBusy, match="locked by another process"):
+                await store.append("s", [user("refused")])
+            assert await contents(store) == ["before"]
+            other.execute("ROLLBACK")
+        other.close()
+        await store.append("s", [user("after")])
+        assert await contents(store) == ["before", "after"]
+
+
+@pytest.mark.parametrize("table", ["words_data", "words_idx", "words_docsize"])
+async def test_a_damaged_index_is_noticed_and_made_anew_and_no_row_is_touched(tmp_path: Path, table: str) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", synthetic_history(90))
+        await store.append("s", [user("the lonely walrus")])
+        await store.index_waiting()
+    with sqlite3.connect(where) as raw:
+        raw.execute(f"DELETE FROM {table} WHERE rowid > 10" if table != "words_idx" else f"DELETE FROM {table}")
+    raw.close()
+    async with open_store(where) as store:
+        problems = await store.check()
+        assert problems and all(it.is_repairable for it in problems)
+        await store.rebuild_index()
+        assert await store.check() == []
+        assert [hit.seq for hit in (await store.search("lonely walrus")).hits] == [90]
+        assert len(await store.messages("s")) == 91
+
+
+async def test_a_search_mends_an_index_that_cannot_be_read(tmp_path: Path) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [*synthetic_history(60), user("the lonely walrus")])
+        await store.index_waiting()
+    with sqlite3.connect(where) as raw:
+        raw.execute("UPDATE words_data SET block = zeroblob(40) WHERE id > 10")
+    raw.close()
+    async with open_store(where) as store:
+        assert [hit.seq for hit in (await store.search("lonely walrus")).hits] == [60]
+        assert await store.check() == []
+
+
+async def test_rows_that_lost_their_documents_are_noticed(tmp_path: Path) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [user("one"), user("two")])
+        await store.index_waiting()
+    with sqlite3.connect(where) as raw:
+        raw.execute("DELETE FROM docs WHERE id = 1")
+    raw.close()
+    async with open_store(where) as store:
+        assert {it.kind for it in await store.check()} == {"index"}
+        await store.rebuild_index()
+        assert await store.check() == []
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        ('UPDATE messages SET body = \'{"role":"user","content":"forged"}\' WHERE seq = 1', "chain"),
+        ("DELETE FROM messages WHERE seq = 1", "gap"),
+        ("UPDATE sessions SET end_reason = 'compression'", "orphan"),
+    ],
+)
+async def test_tampering_with_rows_is_noticed(tmp_path: Path, change: str, kind: str) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", [user("zero"), user("one"), user("two")])
+    with sqlite3.connect(where) as raw:
+        raw.execute(change)
+    raw.close()
+    async with open_store(where) as store:
+        assert kind in {it.kind for it in await store.check()}
+
+
+async def test_a_clock_set_back_neither_reorders_nor_holds_a_lease_for_ever(tmp_path: Path) -> None:
+    now = [1_000_000.0]
+    async with open_store(tmp_path / "s.db", clock=lambda: now[0]) as store:
+        await store.start_session(NewSession(id="s"))
+        assert await store.take_lease("s", "one", 60) is not None
+        await store.append("s", [user("first")])
+        assert await store.take_lease("s", "two", 60) is None
+        now[0] -= 3_600
+        await store.append("s", [user("second")])
+        assert await contents(store) == ["first", "second"]
+        assert await store.take_lease("s", "two", 60) is not None
+        now[0] += 61
+        assert await store.lease_holder("s") is None
+        assert await store.take_lease("s", "three", 60) is not None
+
+
+@posix_only
+@pytest.mark.slow
+async def test_eight_processes_start_on_one_new_database_at_once(tmp_path: Path) -> None:
+    script = """
+        import asyncio, sys
+        from clew.store import NewSession, open_store
+        from clew.testing import user
+
+        async def main():
+            sys.stdin.readline()
+            async with open_store(sys.argv[1]) as store:
+                await store.start_session(NewSession(id="s"))
+                for number in range(5):
+                    await store.append("s", [user(f"{sys.argv[2]} {number}")])
+
+        asyncio.run(main())
+    """
+    where = tmp_path / "deep" / "s.db"
+    race(script, where)
+    async with open_store(where) as store:
+        found = await contents(store)
+        assert sorted(found) == sorted(f"{racer} {number}" for racer in range(8) for number in range(5))
+        assert await store.check() == []
+
+
+async def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:
+    where = tmp_path / "notes.txt"
+    where.write_text("not a database, but long enough to be taken for one " * 40)
+    with pytest.raises(StoreError, match=r"notes\.txt"):
+        async with open_store(where):
+            pass
+    assert where.read_text().startswith("not a database")

@@ -1,0 +1,134 @@
+"""SIGKILL at every statement: afterwards all that was acknowledged is there, and nothing is half done."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from clew.store import NewSession, Store, UnknownSession, open_store
+from clew.testing import user
+from clew.testing.store_killed import EDITED, FIRST, LATER, SUMMARY, prepare, prepare_compacted
+
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")]
+
+
+def killed_everywhere(folder: Path, scenario: str, start_from: Path | None) -> list[tuple[Path, list[str]]]:
+    """Databases left behind by a process that died at each statement, with what it had acknowledged."""
+    command = [sys.executable, "-m", "clew.testing.store_killed", str(folder), scenario, str(start_from or "")]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=300)
+    points = int(done.stdout.split()[-1])
+    assert points > 3
+    left = [folder / f"{point:03d}.db" for point in range(1, points + 1)]
+    return [(where, acknowledged(where)) for where in left]
+
+
+def acknowledged(where: Path) -> list[str]:
+    acks = where.with_suffix(".acks")
+    return acks.read_text().splitlines() if acks.exists() else []
+
+
+async def said(store: Store, session: str) -> list[str]:
+    return [str(it["content"]) for it in (await store.view(session)).messages]
+
+
+async def is_sound(store: Store, session: str = "s") -> None:
+    """The chain holds, search agrees with rows, and the session goes on."""
+    assert await store.check() == []
+    rows = {stored.seq for stored in await store.messages(session)}
+    hits = {hit.seq for hit in (await store.search("walrus", limit=200)).hits if hit.kind == "message"}
+    assert rows <= hits
+    await store.append(session, [user("life goes on")])
+    assert (await said(store, await store.get_compression_tip(session)))[-1] == "life goes on"
+    assert await store.check() == []
+
+
+@pytest.fixture
+async def prepared(tmp_path: Path) -> Path:
+    await prepare(str(tmp_path / "prepared.db"))
+    return tmp_path / "prepared.db"
+
+
+@pytest.fixture
+async def compacted(tmp_path: Path) -> Path:
+    await prepare_compacted(str(tmp_path / "compacted.db"))
+    return tmp_path / "compacted.db"
+
+
+async def test_append_loses_no_acknowledged_message_and_no_usage(tmp_path: Path, prepared: Path) -> None:
+    for where, acks in killed_everywhere(tmp_path, "append", prepared):
+        async with open_store(where) as store:
+            kept = (await said(store, "s"))[len(FIRST) :]
+            assert kept[: len(acks)] == acks and len(kept) <= len(LATER)
+            (total,) = await store.usage()
+            assert total.calls == len(kept)
+            await is_sound(store)
+
+
+async def test_a_branch_is_there_whole_or_not_at_all(tmp_path: Path, prepared: Path) -> None:
+    for where, acks in killed_everywhere(tmp_path, "sync", prepared):
+        async with open_store(where) as store:
+            branches = [it.id for it in await store.list_sessions() if it.kind == "branch"]
+            assert len(branches) in ((1,) if acks else (0, 1))
+            for branch in branches:
+                assert await said(store, branch) == [str(it["content"]) for it in EDITED]
+            await is_sound(store)
+
+
+async def test_a_compaction_is_before_or_after_never_between(tmp_path: Path, prepared: Path) -> None:
+    before = [str(it["content"]) for it in FIRST]
+    after = [str(SUMMARY["content"]), before[-1]]
+    for where, acks in killed_everywhere(tmp_path, "compact", prepared):
+        async with open_store(where) as store:
+            tip = await store.get_compression_tip("s")
+            assert await said(store, tip) == (after if tip == "s2" else before)
+            assert tip == "s2" or not acks
+            ended = (await store.session("s")).end_reason
+            assert ended == ("compression" if tip == "s2" else None)
+            await is_sound(store)
+
+
+async def test_an_undo_is_before_or_after_never_between(tmp_path: Path, compacted: Path) -> None:
+    later = [str(it["content"]) for it in LATER]
+    before = [str(SUMMARY["content"]), str(FIRST[-1]["content"]), *later]
+    after = [*(str(it["content"]) for it in FIRST), *later]
+    for where, acks in killed_everywhere(tmp_path, "undo", compacted):
+        async with open_store(where) as store:
+            shown = await said(store, "s2")
+            assert shown == after if acks else shown in (before, after)
+            await is_sound(store)
+
+
+async def test_a_migration_is_done_or_not_begun_and_the_next_start_works(tmp_path: Path) -> None:
+    for where, acks in killed_everywhere(tmp_path, "start", None):
+        async with open_store(where) as store:
+            if acks:
+                await store.session("s")
+            await store.start_session(NewSession(id="s"))
+            await is_sound(store)
+
+
+@pytest.mark.parametrize("scenario", ["index", "rebuild"])
+async def test_the_index_agrees_with_the_rows_wherever_indexing_stopped(
+    tmp_path: Path, compacted: Path, scenario: str
+) -> None:
+    for where, acks in killed_everywhere(tmp_path, scenario, compacted):
+        async with open_store(where) as store:
+            if "appended" in acks:
+                assert len(await store.messages("s")) == len(FIRST) + len(LATER) + 40
+            await is_sound(store)
+
+
+async def test_a_conversation_is_deleted_whole_or_not_at_all(tmp_path: Path, compacted: Path) -> None:
+    for where, acks in killed_everywhere(tmp_path, "delete", compacted):
+        async with open_store(where) as store:
+            try:
+                await store.session("s")
+            except UnknownSession:
+                assert await store.check() == []
+                assert (await store.search("walrus")).hits == ()
+            else:
+                assert not acks
+                await is_sound(store)
