@@ -4,7 +4,9 @@ Nothing here is used by Clew at work. Strategies for Hypothesis are in `clew.tes
 imported by this door because Hypothesis is needed for tests only.
 """
 
+from clew.testing.engine_contract import EngineContract
 from clew.testing.messages import assistant, call, system, tool, user
+from clew.testing.plain_engine import PlainEngine
 from clew.testing.synthetic import synthetic_history
 
-__all__ = ["assistant", "call", "synthetic_history", "system", "tool", "user"]
+__all__ = ["EngineContract", "PlainEngine", "assistant", "call", "synthetic_history", "system", "tool", "user"]

@@ -1,0 +1,338 @@
+"""The contract suite of context engines: what a host relies on, as tests that any engine can be put through.
+
+    class TestMyEngine(EngineContract):
+        def make_engine(self, setup: EngineSetup) -> ContextEngine:
+            return MyEngine(setup)
+
+Run it with pytest; nothing else is needed. Each test names the conversation on which a promise was broken.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from clew.engines import Compaction, ContextEngine, EngineSetup, SessionStart, broken_promises
+from clew.messages import Message
+from clew.plugins import valid_name
+from clew.summaries import Story, Summarize, Summary
+from clew.testing.engine_cases import (
+    SMALL_WINDOW,
+    WINDOW,
+    broken_histories,
+    long_histories,
+    next_rounds,
+    short_histories,
+    small_histories,
+)
+from clew.testing.engine_tools import arguments_for, problem_with_schema
+from clew.tokens import count_tokens
+from clew.usage import CanonicalUsage
+
+WINDOWS = (2_000, 4_096, 8_192, 32_768, 131_072, 200_000, 1_000_000)
+
+
+class EngineContract:
+    """Inherit, say how the engine is made, and let pytest run it."""
+
+    deterministic: ClassVar[bool] = True
+    """Whether the same messages give the same result every time; False for an engine that asks a model by itself."""
+
+    def make_engine(self, setup: EngineSetup) -> ContextEngine:
+        """The engine under test."""
+        raise NotImplementedError("say how your engine is made: def make_engine(self, setup): return MyEngine(setup)")
+
+    # What it is called, and what it shows
+
+    def test_its_name_can_stand_in_a_config(self) -> None:
+        name = self._engine().name
+        assert valid_name(name), f"name = {name!r}; small letters, digits, - and _ are allowed"
+
+    def test_a_new_engine_shows_its_window_and_no_past(self) -> None:
+        status = self._engine().get_status()
+        assert status.context_length == WINDOW, f"{status} was made for a window of {WINDOW}"
+        assert 0 < status.threshold_tokens <= WINDOW, f"the threshold must lie within the window: {status}"
+        assert (status.last_prompt_tokens, status.compactions, status.paused) == (0, 0, None), f"a new one has {status}"
+
+    def test_the_status_follows_the_real_prompt(self) -> None:
+        engine = self._engine()
+        usage = CanonicalUsage(input_tokens=100, cache_read_tokens=700, cache_write_tokens=200, output_tokens=50)
+        engine.update_from_response(usage)
+        status = engine.get_status()
+        assert status.last_prompt_tokens == 1_000, f"the prompt had 1,000 tokens, cached ones included: {status}"
+        assert status.percent == 100 * 1_000 / WINDOW, f"{status.percent}% of {WINDOW}"
+
+    def test_only_compactions_that_changed_something_are_counted(self) -> None:
+        engine = self._engine()
+        for messages in short_histories().values():
+            _compress(engine, messages)
+        assert engine.get_status().compactions == 0, "nothing was compacted, but it is counted"
+        done = _compress(engine, long_histories()["tool rounds"])
+        assert engine.get_status().compactions == int(done.changed), "one compaction, one more in the count"
+
+    # When
+
+    def test_it_fires_at_the_threshold_and_not_below(self) -> None:
+        engine = self._engine()
+        threshold = engine.get_status().threshold_tokens
+        assert engine.should_compress(threshold), f"prompt_tokens >= {threshold} must fire"
+        assert not engine.should_compress(threshold - 1), f"{threshold - 1} is below the threshold of {threshold}"
+
+    def test_without_a_figure_the_last_real_prompt_counts(self) -> None:
+        engine = self._engine()
+        assert not engine.should_compress(), "nothing was sent yet"
+        threshold = engine.get_status().threshold_tokens
+        engine.update_from_response(CanonicalUsage(input_tokens=10, cache_read_tokens=threshold - 10))
+        assert engine.should_compress(), "tokens from the cache fill the window like others"
+        engine.update_from_response(CanonicalUsage(input_tokens=threshold - 1))
+        assert not engine.should_compress(), "the last reply is below the threshold"
+
+    def test_output_and_reasoning_never_fire(self) -> None:
+        engine = self._engine()
+        threshold = engine.get_status().threshold_tokens
+        engine.update_from_response(
+            CanonicalUsage(input_tokens=threshold - 1, output_tokens=WINDOW, reasoning_tokens=WINDOW)
+        )
+        assert not engine.should_compress(), "what a model wrote does not sit in the next prompt as a whole"
+
+    def test_the_threshold_rises_with_the_window_and_stays_inside(self) -> None:
+        engine = self._engine()
+        thresholds = []
+        for window in WINDOWS:
+            engine.update_model("some-model", window)
+            status = engine.get_status()
+            assert status.context_length == window, f"update_model said {window}: {status}"
+            assert 0 < status.threshold_tokens <= window, f"{status}"
+            thresholds.append(status.threshold_tokens)
+        assert thresholds == sorted(thresholds), f"windows {WINDOWS} have thresholds {thresholds}: they must rise"
+        assert thresholds[0] < thresholds[-1], f"the threshold is {thresholds[0]} for every window"
+
+    def test_a_smaller_window_can_fire_at_once(self) -> None:
+        engine = self._engine(200_000)
+        engine.update_from_response(CanonicalUsage(input_tokens=30_000))
+        assert not engine.should_compress(), "30,000 of 200,000"
+        engine.update_model("smaller-model", 16_000)
+        assert engine.should_compress(), "30,000 tokens no longer fit into 16,000"
+
+    # What a compaction leaves
+
+    def test_long_conversations_become_shorter_and_keep_every_promise(self) -> None:
+        for name, messages in long_histories().items():
+            done = self._kept_promises(name, messages)
+            assert done.changed, f"{name}: {count_tokens(messages):,} tokens in a window of {WINDOW:,}; nothing changed"
+            assert done.tokens_after < done.tokens_before, f"{name}: {done.tokens_before} -> {done.tokens_after}"
+
+    def test_it_works_in_a_window_of_2000_tokens(self) -> None:
+        for name, messages in small_histories().items():
+            done = self._kept_promises(name, messages, SMALL_WINDOW)
+            assert done.changed, f"{name}: {count_tokens(messages):,} tokens in {SMALL_WINDOW:,}; nothing changed"
+
+    def test_where_there_is_nothing_to_fold_nothing_changes(self) -> None:
+        for name, messages in short_histories().items():
+            engine = self._engine()
+            assert not engine.has_content_to_compress(messages), f"{name}: there is nothing between head and tail"
+            done = _compress(engine, messages)
+            assert not done.changed, f"{name}: changed to {done.messages}"
+            assert list(done.messages) == messages, f"{name}: not marked as changed, but it is"
+
+    def test_it_sees_that_long_conversations_have_something_to_fold(self) -> None:
+        for name, messages in long_histories().items():
+            if name != "a huge result":  # a matter of taste: few messages, of which one is large
+                assert self._engine().has_content_to_compress(messages), f"{name}: {len(messages)} messages"
+
+    def test_broken_conversations_do_not_raise(self) -> None:
+        for name, messages in broken_histories().items():
+            as_it_was = copy.deepcopy(messages)
+            engine = self._engine()
+            engine.observe(messages)
+            engine.has_content_to_compress(messages)
+            done = _compress(engine, messages)
+            assert messages == as_it_was, f"{name}: the input was changed"
+            assert count_tokens(done.messages) <= count_tokens(messages), f"{name}: the result is larger"
+
+    def test_the_input_is_never_changed(self) -> None:
+        for name, messages in long_histories().items():
+            as_it_was = copy.deepcopy(messages)
+            engine = self._engine()
+            engine.observe(messages)
+            engine.has_content_to_compress(messages)
+            _compress(engine, messages, focus_topic="the oil")
+            assert messages == as_it_was, f"{name}: the messages that were handed in have changed"
+
+    def test_the_callers_figure_is_the_size_before(self) -> None:
+        messages = long_histories()["tool rounds"]
+        done = _compress(self._engine(), messages, current_tokens=50_000)
+        assert done.tokens_before == 50_000, f"current_tokens=50000 was given, tokens_before is {done.tokens_before}"
+        freed = count_tokens(messages) - count_tokens(done.messages)
+        assert 0 < 50_000 - done.tokens_after <= 2 * freed, (
+            f"{freed} tokens were freed; tokens_after={done.tokens_after}"
+        )
+
+    def test_again_and_again_it_keeps_its_promises(self) -> None:
+        engine = self._engine()
+        messages = long_histories()["tool rounds"]
+        for number in range(5):
+            done = _compress(engine, messages)
+            problems = broken_promises(messages, done)
+            assert not problems, f"compaction {number + 1}: {'; '.join(problems)}"
+            messages = [*done.messages, *next_rounds(number)]
+
+    def test_the_same_messages_give_the_same_result(self) -> None:
+        if not self.deterministic:
+            return
+        for name, messages in long_histories().items():
+            first, second = (_compress(self._engine(), copy.deepcopy(messages)) for _ in range(2))
+            assert _written(first.messages) == _written(second.messages), f"{name}: two results"
+
+    def test_a_summary_by_a_model_keeps_every_promise_too(self) -> None:
+        messages = long_histories()["tool rounds"]
+        self._kept_promises("with a summariser", messages, summarize=_summarize)
+
+    def test_every_part_of_the_account_is_text(self) -> None:
+        done = _compress(self._engine(), long_histories()["tool rounds"])
+        assert all(isinstance(warning, str) for warning in done.warnings), f"warnings: {done.warnings!r}"
+        assert done.summary is None or isinstance(done.summary, str), f"summary: {done.summary!r}"
+
+    # Life
+
+    def test_a_reset_forgets_the_past(self) -> None:
+        engine = self._engine()
+        engine.on_session_start(SessionStart("first"))
+        _compress(engine, long_histories()["tool rounds"])
+        engine.update_from_response(CanonicalUsage(input_tokens=WINDOW))
+        engine.on_session_reset()
+        status = engine.get_status()
+        assert (status.last_prompt_tokens, status.compactions, status.paused) == (0, 0, None), (
+            f"after a reset: {status}"
+        )
+        assert not engine.should_compress(), "after a reset nothing was sent yet"
+
+    def test_a_whole_life_passes_without_an_error(self) -> None:
+        engine = self._engine()
+        engine.on_session_start(SessionStart("first"))
+        engine.observe(long_histories()["tool rounds"])
+        _compress(engine, long_histories()["tool rounds"])
+        engine.on_session_end("first")
+        engine.on_session_start(SessionStart("second", continues="first", memory=_through_json(engine.memory)))
+        self._still_usable(engine)
+        engine.on_session_end("second")
+
+    def test_its_memory_is_json_and_outlives_a_restart(self) -> None:
+        engine = self._engine()
+        engine.on_session_start(SessionStart("first"))
+        _compress(engine, long_histories()["tool rounds"])
+        kept = _through_json(engine.memory)
+        risen = self._engine()
+        risen.on_session_start(SessionStart("first", memory=kept))
+        assert _through_json(risen.memory) == kept, f"{kept} became {dict(risen.memory)} in a new process"
+
+    def test_a_memory_of_another_version_does_not_raise(self) -> None:
+        engine = self._engine()
+        engine.on_session_start(SessionStart("first", memory={"written_by_a_later_version": [1, {"a": None}]}))
+        self._still_usable(engine)
+
+    def test_a_cancelled_compaction_leaves_it_usable(self) -> None:
+        for steps in (0, 1, 5):
+            writer = _SlowWriter()
+            engine = self._engine(summarize=writer)
+            asyncio.run(_cancel_after(engine, long_histories()["tool rounds"], steps))
+            writer.is_slow = False
+            before = engine.get_status().compactions
+            self._still_usable(engine)
+            assert engine.get_status().compactions == before + 1, "a compaction after a cancelled one is not counted"
+
+    # Tools
+
+    def test_its_tool_schemas_are_valid(self) -> None:
+        schemas = self._engine().get_tool_schemas()
+        problems = [problem for schema in schemas if (problem := problem_with_schema(schema))]
+        assert not problems, "; ".join(problems)
+        names = [_tool_name(schema) for schema in schemas]
+        assert len(set(names)) == len(names), f"two tools of one name: {names}"
+
+    def test_each_of_its_tools_answers(self) -> None:
+        engine = self._engine()
+        engine.on_session_start(SessionStart("first"))
+        _compress(engine, long_histories()["tool rounds"])
+        for schema in engine.get_tool_schemas():
+            for arguments in (arguments_for(schema), {}):
+                told = asyncio.run(engine.handle_tool_call(_tool_name(schema), arguments))
+                assert isinstance(told, str), f"{_tool_name(schema)}({arguments}) gave {told!r}; text is expected"
+
+    def test_a_tool_it_does_not_have_is_a_lookup_error(self) -> None:
+        try:
+            told = asyncio.run(self._engine().handle_tool_call("no_such_tool", {}))
+        except LookupError:
+            return
+        raise AssertionError(f"a tool that does not exist answered {told!r}; LookupError is expected")
+
+    # How the tests above are made
+
+    def _engine(self, window: int = WINDOW, summarize: Summarize | None = None) -> ContextEngine:
+        return self.make_engine(EngineSetup(context_length=window, summarize=summarize))
+
+    def _kept_promises(
+        self, name: str, messages: list[Message], window: int = WINDOW, summarize: Summarize | None = None
+    ) -> Compaction:
+        done = _compress(self._engine(window, summarize), messages)
+        problems = broken_promises(messages, done)
+        assert not problems, f"{name}: {'; '.join(problems)}"
+        return done
+
+    def _still_usable(self, engine: ContextEngine) -> None:
+        messages = long_histories()["parallel calls"]
+        done = _compress(engine, messages)
+        problems = broken_promises(messages, done)
+        assert done.changed and not problems, f"no longer usable: {'; '.join(problems) or 'nothing changed'}"
+
+
+def _compress(engine: ContextEngine, messages: list[Message], **more: Any) -> Compaction:
+    return asyncio.run(engine.compress(messages, force=True, **more))
+
+
+async def _cancel_after(engine: ContextEngine, messages: list[Message], steps: int) -> None:
+    task = asyncio.ensure_future(engine.compress(messages, force=True))
+    for _ in range(steps):
+        await asyncio.sleep(0)
+    was_done = task.done()
+    task.cancel()
+    await asyncio.wait([task], timeout=30)
+    assert was_done or task.cancelled(), "a compaction that is cancelled must end with CancelledError"
+
+
+class _SlowWriter:
+    """A summariser that does not come back for as long as it is slow."""
+
+    def __init__(self) -> None:
+        self.is_slow = True
+
+    async def __call__(self, story: Story, budget: int) -> Summary:
+        if self.is_slow:
+            await asyncio.Event().wait()
+        return await _summarize(story, budget)
+
+
+async def _summarize(story: Story, budget: int) -> Summary:
+    del budget
+    text = f"## Active task\nNone.\n\n## Goal\n- Messages {story.first} to {story.last} were about the oil.\n"
+    return Summary(text, written_by="a fake", template="fake 1")
+
+
+def _through_json(memory: Mapping[str, Any]) -> dict[str, Any]:
+    try:
+        restored: dict[str, Any] = json.loads(json.dumps(dict(memory)))
+    except (TypeError, ValueError) as error:
+        raise AssertionError(f"memory must be plain JSON values: {error}: {memory!r}") from error
+    return restored
+
+
+def _written(messages: Sequence[Message]) -> str:
+    return json.dumps(list(messages))
+
+
+def _tool_name(schema: Mapping[str, Any]) -> str:
+    name: str = (schema.get("function") or schema)["name"]
+    return name
