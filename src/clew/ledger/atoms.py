@@ -28,7 +28,16 @@ _EDGES = ".,;:)(\"'`-"
 _SHORTEST = 4
 # Nobody needs a word longer than this back; base64 and minified code come as such words.
 _LONGEST_WORD = 400
+# `1340:` and `1340→` at the start of a line are where a listing is, not what it says.
+_LINE_NUMBER = re.compile(r"\d+[:|→]")
 _MAY_HOLD = re.compile(r"[/_.#\d]|[a-z][A-Z]")
+
+_PLAIN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_COMMON = frozenset(
+    "the and for with that this from not are was you all has have but its can will into been were they then than when "
+    "what which there their your out use used using one two may any our also just like more some such only very over "
+    "src test tests file files code docs main index home work json type name path read".split()
+)
 
 # What is known of the words seen so far: pure functions of the word, kept to save time and for nothing else.
 _PLAIN: set[str] = set()
@@ -60,13 +69,18 @@ def _learn(word: str) -> tuple[str, ...]:
         _PLAIN.clear()
         _ATOMS.clear()
     atoms: tuple[str, ...] = ()
-    if _SHORTEST <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word):
+    if _SHORTEST <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word) and not _LINE_NUMBER.fullmatch(word):
         atoms = tuple({atom: None for _, _, atom in spans_in(word)})
     if atoms:
         _ATOMS[word] = atoms
     else:
         _PLAIN.add(word)
     return atoms
+
+
+def words_in(text: str) -> set[str]:
+    """The plain words of a text or a name, lower case: `decodeChatMessage` and `chat_message` share two."""
+    return {word.lower() for word in _PLAIN_WORD.findall(text)} - _COMMON
 
 
 def is_path(atom: str) -> bool:

@@ -15,7 +15,6 @@ _WRITES = re.compile(
     r"|\b(?:mv|cp|git mv)\s+(?:-\w+\s+)*\S+\s+([\w./~@+-]+)"
     r"|\bpatch\s+(?:-p\d\s+)?([\w./~@+-]+)"
 )
-_BRANCH = re.compile(r"\bgit (?:checkout -b|switch -c|checkout|switch)\s+([\w./-]+)")
 _FILE_LIKE = re.compile(r"[\w-]\.\w{1,6}$|/[\w-]+$|^(?:Makefile|Dockerfile)$")
 _NOWHERE = ("/dev/", "/tmp/null")  # noqa: S108 (names in commands, not files of ours)
 _MAY_WRITE = re.compile(r">|\btee\b|\bsed -i|\btouch\b|\brm\b|\bmv\b|\bcp\b|\bpatch\b|\bgit add\b")
@@ -27,9 +26,3 @@ def files_changed_by(command: str) -> list[str]:
         return []
     names = (next(group for group in found.groups() if group) for found in _WRITES.finditer(command[:20_000]))
     return list(dict.fromkeys(name for name in names if _FILE_LIKE.search(name) and not name.startswith(_NOWHERE)))
-
-
-def branch_in(command: str) -> str | None:
-    """The branch that the command switches to."""
-    found = _BRANCH.search(command) if "git " in command else None
-    return found[1] if found and found[1] != "--" else None

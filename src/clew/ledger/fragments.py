@@ -20,14 +20,16 @@ ReadMessage = Callable[[int], Message]
 # Which line of the result tells of this part of this message, and what that line costs when nothing is quoted on it.
 LineOf = Callable[[int, int], tuple[Hashable, int]]
 
-_WORDS_AROUND = 5
+_WORDS_AROUND = 4
 _REACH_CHARS = 110
 _JOIN_GAP_CHARS = 8
-_SEPARATOR_CHARS = 3
+_OCCURRENCES = 4
+_FEWEST_WORDS = 2
+_SEPARATOR_CHARS = 2
 _CHARS_PER_ATOM = 12
 _ATOMS_WEIGHED = 20_000
 # Under 1, since a long path that will surely be needed beats two short names that may be.
-_LENGTH_POWER = 0.85
+_LENGTH_POWER = 0.5
 # Over 1, so that many atoms that are hardly worth anything do not outweigh the few that are.
 _WORTH_POWER = 1.0
 _WORD = re.compile(r"[A-Za-z_]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
@@ -111,13 +113,19 @@ class FragmentChooser:
         return list(windows)
 
     def _windows_in(self, atom: str, number: int) -> list[Fragment]:
+        """The stretches that tell something of the atom; where it stands alone on a line, that line tells nothing."""
         found = []
         for part, text in enumerate(self._parts_of(number)):
             at = text.find(atom)
-            if at >= 0:
+            for _ in range(_OCCURRENCES):
+                if at < 0:
+                    break
                 # The arguments of a call are one line, as they were written: \n and \t in them are no line ends.
                 line = (0, len(text)) if part else _line_around(text, at)
-                found.append(Fragment(number, part, *_window(text, at, at + len(atom), line)))
+                window = _window(text, at, at + len(atom), line)
+                if window:
+                    found.append(Fragment(number, part, *window))
+                at = text.find(atom, line[1])
         return found
 
     def _density(self, window: Fragment, choice: _Choice) -> float:
@@ -175,20 +183,24 @@ def _line_around(text: str, at: int) -> tuple[int, int]:
     return text.rfind("\n", 0, at) + 1, end if end >= 0 else len(text)
 
 
-def _window(text: str, start: int, end: int, line: tuple[int, int]) -> tuple[int, int]:
-    """The stretch around an atom that takes in its nearest words, within its line."""
+def _window(text: str, start: int, end: int, line: tuple[int, int]) -> tuple[int, int] | None:
+    """The stretch around an atom that takes in its nearest words, within its line; None where there are too few."""
     low, high = max(line[0], start - _REACH_CHARS), min(line[1], end + _REACH_CHARS)
     words = [(found.start(), found.end(), found.group().lower()) for found in _WORD.finditer(text, low, high)]
-    left = [word for word in words if word[1] <= start]
-    right = [word for word in reversed(words) if word[0] >= end]
+    left = [word for word in words if word[1] <= start and word[2] not in _LITTLE_WORDS]
+    right = [word for word in reversed(words) if word[0] >= end and word[2] not in _LITTLE_WORDS]
+    different = len({word for _, _, word in (*left, *right)})
+    if different < _FEWEST_WORDS:
+        return None
+    # Half the words of a short line tell which line it was; of a long one, the nearest few.
+    enough = max(_FEWEST_WORDS, min(_WORDS_AROUND, different // 2))
     near: set[str] = set()
-    while len(near) < _WORDS_AROUND and (left or right):
+    while len(near) < enough:
         if not right or (left and start - left[-1][0] <= right[-1][1] - end):
             start, _, word = left.pop()
         else:
             _, end, word = right.pop()
-        if word not in _LITTLE_WORDS:
-            near.add(word)
+        near.add(word)
     return start, end
 
 

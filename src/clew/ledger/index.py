@@ -8,10 +8,11 @@ from __future__ import annotations
 import math
 from itertools import islice
 
-from clew.ledger.atoms import atoms_in, is_name, is_path
+from clew.ledger.atoms import atoms_in, is_name, is_path, words_in
 from clew.messages import Message, calls_of, name_of_call, text_of
 
-_PLACES_KEPT = 3
+_PLACES_KEPT = 2
+_ASKED_CHARS = 6_000
 
 
 class Sighting:
@@ -35,10 +36,14 @@ class AtomIndex:
     def __init__(self) -> None:
         self.seen: dict[str, Sighting] = {}
         self.last = 0
+        self._asked: set[str] = set()
+        """The words of what people asked for: an atom made of them is likely part of the task."""
 
     def add(self, message: Message, number: int) -> None:
         self.last = number
         role = message["role"]
+        if role == "user":
+            self._asked |= words_in(text_of(message)[:_ASKED_CHARS])
         seen = self.seen
         for atom in atoms_in(whole_text(message)):
             # Taken out and put back, so that the atoms stand in the order of their last sighting.
@@ -77,6 +82,8 @@ class AtomIndex:
             score += 0.9 if "." in atom else 0.3
         elif is_name(atom):
             score += 0.8
+        if not self._asked.isdisjoint(words_in(atom)):
+            score += 1.0
         return 1 / (1 + math.exp(-score))
 
 

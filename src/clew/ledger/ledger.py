@@ -7,10 +7,11 @@ long the conversation is. Knows nothing of budgets, headings or models.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from clew.ledger.commands import branch_in, files_changed_by
+from clew.ledger.commands import files_changed_by
 from clew.ledger.index import AtomIndex
 from clew.ledger.outcomes import Outcome, read_outcome, read_size
 from clew.ledger.statements import Statement, decisions_in, first_sentence, is_question, rules_in, spoken
@@ -23,7 +24,7 @@ _READ_IN_FULL_CHARS = 4_000_000
 
 _STATE_CHARS = 2_000
 _COMMIT = re.compile(r"^\[(?P<branch>[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
-_ON_BRANCH = re.compile(r"^On branch (\S+)", re.MULTILINE)
+_ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
 _SERVING = re.compile(
     r"^.*(?:listening on|running (?:at|on)|serving (?:at|on)|started server on).*$", re.I | re.MULTILINE
@@ -62,14 +63,15 @@ class Ask:
 
 @dataclass(slots=True)
 class FileFact:
-    """What was done to a file, from when to when."""
+    """What was done to a file: by which tools how often, and from when to when."""
 
     path: str
     first: int
     last: int
-    reads: int = 0
     changes: int = 0
-    created: bool = False
+    tools: Counter[str] = field(default_factory=Counter)
+    argument: str = ""
+    """What the tools call the path, such as `file_path`."""
 
 
 @dataclass(slots=True)
@@ -149,30 +151,27 @@ class Ledger:
         change = ""
         if verb == "RAN":
             files = tuple(files_changed_by(target))
-            branch = branch_in(target)
-            if branch:
-                self.state.branch = (branch, number)
         elif verb in ("WROTE", "CHANGED"):
             files = tuple(patched_files(call["function"]["arguments"].replace("\\n", "\n"))) or (target,)
             change = _size_of_change(arguments)
         elif verb == "PLANNED":
             self.plan = (call, number)
         for path in files:
-            self._touch(path, number, changed=True, created=verb == "WROTE")
+            self._touch(path, number, name, changed=True)
         if verb == "READ" and target:
-            self._touch(target, number)
+            self._touch(target, number, name)
+        if verb in ("READ", "WROTE", "CHANGED") and target in self.files:
+            self.files[target].argument = next((key for key, value in arguments.items() if value == target), "")
         self._open[call["id"]] = len(self.actions)
         self.actions.append(Action(number, place, name, verb, target, files, change))
 
-    def _touch(self, path: str, number: int, *, changed: bool = False, created: bool = False) -> None:
+    def _touch(self, path: str, number: int, tool: str, *, changed: bool = False) -> None:
         fact = self.files.get(path)
         if fact is None:
-            fact = self.files[path] = FileFact(path, number, number, created=created)
+            fact = self.files[path] = FileFact(path, number, number)
         fact.last = number
-        if changed:
-            fact.changes += 1
-        else:
-            fact.reads += 1
+        fact.changes += changed
+        fact.tools[tool] += 1
 
     def _add_result(self, message: Message, number: int) -> None:
         position = self._open.pop(message.get("tool_call_id", ""), None)
@@ -192,7 +191,7 @@ class Ledger:
         if ("\n[" in text or text.startswith("[")) and (committed := _COMMIT.search(text)):
             self.state.branch = (committed["branch"], number)
             self.state.commit = (committed["commit"], number)
-        elif "On branch " in text and (branch := _ON_BRANCH.search(text)):
+        elif "branch " in text and (branch := _ON_BRANCH.search(text)):
             self.state.branch = (branch[1], number)
         if any(word in text for word in _SERVING_WORDS) and (serving := _SERVING.search(text)):
             self.state.serving = (serving[0][:160], number)

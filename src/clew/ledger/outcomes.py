@@ -24,13 +24,28 @@ _COUNT = re.compile(r"\b(\d+) (passed|failed|errors?|failures?|skipped|xfailed|t
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
 _UNITTEST_BAD = re.compile(r"^FAILED \(((?:failures|errors)=[^)]*)\)", re.MULTILINE)
 # The words are looked for one by one first: a search for a plain string is many times quicker than any pattern.
-_ERROR_WORDS = ("Error", "Exception", "error:", "error[", "fatal:", "FATAL", "ERROR:", "panic:", "npm ERR!", "\nE  ")
+_ERROR_WORDS = (
+    "Error",
+    "Exception",
+    "error:",
+    "error[",
+    "fatal:",
+    "FATAL",
+    "ERROR:",
+    "panic:",
+    "npm ERR!",
+    "FAILED ",
+    "\nE  ",
+)
 _ERROR_PHRASES = (
     "command not found", "No such file", "Permission denied", "not recognized as", "timed out", "Segmentation fault",
 )  # fmt: skip
 _ERROR_LINE = re.compile(
-    r"[ \t>E]*(?:[\w.]*(?:Error|Exception)\b|error(?:\[\w+\])?|fatal|FATAL|ERROR|panic|npm ERR!)\s?[:!]|E   +\S"
+    r"[ \t>E]*(?:[\w.]*(?:Error|Exception|DID NOT RAISE)\b|error(?:\[\w+\])?|fatal|FATAL|ERROR|panic|npm ERR!)\s?[:!]"
+    r"|FAILED \S+|E +(?:[\w.]*(?:Error|Exception)\b|assert|Failed: )"
 )
+_LEAD = re.compile(r"^E\s+")
+_SAYS_LITTLE = re.compile(r"<|\[exit|[=\-_\s]+$|Exit code")
 _WHOLE_ERROR = re.compile(r"\s*(?:<tool_use_error>|Error\b|error:|ERROR|Failed|failed to|Exception|Traceback)")
 
 
@@ -104,13 +119,13 @@ def _tests(ends: str) -> str:
 
 
 def _error_line(ends: str, *, surely: bool) -> str:
-    """The last line that names an error; where the call surely failed and none does, its last line."""
+    """The last line that names an error; where the call surely failed and none does, its last line that says much."""
     phrases = [phrase for phrase in _ERROR_PHRASES if phrase in ends]
     if phrases or any(word in ends for word in _ERROR_WORDS):
         for line in reversed(ends.splitlines()):
             if _ERROR_LINE.match(line) or any(phrase in line for phrase in phrases):
-                return line.strip()[:_LONGEST_ERROR]
-    if surely:
-        rest = [line.strip() for line in ends.splitlines() if line.strip() and not line.startswith("<")]
-        return rest[-1][:_LONGEST_ERROR] if rest else ""
-    return ""
+                return _LEAD.sub("", line).strip()[:_LONGEST_ERROR]
+    if not surely:
+        return ""
+    said = (line.strip() for line in reversed(ends.splitlines()))
+    return next((line[:_LONGEST_ERROR] for line in said if len(line) > 3 and not _SAYS_LITTLE.match(line)), "")

@@ -14,6 +14,7 @@ from typing import Any
 
 from clew.ledger import (
     Action,
+    FileFact,
     FragmentChooser,
     Ledger,
     Statement,
@@ -27,11 +28,15 @@ from clew.summaries import handoff as parts
 from clew.summaries.handoff import Handoff
 from clew.summaries.story import CountTokens, Story, Summary
 
-_TASK_CHARS = 1_200
-_GOAL_CHARS = 500
+# Task and goal also stand word for word in the conversation, after the handoff and before it.
+_TASK_CHARS = 400
+_GOAL_CHARS = 300
 _ASK_CHARS = 220
 _COMMAND_CHARS = 150
-_ERROR_CHARS = 220
+_ERROR_CHARS = 180
+_MOST_FAILURES = 12
+_RECENT_MESSAGES = 40
+_TESTS = "any tests"
 _SHARE_OF_MUSTS = 0.6
 _SHARE_OF_SAID = 0.12
 _CHARS_PER_TOKEN = 3.4
@@ -171,15 +176,14 @@ def _cost(line: Line) -> int:
 def _lines_of(story: Story) -> Lines:
     ledger, previous = story.ledger, story.previous or Handoff({})
     held, taken_back = _rules(story)
-    failing = _standing_failures(ledger)
     musts = [
         *_task(story),
         *_goal(story),
         *(line for line in held if line.bonus),
         *_state(ledger, previous),
         *_plan(ledger),
-        *failing,
-        *_changed_files(story),
+        *_failures(ledger),
+        *_files(story, changed=True),
         *(line for line in held if not line.bonus),
         *taken_back,
     ]
@@ -190,6 +194,7 @@ def _lines_of(story: Story) -> Lines:
         *_kept(previous, parts.ANSWERED, bonus=0.1),
         *_kept(previous, parts.VALUES),
         *_asks(story),
+        *_files(story, changed=False),
         *(Line(parts.DECISIONS, f"{shorten(said.text, 240)} (m{said.number})", said.number, bonus=0.3)
           for said in _newest(ledger.decisions, 60)),
     ]  # fmt: skip
@@ -276,23 +281,26 @@ def _plan_text(item: dict[str, Any]) -> str:
     )
 
 
-def _standing_failures(ledger: Ledger) -> list[Line]:
-    """The last error of each command that failed: blocked where nothing like it worked later, else tried."""
+def _failures(ledger: Ledger) -> list[Line]:
+    """The last error of each command that failed: blocked where nothing like it worked since, else tried."""
     last: dict[str, Action] = {}
     worked: dict[str, int] = {}
     for action in ledger.actions:
-        key = _likeness(action)
         if action.failed and action.outcome and action.outcome.error:
-            last[key] = action
+            last[_likeness(action)] = action
         elif action.outcome:
-            worked[key] = action.number
+            worked[_likeness(action)] = action.number
+            if action.outcome.tests:
+                worked[_TESTS] = action.number
     lines = []
-    for key, action in reversed(last.items()):
+    recent = ledger.next - _RECENT_MESSAGES
+    for key, action in sorted(last.items(), key=lambda item: -item[1].number)[:_MOST_FAILURES]:
         assert action.outcome
-        heading = parts.TRIED if worked.get(key, -1) > action.number else parts.BLOCKED
-        what = shorten(action.target, 90) or action.tool
+        since = max(worked.get(key, -1), worked.get(_TESTS, -1) if action.outcome.tests else -1)
+        heading = parts.BLOCKED if since < action.number and action.number >= recent else parts.TRIED
+        error = shorten(action.outcome.error, _ERROR_CHARS)
         lines.append(
-            Line(heading, f"{what}: {shorten(action.outcome.error, _ERROR_CHARS)} (m{action.result})", action.number)
+            Line(heading, f"{_brief(action.target) or action.tool}: {error} (m{action.result})", action.number)
         )
     return lines
 
@@ -302,21 +310,20 @@ def _likeness(action: Action) -> str:
     return f"{action.verb} {' '.join(action.target.split()[:4])[:60]}"
 
 
-def _changed_files(story: Story) -> list[Line]:
-    known = (story.previous or Handoff({})).lines(parts.FILES)
+def _files(story: Story, *, changed: bool) -> list[Line]:
+    """The files that were changed, those of an earlier handoff among them; or those that were only read."""
+    known = (story.previous or Handoff({})).lines(parts.FILES) if changed else ()
     lines = {_path_in(text): Line(parts.FILES, text, _source(text)) for text in known}
     for fact in sorted(story.ledger.files.values(), key=lambda fact: -fact.last):
-        if fact.changes:
-            what = (
-                "created"
-                if fact.created and fact.changes == 1
-                else f"changed {fact.changes}x"
-                if fact.changes > 1
-                else "changed"
-            )
-            when = f"m{fact.first}" if fact.first == fact.last else f"m{fact.first}-m{fact.last}"
-            lines[fact.path] = Line(parts.FILES, f"{fact.path} ({what}, {when})", fact.last)
+        if bool(fact.changes) == changed:
+            lines[fact.path] = Line(parts.FILES, _file_text(fact), fact.last)
     return list(lines.values())
+
+
+def _file_text(fact: FileFact) -> str:
+    tools = ", ".join(tool if times == 1 else f"{tool} {times}x" for tool, times in fact.tools.items())
+    when = f"m{fact.first}" if fact.first == fact.last else f"m{fact.first}-m{fact.last}"
+    return f"{fact.argument or 'path'}: {fact.path} ({tools}, {when})"
 
 
 def _asks(story: Story) -> list[Line]:
@@ -347,7 +354,7 @@ def _action_text(action: Action, quotes: Sequence[str], *, brief: bool = False) 
     if action.failed and action.outcome and action.outcome.error and not brief:
         text += f": {shorten(action.outcome.error, 160)}"
     if quotes:
-        text += f": {' … '.join(quotes)}"
+        text += f": {'… '.join(quotes)}"
     return f"{text} [{action.tool} m{action.number}]"
 
 
@@ -377,7 +384,7 @@ def _told(story: Story, chosen: list[Line], quotes: dict[Hashable, list[str]]) -
             listed += 1
     for number, texts in quotes.items():
         assert isinstance(number, int)
-        lines.append(Line(parts.VALUES, f"m{number}: {' … '.join(texts)}", number))
+        lines.append(Line(parts.VALUES, f"m{number}: {'… '.join(texts)}", number))
     sections: dict[str, list[str]] = {}
     for line in sorted(lines, key=lambda line: line.source):
         sections.setdefault(line.heading, []).append(line.text)
@@ -408,4 +415,4 @@ def _source(text: str) -> int:
 
 
 def _path_in(text: str) -> str:
-    return text.split(" (", 1)[0]
+    return text.split(": ", 1)[-1].split(" (", 1)[0]

@@ -50,16 +50,14 @@ def tail_start(sizes: Sequence[int], messages: Sequence[Message], tokens: int, p
 
 
 def _newest_said(messages: Sequence[Message]) -> list[int]:
-    """The newest user message, and the newest reply that a person saw: text without calls."""
-    found = []
+    """The newest user message, and the newest reply that a person saw."""
     places = range(len(messages) - 1, -1, -1)
     user = next((place for place in places if messages[place]["role"] == "user"), None)
-    reply = next((place for place in places if _is_reply(messages[place])), None)
-    for place in (user, reply):
-        if place is not None:
-            found.append(place)
-    return sorted(found)
+    reply = next((place for place in places if _is_visible(messages[place])), None)
+    # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
+    alone = reply is not None and not calls_of(messages[reply])
+    return sorted({place for place in (user, reply if alone else None) if place is not None})
 
 
-def _is_reply(message: Message) -> bool:
-    return message["role"] == "assistant" and bool(text_of(message)) and not calls_of(message)
+def _is_visible(message: Message) -> bool:
+    return message["role"] == "assistant" and bool(text_of(message).strip())
