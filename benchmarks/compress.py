@@ -70,12 +70,12 @@ class Times:
 
 
 def cpu_ms(act: Callable[[], object], repeats: int, prepare: Callable[[], object] | None = None) -> Times:
-    """The time of `act` alone: not of `prepare`, and not of freeing what came of it."""
+    """The time of `act` alone: not of `prepare`, and not of freeing what came of it or what was before."""
     taken = []
+    gc.collect()
     for _ in range(repeats):
         if prepare is not None:
             prepare()
-        gc.collect()
         start = time.process_time_ns()
         kept = act()
         taken.append((time.process_time_ns() - start) / 1e6)
@@ -114,6 +114,7 @@ def warm_compress(messages: Sequence[Message], repeats: int, **options: Any) -> 
     def prepare() -> None:
         engines[:] = [ContextCompressor(WINDOW, **options)]
         engines[0].observe(messages)
+        gc.collect()
 
     return cpu_ms(lambda: asyncio.run(engines[0].compress(messages, force=True)), repeats, prepare)
 
