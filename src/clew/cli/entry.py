@@ -33,6 +33,7 @@ class Noun:
 
 
 NOUNS = (
+    Noun("compress", "clew.cli.compress", "fold a long conversation into a short one"),
     Noun("context", "clew.cli.context", "show what fills the window of a conversation"),
     Noun("config", "clew.cli.config", "show, set and check settings"),
     Noun("plugins", "clew.cli.plugins", "list, describe and choose context engines"),
@@ -44,6 +45,7 @@ cost, without losing a word."""
 
 MORE = """\
 first steps:
+  clew compress session.jsonl            a long conversation, folded into a short one
   clew context session.jsonl             any agent's session file; - is stdin
   clew context session.jsonl --model gpt-5 --top 20
   clew config show                       every setting, and where it comes from

@@ -7,6 +7,7 @@ nothing but itself.
 from clew.report.account import Account, Cell, CostPerRequest, Share, Stretch, account_of, foreseen, stretches_of
 from clew.report.facts import Fact, LostString, Survival, survival_of
 from clew.report.page import report_page
+from clew.report.texts import shown_text
 
 __all__ = [
     "Account",
@@ -20,6 +21,7 @@ __all__ = [
     "account_of",
     "foreseen",
     "report_page",
+    "shown_text",
     "stretches_of",
     "survival_of",
 ]
