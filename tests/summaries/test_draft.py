@@ -66,6 +66,11 @@ def test_a_reply_that_ends_in_the_middle_is_seen_to_be_cut_without_a_report() ->
     assert read_draft(GOOD.split("3. Ran")[0] + "3. Changed src/uplo").is_cut
 
 
+def test_lines_of_the_prompt_and_code_fences_do_not_become_facts() -> None:
+    draft = read_draft(f"{GOOD}\n```text\n@@12ab34 end of the record\n```")
+    assert list(draft.handoff.lines("Critical context")) == ["One."]
+
+
 def test_secrets_that_a_model_repeats_are_removed() -> None:
     secret = "ghp_" + "aB3" * 12
     handoff = read_draft(handoff_text(goal=f"Use {secret}.", constraints_and_preferences="none of it")).handoff

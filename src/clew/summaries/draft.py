@@ -21,6 +21,8 @@ _OPEN_THOUGHT = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning|analysis)
 _END_OF_THOUGHT = re.compile(r"\A.*?</(?:think|thinking)>", re.DOTALL | re.IGNORECASE)
 _CODE_FENCE = re.compile(r"\A\s*```[\w-]*\n(.*?)\n```\s*\Z", re.DOTALL)
 _AROUND_HEADING = re.compile(r"^[\s#*_>]*(?:\d+[.)]\s*)?[*_]*|[\s*_:：]+$")
+# Lines of the prompt that a model copied, and code fences inside a handoff, which would stand there as facts.
+_OURS = re.compile(r"\s*(?:@@[0-9a-f]{6}\b|```\w*\s*$)")
 _NAMES = {heading.lower(): heading for heading in HEADINGS}
 _FEWEST_HEADINGS = 3
 _ENDS_WELL = tuple(".!?:;)]}\"'`>*|。！？；）】」』”’…")
@@ -92,7 +94,7 @@ def _with_plain_headings(lines: list[str]) -> tuple[list[str], set[str]]:
         if heading:
             headings.add(heading)
             kept.append(f"## {heading}")
-        elif headings:
+        elif headings and not _OURS.match(line):
             kept.append(line)
     return kept, headings
 

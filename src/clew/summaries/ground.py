@@ -17,13 +17,13 @@ from clew.redact import redact_messages, redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.certain import Fact, certain_facts, flat
 from clew.summaries.handoff import Handoff
-from clew.summaries.shortening import rendered_size, shorten_handoff, worth_in
+from clew.summaries.shortening import Shortened, rendered_size, shorten_handoff, worth_in
 from clew.summaries.story import CountTokens, Story
 
 _CHARS_PER_TOKEN = 3.4
 _TRIES_TO_FIT = 5
 _LEAST_ROOM = 40
-_SHARE_OF_CERTAIN = 0.6
+_SHARES_OF_CERTAIN = (0.6, 0.4, 0.2, 0.0)
 _SHARE_OF_TOLD_BEFORE = 0.35
 # With fewer claims than this, a few odd ones say nothing about the whole.
 _CLAIMS_THAT_TELL = 8
@@ -51,11 +51,7 @@ def ground(story: Story, drafted: Handoff, budget: int, count: CountTokens) -> G
             kind="unfounded",
         )
     story = without_secrets(story)
-    facts = _as_fit(certain_facts(story), int(budget * _SHARE_OF_CERTAIN), count)
-    merged, keep = _with_certain(checked, facts)
-    fitted = shorten_handoff(merged, budget, count, worth_in(story.ledger.index, story.first), keep)
-    if fitted is None:
-        raise SummaryFailed(f"a budget of {budget:,} tokens is taken by what must be kept", kind="no_room")
+    fitted = _with_certain_fitted(story, checked, budget, count)
     text = redact_text(_filled(story, fitted.handoff, budget, count).render())
     unverified = tuple(claim for claim in verified.unverified if claim in text)
     return Grounded(text, unverified, fitted.left_out)
@@ -94,6 +90,18 @@ def _source_texts(story: Story) -> Iterator[str]:
 
 
 # -- what is kept for certain ------------------------------------------------------------------------------------------
+
+
+def _with_certain_fitted(story: Story, checked: Handoff, budget: int, count: CountTokens) -> Shortened:
+    """The handoff with all that must be kept, within budget; in a tiny one, with the most important of it."""
+    facts = certain_facts(story)
+    worth = worth_in(story.ledger.index, story.first)
+    for share in _SHARES_OF_CERTAIN:
+        merged, keep = _with_certain(checked, _as_fit(facts, int(budget * share), count))
+        fitted = shorten_handoff(merged, budget, count, worth, keep)
+        if fitted is not None:
+            return fitted
+    raise SummaryFailed(f"a budget of {budget:,} tokens has no room for the headings", kind="no_room")
 
 
 def _with_certain(checked: Handoff, facts: Sequence[Fact]) -> tuple[Handoff, set[tuple[str, str]]]:
@@ -164,9 +172,8 @@ def _filled(story: Story, base: Handoff, budget: int, count: CountTokens) -> Han
 def _with_quotes(story: Story, base: Handoff, chooser: FragmentChooser, covered: set[str], chars: int) -> Handoff:
     sections = {heading: list(lines) for heading, lines in base.sections.items()}
     for heading, line in _told_before(story, covered, int(chars * _SHARE_OF_TOLD_BEFORE)):
-        lines = sections.setdefault(heading, [])
         # What was told before is older than what the model wrote now.
-        lines.insert(0, line) if heading == parts.COMPLETED else lines.append(line)
+        sections.setdefault(heading, []).insert(0, line)
         covered |= _atoms_of(line)
         chars -= len(line) + 4
     quotes, _ = chooser.choose(chars, covered=covered, shown=set())
@@ -194,7 +201,7 @@ def _told_before(story: Story, covered: set[str], chars: int) -> list[tuple[str,
         if len(one[1]) + 4 <= chars:
             taken.append(one)
             chars -= len(one[1]) + 4
-    # Back in the order in which they stood, last first: completed actions are put in front one by one.
+    # Last first: they are put in front of their sections one by one.
     return [one for one in reversed(dropped) if one in taken]
 
 

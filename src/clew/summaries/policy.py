@@ -87,7 +87,8 @@ class ModelSummarizer:
                 try:
                     return await self._written_by(model, reading, budget, troubles)
                 except SummaryFailed as failure:
-                    troubles.append(f"{model.name} {described(failure)}")
+                    read = f" after {len(reading.prompts)} parts" if reading.prompts else ""
+                    troubles.append(f"{model.name} {described(failure)}{read}")
                     self._rest(model, failure)
                     if reading.is_done:
                         reading = Reading(story, self._count)

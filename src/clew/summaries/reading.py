@@ -27,6 +27,8 @@ _TRIES_TO_FIT = 12
 _NEWEST_CHARS = 2_000
 # Room in the budget for what the ledger adds to a model's own words.
 _SHARE_OF_PROSE = 0.75
+# The headings alone take half of this; what a model writes above a smaller budget is shortened afterwards.
+_LEAST_TARGET = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,8 +44,9 @@ class Limits:
     @classmethod
     def of(cls, context: int, max_output: int | None, budget: int) -> Limits:
         most = max_output or context
-        target = max(1, min(int(budget * _SHARE_OF_PROSE), context // 6, most * 4 // 5))
-        output = min(2 * target, max(target * 5 // 4, context // 8), most)
+        wanted = max(_LEAST_TARGET, int(budget * _SHARE_OF_PROSE))
+        target = max(1, min(wanted, context // 8, most * 4 // 5))
+        output = min(2 * target, max(target * 5 // 4, context // 10), most)
         return cls(context, target, max(1, output))
 
     def after(self, failure: SummaryFailed) -> Limits | None:
@@ -85,7 +88,7 @@ class Reading:
         if self.prompts or self.story.previous is None:
             return
         previous = redact_text(self.story.previous.render())
-        fits = self.count(previous) <= context // 4
+        fits = self.count(previous) <= context // 8
         self.handoff = self.story.previous if fits else None
         self._transcript = Transcript(self.story.read, self.story.first, self.story.last, "" if fits else previous)
         self._place = Place(self._transcript.first)
@@ -123,17 +126,17 @@ class Reading:
         """Takes over what the model made of a chunk."""
         self.prompts.append(prompt.chunk.pieces)
         self._place = prompt.chunk.next
-        self.handoff = draft.handoff if self.is_done else self._shortened(draft.handoff, limits.target * 4 // 3)
+        self.handoff = draft.handoff if self.is_done else self._shortened(draft.handoff, limits.target)
         self.is_cut = draft.is_cut
         if prompt.template not in self.templates:
             self.templates.append(prompt.template)
 
     def _ask(self, limits: Limits) -> Ask:
         story = self.story
-        previous = self._shortened(self.handoff, limits.context // 4).render() if self.handoff else ""
+        previous = self._shortened(self.handoff, limits.context // 8).render() if self.handoff else ""
         stands_in_record = story.task_at is not None and story.first <= story.task_at < story.last
         newest = "" if stands_in_record else story.task[:_NEWEST_CHARS]
-        while newest and self.count(newest) > limits.context // 12:
+        while newest and self.count(newest) > limits.context // 24:
             newest = newest[: len(newest) // 2]
         return Ask(limits.target, (), redact_text(previous), redact_text(newest), story.focus, is_last=False)
 
