@@ -54,6 +54,14 @@ class EngineChoice:
         """The one that is chosen, not yet loaded; raises PluginError where the name is unknown."""
         return self.catalog.find(self.name) if self.is_named else self.catalog.find_built_in(self.name)
 
+    def serving(self) -> tuple[Plugin, str]:
+        """The one that would serve, and why it is not the chosen one, as far as can be seen without running it."""
+        try:
+            plugin = self.plugin()
+        except PluginError as error:
+            return self.catalog.find_built_in(DEFAULT_ENGINE), str(error)
+        return (self.catalog.find_built_in(DEFAULT_ENGINE), plugin.problem) if plugin.problem else (plugin, "")
+
     def load(self, setup: EngineSetup) -> LoadedEngine:
         """The engine that serves: the chosen one, or the built-in with a notice that says why."""
         try:

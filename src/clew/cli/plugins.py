@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.config import add_set_flag
 from clew.cli.output import Align, Console, padded, printable, table
 from clew.config import Loaded, config_path, read_config, setting_named
-from clew.errors import PluginError
 
 if TYPE_CHECKING:
     from clew.app import EngineChoice
@@ -53,36 +52,36 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 def _list(arguments: argparse.Namespace, console: Console) -> int:
     choice = _choice(arguments.flags, console)
     plugins = choice.catalog.plugins()
-    chosen, complaint = _chosen(choice)
+    serving, problem = choice.serving()
     if arguments.json:
-        active = {"name": choice.name, "named": choice.is_named, "problem": complaint or None}
-        console.say_json({"active": active, "plugins": [_as_json(each, chosen) for each in plugins]})
+        active = {"name": choice.name, "named": choice.is_named, "serves": serving.name, "problem": problem or None}
+        console.say_json({"active": active, "plugins": [_as_json(each, serving) for each in plugins]})
         return 0
     aligns: list[Align] = ["<"] * 5
-    lines = table([_row(each, chosen) for each in plugins], aligns, console.width)
+    lines = table([_row(each, serving) for each in plugins], aligns, console.width)
     for plugin, line in zip(plugins, lines, strict=True):
-        console.say(console.paint(line, *_style(plugin, chosen)))
+        console.say(console.paint(line, *_style(plugin, serving)))
     for plugin in plugins:
         if plugin.problem:
             console.note(printable(f"{plugin.name}: {plugin.problem}"))
-    if complaint:
-        console.note(printable(f"context.engine = {choice.name!r}: {complaint}; the built-in serves"))
+    if problem:
+        console.note(printable(f"context.engine = {choice.name!r}: {problem}; {serving.name} serves"))
     return 0
 
 
 def _show(arguments: argparse.Namespace, console: Console) -> int:
     choice = _choice(arguments.flags, console)
     plugin = choice.catalog.find(arguments.name)
-    chosen, _ = _chosen(choice)
+    serving, _ = choice.serving()
     others = [each for each in choice.catalog.plugins() if each.name == plugin.name and each.origin != plugin.origin]
     findings = _checked(choice, plugin, console) if arguments.check else None
     if arguments.json:
         check = None if findings is None else {"ok": not findings, "problems": findings}
-        hidden = [_as_json(each, chosen) for each in others]
-        console.say_json({**_as_json(plugin, chosen), "check": check, "hides": hidden})
+        hidden = [_as_json(each, serving) for each in others]
+        console.say_json({**_as_json(plugin, serving), "check": check, "hides": hidden})
     else:
         console.say(console.paint(printable(plugin.name), "bold"))
-        for name, fact in _facts(plugin, chosen, others, findings):
+        for name, fact in _facts(plugin, serving, others, findings):
             console.say(f"  {padded(name, 11)}  {printable(fact)}")
     return 1 if plugin.problem or findings else 0
 
@@ -119,18 +118,10 @@ def _choice(flags: list[str], console: Console) -> EngineChoice:
     return EngineChoice(config, console.environ)
 
 
-def _chosen(choice: EngineChoice) -> tuple[Plugin | None, str]:
-    """The plugin that the config chooses, or why there is none."""
-    try:
-        plugin = choice.plugin()
-    except PluginError as error:
-        return None, str(error)
-    return plugin, plugin.problem
-
-
 def _checked(choice: EngineChoice, plugin: Plugin, console: Console) -> list[str]:
     """What is wrong with the engine when it is tried."""
     from clew.engines import check_engine
+    from clew.errors import PluginError
     from clew.plugins import foreign_code
 
     console.progress(f"checking {plugin.name} ...")
@@ -143,36 +134,36 @@ def _checked(choice: EngineChoice, plugin: Plugin, console: Console) -> list[str
         console.wipe()
 
 
-def _is(plugin: Plugin, chosen: Plugin | None) -> bool:
-    return chosen is not None and (plugin.name, plugin.origin) == (chosen.name, chosen.origin)
+def _serves(plugin: Plugin, serving: Plugin) -> bool:
+    return (plugin.name, plugin.origin) == (serving.name, serving.origin)
 
 
-def _row(plugin: Plugin, chosen: Plugin | None) -> tuple[str, ...]:
+def _row(plugin: Plugin, serving: Plugin) -> tuple[str, ...]:
     about = plugin.description
     if plugin.problem:
         about = "cannot serve, see below"
     elif plugin.shadowed:
         about = f"hidden by another of its name; {about}"
-    mark = "*" if _is(plugin, chosen) else " "
+    mark = "*" if _serves(plugin, serving) else " "
     return (mark, printable(plugin.name), plugin.origin.value, printable(plugin.version), printable(about))
 
 
-def _style(plugin: Plugin, chosen: Plugin | None) -> tuple[str, ...]:
+def _style(plugin: Plugin, serving: Plugin) -> tuple[str, ...]:
     if plugin.problem:
         return ("red",)
-    if _is(plugin, chosen):
+    if _serves(plugin, serving):
         return ("green",)
     return ("dim",) if plugin.shadowed else ()
 
 
 def _facts(
-    plugin: Plugin, chosen: Plugin | None, others: list[Plugin], findings: list[str] | None
+    plugin: Plugin, serving: Plugin, others: list[Plugin], findings: list[str] | None
 ) -> Iterator[tuple[str, str]]:
     yield "what", plugin.description or "(it does not say)"
     yield "from", f"{plugin.origin}, {plugin.where}"
     yield "version", plugin.version or "(it does not say)"
     yield "contract", str(plugin.contract) if plugin.contract else "(known when it is loaded)"
-    yield "in use", "yes" if _is(plugin, chosen) else f"no; `clew plugins use {plugin.name}` chooses it"
+    yield "in use", "yes" if _serves(plugin, serving) else f"no; `clew plugins use {plugin.name}` chooses it"
     for other in others:
         yield "also there", f"{other.origin}, {other.where}"
     if plugin.problem:
@@ -183,7 +174,7 @@ def _facts(
         yield "check", finding
 
 
-def _as_json(plugin: Plugin, chosen: Plugin | None) -> dict[str, Any]:
+def _as_json(plugin: Plugin, serving: Plugin) -> dict[str, Any]:
     return {
         "name": plugin.name,
         "kind": plugin.kind.folder,
@@ -192,7 +183,7 @@ def _as_json(plugin: Plugin, chosen: Plugin | None) -> dict[str, Any]:
         "description": plugin.description,
         "version": plugin.version or None,
         "contract": plugin.contract,
-        "active": _is(plugin, chosen),
+        "active": _serves(plugin, serving),
         "hidden": plugin.shadowed,
         "problem": plugin.problem or None,
     }
