@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew.ledger import Action, Ledger, Statement, atoms_in, is_path, replaces, shorten
 from clew.redact import redact_text
@@ -33,6 +33,8 @@ class Fact:
     heading: str
     line: str
     told_by: str
+    source: int = -1
+    """The message it came from, which orders the lines of a heading."""
 
     def is_told_in(self, flat_text: str) -> bool:
         return self.told_by in flat_text
@@ -43,8 +45,12 @@ def certain_facts(story: Story) -> list[Fact]:
     hard, soft = _rules(story)
     standing, overcome = _failures(story)
     facts = [*_task(story), *_goal(story), *hard, *standing, *_files(story), *soft, *overcome]
-    clean = (Fact(fact.heading, redact_text(fact.line), flat(redact_text(fact.told_by))) for fact in facts)
-    return list({(fact.heading, fact.told_by): fact for fact in clean if fact.told_by}.values())
+    clean = (
+        replace(fact, line=redact_text(fact.line), told_by=flat(redact_text(fact.told_by)))
+        for fact in facts
+        if fact.told_by.strip()
+    )
+    return list({(fact.heading, fact.told_by): fact for fact in clean}.values())
 
 
 def flat(text: str) -> str:
@@ -87,7 +93,9 @@ def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
             gone.add(old.text)
             because = f"; replaces {_quoted(old.text, 120)}, m{old.number}"
         text = " ".join(rule.text.split())
-        (hard if rule.hard else soft).append(Fact(parts.RULES, f'"{text}" (m{rule.number}{because})', text))
+        (hard if rule.hard else soft).append(
+            Fact(parts.RULES, f'"{text}" (m{rule.number}{because})', text, rule.number)
+        )
     return hard, soft
 
 
@@ -122,7 +130,7 @@ def _failure(action: Action, heading: str) -> Fact:
     assert action.outcome is not None
     error = shorten(action.outcome.error, _ERROR_CHARS)
     what = shorten(action.target, _COMMAND_CHARS) or action.tool
-    return Fact(heading, f"{what}: {error} (m{action.result})", error.rstrip("…"))
+    return Fact(heading, f"{what}: {error} (m{action.result})", error.rstrip("…"), action.number)
 
 
 def _told_failures(story: Story) -> Iterator[Fact]:
@@ -150,7 +158,7 @@ def _files(story: Story) -> Iterator[Fact]:
     for fact in sorted(files.values(), key=lambda fact: -fact.last):
         if fact.changes:
             when = f"m{fact.first}" if fact.first == fact.last else f"m{fact.first}-m{fact.last}"
-            yield Fact(parts.FILES, f"{fact.path} (changed, {when})", fact.path)
+            yield Fact(parts.FILES, f"{fact.path} (changed, {when})", fact.path, fact.last)
     for line in (story.previous or Handoff({})).lines(parts.FILES):
         path = next(iter(sorted(filter(is_path, atoms_in(line)), key=line.find)), None)
         if path and path not in files:

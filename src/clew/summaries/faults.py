@@ -11,7 +11,6 @@ from typing import Any
 
 from clew.errors import SummaryFailed
 from clew.ledger import shorten
-from clew.providers import classify_error
 from clew.redact import redact_text
 
 SHORT_REST_SECONDS = 60.0
@@ -71,6 +70,9 @@ def described(failure: SummaryFailed) -> str:
 
 def translated(error: Exception) -> SummaryFailed:
     """A foreign exception as the failure it means, by the attributes that SDKs and HTTP clients give theirs."""
+    # Only where something failed: the table of errors is large, and most who come here never see one.
+    from clew.providers import classify_error
+
     response = _field(error, "response")
     status = _status(error) or _status(response)
     body = _field(error, "body") or _field(response, "text") or error

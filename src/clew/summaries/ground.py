@@ -119,7 +119,7 @@ def _with_certain(checked: Handoff, facts: Sequence[Fact]) -> tuple[Handoff, set
             written, missing = [line for line in written if not _only_repeats(line, own)], own
         else:
             missing = [fact for fact in own if not fact.is_told_in(prose)]
-        added = [fact.line for fact in missing]
+        added = [fact.line for fact in sorted(missing, key=lambda fact: fact.source)]
         sections[heading] = [*added, *written] if heading in (parts.GOAL, parts.RULES) else [*written, *added]
         keep.update((heading, line) for line in added)
     told = [fact for fact in facts if fact.is_told_in(prose)]
