@@ -8,7 +8,16 @@ from clew.ledger.fragments import FragmentChooser, ReadMessage
 from clew.ledger.index import AtomIndex, parts_of, whole_text
 from clew.ledger.ledger import Action, Ask, FileFact, Ledger, State
 from clew.ledger.outcomes import Outcome, read_outcome
-from clew.ledger.statements import Statement, first_sentence, is_question, replaces, rules_in, shorten, spoken
+from clew.ledger.statements import (
+    Statement,
+    first_sentence,
+    is_question,
+    replaced_by,
+    replaces,
+    rules_in,
+    shorten,
+    spoken,
+)
 from clew.ledger.tools import Verb, arguments_of, plain_name, target_of, verb_of
 
 __all__ = [
@@ -32,6 +41,7 @@ __all__ = [
     "parts_of",
     "plain_name",
     "read_outcome",
+    "replaced_by",
     "replaces",
     "rules_in",
     "shorten",

@@ -11,6 +11,7 @@ import math
 import re
 from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from clew.ledger.atoms import spans_in
 from clew.ledger.index import AtomIndex, parts_of
@@ -27,11 +28,9 @@ _OCCURRENCES = 4
 _FEWEST_WORDS = 2
 _SEPARATOR_CHARS = 2
 _CHARS_PER_ATOM = 12
-_ATOMS_WEIGHED = 20_000
+_ATOMS_WEIGHED = 6_000
 # Under 1, since a long path that will surely be needed beats two short names that may be.
 _LENGTH_POWER = 0.5
-# Over 1, so that many atoms that are hardly worth anything do not outweigh the few that are.
-_WORTH_POWER = 1.0
 _WORD = re.compile(r"[A-Za-z_]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _LITTLE_WORDS = frozenset(
     "the and for with that this from not are was you all has have but its can will into been were they then than "
@@ -39,8 +38,7 @@ _LITTLE_WORDS = frozenset(
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Fragment:
+class Fragment(NamedTuple):
     """A stretch of one part of one message."""
 
     number: int
@@ -72,9 +70,11 @@ class FragmentChooser:
         self._read = read
         self._first = first
         self._parts: dict[int, list[str]] = {}
+        self._found: list[Fragment] = []
+        self._lines: dict[tuple[int, int], tuple[Hashable, int]] = {}
         self._worth: dict[str, float] = {}
         self._atoms_at: dict[Fragment, tuple[str, ...]] = {}
-        self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self._worth_of(atom), atom))
+        self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
     def choose(self, room: int, *, covered: set[str], shown: set[Hashable]) -> tuple[dict[Hashable, list[str]], int]:
         """By line of the result, the quotes that fit into `room` chars; and how many chars they take.
@@ -104,13 +104,16 @@ class FragmentChooser:
                 self._take(window, choice)
 
     def _windows(self, room: int) -> list[Fragment]:
-        most = max(50, room // _CHARS_PER_ATOM)
-        windows: dict[Fragment, None] = {}
-        for atom in self._best[:most]:
-            for number in reversed(self._index.seen[atom].places):
-                if self._may_quote(number):
-                    windows.update(dict.fromkeys(self._windows_in(atom, number)))
-        return list(windows)
+        """The stretches worth weighing for so much room; found once, since a second look needs hardly other ones."""
+        if not self._found:
+            most = max(50, room // _CHARS_PER_ATOM)
+            windows: dict[Fragment, None] = {}
+            for atom in self._best[:most]:
+                for number in reversed(self._index.seen[atom].places):
+                    if self._may_quote(number):
+                        windows.update(dict.fromkeys(self._windows_in(atom, number)))
+            self._found = list(windows)
+        return self._found
 
     def _windows_in(self, atom: str, number: int) -> list[Fragment]:
         """The stretches that tell something of the atom; where it stands alone on a line, that line tells nothing."""
@@ -129,14 +132,14 @@ class FragmentChooser:
         return found
 
     def _density(self, window: Fragment, choice: _Choice) -> float:
-        worth = sum(self._worth_of(atom) for atom in self._atoms_of(window) if atom not in choice.covered)
+        worth = sum(self.worth_of(atom) for atom in self._atoms_of(window) if atom not in choice.covered)
         if not worth:
             return 0.0
         chars = window.end - window.start + self._overhead(window, choice)
         return worth / math.pow(chars, _LENGTH_POWER)
 
     def _overhead(self, window: Fragment, choice: _Choice) -> int:
-        line, chars = self._line_of(window.number, window.part)
+        line, chars = self._line(window.number, window.part)
         return _SEPARATOR_CHARS if line in choice.shown else _SEPARATOR_CHARS + chars
 
     def _take(self, window: Fragment, choice: _Choice) -> None:
@@ -148,7 +151,7 @@ class FragmentChooser:
             return
         choice.stretches[key] = after
         choice.spent += added
-        choice.shown.add(self._line_of(*key)[0])
+        choice.shown.add(self._line(*key)[0])
         for start, end in after:
             choice.covered.update(self._atoms_of(Fragment(*key, start, end)))
 
@@ -156,9 +159,15 @@ class FragmentChooser:
         quotes: dict[Hashable, list[str]] = {}
         for (number, part), stretches in sorted(choice.stretches.items()):
             text = self._parts_of(number)[part]
-            line, _ = self._line_of(number, part)
+            line, _ = self._line(number, part)
             quotes.setdefault(line, []).extend(" ".join(text[start:end].split()) for start, end in stretches)
         return quotes
+
+    def _line(self, number: int, part: int) -> tuple[Hashable, int]:
+        key = (number, part)
+        if key not in self._lines:
+            self._lines[key] = self._line_of(number, part)
+        return self._lines[key]
 
     def _parts_of(self, number: int) -> list[str]:
         if number not in self._parts:
@@ -172,10 +181,12 @@ class FragmentChooser:
             self._atoms_at[window] = tuple({atom: None for _, _, atom in spans_in(text) if atom in known})
         return self._atoms_at[window]
 
-    def _worth_of(self, atom: str) -> float:
-        if atom not in self._worth:
-            self._worth[atom] = math.pow(self._index.worth(atom, self._first), _WORTH_POWER)
-        return self._worth[atom]
+    def worth_of(self, atom: str) -> float:
+        """What it is worth to show the atom; nothing where the index does not know it."""
+        worth = self._worth.get(atom)
+        if worth is None:
+            worth = self._worth[atom] = self._index.worth(atom, self._first) if atom in self._index.seen else 0.0
+        return worth
 
 
 def _line_around(text: str, at: int) -> tuple[int, int]:

@@ -18,9 +18,9 @@ from clew.ledger.statements import Statement, decisions_in, first_sentence, is_q
 from clew.ledger.tools import Verb, arguments_of, patched_files, target_of, verb_of
 from clew.messages import Message, ToolCall, calls_of, text_of
 
-# Of a long history that is read for the first time, what lies further back than this is read in outline: what people
-# said in full, of the rest the actions and how they ended. Its atoms would have to outrank all later ones to be shown.
-_READ_IN_FULL_CHARS = 4_000_000
+# Of a long history that is read for the first time, what lies further back than this is read in outline: the rules that
+# people stated, the actions and how they ended. Its atoms would have to outrank all later ones to be shown.
+_READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
 _COMMIT = re.compile(r"^\[(?P<branch>[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
@@ -118,7 +118,7 @@ class Ledger:
         role = message["role"]
         if role in ("system", "developer"):
             return
-        if role == "user" or not outline:
+        if not outline:
             self.index.add(message, number)
         if role == "user":
             self._add_said(text_of(message), number)

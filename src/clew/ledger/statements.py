@@ -6,7 +6,7 @@ Reads prose, sentence by sentence, in the languages it knows markers of. Knows n
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -106,12 +106,21 @@ def is_question(text: str) -> bool:
     return text.rstrip(" )\"'*").endswith(("?", "？"))
 
 
+def replaced_by(new: Statement, earlier: Sequence[Statement]) -> Statement | None:
+    """The rule that a later one takes back: it says so, and is about the same thing. The newest, if several fit."""
+    if not _CHANGE_OF_MIND.mark(new.text.lower()):
+        return None
+    about = _topics(new.text)
+    for old in reversed(earlier):
+        topics = _topics(old.text)
+        if old.number < new.number and len(about & topics) >= (1 if len(topics) <= 4 else 2):
+            return old
+    return None
+
+
 def replaces(new: Statement, old: Statement) -> bool:
-    """Whether a later rule takes an earlier one back: it says so, and is about the same thing."""
-    if new.number <= old.number or not _CHANGE_OF_MIND.mark(new.text.lower()):
-        return False
-    topics = _topics(old.text)
-    return len(_topics(new.text) & topics) >= (1 if len(topics) <= 4 else 2)
+    """Whether the later rule takes this earlier one back."""
+    return replaced_by(new, [old]) is old
 
 
 def first_sentence(text: str, most: int = 240) -> str:

@@ -21,7 +21,7 @@ from clew.ledger import (
     arguments_of,
     atoms_in,
     is_question,
-    replaces,
+    replaced_by,
     shorten,
 )
 from clew.summaries import handoff as parts
@@ -35,6 +35,8 @@ _ASK_CHARS = 220
 _COMMAND_CHARS = 150
 _ERROR_CHARS = 180
 _MOST_FAILURES = 12
+# How far back lines are looked for; a longer history has no room for older ones anyway.
+_NEWEST_LINES = 300
 _RECENT_MESSAGES = 40
 _TESTS = "any tests"
 _SHARE_OF_MUSTS = 0.6
@@ -96,11 +98,11 @@ def _compose(story: Story, chooser: FragmentChooser, lines: Lines, room: int) ->
     chosen = list(_fitting(lines.musts, int(room * _SHARE_OF_MUSTS)))
     covered = set(story.standing).union(*(atoms_in(line.text) for line in chosen))
     left = room - sum(map(_cost, chosen))
-    chosen += _most_telling(story, lines.said, covered, int(left * _SHARE_OF_SAID))
+    chosen += _most_telling(chooser, lines.said, covered, int(left * _SHARE_OF_SAID))
     left = room - sum(map(_cost, chosen))
     quotes, spent = chooser.choose(left, covered=covered, shown=set())
     done = [line for line in lines.done if line.action and _key(line.action) not in quotes]
-    chosen += _most_telling(story, done, covered, left - spent)
+    chosen += _most_telling(chooser, done, covered, left - spent)
     return Handoff(_told(story, chosen, quotes))
 
 
@@ -147,13 +149,12 @@ def _fitting(lines: Iterable[Line], room: int) -> Iterator[Line]:
             yield line
 
 
-def _most_telling(story: Story, options: list[Line], covered: set[str], room: int) -> list[Line]:
+def _most_telling(chooser: FragmentChooser, options: list[Line], covered: set[str], room: int) -> list[Line]:
     """The lines that add the most per char; adds their atoms to `covered`."""
-    index = story.ledger.index
 
     def density(line: Line) -> float:
-        new = (atom for atom in atoms_in(line.text) if atom not in covered and atom in index.seen)
-        return (line.bonus + sum(index.worth(atom, story.first) for atom in new)) / _cost(line)
+        new = (atom for atom in atoms_in(line.text) if atom not in covered)
+        return (line.bonus + sum(map(chooser.worth_of, new))) / _cost(line)
 
     taken = []
     ranked = sorted(options, key=lambda line: (-density(line), line.source))
@@ -175,17 +176,16 @@ def _cost(line: Line) -> int:
 
 def _lines_of(story: Story) -> Lines:
     ledger, previous = story.ledger, story.previous or Handoff({})
-    held, taken_back = _rules(story)
+    rules = _rules(story)
     musts = [
         *_task(story),
         *_goal(story),
-        *(line for line in held if line.bonus),
+        *(line for line in rules if line.bonus),
         *_state(ledger, previous),
         *_plan(ledger),
         *_failures(ledger),
         *_files(story, changed=True),
-        *(line for line in held if not line.bonus),
-        *taken_back,
+        *(line for line in rules if not line.bonus),
     ]
     said = [
         *_kept(previous, parts.COMPLETED, bonus=0.2),
@@ -196,9 +196,9 @@ def _lines_of(story: Story) -> Lines:
         *_asks(story),
         *_files(story, changed=False),
         *(Line(parts.DECISIONS, f"{shorten(said.text, 240)} (m{said.number})", said.number, bonus=0.3)
-          for said in _newest(ledger.decisions, 60)),
+          for said in _newest(ledger.decisions)),
     ]  # fmt: skip
-    done = [_action_line(action) for action in _actions(story)]
+    done = [_action_line(action) for action in _actions(story)[-_NEWEST_LINES:]]
     return Lines(musts, said, done)
 
 
@@ -218,24 +218,24 @@ def _goal(story: Story) -> list[Line]:
     return [Line(parts.GOAL, f"{_quoted(ask.text, _GOAL_CHARS)} (m{ask.number})", ask.number)]
 
 
-def _rules(story: Story) -> tuple[list[Line], list[Line]]:
+def _rules(story: Story) -> list[Line]:
     """The rules that hold, each with the one it replaced; a rule that was taken back is told only there."""
     known = [_rule_again(text) for text in (story.previous or Handoff({})).lines(parts.RULES)]
-    said = list({rule.text: rule for rule in [*known, *story.ledger.rules]}.values())
+    said = _newest([*known, *story.ledger.rules])
     lines = []
     gone: set[str] = set()
     for position in range(len(said) - 1, -1, -1):
         rule = said[position]
         if rule.text in gone:
             continue
-        old = next((other for other in reversed(said[:position]) if replaces(rule, other)), None)
+        old = replaced_by(rule, said[:position])
         because = ""
         if old and old.text not in gone:
             gone.add(old.text)
             because = f"; replaces {_quoted(old.text, 120)}, m{old.number}"
         text = f'"{" ".join(rule.text.split())}" (m{rule.number}{because})'
         lines.append(Line(parts.RULES, text, rule.number, bonus=float(rule.hard)))
-    return lines, []
+    return lines
 
 
 def _rule_again(text: str) -> Statement:
@@ -314,7 +314,7 @@ def _files(story: Story, *, changed: bool) -> list[Line]:
     """The files that were changed, those of an earlier handoff among them; or those that were only read."""
     known = (story.previous or Handoff({})).lines(parts.FILES) if changed else ()
     lines = {_path_in(text): Line(parts.FILES, text, _source(text)) for text in known}
-    for fact in sorted(story.ledger.files.values(), key=lambda fact: -fact.last):
+    for fact in sorted(story.ledger.files.values(), key=lambda fact: -fact.last)[:_NEWEST_LINES]:
         if bool(fact.changes) == changed:
             lines[fact.path] = Line(parts.FILES, _file_text(fact), fact.last)
     return list(lines.values())
@@ -329,9 +329,10 @@ def _file_text(fact: FileFact) -> str:
 def _asks(story: Story) -> list[Line]:
     """What people said after the first request, and what they asked with the answer they got."""
     lines = []
-    for ask in story.ledger.asks[1:]:
+    for ask in story.ledger.asks[1:][-_NEWEST_LINES:]:
         if ask.answer and is_question(ask.text):
-            text = f"{_quoted(ask.text, _ASK_CHARS)} -> {shorten(ask.answer, _ASK_CHARS)} (m{ask.number}, m{ask.answered_at})"
+            question, answer = _quoted(ask.text, _ASK_CHARS), shorten(ask.answer, _ASK_CHARS)
+            text = f"{question} -> {answer} (m{ask.number}, m{ask.answered_at})"
             lines.append(Line(parts.ANSWERED, text, ask.number, bonus=0.4))
         else:
             lines.append(
@@ -400,8 +401,9 @@ def _say_what_is_not_listed(story: Story, shown: int, sections: dict[str, list[s
         )
 
 
-def _newest(statements: Sequence[Statement], most: int) -> Sequence[Statement]:
-    return list({said.text: said for said in statements[-most:]}.values())
+def _newest(statements: Sequence[Statement]) -> list[Statement]:
+    """The newest statements, each text once."""
+    return list({said.text: said for said in statements}.values())[-_NEWEST_LINES:]
 
 
 def _quoted(text: str, most: int) -> str:

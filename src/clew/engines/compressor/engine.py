@@ -12,13 +12,13 @@ from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, Pre
 from clew.engines.compressor.assemble import assemble, with_note
 from clew.engines.compressor.boundaries import Cut, cut_at, head_end, tail_start
 from clew.engines.compressor.budgets import Budgets, CompressorSettings, budgets_for
-from clew.engines.compressor.layout import Layout, lay_out
+from clew.engines.compressor.layout import Layout, lay_out, sound
 from clew.engines.compressor.memory import Record, Strikes
 from clew.engines.compressor.outlook import rows_of
 from clew.engines.compressor.prune import cut_text, prune
 from clew.engines.compressor.tail import fit_tail
 from clew.ledger import Ledger, ReadMessage, atoms_in, whole_text
-from clew.messages import Message, repair, text_of
+from clew.messages import Message, text_of
 from clew.summaries import Story, Summarize, Summary, parse_handoff, summarize_builtin, wrap
 from clew.tokens import DEFAULT_WINDOW, TokenCounter, count_each, counter_for
 from clew.usage import CanonicalUsage
@@ -97,13 +97,13 @@ class ContextCompressor(ContextEngine):
         return tokens >= self._budgets.threshold and not self._strikes.out
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        layout = lay_out(repair(messages).messages)
+        layout = lay_out(sound(messages))
         cut, _ = self._cut(layout, self._count_all(layout.messages))
         return bool(cut.folded)
 
     def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> Preview:
         """What `compress` would do with each message. Writes no summary and asks no model."""
-        history = repair(messages).messages
+        history = sound(messages)
         layout = lay_out(history)
         sizes, earlier = self._count_all(layout.messages), self._count_summary(layout)
         before = current_tokens if current_tokens is not None else sum(sizes) + earlier
@@ -128,8 +128,7 @@ class ContextCompressor(ContextEngine):
         focus_topic: str | None = None,
         force: bool = False,
     ) -> Compaction:
-        repaired = repair(messages)
-        layout = lay_out(repaired.messages)
+        layout = lay_out(sound(messages))
         sizes = self._count_all(layout.messages)
         counted = sum(sizes) + (self._count_summary(layout) if layout.previous else 0)
         before = current_tokens if current_tokens is not None else counted
@@ -257,7 +256,7 @@ class ContextCompressor(ContextEngine):
         return (
             f"Automatic compaction is paused: the last {self._strikes.count} freed less than 10% or left the request "
             f"over the threshold of {self._budgets.threshold:,} tokens. The system prompt takes {system:,} tokens, "
-            f"tools and what else is sent {unseen:,}. Make those smaller, compact by hand with /compress, or start with /new."
+            f"tools and what else is sent {unseen:,}. Make those smaller, compact by hand, or start afresh with /new."
         )
 
     # -- sizes ---------------------------------------------------------------------------------------------------------

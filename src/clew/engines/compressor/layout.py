@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import chain, count, islice
 
-from clew.messages import Message
+from clew.messages import Message, calls_of, repair
 from clew.summaries import Wrapped, unwrap
 
 
@@ -31,6 +31,19 @@ class Layout:
     def first_unread(self) -> int:
         """The first number that no summary covers yet, apart from the head."""
         return self.previous.last if self.previous else 0
+
+
+def sound(messages: Sequence[Message]) -> Sequence[Message]:
+    """The history with whole tool groups; calls that still wait for a result at its end get a stub."""
+    whole = repair(messages, open_end=True).messages
+    last = len(whole) - 1
+    while last > 0 and whole[last]["role"] == "tool":
+        last -= 1
+    if last < 0 or not calls_of(whole[last]):
+        return whole
+    # Only the last group can be open: the long part before it need not be looked at twice.
+    end = repair(whole[last:]).messages
+    return whole if len(end) == len(whole) - last else [*whole[:last], *end]
 
 
 def lay_out(messages: Sequence[Message]) -> Layout:
