@@ -48,6 +48,35 @@ def test_tools_beside_the_messages_are_kept() -> None:
     assert list(read_transcript(json.dumps({"messages": HISTORY, "tools": tools}).encode()).tools) == tools
 
 
+def test_an_anthropic_request_is_read_in_its_own_dialect() -> None:
+    request = {
+        "model": "claude-x",
+        "system": "Be brief.",
+        "messages": [
+            {"role": "user", "content": "Which port?"},
+            {"role": "assistant", "content": [{"type": "tool_use", "id": "t1", "name": "read_file", "input": {}}]},
+            {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t1", "content": "7070"}]},
+        ],
+    }
+    found = read_transcript(json.dumps(request).encode())
+    assert (found.dialect, found.model) == ("anthropic", "claude-x")
+    assert [message["role"] for message in found.messages] == ["system", "user", "assistant", "tool"]
+    assert found.conversation.write() == request
+
+
+def test_responses_items_are_read_from_a_request_and_from_lines() -> None:
+    items = [
+        {"role": "user", "content": [{"type": "input_text", "text": "Which port?"}]},
+        {"type": "function_call", "call_id": "c1", "name": "read_file", "arguments": "{}"},
+        {"type": "function_call_output", "call_id": "c1", "output": "7070"},
+    ]
+    found = read_transcript(json.dumps({"model": "gpt-5", "instructions": "Be brief.", "input": items}).encode())
+    assert found.dialect == "responses"
+    assert [message["role"] for message in found.messages] == ["system", "user", "assistant", "tool"]
+    assert [message["role"] for message in read_transcript(as_jsonl(items)).messages] == ["user", "assistant", "tool"]
+    assert text_of(read_transcript(b'{"model": "gpt-5", "input": "hi"}').messages[0]) == "hi"
+
+
 def test_a_request_inside_a_request_log_is_found() -> None:
     logged = {"reason": "http 400", "request": {"url": "x", "body": {"model": "m", "messages": HISTORY}}}
     assert read_transcript(json.dumps(logged).encode()).model == "m"
@@ -151,6 +180,9 @@ def test_deep_nesting_is_refused_by_name(depth: int) -> None:
         (b"SQLite format 3\0rest", "is a database, not a transcript"),
         (b"<html>", "is HTML or XML, not a transcript"),
         (b'{"name": "clew"}', "is a JSON object without `messages` (it has 'name')"),
+        (b'{"messages": [], "tools": true}', "its `tools` are not a list of objects"),
+        (b'{"messages": [], "system": 7}', "its `system` is a number, not text"),
+        (b'{"messages": "hi"}', "its messages are a string, not a list"),
         (b'{"messages": {}}', "its messages are an object, not a list"),
         (b'[{"role": "user"}, 7]', "message 1 is a number, not an object"),
         (b'[{"text": "hi"}]', "message 0 has no role (it has 'text')"),

@@ -10,8 +10,6 @@ from typing import Any
 
 from clew.importers.records import Record
 
-_ITEM_SIGNS = ("role", "type")
-
 
 def is_message(record: Mapping[str, Any]) -> bool:
     """Whether an object can be a message of one of the dialects."""
@@ -34,10 +32,34 @@ def request_in(document: Record) -> Record | None:
     return None
 
 
-def problem_with_messages(items: Any) -> str | None:
-    """Why a list is no list of messages, or None."""
-    if isinstance(items, str):
-        return None
+def items_of(wire: list[Any] | Record) -> Any:
+    """The messages of a wire: the list itself, or what a request holds."""
+    if isinstance(wire, list):
+        return wire
+    return wire["messages"] if "messages" in wire else wire["input"]
+
+
+def problem_with(wire: list[Any] | Record) -> str | None:
+    """Why a wire is no conversation, or None."""
+    beside = None if isinstance(wire, list) else _problem_beside(wire)
+    items = items_of(wire)
+    # The Responses wire takes a bare string for one user message.
+    if isinstance(items, str) and isinstance(wire, dict) and "messages" not in wire:
+        return beside
+    return beside or _problem_with_messages(items)
+
+
+def _problem_beside(request: Record) -> str | None:
+    tools = request.get("tools")
+    if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        return "its `tools` are not a list of objects"
+    for name in ("system", "instructions"):
+        if not isinstance(request.get(name), str | list | None):
+            return f"its `{name}` is {_article(request[name])}, not text"
+    return None
+
+
+def _problem_with_messages(items: Any) -> str | None:
     if not isinstance(items, list):
         return f"its messages are {_article(items)}, not a list"
     for index, item in enumerate(items):

@@ -16,7 +16,7 @@ from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
 from clew.importers.notices import Notices
 from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
 from clew.importers.pi import is_pi, pi_entries
-from clew.importers.plain import is_message, problem_with_messages, request_in
+from clew.importers.plain import is_message, problem_with, request_in
 from clew.importers.records import BadJson, BadLine, Line, Record, lines_of, parsed
 from clew.importers.source import ReadLimits, Source, TranscriptSource
 from clew.messages import Conversation, read_conversation
@@ -185,14 +185,12 @@ def _message_lines(source: Source, margin: Margin) -> list[Record]:
     return messages
 
 
-def _plain(source: Source, kind: str, wire: Any, margin: Margin) -> Session:
+def _plain(source: Source, kind: str, wire: list[Any] | Record, margin: Margin) -> Session:
     """A conversation in one of the dialects; a request brings its own system prompt, tools and model."""
-    items = wire
-    if isinstance(wire, dict):
-        items = wire["messages"] if "messages" in wire else wire["input"]
-        margin.model = wire["model"] if isinstance(wire.get("model"), str) else None
-    if problem := problem_with_messages(items):
+    if problem := problem_with(wire):
         raise source.unreadable(problem, _EXPECTED)
+    if isinstance(wire, dict) and isinstance(wire.get("model"), str):
+        margin.model = wire["model"]
     try:
         return Session(source.name, kind, margin, read_conversation(wire))
     except (InvalidMessage, InvalidArgument) as error:
