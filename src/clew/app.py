@@ -112,7 +112,7 @@ def _compressor(setup: EngineSetup) -> ContextCompressor:
 
 def _problem_of(name: str, made: object) -> str:
     if not isinstance(made, ContextEngine):
-        return f"its factory made a {type(made).__name__}, which is no clew.engines.ContextEngine"
+        return f"its factory made {type(made).__name__}, which is no clew.engines.ContextEngine"
     if made.name != name:
         return f"it is called {made.name!r}; the name of an engine must be the one it is registered under, {name!r}"
     return ""

@@ -43,7 +43,7 @@ class Catalog(Generic[Setup, Made]):
         found: list[Plugin] = []
         seen: set[str] = set()
         for plugin in self._everywhere():
-            found.append(replace(plugin, shadowed=plugin.name in seen))
+            found.append(replace(self._judged(plugin), shadowed=plugin.name in seen))
             seen.add(plugin.name)
         return found
 
@@ -58,7 +58,7 @@ class Catalog(Generic[Setup, Made]):
         if plugin is None:
             known = suggestion(name, (each.name for each in self._everywhere()))
             raise PluginError(f"no {self._kind.title} is called {shown(name)}; {known}")
-        return plugin
+        return self._judged(plugin)
 
     def find_built_in(self, name: str) -> Plugin:
         """The built-in of this name, whatever else has the name."""
@@ -69,12 +69,14 @@ class Catalog(Generic[Setup, Made]):
 
     def build(self, plugin: Plugin, setup: Setup) -> Made:
         """The thing itself; raises PluginError, which names the plugin, the file and the problem."""
-        self._refuse_contract(plugin, plugin.contract)
-        if plugin.problem:
-            raise PluginError(f"{plugin}: {plugin.problem}")
+        problem = plugin.problem or self._wrong_contract(plugin.contract)
+        if problem:
+            raise PluginError(f"{plugin}: {problem}")
         with foreign_code(plugin, "loading"):
             registration = plugin.load()
-        self._refuse_contract(plugin, registration.contract)
+        problem = self._wrong_contract(registration.contract)
+        if problem:
+            raise PluginError(f"{plugin}: {problem}")
         with foreign_code(plugin, "making it"):
             made: Made = registration.factory(setup)
             problem = self._problem_of(plugin.name, made)
@@ -82,12 +84,15 @@ class Catalog(Generic[Setup, Made]):
             raise PluginError(f"{plugin}: {problem}")
         return made
 
-    def _refuse_contract(self, plugin: Plugin, stated: int | None) -> None:
+    def _judged(self, plugin: Plugin) -> Plugin:
+        return replace(plugin, problem=plugin.problem or self._wrong_contract(plugin.contract))
+
+    def _wrong_contract(self, stated: int | None) -> str:
         ours = self._kind.contract
         if stated is None or stated == ours:
-            return
-        remedy = "update the plugin" if stated < ours else "update Clew"
-        raise PluginError(f"{plugin}: written for version {stated} of the contract; this Clew has {ours}; {remedy}")
+            return ""
+        remedy = "update the plugin" if isinstance(stated, int) and stated < ours else "update Clew"
+        return f"written for version {stated} of the contract, this Clew has version {ours}; {remedy}"
 
     def _everywhere(self) -> Iterator[Plugin]:
         yield from folder_plugins(self._kind, self._home)
