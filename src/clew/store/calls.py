@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 
 from clew.errors import InvalidArgument
 from clew.store.clock import as_micros
-from clew.store.sessions import Found, find
+from clew.store.sessions import Payer, find
 from clew.store.steps import Steps, rows, run
 from clew.usage import CanonicalUsage
 
@@ -70,7 +70,7 @@ class CallFilter:
     """True for auxiliary calls alone, False for the others alone."""
 
 
-def record_call(found: Found, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
+def record_call(payer: Payer, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
     """Write a call, in the transaction of whatever it brought."""
     used = call.usage
     yield from run(
@@ -78,9 +78,9 @@ def record_call(found: Found, call: ModelCall, now: int, seq: int | None) -> Ste
         " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
         call.id,
-        found.session.owner,
-        found.conversation,
-        found.id,
+        payer.owner,
+        payer.conversation,
+        payer.session,
         seq,
         now if call.at is None else as_micros(call.at),
         call.model,
@@ -98,7 +98,7 @@ def record_call(found: Found, call: ModelCall, now: int, seq: int | None) -> Ste
 def record_call_of(session: str, call: ModelCall, now: int) -> Steps[None]:
     """Write a call that brought no message, such as the summariser's."""
     found = yield from find(session)
-    yield from record_call(found, call, now, None)
+    yield from record_call(found.payer, call, now, None)
 
 
 def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]:

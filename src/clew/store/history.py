@@ -9,12 +9,12 @@ from typing import Any
 from clew.errors import InvalidArgument
 from clew.messages import Message
 from clew.store import sessions
-from clew.store.base import Appended, NewMessage, Session, StoredMessage
+from clew.store.base import COMPRESSION, Appended, NewMessage, Session, StoredMessage
 from clew.store.calls import ModelCall, record_call
 from clew.store.clock import as_datetime
 from clew.store.encoding import message_of
 from clew.store.identity import FIRST_CHAIN, chains_after
-from clew.store.problems import StaleHistory
+from clew.store.problems import StaleHistory, UnknownSession
 from clew.store.rowtext import (
     BODY,
     INSERT_MESSAGE,
@@ -26,10 +26,17 @@ from clew.store.rowtext import (
     tool_of,
     unnamed_results,
 )
-from clew.store.sessions import Found
+from clew.store.sessions import Found, Payer
 from clew.store.steps import Steps, one, rows, run, run_many
 
 _LAST = "SELECT seq, chain FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1"
+_LOCK = "SELECT s.id FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.name = ? FOR_UPDATE"
+_PLACE = (
+    "SELECT s.id, s.name, s.conversation, s.ended, s.end_reason, c.owner, m.seq, m.chain"
+    " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN messages m"
+    " ON m.conversation = s.conversation"
+    " AND m.seq = (SELECT max(l.seq) FROM messages l WHERE l.conversation = s.conversation) WHERE s.name = ?"
+)
 _CHAIN_AT = "SELECT chain FROM messages WHERE conversation = ? AND seq = ?"
 _LAST_CALLER = (
     "SELECT body, dialect FROM messages WHERE conversation = ? AND role = 'assistant' ORDER BY seq DESC LIMIT 1"
@@ -43,6 +50,17 @@ class Segment:
     conversation: int
     start: int
     stop: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the next message of a conversation goes, and what it follows."""
+
+    payer: Payer
+    session: str
+    has_ended: bool
+    next_seq: int
+    chain: bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,42 +78,54 @@ class Addition:
 
 def append(addition: Addition, now: int) -> Steps[Appended]:
     """Put messages at the end of a session, or of its tip when it was compacted meanwhile."""
-    found = yield from sessions.lock_tip(addition.session, addition.owner)
+    place = yield from _place_in(addition.session, addition.owner)
     news = [as_new(message) for message in addition.messages]
-    next_seq, chain = yield from end_of(found)
-    if addition.after is not None and addition.after != next_seq:
-        return (yield from _already_there(found, news, addition.after, next_seq))
-    added = yield from add_rows(found, news, next_seq, chain, now, addition.names)
+    if addition.after is not None and addition.after != place.next_seq:
+        return (yield from _already_there(place, news, addition.after))
+    added = yield from add_rows(place, news, now, addition.names)
+    reached = place.next_seq + added
     if addition.call is not None:
-        yield from record_call(found, addition.call, now, next_seq + added - 1 if added else None)
-    return Appended(found.session.id, next_seq, next_seq + added, added)
+        yield from record_call(place.payer, addition.call, now, reached - 1 if added else None)
+    return Appended(place.session, place.next_seq, reached, added)
+
+
+def place_behind(found: Found, next_seq: int, chain: bytes) -> Place:
+    return Place(found.payer, found.session.id, found.session.ended is not None, next_seq, chain)
+
+
+def _place_in(session: str, owner: str | None) -> Steps[Place]:
+    """The end of a session's conversation, held against other writers, in one look."""
+    yield from run(_LOCK, session)
+    row = yield from one(_PLACE, session)
+    if row is None or (owner is not None and row[5] != owner):
+        raise UnknownSession(session)
+    if row[4] == COMPRESSION or row[6] is None:
+        found = yield from sessions.lock_tip(session, owner)
+        return place_behind(found, *(yield from end_of(found)))
+    return Place(Payer(row[5], row[2], row[0]), row[1], row[3] is not None, int(row[6]) + 1, bytes(row[7]))
 
 
 def add_rows(
-    found: Found,
-    news: Sequence[NewMessage],
-    first: int,
-    chain: bytes,
-    now: int,
-    remembered: Mapping[str, str] | None = None,
+    place: Place, news: Sequence[NewMessage], now: int, remembered: Mapping[str, str] | None = None
 ) -> Steps[int]:
-    """Write rows behind a chain; how many."""
+    """Write rows at the end of a conversation; how many."""
     if not news:
         return 0
     messages = [new.message for new in news]
-    chains = chains_after(chain, messages)
+    chains = chains_after(place.chain, messages)
     names = {**(remembered or {}), **tool_names(messages)}
     if unnamed_results(messages, names):
-        names = (yield from _names_before(found)) | names
+        names = (yield from _names_before(place.payer.conversation)) | names
     tools = [tool_of(message, names) for message in messages]
-    written = message_rows((found.conversation, first, found.id), news, chains, tools, now)
+    where = (place.payer.conversation, place.next_seq, place.payer.session)
+    written = message_rows(where, news, chains, tools, now)
     if len(written) == 1:
         yield from run(INSERT_MESSAGE, *written[0])
     else:
         yield from run_many(INSERT_MESSAGE, written)
-    if found.session.ended is not None:
+    if place.has_ended:
         # Whoever writes to a session that had ended goes on with it.
-        yield from run("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = ?", found.id)
+        yield from run("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = ?", place.payer.session)
     return len(written)
 
 
@@ -210,22 +240,24 @@ def base_below(found: Found, seq: int) -> Steps[int | None]:
     return base
 
 
-def _names_before(found: Found) -> Steps[dict[str, str]]:
+def _names_before(conversation: int) -> Steps[dict[str, str]]:
     """The calls of the newest assistant message: a result that comes alone mostly answers one of them."""
-    caller = yield from one(_LAST_CALLER, found.conversation)
+    caller = yield from one(_LAST_CALLER, conversation)
     if caller is None or caller[0] is None or caller[1] is not None:
         return {}
     return tool_names([message_of(caller[0])])
 
 
-def _already_there(found: Found, news: Sequence[NewMessage], after: int, next_seq: int) -> Steps[Appended]:
+def _already_there(place: Place, news: Sequence[NewMessage], after: int) -> Steps[Appended]:
     """Messages that were appended before, and whose acknowledgement was lost, add nothing."""
+    next_seq = place.next_seq
     if after >= 0 and after + len(news) <= next_seq and news:
+        found = yield from sessions.find(place.session)
         before = yield from chain_before(found, after)
         wanted = chains_after(before, [new.message for new in news])[-1]
         if wanted == (yield from chain_before(found, after + len(news))):
-            return Appended(found.session.id, after, after + len(news), 0)
-    raise StaleHistory(found.session.id, after, next_seq)
+            return Appended(place.session, after, after + len(news), 0)
+    raise StaleHistory(place.session, after, next_seq)
 
 
 def _stored(row: tuple[Any, ...], message: Message) -> StoredMessage:

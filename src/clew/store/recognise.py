@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import NewMessage, Synced
-from clew.store.history import Segment, add_rows, end_of, fork_at, segments_of
+from clew.store.history import Segment, add_rows, end_of, fork_at, place_behind, segments_of
 from clew.store.identity import FIRST_CHAIN
 from clew.store.rowtext import as_new
 from clew.store.sessions import Found, NewSession
@@ -43,7 +43,7 @@ def sync(
         made = yield from fork_at(found, known.count, None, now)
         found = yield from sessions.find(made.id)
     chain = chains[known.count - 1]
-    added = yield from add_rows(found, fresh, known.count, chain, now)
+    added = yield from add_rows(place_behind(found, known.count, chain), fresh, now)
     reached = known.count + added
     return Synced(found.session.id, known.count, added, reached, is_branch, is_new=False)
 
@@ -123,7 +123,8 @@ def _begin(history: Sequence[Message | NewMessage], new: NewSession, given: Foun
     else:
         started = yield from sessions.start(new, now)
         found, is_new = (yield from sessions.find(started.id)), True
-    added = yield from add_rows(found, [as_new(message) for message in history], 0, FIRST_CHAIN, now)
+    place = place_behind(found, 0, FIRST_CHAIN)
+    added = yield from add_rows(place, [as_new(message) for message in history], now)
     is_branch = given is not None and found.id != given.id
     return Synced(found.session.id, 0, added, added, is_branch, is_new)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from clew.errors import InvalidArgument
 from clew.store.base import COMPRESSION, Session, SessionKind
@@ -48,6 +48,14 @@ class NewSession:
     kind: SessionKind | None = None
 
 
+class Payer(NamedTuple):
+    """Whose row something is, by the ids inside this database."""
+
+    owner: str
+    conversation: int
+    session: int
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """A session with its ids inside this database, and its conversation's origin."""
@@ -62,6 +70,10 @@ class Found:
     @property
     def conversation(self) -> int:
         return self.session.conversation
+
+    @property
+    def payer(self) -> Payer:
+        return Payer(self.session.owner, self.session.conversation, self.id)
 
 
 def new_name() -> str:

@@ -79,7 +79,7 @@ def commit(asked: Commit, now: int) -> Steps[Session]:
     continuation = yield from _open_continuation(found, asked, next_seq, now)
     yield from _write_entry(found, continuation, entry, now)
     for call in asked.calls:
-        yield from record_call(continuation, call, now, None)
+        yield from record_call(continuation.payer, call, now, None)
     return continuation.session
 
 
