@@ -69,7 +69,7 @@ def in_one_line(account: Account) -> str:
         return f"nothing was changed: {done.tokens_before:,} tokens, {_counted(len(account.cells), 'message')}"
     folded = sum(cell.fate is Fate.SUMMARISED for cell in account.cells)
     return (
-        f"{done.tokens_before:,} -> {done.tokens_after:,} tokens, {account.saved_percent:.0f}% less; "
+        f"{done.tokens_before:,} -> {done.tokens_after:,} tokens, {account.saved} less; "
         f"{folded:,} of {_counted(len(account.cells), 'message')} folded into one handoff"
     )
 
@@ -151,7 +151,7 @@ def _bars(account: Account, console: Console) -> Iterator[str]:
         yield ""
         yield console.paint("Nothing was changed.", "bold") + " " + " ".join(done.warnings)
         return
-    less = f"{account.saved_percent:.0f}% less"
+    less = f"{account.saved} less"
     rows = [("before", done.tokens_before, account.before), ("after", done.tokens_after, account.after)]
     yield from _bar_lines(rows, console, less)
 
@@ -277,7 +277,7 @@ def _opening(cell: Cell) -> str:
 def _handoff(account: Account, console: Console) -> Iterator[str]:
     compaction = account.done.compaction
     who = f"{account.handoff_tokens:,} tokens, {_writer(compaction.written_by)}"
-    yield f"{console.paint('the handoff', 'bold')}  {console.paint(who, 'dim')}"
+    yield f"{console.paint('the handoff', 'bold')}  {console.paint(clipped(who, console.width - 17), 'dim')}"
     sections = _sections(compaction.summary or "")
     room = console.width - 2 * len(MARGIN) - 2
     for number, (heading, lines) in enumerate(sections):
@@ -350,7 +350,8 @@ def _remarks(account: Account, console: Console, written: Sequence[str]) -> Iter
     if account.cost and done.changed:
         arrow = "→" if console.unicode else "->"
         before, after = (f"${amount:,.4f}" for amount in (account.cost.before, account.cost.after))
-        yield f"{padded('cost', 8)} {before} {arrow} {after} for the prompt of a request, uncached"
+        words = f"{before} {arrow} {after} for the prompt of a request, uncached"
+        yield f"{padded('cost', 8)} {clipped(words, console.width - 13)}"
     for name in written:
         yield f"{padded('written', 8)} {printable(name)}"
     if not written:

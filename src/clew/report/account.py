@@ -99,9 +99,11 @@ class Account:
         return sum(share.tokens for share in self.after if share.part == "handoff")
 
     @property
-    def saved_percent(self) -> float:
+    def saved(self) -> str:
+        """How much smaller the request is, in percent; never 100%, since something always stays."""
         done = self.done
-        return 100 * (done.tokens_before - done.tokens_after) / max(1, done.tokens_before)
+        percent = 100 * (done.tokens_before - done.tokens_after) / max(1, done.tokens_before)
+        return f"{min(percent, 99.9):.1f}%" if percent >= 99.5 else f"{percent:.0f}%"
 
 
 def account_of(source: str, origin: str, model: str | None, preview: Preview, done: Compressed) -> Account:

@@ -60,7 +60,10 @@ def _bar(name: str, shares: Sequence[Share], tokens: int, whole: int, rules: lis
     for share in shares:
         rules.append(f"#{name}-{share.part}{{flex-grow:{share.tokens}}}")
         words = PARTS[share.part]
-        shown = f"<b>{words}</b>" if share.tokens >= _WIDE_ENOUGH_FOR_A_NAME * whole else ""
+        width = share.tokens / max(1, whole)
+        # On a phone a name needs twice the share.
+        fit = "wide" if width >= 2.5 * _WIDE_ENOUGH_FOR_A_NAME else "snug"
+        shown = f'<b class="{fit}">{words}</b>' if width >= _WIDE_ENOUGH_FOR_A_NAME else ""
         parts.append(
             f'<div class="part p-{share.part}" id="{name}-{share.part}" '
             f'title="{words}: {share.tokens:,} tokens">{shown}</div>'

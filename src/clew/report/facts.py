@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from clew.engines import Fate
-from clew.ledger import Ledger, atoms_in, shorten, whole_text
+from clew.ledger import Ledger, shorten, whole_text
+from clew.messages import text_of
 from clew.report.account import Account, Cell
 
 _READ_IN_FULL_CHARS: Final = 4_000_000
@@ -100,13 +101,14 @@ def _plain(text: str) -> str:
 
 def _ledger_of(cells: Sequence[Cell]) -> Ledger:
     ledger = Ledger()
-    left = sum(len(whole_text(cell.message)) for cell in cells)
-    for cell in cells:
+    lengths = [len(text_of(cell.message)) for cell in cells]
+    left = sum(lengths)
+    for cell, length in zip(cells, lengths, strict=True):
         if cell.number is not None:
             # The numbers of a conversation that was folded before have a gap.
             ledger.next = cell.number
             ledger.add(cell.message, outline=left > _READ_IN_FULL_CHARS)
-        left -= len(whole_text(cell.message))
+        left -= length
     return ledger
 
 
@@ -129,9 +131,9 @@ def _facts(ledger: Ledger, folded: Mapping[int, Cell], result: _Result) -> Itera
 
 
 def _most_telling(ledger: Ledger, folded: Mapping[int, Cell], first: int) -> list[str]:
+    # By the places that the index keeps, the newest of each: reading every folded message again would double the cost.
     index = ledger.index
-    strings = set().union(*(atoms_in(whole_text(cell.message)) for cell in folded.values()))
-    known = [string for string in strings if string in index.seen]
+    known = [string for string, seen in index.seen.items() if any(place in folded for place in seen.places)]
     return sorted(known, key=lambda string: (-index.worth(string, first), string))[:_STRINGS_WEIGHED]
 
 

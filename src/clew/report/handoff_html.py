@@ -21,7 +21,7 @@ _BULLET: Final = re.compile(r"^[-*•]\s+(.*)$")
 _VERB: Final = re.compile(r"^(?:READ|WROTE|CHANGED|RAN|SEARCHED|LISTED|FETCHED|PLANNED|DELEGATED|CALLED)\b")
 _SOURCE: Final = re.compile(r"\s\[[^\[\]\n]{1,80} m\d+\]$")
 _INLINE: Final = re.compile(
-    rf"`(?P<code>[^`\n]+)`|\*\*(?P<strong>[^*\n]+)\*\*|(?P<doubt>{MARK})|(?<![\w/.])m(?P<number>\d+)(?![\w/]|\.\w)"
+    rf"`(?P<code>[^`\s](?:[^`\n]*[^`\s])?)`|\*\*(?P<strong>[^*\n]+)\*\*|(?P<doubt>{MARK})|(?<![\w/.])m(?P<number>\d+)(?![\w/]|\.\w)"
 )
 
 

@@ -91,7 +91,7 @@ def _figures(account: Account) -> list[str]:
         return [_figure("unchanged", f"{done.tokens_before:,} tokens, as it came", "main")]
     after = len(done.compaction.messages)
     figures = [
-        _figure(f"{account.saved_percent:.0f}% less", "tokens in every request from here on", "main"),
+        _figure(f"{account.saved} less", "tokens in every request from here on", "main"),
         _figure(f"{_was(f'{done.tokens_before:,}')} {done.tokens_after:,}", "tokens"),
         _figure(f"{_was(f'{len(account.cells):,}')} {after:,}", "messages"),
     ]
