@@ -30,13 +30,13 @@ class Fate(StrEnum):
 class Compaction:
     """What now stands for the messages it replaced, and the account of how."""
 
-    messages: Sequence[Message]
+    messages: Sequence[Message] = field(repr=False)
     changed: bool
     tokens_before: int
     tokens_after: int
-    summary: str | None = None
+    summary: str | None = field(default=None, repr=False)
     """The handoff itself, without prefix and end marker; None when nothing was summarised."""
-    fates: tuple[Fate, ...] = ()
+    fates: tuple[Fate, ...] = field(default=(), repr=False)
     """One for each message of the input."""
     replaced: tuple[int, int] = (0, 0)
     """The messages of the input that the summary stands for: from, to (not included)."""

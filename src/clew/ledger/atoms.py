@@ -54,14 +54,23 @@ def spans_in(text: str) -> list[tuple[int, int, str]]:
     ]
 
 
+def telling_words(text: str) -> set[str]:
+    """The words of a text that may hold atoms.
+
+    Most words hold none, and which those are is known after a few messages: one set difference drops them all.
+    """
+    return set(text.split()) - _PLAIN
+
+
 def atoms_in(text: str) -> set[str]:
     """The atoms of a text of any length."""
-    found: set[str] = set()
-    # Most words hold no atom, and which those are is known after a few messages: one set difference drops them all.
-    for word in set(text.split()) - _PLAIN:
-        atoms = _ATOMS.get(word)
-        found.update(_learn(word) if atoms is None else atoms)
-    return found
+    return {atom for word in telling_words(text) for atom in atoms_of_word(word)}
+
+
+def atoms_of_word(word: str) -> tuple[str, ...]:
+    """The atoms inside one word, that is, a run without white space."""
+    atoms = _ATOMS.get(word)
+    return _learn(word) if atoms is None else atoms
 
 
 def _learn(word: str) -> tuple[str, ...]:

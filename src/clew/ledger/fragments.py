@@ -109,7 +109,7 @@ class FragmentChooser:
             most = max(50, room // _CHARS_PER_ATOM)
             windows: dict[Fragment, None] = {}
             for atom in self._best[:most]:
-                for number in reversed(self._index.seen[atom].places):
+                for number in self._index.seen[atom].places:
                     if self._may_quote(number):
                         windows.update(dict.fromkeys(self._windows_in(atom, number)))
             self._found = list(windows)

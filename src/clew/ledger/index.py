@@ -5,29 +5,38 @@ Grows with each message by the atoms of that message, at a cost that depends on 
 
 from __future__ import annotations
 
+import heapq
 import math
-from itertools import islice
 
-from clew.ledger.atoms import atoms_in, is_name, is_path, words_in
+from clew.ledger.atoms import atoms_of_word, is_name, is_path, telling_words, words_in
 from clew.messages import Message, calls_of, name_of_call, text_of
 
-_PLACES_KEPT = 2
 _ASKED_CHARS = 6_000
+_NOWHERE = -1
 
 
 class Sighting:
-    """What is known of one atom."""
+    """What is known of one atom: in how many messages of people, the agent and tools it stands, and in which last."""
 
-    __slots__ = ("last", "last_said", "messages", "places", "results", "said", "user")
+    __slots__ = ("before", "last", "last_said", "results", "said", "user")
 
     def __init__(self) -> None:
-        self.messages = 0
         self.user = 0
         self.said = 0
         self.results = 0
-        self.last = 0
-        self.last_said = -1
-        self.places: tuple[int, ...] = ()
+        self.last = _NOWHERE
+        self.before = _NOWHERE
+        """The last message but one."""
+        self.last_said = _NOWHERE
+
+    @property
+    def messages(self) -> int:
+        return self.user + self.said + self.results
+
+    @property
+    def places(self) -> tuple[int, ...]:
+        """The messages to quote it from, the newest first."""
+        return (self.last, self.before) if self.before != _NOWHERE else (self.last,)
 
 
 class AtomIndex:
@@ -36,33 +45,40 @@ class AtomIndex:
     def __init__(self) -> None:
         self.seen: dict[str, Sighting] = {}
         self.last = 0
+        self._by_word: dict[str, tuple[Sighting, ...]] = {}
         self._asked: set[str] = set()
         """The words of what people asked for: an atom made of them is likely part of the task."""
 
     def add(self, message: Message, number: int) -> None:
         self.last = number
         role = message["role"]
-        if role == "user":
-            self._asked |= words_in(text_of(message)[:_ASKED_CHARS])
-        seen = self.seen
-        for atom in atoms_in(whole_text(message)):
-            # Taken out and put back, so that the atoms stand in the order of their last sighting.
-            sighting = seen.pop(atom, None) or Sighting()
-            seen[atom] = sighting
-            sighting.messages += 1
-            sighting.last = number
-            sighting.places = (*sighting.places[1 - _PLACES_KEPT :], number)
-            if role == "tool":
+        text = whole_text(message)
+        new = []
+        known = self._by_word
+        for word in telling_words(text):
+            # Words, not atoms, are looked up: most words come again, and then nothing has to be taken apart.
+            for sighting in known.get(word) or self._learn(word):
+                if sighting.last != number:
+                    sighting.before = sighting.last
+                    sighting.last = number
+                    new.append(sighting)
+        if role == "tool":
+            for sighting in new:
                 sighting.results += 1
-            elif role == "assistant":
+        elif role == "assistant":
+            for sighting in new:
                 sighting.said += 1
                 sighting.last_said = number
-            else:
+        else:
+            self._asked |= words_in(text[:_ASKED_CHARS])
+            for sighting in new:
                 sighting.user += 1
 
     def newest(self, most: int) -> list[str]:
         """The atoms that were seen last."""
-        return list(islice(reversed(self.seen), most))
+        if len(self.seen) <= most:
+            return list(self.seen)
+        return heapq.nlargest(most, self.seen, key=lambda atom: self.seen[atom].last)
 
     def worth(self, atom: str, first: int) -> float:
         """How likely the atom is needed again, between 0 and 1, when the story begins at message `first`.
@@ -85,6 +101,17 @@ class AtomIndex:
         if not self._asked.isdisjoint(words_in(atom)):
             score += 1.0
         return 1 / (1 + math.exp(-score))
+
+    def _learn(self, word: str) -> tuple[Sighting, ...]:
+        sightings = []
+        for atom in atoms_of_word(word):
+            sighting = self.seen.get(atom)
+            if sighting is None:
+                sighting = self.seen[atom] = Sighting()
+            sightings.append(sighting)
+        if sightings:
+            self._by_word[word] = tuple(sightings)
+        return tuple(sightings)
 
 
 def parts_of(message: Message) -> list[str]:

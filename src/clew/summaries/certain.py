@@ -7,23 +7,30 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from clew.ledger import Action, Ledger, Statement, atoms_in, is_path, replaces, shorten
+from clew.ledger import Action, FileFact, Ledger, Statement, atoms_in, is_path, replaced_by, shorten
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.handoff import Handoff
 from clew.summaries.story import Story
 
-_TASK_CHARS = 1_200
-_GOAL_CHARS = 400
-_COMMAND_CHARS = 80
-_ERROR_CHARS = 200
+# Task and goal also stand word for word in the conversation, after the handoff and before it.
+_TASK_CHARS = 600
+_GOAL_CHARS = 300
+_COMMAND_CHARS = 60
+_ERROR_CHARS = 130
 # A rule takes back one that was said not long before it; comparing each with all would grow with their square.
 _RULES_BACK = 200
+# How far back a very long history is looked through.
+_NEWEST = 300
+_RECENT_MESSAGES = 40
+_TESTS = "any tests"
 _QUOTED_RULE = re.compile(r'"(.*)" \(m(\d+)')
 _NUMBER = re.compile(r"\(m(\d+)\)$")
+_ANY_NUMBER = re.compile(r"\bm(\d+)\b")
+_CHANGED = "changed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +68,7 @@ def flat(text: str) -> str:
 def _task(story: Story) -> Iterator[Fact]:
     if story.task.strip():
         at = f" (m{story.task_at})" if story.task_at is not None else ""
-        quote = _quoted(story.task, _TASK_CHARS)
+        quote = quoted(story.task, _TASK_CHARS)
         yield Fact(parts.ACTIVE_TASK, f"{quote}{at}", quote)
 
 
@@ -71,15 +78,15 @@ def _goal(story: Story) -> Iterator[Fact]:
     asks = [Statement("rule", shorten(ask.text, _GOAL_CHARS), ask.number) for ask in story.ledger.asks[:1]]
     first = min((*asks, *(goal for goal in told if goal)), key=lambda goal: goal.number, default=None)
     if first:
-        yield Fact(parts.GOAL, f"{_quoted(first.text, _GOAL_CHARS)} (m{first.number})", first.text)
+        yield Fact(parts.GOAL, f"{quoted(first.text, _GOAL_CHARS)} (m{first.number})", first.text)
 
 
 def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
     """The rules that hold, newest first: those that forbid or demand, then the preferences."""
-    told = [_statement(line) for line in (story.previous or Handoff({})).lines(parts.RULES)]
-    known = {flat(rule.text): rule for rule in told if rule}
+    lines = (story.previous or Handoff({})).lines(parts.RULES)
+    known = {flat(rule.text): rule for line in lines if (rule := _statement(line))}
     said = list((known | {flat(rule.text): rule for rule in story.ledger.rules}).values())
-    said.sort(key=lambda rule: rule.number)
+    said = sorted(said, key=lambda rule: rule.number)[-_NEWEST:]
     gone: set[str] = set()
     hard: list[Fact] = []
     soft: list[Fact] = []
@@ -87,20 +94,18 @@ def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
         rule = said[position]
         if rule.text in gone:
             continue
-        old = next((other for other in _before(said, position) if replaces(rule, other)), None)
+        old = replaced_by(rule, said[max(0, position - _RULES_BACK) : position])
         because = ""
         if old and old.text not in gone:
             gone.add(old.text)
-            because = f"; replaces {_quoted(old.text, 120)}, m{old.number}"
+            because = f"; replaces {quoted(old.text, 120)}, m{old.number}"
         text = " ".join(rule.text.split())
         (hard if rule.hard else soft).append(
             Fact(parts.RULES, f'"{text}" (m{rule.number}{because})', text, rule.number)
         )
+    # What a model put into its own words is no quote, and holds all the same.
+    soft += [Fact(parts.RULES, line, line) for line in lines if not _statement(line)]
     return hard, soft
-
-
-def _before(said: Sequence[Statement], position: int) -> Iterable[Statement]:
-    return (said[other] for other in range(position - 1, max(-1, position - _RULES_BACK), -1))
 
 
 def _statement(line: str) -> Statement | None:
@@ -110,7 +115,7 @@ def _statement(line: str) -> Statement | None:
 
 
 def _failures(story: Story) -> tuple[list[Fact], list[Fact]]:
-    """The last error of each command, newest first: of those that still fail, and of those that worked later."""
+    """The last error of each command, newest first: of those that still stand in the way, and of the others."""
     last: dict[str, Action] = {}
     worked: dict[str, int] = {}
     for action in story.ledger.actions:
@@ -118,10 +123,14 @@ def _failures(story: Story) -> tuple[list[Fact], list[Fact]]:
             last[_likeness(action)] = action
         elif action.outcome and not action.failed:
             worked[_likeness(action)] = action.number
+            if action.outcome.tests:
+                worked[_TESTS] = action.number
     standing: list[Fact] = []
     overcome: list[Fact] = []
-    for key, action in sorted(last.items(), key=lambda item: -item[1].number):
-        is_over = worked.get(key, -1) > action.number
+    recent = story.ledger.next - _RECENT_MESSAGES
+    for key, action in sorted(last.items(), key=lambda item: -item[1].number)[:_NEWEST]:
+        since = max(worked.get(key, -1), worked.get(_TESTS, -1) if action.outcome and action.outcome.tests else -1)
+        is_over = since > action.number or action.number < recent
         (overcome if is_over else standing).append(_failure(action, parts.TRIED if is_over else parts.BLOCKED))
     return standing, [*overcome, *_told_failures(story)]
 
@@ -155,15 +164,33 @@ def _likeness(action: Action) -> str:
 def _files(story: Story) -> Iterator[Fact]:
     """The files that were changed, newest first, and those that only the handoff before knows of."""
     files = story.ledger.files
-    for fact in sorted(files.values(), key=lambda fact: -fact.last):
-        if fact.changes:
-            when = f"m{fact.first}" if fact.first == fact.last else f"m{fact.first}-m{fact.last}"
-            yield Fact(parts.FILES, f"{fact.path} (changed, {when})", fact.path, fact.last)
-    for line in (story.previous or Handoff({})).lines(parts.FILES):
-        path = next(iter(sorted(filter(is_path, atoms_in(line)), key=line.find)), None)
-        if path and path not in files:
-            yield Fact(parts.FILES, line, path)
+    told = {_path_in(line): line for line in (story.previous or Handoff({})).lines(parts.FILES) if _CHANGED in line}
+    changed = (fact for fact in files.values() if fact.changes)
+    for fact in sorted(changed, key=lambda fact: -fact.last)[:_NEWEST]:
+        since = _first_number(told.get(fact.path, ""))
+        yield Fact(parts.FILES, file_line(fact, since), fact.path, fact.last)
+    for path, line in reversed(told.items()):
+        if path not in files or not files[path].changes:
+            yield Fact(parts.FILES, line, path, _first_number(line) or -1)
 
 
-def _quoted(text: str, most: int) -> str:
+def _path_in(line: str) -> str:
+    return next(iter(sorted(filter(is_path, atoms_in(line)), key=line.find)), line)
+
+
+def _first_number(line: str) -> int | None:
+    found = _ANY_NUMBER.search(line)
+    return int(found[1]) if found else None
+
+
+def file_line(fact: FileFact, since: int | None = None) -> str:
+    """`file_path: src/retry.py (changed; read_file, patch 3x, m7-m98)`"""
+    tools = ", ".join(tool if times == 1 else f"{tool} {times}x" for tool, times in fact.tools.items())
+    first = fact.first if since is None else min(since, fact.first)
+    when = f"m{first}" if first == fact.last else f"m{first}-m{fact.last}"
+    changed = f"{_CHANGED}; " if fact.changes else ""
+    return f"{fact.argument or 'path'}: {fact.path} ({changed}{tools}, {when})"
+
+
+def quoted(text: str, most: int) -> str:
     return json.dumps(shorten(text, most), ensure_ascii=False)

@@ -202,6 +202,9 @@ class ContextCompressor(ContextEngine):
         """The record that was kept while messages arrived, or else one made now of what no summary covers yet."""
         if self._record.catch_up(layout.messages, layout.numbers):
             return self._record.ledger, self._record.read
+        if layout.previous is None:
+            self._record = Record.of(layout.messages)
+            return self._record.ledger, self._record.read
         first = layout.first_unread
         unread = {n: m for m, n in zip(layout.messages, layout.numbers, strict=True) if n >= first}
         return Ledger.of(list(unread.values()), first), unread.__getitem__

@@ -56,6 +56,14 @@ class Record:
         self.ledger = Ledger()
         self.log: list[Message] = []
 
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> Record:
+        """The record of a history that is read at once, from its first message on."""
+        record = cls()
+        record.ledger = Ledger.of(messages)
+        record.log = list(messages)
+        return record
+
     def follow(self, messages: Sequence[Message]) -> None:
         self.log.extend(messages)
         self.ledger.extend(messages)
@@ -63,13 +71,17 @@ class Record:
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Take in what is new; False when these messages are no continuation of what was followed."""
         known = len(self.log)
-        if not known or not numbers or numbers[-1] + 1 < known or self.log[0] is not messages[0]:
-            return False
         new = [message for message, number in zip(messages, numbers, strict=True) if number >= known]
-        if len(new) != numbers[-1] + 1 - known:
+        if not self._knows(messages, numbers) or numbers[-1] + 1 - known != len(new):
             return False
         self.follow(new)
         return True
 
     def read(self, number: int) -> Message:
         return self.log[number]
+
+    def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
+        """Whether some message is the very one that was followed under its number; pruned ones are copies."""
+        known = len(self.log)
+        pairs = zip(reversed(messages), reversed(numbers), strict=True)
+        return any(number < known and self.log[number] is message for message, number in pairs)
