@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -76,12 +78,24 @@ def test_a_plugin_with_the_name_of_a_built_in_serves_when_that_name_is_written_d
     assert type(loaded(tmp_path, "compressor").engine).__name__ == "Mine"
 
 
-def test_an_engine_that_the_program_registered_can_be_named(tmp_path: Path) -> None:
-    class Own(PlainEngine):
-        name = "own-of-this-test"
+PROGRAM = """
+import sys
+from clew.app import load_engine
+from clew.config import load_config
+from clew.engines import EngineSetup, register_context_engine
+from clew.testing import PlainEngine
 
-    register_context_engine("own-of-this-test", Own)
-    assert isinstance(loaded(tmp_path, "own-of-this-test").engine, Own)
+register_context_engine("plain", PlainEngine)
+for named in ({}, {"CLEW_CONTEXT_ENGINE": "plain"}):
+    environ = {"CLEW_HOME": sys.argv[1], **named}
+    print(load_engine(load_config(environ), environ, EngineSetup()).engine.name)
+"""
+
+
+def test_an_engine_that_the_program_registered_can_be_named(tmp_path: Path) -> None:
+    # In a process of its own: what a program registers, it keeps.
+    command = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "compressor\nplain\n"
 
 
 MINE = ENGINE.format(name="mine")

@@ -126,7 +126,7 @@ class ContextEngine(ABC):
 
     @abstractmethod
     def on_session_start(self, start: SessionStart) -> None:
-        """A session begins or is resumed."""
+        """A session begins or is resumed. What its memory holds and this engine does not know is left alone."""
 
     def on_session_end(self, session_id: str) -> None:
         """A session ended for good."""
@@ -164,14 +164,21 @@ class ContextEngine(ABC):
         focus_topic: str | None = None,
         force: bool = False,
     ) -> Compaction:
-        """The compaction itself. `force`: a person asked, or a provider proved overflow. Never changes its input."""
+        """The compaction itself. Never changes its input, and never gives back more than it got.
+
+        `current_tokens` is the size of the whole request where it is known, and is then `tokens_before`. `force`: a
+        person asked, or a provider proved overflow. It may be cancelled while it waits, and nothing has happened then.
+        """
 
     def get_tool_schemas(self) -> list[Tool]:
         """Tools for the model; none by default."""
         return []
 
     async def handle_tool_call(self, name: str, arguments: Mapping[str, Any]) -> str:
-        """The result of one of the engine's own tools."""
+        """The result of one of the engine's own tools; LookupError for a tool that it does not have.
+
+        Arguments come from a model: those that make no sense get a result that says so.
+        """
         del arguments
         raise LookupError(f"the engine {self.name!r} has no tool {name!r}")
 
