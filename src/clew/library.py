@@ -137,7 +137,13 @@ def _budgets(
     context_length: int | None, target: int | None, beside: int, model: str | None, settings: CompressorSettings
 ) -> Budgets:
     if target is not None:
-        return budgets_for_target(target - beside, settings)
+        try:
+            return budgets_for_target(target - beside, settings)
+        except InvalidArgument as error:
+            raise InvalidArgument(
+                f"target_tokens={target} is too small: beside the messages stand {beside:,} tokens (the tools); "
+                f"use at least {beside + 500:,}"
+            ) from error
     window = window_of(model, configured=context_length)
     return budgets_for(window.tokens, settings)
 

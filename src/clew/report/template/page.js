@@ -143,8 +143,10 @@
   cells.addEventListener("pointerleave", () => { tip.hidden = true; });
   cells.addEventListener("focusin", (event) => {
     const place = placeOf(event.target);
-    if (place >= 0 && panel.hidden) showTip(place, event.target.getBoundingClientRect());
+    const asked = place >= 0 && panel.hidden && event.target.matches(":focus-visible");
+    if (asked) showTip(place, event.target.getBoundingClientRect());
   });
+  addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
   cells.addEventListener("focusout", () => { tip.hidden = true; });
   cells.addEventListener("keydown", (event) => {
     const steps = { ArrowRight: 1, ArrowLeft: -1, Home: -Infinity, End: Infinity };
