@@ -7,15 +7,16 @@ the cost of reading a message is splitting it.
 from __future__ import annotations
 
 import re
+from itertools import accumulate
 
 _SUFFIXES = (
     "py|pyi|tsx?|jsx?|mjs|json|md|go|rs|java|kt|cc?|hh?|cpp|hpp|cs|rb|php|swift|yaml|yml|toml|txt|sh|cfg|ini|env|lock"
     "|html|css|scss|sql|ipynb|csv|tsv|xml|proto|log|db|vue|svelte|tf|patch|diff|png|jpg|svg|pdf|zip|gz|ps1|conf"
 )
 # Where two shapes fit, the longer one is named first: a path holds names, an id holds numbers.
-ATOM = re.compile(
-    r"[~.]{0,2}[\w@+-]*(?:/[\w.@+-]+)+"  # a path
-    rf"|[\w-]+\.(?:{_SUFFIXES})\b"  # a file
+_PATH = r"(?<![\w@+-])[~.]{0,2}[\w@+-]*(?:/[\w.@+-]+)+"
+_OTHERS = (
+    rf"(?<![\w-])[\w-]+\.(?:{_SUFFIXES})\b"  # a file
     r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
     r"|\b[A-Za-z]+_\w+"  # snake_case
     r"|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase, PascalCase
@@ -24,13 +25,14 @@ ATOM = re.compile(
     r"|\b[0-9a-f]{7,40}\b"
     r"|\b[A-Z]{2,}\d[A-Z0-9]+\b|\b[A-Z]\d{3,4}\b|#\d{3,}\b"  # codes and references
 )
+ATOM = re.compile(f"{_PATH}|{_OTHERS}")
 _EDGES = ".,;:)(\"'`-"
 _SHORTEST = 4
 # Nobody needs a word longer than this back; base64 and minified code come as such words.
 _LONGEST_WORD = 400
 # `1340:` and `1340→` at the start of a line are where a listing is, not what it says.
 _LINE_NUMBER = re.compile(r"\d+[:|→]")
-_MAY_HOLD = re.compile(r"[/_.#\d]|[a-z][A-Z]")
+_MAY_HOLD = re.compile(r"[/_#]|\d\d|\d\.\d|[a-z][A-Z]|\.[a-z]|[a-f]\d|\d[a-f]")
 
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _COMMON = frozenset(
@@ -64,27 +66,36 @@ def telling_words(text: str) -> set[str]:
 
 def atoms_in(text: str) -> set[str]:
     """The atoms of a text of any length."""
-    return {atom for word in telling_words(text) for atom in atoms_of_word(word)}
+    return {atom for atoms in atoms_by_word(telling_words(text)).values() for atom in atoms}
 
 
-def atoms_of_word(word: str) -> tuple[str, ...]:
-    """The atoms inside one word, that is, a run without white space."""
-    atoms = _ATOMS.get(word)
-    return _learn(word) if atoms is None else atoms
+def atoms_by_word(words: set[str]) -> dict[str, tuple[str, ...]]:
+    """For each of the words that hold atoms, which."""
+    new = words.difference(_ATOMS)
+    if new:
+        _learn(new)
+    return {word: _ATOMS[word] for word in words if word in _ATOMS}
 
 
-def _learn(word: str) -> tuple[str, ...]:
+def _learn(words: set[str]) -> None:
+    """Find the atoms of new words, all in one pass: a search for each of them would cost several times as much."""
     if len(_PLAIN) + len(_ATOMS) > _MOST_WORDS:
         _PLAIN.clear()
         _ATOMS.clear()
-    atoms: tuple[str, ...] = ()
-    if _SHORTEST <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word) and not _LINE_NUMBER.fullmatch(word):
-        atoms = tuple({atom: None for _, _, atom in spans_in(word)})
-    if atoms:
-        _ATOMS[word] = atoms
-    else:
-        _PLAIN.add(word)
-    return atoms
+    _PLAIN.update(words)
+    likely = [word for word in words if _SHORTEST <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word)]
+    found: dict[str, dict[str, None]] = {}
+    ends = accumulate(len(word) + 1 for word in likely)
+    word, end = "", 0
+    places = zip(likely, ends, strict=True)
+    for start, _, atom in spans_in("\n".join(likely)):
+        while start >= end:
+            word, end = next(places)
+        found.setdefault(word, {})[atom] = None
+    for word, atoms in found.items():
+        if not _LINE_NUMBER.fullmatch(word):
+            _ATOMS[word] = tuple(atoms)
+            _PLAIN.discard(word)
 
 
 def words_in(text: str) -> set[str]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import heapq
 import math
 
-from clew.ledger.atoms import atoms_of_word, is_name, is_path, telling_words, words_in
+from clew.ledger.atoms import atoms_by_word, is_name, is_path, telling_words, words_in
 from clew.messages import Message, calls_of, name_of_call, text_of
 
 _ASKED_CHARS = 6_000
@@ -55,9 +55,12 @@ class AtomIndex:
         text = whole_text(message)
         new = []
         known = self._by_word
-        for word in telling_words(text):
+        words = telling_words(text)
+        if unknown := words.difference(known):
+            self._learn(unknown)
+        for word in words:
             # Words, not atoms, are looked up: most words come again, and then nothing has to be taken apart.
-            for sighting in known.get(word) or self._learn(word):
+            for sighting in known.get(word, ()):
                 if sighting.last != number:
                     sighting.before = sighting.last
                     sighting.last = number
@@ -102,16 +105,12 @@ class AtomIndex:
             score += 1.0
         return 1 / (1 + math.exp(-score))
 
-    def _learn(self, word: str) -> tuple[Sighting, ...]:
-        sightings = []
-        for atom in atoms_of_word(word):
-            sighting = self.seen.get(atom)
-            if sighting is None:
-                sighting = self.seen[atom] = Sighting()
-            sightings.append(sighting)
-        if sightings:
-            self._by_word[word] = tuple(sightings)
-        return tuple(sightings)
+    def _learn(self, words: set[str]) -> None:
+        for word, atoms in atoms_by_word(words).items():
+            for atom in atoms:
+                if atom not in self.seen:
+                    self.seen[atom] = Sighting()
+            self._by_word[word] = tuple(self.seen[atom] for atom in atoms)
 
 
 def parts_of(message: Message) -> list[str]:

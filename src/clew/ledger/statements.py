@@ -23,6 +23,8 @@ class Markers:
 
     def __init__(self, words: str, *phrases: str) -> None:
         self.words = frozenset(words.split())
+        # With what may stand behind a word, so that a text need only be split, not cleaned.
+        self._as_written = frozenset(word + mark for word in self.words for mark in ("", ",", ".", "!", ":", ";", "?"))
         self.phrases = phrases
         self._ascii_phrases = tuple(phrase for phrase in phrases if phrase.isascii())
 
@@ -30,7 +32,7 @@ class Markers:
         return Markers(" ".join(self.words | other.words), *self.phrases, *other.phrases)
 
     def mark(self, lowered: str) -> bool:
-        if not self.words.isdisjoint(_words(lowered)):
+        if not self._as_written.isdisjoint(lowered.split()):
             return True
         # A plain loop on purpose: this runs for each sentence that anybody says.
         for phrase in self._ascii_phrases if lowered.isascii() else self.phrases:  # noqa: SIM110
@@ -68,7 +70,7 @@ _CHANGE_OF_MIND = Markers(
 
 _FENCED = re.compile(r"```.*?(?:```|\Z)|<(system-reminder|local-command-\w+|command-\w+)>.*?(?:</\1>|\Z)", re.DOTALL)
 _SENTENCE_END = re.compile(r"[.!?][)\"'”»]?(?=\s)|[。！？；\n]")
-_LIST_MARK = re.compile(r"[\s\-*•>#]*(?:\d+[.)]\s+)?")
+_LIST_MARKS = " \t\r\n-*•>#"
 _WORD = re.compile(r"[^\W_]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 
 
@@ -98,6 +100,8 @@ def rules_in(text: str, number: int) -> list[Statement]:
 
 def decisions_in(text: str, number: int) -> list[Statement]:
     """The sentences of a reply that say what was decided or found, and why."""
+    if not _DECISION.mark(text.lower()):
+        return []
     sentences = _marked(text, _DECISION.mark)
     return [Statement("decision", sentence, number) for sentence in sentences if len(sentence) in _DECISION_CHARS]
 
@@ -142,24 +146,20 @@ def _states_rule(lowered: str) -> bool:
 
 def _marked(text: str, marks: Callable[[str], bool]) -> list[str]:
     """The sentences that have a mark of what is looked for."""
-    said = _both_ends(spoken(text))
-    return [sentence for sentence in _sentences(said) if marks(sentence.lower())]
+    sentences = _sentences(_both_ends(spoken(text)))
+    return [sentence for sentence in sentences if marks(sentence.replace("’", "'").lower())]
 
 
 def _sentences(text: str) -> Iterator[str]:
     start = 0
     for found in _SENTENCE_END.finditer(text):
-        sentence = _LIST_MARK.sub("", text[start : found.end()], count=1).strip()
+        sentence = text[start : found.end()].strip(_LIST_MARKS)
         start = found.end()
         if len(sentence) > 2:
             yield sentence
-    rest = _LIST_MARK.sub("", text[start:], count=1).strip()
+    rest = text[start:].strip(_LIST_MARKS)
     if len(rest) > 2:
         yield rest
-
-
-def _words(lowered: str) -> list[str]:
-    return lowered.replace("’", "'").replace(",", " ").replace(".", " ").replace("!", " ").split()
 
 
 def _both_ends(text: str) -> str:
