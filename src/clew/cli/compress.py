@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.cli.config import add_set_flag
-from clew.cli.context_view import NAMES
 from clew.cli.output import Console
 from clew.cli.progress import phase
 from clew.config import Loaded, learnt_limits_path, load_config
@@ -81,6 +80,8 @@ class Task:
     @property
     def origin(self) -> str:
         """Who wrote the file, or the wire its messages are of where nobody put a name to it."""
+        from clew.cli.context_view import NAMES
+
         kind = self.transcript.kind
         name = self.transcript.dialect if kind in ("json", "jsonl") else kind
         return NAMES.get(name, name)
