@@ -6,6 +6,7 @@ Knows FTS5's language and nothing of ranking.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 
 from clew.store.docs import Doc, Origin
@@ -153,6 +154,7 @@ def _tool(tool: str) -> str:
     return "t" + _short(tool)
 
 
+@lru_cache(maxsize=4096)
 def _short(name: str) -> str:
     """A name of any spelling as one word."""
     return blake2b(name.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()

@@ -157,7 +157,6 @@ CREATE TABLE docs (
     at INTEGER NOT NULL
 );
 CREATE INDEX docs_by_ref ON docs (kind, ref);
-CREATE INDEX docs_by_conversation ON docs (conversation, seq);
 CREATE VIRTUAL TABLE words USING fts5 (
     text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0'
 );
