@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from clew.engines import ContextCompressor, ContextEngine
     from clew.library import compress
     from clew.providers import classify_error
+    from clew.store import open_store
     from clew.tokens import count_tokens
     from clew.usage import CanonicalUsage, normalize_usage
 
@@ -27,6 +28,7 @@ __all__ = [
     "compress",
     "count_tokens",
     "normalize_usage",
+    "open_store",
 ]
 
 _HOMES = {
@@ -38,6 +40,7 @@ _HOMES = {
     "compress": "clew.library",
     "count_tokens": "clew.tokens",
     "normalize_usage": "clew.usage",
+    "open_store": "clew.store",
 }
 
 

@@ -52,11 +52,11 @@ def told(capsys: pytest.CaptureFixture[str], home: Path, *words: str, **environ:
 # -- what comes out ----------------------------------------------------------------------------------------------------
 
 
-def test_a_pipe_gets_the_short_conversation_in_the_shape_it_came_in(
+def test_output_to_stdout_is_the_short_conversation_in_the_shape_it_came_in(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     history = long_history()
-    code, out, err = run(capsys, tmp_path, saved(tmp_path, history), "--to", "3000")
+    code, out, err = run(capsys, tmp_path, saved(tmp_path, history), "--to", "3000", "--output", "-")
     short = json.loads(out)
     assert code == 0
     assert short[-1] == history[-1]
@@ -68,7 +68,7 @@ def test_a_pipe_gets_the_short_conversation_in_the_shape_it_came_in(
 
 def test_a_request_keeps_every_other_field(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = {"model": "gpt-5", "temperature": 0.25, "messages": long_history(), "tools": TOOLS, "x_own": {"a": [1]}}
-    short = json.loads(run(capsys, tmp_path, saved(tmp_path, request), "--to", "3k")[1])
+    short = json.loads(run(capsys, tmp_path, saved(tmp_path, request), "--to", "3k", "--output", "-")[1])
     assert list(short) == list(request)
     assert {**short, "messages": None} == {**request, "messages": None}
     assert len(short["messages"]) < len(long_history())
@@ -76,7 +76,7 @@ def test_a_request_keeps_every_other_field(tmp_path: Path, capsys: pytest.Captur
 
 def test_jsonl_gives_jsonl(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     lines = "\n".join(json.dumps(message) for message in long_history())
-    out = run(capsys, tmp_path, saved(tmp_path, lines, "session.jsonl"), "--to", "3000")[1]
+    out = run(capsys, tmp_path, saved(tmp_path, lines, "session.jsonl"), "--to", "3000", "--output", "-")[1]
     short = [json.loads(line) for line in out.splitlines()]
     assert short[-1] == long_history()[-1]
     assert 3 < len(short) < 40
@@ -92,7 +92,7 @@ def test_an_anthropic_request_stays_one(tmp_path: Path, capsys: pytest.CaptureFi
     messages.append({"role": "user", "content": [{"type": "text", "text": "And now?"}]})
     request = {"model": "claude-sonnet-4-5", "max_tokens": 99, "system": "You mend clocks.", "messages": messages}
     file = saved(tmp_path, request)
-    short = json.loads(run(capsys, tmp_path, file, "--to", "3000")[1])
+    short = json.loads(run(capsys, tmp_path, file, "--to", "3000", "--output", "-")[1])
     assert short["max_tokens"] == 99
     assert short["messages"][-1] == messages[-1]
     assert all(message["role"] in ("user", "assistant") for message in short["messages"])
@@ -112,7 +112,7 @@ def test_a_session_file_becomes_a_list_of_chat_messages(tmp_path: Path, capsys: 
         parent = f"u{number - 1}" if number else None
         records.append({**common, "type": role, "uuid": f"u{number}", "parentUuid": parent, "message": message})
     file = saved(tmp_path, "\n".join(map(json.dumps, records)), "claude.jsonl")
-    short = json.loads(run(capsys, tmp_path, file, "--to", "3000")[1])
+    short = json.loads(run(capsys, tmp_path, file, "--to", "3000", "--output", "-")[1])
     assert isinstance(short, list)
     assert short[-1]["content"].startswith("Number 59.")
     assert told(capsys, tmp_path, file)["kind"] == "claude_code"
@@ -196,7 +196,7 @@ def test_a_focus_topic_is_taken(tmp_path: Path, capsys: pytest.CaptureFixture[st
 def test_what_is_short_already_leaves_as_it_came(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     request = {"model": "gpt-5", "messages": long_history(3), "extra": None}
     file = saved(tmp_path, request)
-    code, out, err = run(capsys, tmp_path, file, "--to", "20000")
+    code, out, err = run(capsys, tmp_path, file, "--to", "20000", "--output", "-")
     assert (code, json.loads(out)) == (0, request)
     assert err.startswith("clew: nothing was changed")
     report = told(capsys, tmp_path, file, "--to", "20000")
@@ -206,7 +206,7 @@ def test_what_is_short_already_leaves_as_it_came(tmp_path: Path, capsys: pytest.
 
 
 def test_an_empty_list_is_nothing_to_fold(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = run(capsys, tmp_path, saved(tmp_path, []))
+    code, out, _ = run(capsys, tmp_path, saved(tmp_path, []), "--output", "-")
     assert (code, out) == (0, "[]\n")
     assert run(capsys, tmp_path, saved(tmp_path, []), "--preview")[0] == 0
     assert run(capsys, tmp_path, saved(tmp_path, []), "--report", str(tmp_path / "r.html"))[0] == 0
@@ -219,7 +219,7 @@ def test_repairs_are_told_and_the_numbers_still_agree(tmp_path: Path, capsys: py
     assert any("never_called" in each for each in report["repairs"])
     assert any(warning.startswith("Repaired before folding: message 5") for warning in report["warnings"])
     assert repair(report["messages"]).repairs == ()
-    err = run(capsys, tmp_path, saved(tmp_path, broken), "--to", "3000")[2]
+    err = run(capsys, tmp_path, saved(tmp_path, broken), "--to", "3000", "--output", "-")[2]
     assert "Repaired before folding" in err
 
 

@@ -32,9 +32,9 @@ JSONL with one message a line, or a session file of Claude Code, Codex, opencode
 Hermes or pi; gzipped or not. Messages may be OpenAI chat, Responses or Anthropic.
 
 what comes out:
-  at a terminal, or with --output FILE: an account of what was done
-  to a pipe or a file, or with --output -: the conversation itself, in the shape
-    and dialect it came in (session files become a JSON list of chat messages)
+  by default an account of what was done, for people
+  --output FILE (- is standard output): the conversation itself, in the shape and
+    dialect it came in (session files become a JSON list of chat messages)
   --json: one object: messages, system, summary, changed, tokens_before,
     tokens_after, warnings, fates (one for each message), written_by
 
@@ -50,7 +50,7 @@ examples:
   clew compress session.jsonl --to 10k --output short.json
   clew compress session.jsonl --preview
   clew compress session.jsonl --report report.html
-  cat request.json | clew compress - --focus "database schema" > shorter.json
+  cat request.json | clew compress - --output - > shorter.json
 """
 SMALLEST_TARGET = 500
 SMALLEST_WINDOW = 2_000
@@ -229,7 +229,7 @@ def _deliver(arguments: argparse.Namespace, task: Task, foreseen: Preview, done:
 
     account = account_of(task.source, task.origin, task.model, foreseen, done)
     wire = _as_text(done.messages, task.transcript.kind)
-    to_stdout = arguments.output == "-" or (arguments.output is None and not console.out.isatty())
+    to_stdout = arguments.output == "-"
     if arguments.output not in (None, "-"):
         _write(arguments.output, wire)
     if arguments.report:
