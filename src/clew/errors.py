@@ -5,9 +5,11 @@
     ├── InvalidMessage         a message that cannot be repaired; names its index
     ├── UnreadableTranscript   a file that is no conversation we know
     ├── ConfigError            a setting that is unknown, mistyped or out of range
+    │   └── InvalidConfig      all that is wrong with a configuration at once (clew.config)
     ├── PluginError            a plugin that cannot be loaded
     ├── SummaryFailed          a summariser that gave nothing usable
     └── StoreError             a database that cannot serve
+        └── UnknownSession, StaleView, StaleHistory, LeaseLost, ...  (clew.store)
 
 A message names the thing, the value and the remedy. Expected outcomes are values, not exceptions.
 """
