@@ -32,9 +32,8 @@ def environ(home: Path, **more: str) -> dict[str, str]:
 
 
 def test_a_pipe_in_and_a_pipe_out(tmp_path: Path) -> None:
-    done = subprocess.run(
-        program("-", "--to", "1500", "--output", "-"), input=json.dumps(CHAT).encode(), capture_output=True, env=environ(tmp_path)
-    )
+    words = program("-", "--to", "1500", "--output", "-")
+    done = subprocess.run(words, input=json.dumps(CHAT).encode(), capture_output=True, env=environ(tmp_path))
     assert done.returncode == 0
     assert json.loads(done.stdout)[-1] == CHAT[-1]
     assert done.stderr.startswith(b"clew: ")
