@@ -6,9 +6,15 @@ test of the guide follow. Settings of rooms that do not exist yet are not here.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
-from clew.config.declare import URL, VARIABLE, setting
+from clew.config.declare import URL, VARIABLE, Shape, setting
+
+STORE = Shape(
+    re.compile(r"(?:postgres(?:ql)?|sqlite)://.+|(?![A-Za-z][A-Za-z0-9+.-]*://).+"),
+    "a file, or an address that begins with postgresql://",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +92,15 @@ class ToolOutputSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class StoreSettings:
+    """Where sessions are kept."""
+
+    url: str | None = setting(
+        None, "Where sessions are kept, for ever; null: state.db in the folder of Clew, ~/.clew", shape=STORE
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, each with a value that was checked."""
 
@@ -95,3 +110,4 @@ class Settings:
     auxiliary: AuxiliarySettings = field(default_factory=AuxiliarySettings)
     prompt_caching: PromptCachingSettings = field(default_factory=PromptCachingSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
+    store: StoreSettings = field(default_factory=StoreSettings)
