@@ -6,6 +6,17 @@ not know what a turn does about them.
 
 from __future__ import annotations
 
+from clew.providers.base import Delta, FinishReason, Provider, ProviderRefused, Reply, Request
 from clew.providers.classify import ErrorClass, ErrorKind, classify_error
 
-__all__ = ["ErrorClass", "ErrorKind", "classify_error"]
+__all__ = [
+    "Delta",
+    "ErrorClass",
+    "ErrorKind",
+    "FinishReason",
+    "Provider",
+    "ProviderRefused",
+    "Reply",
+    "Request",
+    "classify_error",
+]
