@@ -12,7 +12,6 @@ from clew import __version__
 from clew.config import Loaded, Settings, clew_home
 from clew.engines import (
     CONTEXT_ENGINE,
-    CompressorSettings,
     ContextCompressor,
     ContextEngine,
     EngineSetup,
@@ -20,7 +19,7 @@ from clew.engines import (
 )
 from clew.errors import PluginError
 from clew.plugins import Catalog, Plugin
-from clew.summaries import Summarize
+from clew.summaries import ModelSummarizer, Summarize
 from clew.tokens import DEFAULT_WINDOW
 
 ENGINE_KEY = "context.engine"
@@ -85,7 +84,8 @@ def engine_setup(
 ) -> EngineSetup:
     """What an engine is made from, by these settings and by what was found out about the model."""
     window = context_length or settings.model.context_length or DEFAULT_WINDOW
-    return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize)
+    cooldowns = summarize.cooldowns if isinstance(summarize, ModelSummarizer) else None
+    return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize, cooldowns)
 
 
 def register_built_in_engines() -> None:
@@ -99,14 +99,13 @@ def register_built_in_engines() -> None:
 
 
 def _compressor(setup: EngineSetup) -> ContextCompressor:
-    chosen = setup.compression
-    settings = CompressorSettings(chosen.threshold, chosen.target_ratio, chosen.protect_last_n, chosen.protect_first_n)
     return ContextCompressor(
         setup.context_length,
-        settings=settings,
+        settings=setup.compression,
         model=setup.model,
         max_output=setup.max_output,
         summarize=setup.summarize,
+        cooldowns=setup.cooldowns,
     )
 
 

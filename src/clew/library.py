@@ -11,10 +11,10 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from clew.config import CompressionSettings
 from clew.engines import (
     Budgets,
     Compaction,
-    CompressorSettings,
     ContextCompressor,
     Fate,
     Preview,
@@ -59,7 +59,7 @@ def compress(
     system: Any = None,
     tools: Sequence[Any] | None = None,
     model: str | None = None,
-    settings: CompressorSettings | None = None,
+    settings: CompressionSettings | None = None,
 ) -> Compressed:
     """Fold a long conversation into a short one that still says what matters.
 
@@ -68,14 +68,13 @@ def compress(
     tokens in all; with `context_length` it is what Clew would make for a window of that size. Without a `summarizer`
     (a callable that takes a prompt and returns text) the built-in one writes the handoff: no key, no network.
     """
-    if target_tokens is not None and context_length is not None:
-        raise InvalidArgument("give either target_tokens or context_length, not both")
+    _refuse_both(context_length, target_tokens)
     conversation = _conversation(messages, system, tools)
     beside = _tokens_beside(conversation, model)
     engine = ContextCompressor(
         model=model,
         settings=settings,
-        budgets=_budgets(context_length, target_tokens, beside, model, settings or CompressorSettings()),
+        budgets=_budgets(context_length, target_tokens, beside, model, settings or CompressionSettings()),
         summarize=_summarize_with(summarizer, model) if summarizer else None,
         system_as_blocks=conversation.dialect == "anthropic",
     )
@@ -101,18 +100,26 @@ def preview(
     system: Any = None,
     tools: Sequence[Any] | None = None,
     model: str | None = None,
-    settings: CompressorSettings | None = None,
+    settings: CompressionSettings | None = None,
 ) -> Preview:
     """What `compress` would do with each message, without doing it: no summary is written and no model asked."""
+    _refuse_both(context_length, target_tokens)
     conversation = _conversation(messages, system, tools)
     beside = _tokens_beside(conversation, model)
-    budgets = _budgets(context_length, target_tokens, beside, model, settings or CompressorSettings())
+    budgets = _budgets(context_length, target_tokens, beside, model, settings or CompressionSettings())
     engine = ContextCompressor(model=model, settings=settings, budgets=budgets)
     size = engine.size_of(conversation.messages) + beside
     if target_tokens is not None and size <= target_tokens:
         # It fits as it is, and `compress` would leave it alone: so large a tail takes everything.
         engine = ContextCompressor(model=model, budgets=replace(budgets, tail=2 * size))
     return engine.preview(conversation.messages, size)
+
+
+def _refuse_both(context_length: int | None, target_tokens: int | None) -> None:
+    if target_tokens is not None and context_length is not None:
+        raise InvalidArgument(
+            f"context_length={context_length} and target_tokens={target_tokens}: both say how short; give one of them"
+        )
 
 
 def _conversation(messages: Any, system: Any, tools: Sequence[Any] | None) -> Conversation:
@@ -134,7 +141,7 @@ def _written(messages: Any, conversation: Conversation, compaction: Compaction) 
 
 
 def _budgets(
-    context_length: int | None, target: int | None, beside: int, model: str | None, settings: CompressorSettings
+    context_length: int | None, target: int | None, beside: int, model: str | None, settings: CompressionSettings
 ) -> Budgets:
     if target is not None:
         try:

@@ -17,11 +17,11 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.config import add_set_flag
 from clew.cli.output import Console
 from clew.cli.progress import phase
-from clew.config import Loaded, learnt_limits_path, load_config
+from clew.config import CompressionSettings, Loaded, learnt_limits_path, load_config
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.engines import CompressorSettings, Preview
+    from clew.engines import Preview
     from clew.importers import Transcript
     from clew.library import Compressed
     from clew.messages import Conversation
@@ -67,7 +67,7 @@ class Task:
     """The same, repaired where it was broken: so that each message has one number throughout."""
     repairs: tuple[str, ...]
     model: str | None
-    settings: CompressorSettings
+    settings: CompressionSettings
     window: int
     """Of the model, or as asked for."""
     target: int | None
@@ -122,7 +122,6 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 def _task(arguments: argparse.Namespace, loaded: Loaded, console: Console) -> Task:
     # Late, because reading and counting take longer to import than `clew compress --help` should.
-    from clew.engines import CompressorSettings
     from clew.importers import read_transcript
     from clew.messages import repair
 
@@ -133,16 +132,13 @@ def _task(arguments: argparse.Namespace, loaded: Loaded, console: Console) -> Ta
     for notice in transcript.notices:
         console.note(notice)
     model = arguments.model or transcript.model or loaded.settings.model.name
-    chosen = loaded.settings.compression
     return Task(
         source=source,
         transcript=transcript,
         conversation=replace(transcript.conversation, messages=tuple(repaired.messages)),
         repairs=tuple(f"message {each.index}: {each.problem}: {each.remedy}" for each in repaired.repairs),
         model=model,
-        settings=CompressorSettings(
-            chosen.threshold, chosen.target_ratio, chosen.protect_last_n, chosen.protect_first_n
-        ),
+        settings=loaded.settings.compression,
         window=arguments.window or _window_of(model, loaded, console),
         target=arguments.to,
     )

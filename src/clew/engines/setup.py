@@ -12,7 +12,7 @@ from typing import TypeAlias
 from clew.config import CompressionSettings
 from clew.engines.base import ContextEngine
 from clew.plugins import Kind, register
-from clew.summaries import Summarize
+from clew.summaries import Cooldowns, Summarize
 from clew.tokens import DEFAULT_WINDOW
 
 CONTEXT_ENGINE = Kind("context_engine", "context engine", contract=1)
@@ -30,6 +30,8 @@ class EngineSetup:
     """The settings under `compression` in the config."""
     summarize: Summarize | None = None
     """Writes a summary with a model; None where none is configured."""
+    cooldowns: Cooldowns | None = None
+    """The models that rest after a failure. `summarize` follows it; an engine may keep it in its `memory`."""
 
 
 EngineFactory: TypeAlias = Callable[[EngineSetup], ContextEngine]

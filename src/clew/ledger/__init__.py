@@ -8,6 +8,7 @@ from clew.ledger.fragments import FragmentChooser, ReadMessage
 from clew.ledger.index import AtomIndex, parts_of, whole_text
 from clew.ledger.ledger import Action, Ask, FileFact, Ledger, State
 from clew.ledger.outcomes import Outcome, read_outcome
+from clew.ledger.pruned import outcome_of
 from clew.ledger.statements import (
     Statement,
     first_sentence,
@@ -38,6 +39,7 @@ __all__ = [
     "is_name",
     "is_path",
     "is_question",
+    "outcome_of",
     "parts_of",
     "plain_name",
     "read_outcome",

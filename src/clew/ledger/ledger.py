@@ -13,7 +13,8 @@ from dataclasses import dataclass, field, replace
 
 from clew.ledger.commands import files_changed_by
 from clew.ledger.index import AtomIndex
-from clew.ledger.outcomes import Outcome, read_outcome, read_size
+from clew.ledger.outcomes import Outcome
+from clew.ledger.pruned import outcome_of
 from clew.ledger.statements import Statement, decisions_in, first_sentence, is_question, rules_in, spoken
 from clew.ledger.tools import Verb, arguments_of, patched_files, target_of, verb_of
 from clew.messages import Message, ToolCall, calls_of, text_of
@@ -179,9 +180,8 @@ class Ledger:
             return
         text = text_of(message)
         action = self.actions[position]
-        read = read_size if action.verb in ("READ", "SEARCHED", "LISTED", "FETCHED") else read_outcome
         action.result = number
-        action.outcome = read(text, is_error=message.get("is_error", False))
+        action.outcome = outcome_of(action.verb, text, is_error=message.get("is_error", False))
         if action.verb == "RAN":
             self._add_state(text[-_STATE_CHARS:], action.outcome, number)
 

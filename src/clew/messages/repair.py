@@ -7,7 +7,7 @@ the input is never changed. Knows the rules that all wires share; what one wire 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from clew.errors import InvalidArgument
 from clew.messages.joining import join_same_roles
@@ -25,6 +25,8 @@ class Repaired:
 
     messages: Sequence[Message]
     repairs: tuple[Repair, ...] = ()
+    indexes: Sequence[int] = field(default=(), repr=False, compare=False)
+    """For each message the one that it is, or that it was put in for, in the history as it came."""
 
 
 def repair(
@@ -43,12 +45,13 @@ def repair(
     if longest_text is not None and longest_text < _SHORTEST_CUT:
         raise InvalidArgument(f"longest_text={longest_text} leaves no text; use at least {_SHORTEST_CUT}, or None")
     if not merge_same_role and is_sound(messages, open_end=open_end, longest_text=longest_text):
-        return Repaired(messages)
+        return Repaired(messages, (), range(len(messages)))
     repairs: list[Repair] = []
     whole = [mended(message, index, repairs, longest_text) for index, message in enumerate(messages)]
     result = paired(whole, repairs, open_end=open_end)
     if merge_same_role:
         result = join_same_roles(result, repairs)
     if not repairs:
-        return Repaired(messages)
-    return Repaired([message for _, message in result], tuple(sorted(repairs, key=lambda done: done.index)))
+        return Repaired(messages, (), range(len(messages)))
+    told = tuple(sorted(repairs, key=lambda done: done.index))
+    return Repaired([message for _, message in result], told, [index for index, _ in result])

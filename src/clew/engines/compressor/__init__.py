@@ -1,6 +1,6 @@
 """The compressor: head and tail stay, what lies between becomes one handoff. Four phases, each a module."""
 
-from clew.engines.compressor.budgets import Budgets, CompressorSettings, budgets_for, budgets_for_target
+from clew.engines.compressor.budgets import Budgets, budgets_for, budgets_for_target
 from clew.engines.compressor.engine import ContextCompressor
 
-__all__ = ["Budgets", "CompressorSettings", "ContextCompressor", "budgets_for", "budgets_for_target"]
+__all__ = ["Budgets", "ContextCompressor", "budgets_for", "budgets_for_target"]

@@ -13,7 +13,7 @@ from clew.summaries import SYSTEM_NOTE
 
 def assemble(head: Sequence[Message], summary: str, rest: Sequence[Message]) -> list[Message]:
     """The messages of the new view."""
-    role = _role_between(head[-1]["role"] if head else "system", rest[0]["role"] if rest else "user")
+    role = _role_between(head[-1]["role"] if head else "system", rest[0]["role"] if rest else "assistant")
     if role is None:
         return [*head, merged_into(rest[0], summary), *rest[1:]]
     return [*head, {"role": role, "content": summary}, *rest]
@@ -21,7 +21,8 @@ def assemble(head: Sequence[Message], summary: str, rest: Sequence[Message]) -> 
 
 def _role_between(before: Role, after: Role) -> Role | None:
     """A role that repeats neither neighbour's; None where both are taken."""
-    roles: tuple[Role, Role] = ("user", "assistant")
+    # Behind the system prompt some wires want a user message first.
+    roles: tuple[Role, ...] = ("user",) if before in ("system", "developer") else ("user", "assistant")
     for role in roles:
         if role not in (before, after):
             return role
@@ -34,7 +35,8 @@ def merged_into(message: Message, summary: str) -> Message:
     if isinstance(content, list):
         part: Part = {"type": "text", "text": summary}
         return {**message, "content": [part, *content]}
-    return {**message, "content": f"{summary}\n\n{content or ''}"}
+    # Without content it stays without: `unwrap` gives back what was there.
+    return {**message, "content": summary if content is None else f"{summary}\n\n{content}"}
 
 
 def with_note(message: Message, *, as_block: bool) -> Message:

@@ -25,18 +25,20 @@ class Cut:
     @property
     def folded(self) -> list[int]:
         """The positions that are summarised."""
-        return [position for position in range(self.head, self.tail) if position not in self.kept]
+        kept = frozenset(self.kept)
+        return [position for position in range(self.head, self.tail) if position not in kept]
 
 
 def cut_at(messages: Sequence[Message], head: int, tail: int) -> Cut:
     """The cut with that head and tail, and what must be kept between them."""
     head, tail = min(head, tail), max(head, tail)
-    return Cut(head, tail, tuple(place for place in _newest_said(messages) if head <= place < tail))
+    kept = {*newest_said(messages), *_later_prompts(messages, head, tail)}
+    return Cut(head, tail, tuple(sorted(place for place in kept if head <= place < tail)))
 
 
 def head_end(messages: Sequence[Message], protected: int) -> int:
     """Where the head ends: behind the system prompt and the first messages, and before a group that reaches further."""
-    leading = next((i for i, message in enumerate(messages) if message["role"] not in ("system", "developer")), 0)
+    leading = next((place for place, message in enumerate(messages) if not is_prompt(message)), len(messages))
     return max(leading, safe_cut_at_or_before(messages, min(len(messages), leading + protected)))
 
 
@@ -49,7 +51,7 @@ def tail_start(sizes: Sequence[int], messages: Sequence[Message], tokens: int, p
     return safe_cut_at_or_before(messages, min(start, max(0, len(messages) - max(1, protected))))
 
 
-def _newest_said(messages: Sequence[Message]) -> list[int]:
+def newest_said(messages: Sequence[Message]) -> list[int]:
     """The newest user message, and the newest reply that a person saw."""
     places = range(len(messages) - 1, -1, -1)
     user = next((place for place in places if messages[place]["role"] == "user"), None)
@@ -57,6 +59,22 @@ def _newest_said(messages: Sequence[Message]) -> list[int]:
     # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
     alone = reply is not None and not calls_of(messages[reply])
     return sorted({place for place in (user, reply if alone else None) if place is not None})
+
+
+def is_prompt(message: Message) -> bool:
+    return message["role"] in ("system", "developer")
+
+
+def _later_prompts(messages: Sequence[Message], head: int, tail: int) -> list[int]:
+    """System messages in the middle: each stays, once, since no handoff has their authority."""
+    places = [place for place in range(len(messages) - 1, -1, -1) if is_prompt(messages[place])]
+    standing = {text_of(messages[place]) for place in places if not head <= place < tail}
+    later = []
+    for place in places:
+        if head <= place < tail and (text := text_of(messages[place])) not in standing:
+            standing.add(text)
+            later.append(place)
+    return later
 
 
 def _is_visible(message: Message) -> bool:

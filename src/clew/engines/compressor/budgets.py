@@ -7,9 +7,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from clew.config import CompressionSettings
 from clew.errors import InvalidArgument
 
 SMALLEST_WINDOW = 2_000
+"""Smaller ones are served too, with a warning: a handoff has hardly any room in them."""
+SMALLEST_TARGET = 500
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
 _SUMMARY_SHARE_OF_CONTENT = 0.20
@@ -18,16 +21,6 @@ _SUMMARY_SHARE_OF_WINDOW = 0.05
 _SUMMARY_MOST = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
 _HEAD_SHARE = 0.35
-
-
-@dataclass(frozen=True, slots=True)
-class CompressorSettings:
-    """The settings under `compression` in the config."""
-
-    threshold: float = 0.50
-    target_ratio: float = 0.20
-    protect_last_n: int = 20
-    protect_first_n: int = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +42,10 @@ class Budgets:
         return min(max(int(content * _SUMMARY_SHARE_OF_CONTENT), _SUMMARY_LEAST), self.summary_most)
 
 
-def budgets_for(window: int, settings: CompressorSettings, max_output: int | None = None) -> Budgets:
+def budgets_for(window: int, settings: CompressionSettings, max_output: int | None = None) -> Budgets:
     """The budgets of a window; room for the reply is reserved before the threshold is set."""
-    if window < SMALLEST_WINDOW:
-        raise InvalidArgument(f"context_length={window} is too small; Clew needs at least {SMALLEST_WINDOW} tokens")
+    if window < 1:
+        raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
     reserve = min(int(window * _RESERVE_SHARE), max_output or _RESERVE)
     threshold = min(int(window * settings.threshold), window - reserve)
     return Budgets(
@@ -64,10 +57,10 @@ def budgets_for(window: int, settings: CompressorSettings, max_output: int | Non
     )
 
 
-def budgets_for_target(target: int, settings: CompressorSettings) -> Budgets:
+def budgets_for_target(target: int, settings: CompressionSettings) -> Budgets:
     """The budgets of a result that may have `target` tokens in all."""
-    if target < SMALLEST_WINDOW // 4:
-        raise InvalidArgument(f"target_tokens={target} is too small; use at least {SMALLEST_WINDOW // 4}")
+    if target < SMALLEST_TARGET:
+        raise InvalidArgument(f"target_tokens={target} is too small; use at least {SMALLEST_TARGET}")
     tail = int(target * settings.target_ratio)
     return Budgets(
         window=target, threshold=target, tail=tail, head=int(target * _HEAD_SHARE), summary_most=target, total=target

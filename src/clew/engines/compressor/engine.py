@@ -8,25 +8,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from clew.config import CompressionSettings
 from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, Preview, SessionStart
 from clew.engines.compressor.assemble import assemble, with_note
-from clew.engines.compressor.boundaries import Cut, cut_at, head_end, tail_start
-from clew.engines.compressor.budgets import Budgets, CompressorSettings, budgets_for
+from clew.engines.compressor.boundaries import Cut, cut_at, head_end, is_prompt, newest_said, tail_start
+from clew.engines.compressor.budgets import Budgets, budgets_for
+from clew.engines.compressor.fates import fates_of, replaced_by_summary
 from clew.engines.compressor.layout import Layout, lay_out, sound
 from clew.engines.compressor.memory import Record, Strikes
 from clew.engines.compressor.outlook import rows_of
 from clew.engines.compressor.prune import cut_text, prune
 from clew.engines.compressor.tail import fit_tail
+from clew.engines.compressor.telling import (
+    NOT_SMALLER,
+    NOTHING_TO_FOLD,
+    often_compacted,
+    repairs_made,
+    small_window,
+    why_paused,
+)
 from clew.ledger import Ledger, ReadMessage, atoms_in, whole_text
-from clew.messages import Message, text_of
-from clew.summaries import Story, Summarize, Summary, parse_handoff, summarize_builtin, wrap
+from clew.messages import Message, safe_cut_at_or_before, text_of
+from clew.summaries import Cooldowns, Story, Summarize, Summary, parse_handoff, summarize_builtin, wrap
 from clew.tokens import DEFAULT_WINDOW, TokenCounter, count_each, counter_for
 from clew.usage import CanonicalUsage
-
-_AGAIN = (
-    "This conversation has been compacted {times} times; details may get less accurate each time. "
-    "Nothing is lost: undo the compaction, search the history, or start afresh with /new."
-)
 
 
 class ContextCompressor(ContextEngine):
@@ -38,28 +43,36 @@ class ContextCompressor(ContextEngine):
         self,
         context_length: int = DEFAULT_WINDOW,
         *,
-        settings: CompressorSettings | None = None,
+        settings: CompressionSettings | None = None,
         model: str | None = None,
         max_output: int | None = None,
         summarize: Summarize | None = None,
+        cooldowns: Cooldowns | None = None,
         budgets: Budgets | None = None,
         system_as_blocks: bool = False,
     ) -> None:
-        self._settings = settings or CompressorSettings()
+        self._settings = settings or CompressionSettings()
         self._summarize = summarize or self._write_builtin
+        self._cooldowns = cooldowns if cooldowns is not None else Cooldowns()
         self._system_as_blocks = system_as_blocks
         self._fixed_budgets = budgets
+        self._session_id: str | None = None
         self._strikes = Strikes()
         self._record = Record()
         self._last_prompt_tokens = 0
         self._sizes: dict[int, tuple[Message, int]] = {}
+        self._model = model
         self.update_model(model, context_length, max_output)
 
     # -- the life of a session -----------------------------------------------------------------------------------------
 
     def on_session_start(self, start: SessionStart) -> None:
+        if self._session_id not in (None, start.session_id, start.continues):
+            self.on_session_reset()
+        self._session_id = start.session_id
         if start.memory:
             self._strikes = Strikes.of_json(start.memory)
+            self._cooldowns.restore(start.memory.get("cooldowns"))
 
     def on_session_reset(self) -> None:
         self._strikes = Strikes()
@@ -71,6 +84,8 @@ class ContextCompressor(ContextEngine):
         self._last_prompt_tokens = usage.prompt_tokens
 
     def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
+        if model != self._model:
+            self._sizes.clear()
         self._model = model
         self._counter: TokenCounter = counter_for(model)
         self._budgets = self._fixed_budgets or budgets_for(context_length, self._settings, max_output)
@@ -81,7 +96,7 @@ class ContextCompressor(ContextEngine):
 
     @property
     def memory(self) -> Mapping[str, Any]:
-        return self._strikes.as_json()
+        return {**self._strikes.as_json(), "cooldowns": self._cooldowns.memory}
 
     def get_status(self) -> EngineStatus:
         paused = "the last compactions freed too little" if self._strikes.out else None
@@ -94,27 +109,28 @@ class ContextCompressor(ContextEngine):
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
         tokens = self._last_prompt_tokens if prompt_tokens is None else prompt_tokens
         self._strikes = self._strikes.forgiven(tokens, self._budgets.threshold)
-        return tokens >= self._budgets.threshold and not self._strikes.out
+        return self._settings.enabled and tokens >= self._budgets.threshold and not self._strikes.out
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        layout = lay_out(sound(messages))
+        layout = lay_out(sound(messages).messages)
         cut, _ = self._cut(layout, self._count_all(layout.messages))
         return bool(cut.folded)
 
     def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> Preview:
         """What `compress` would do with each message. Writes no summary and asks no model."""
-        history = sound(messages)
+        history = sound(messages).messages
         layout = lay_out(history)
-        sizes, earlier = self._count_all(layout.messages), self._count_summary(layout)
-        before = current_tokens if current_tokens is not None else sum(sizes) + earlier
+        sizes, counted = self._count_all(layout.messages), self.size_of(history)
+        earlier = counted - sum(sizes)
+        before = current_tokens if current_tokens is not None else counted
         cut, tail = self._cut(layout, sizes)
-        if not cut.folded:
-            after, budget = dict(enumerate(sizes)), 0
-        else:
-            standing = [*self._head(layout, cut, sizes), *(layout.messages[place] for place in cut.kept), *tail]
-            places = (*range(cut.head), *cut.kept, *range(cut.tail, len(sizes)))
-            after = dict(zip(places, self._count_all(standing), strict=True))
-            budget = self._summary_budget(layout, cut, sizes, standing) + self._count_wrapping()
+        after, budget = dict(enumerate(sizes)), 0
+        if cut.folded or before >= self._budgets.threshold:
+            standing = self._standing(layout, cut, tail)
+            standing = self._noted(cut, standing) if cut.folded else standing
+            after = dict(zip(standing, self._count_all(list(standing.values())), strict=True))
+        if cut.folded:
+            budget = self._summary_budget(layout, cut, sizes, list(standing.values())) + self._count_wrapping()
         freed = sum(sizes) - sum(after.values()) + (earlier if budget else 0) - budget
         rows = rows_of(layout, cut, sizes, after, (earlier, 0 if budget else earlier))
         return Preview(history, *rows, before, min(before, before - freed), budget)
@@ -128,32 +144,38 @@ class ContextCompressor(ContextEngine):
         focus_topic: str | None = None,
         force: bool = False,
     ) -> Compaction:
-        layout = lay_out(sound(messages))
-        sizes = self._count_all(layout.messages)
-        counted = sum(sizes) + (self._count_summary(layout) if layout.previous else 0)
+        if force:
+            self._cooldowns.clear()
+        history = sound(messages)
+        layout = lay_out(history.messages)
+        sizes, counted = self._count_all(layout.messages), self.size_of(history.messages)
         before = current_tokens if current_tokens is not None else counted
         if not force and self._strikes.forgiven(before, self._budgets.threshold).out:
-            return Compaction.nothing(messages, before, self._why_paused(layout, sizes, before))
+            return Compaction.nothing(messages, before, self._why_paused(layout, sizes, before - counted))
         cut, tail = self._cut(layout, sizes)
-        if not cut.folded:
-            return Compaction.nothing(messages, before, "Nothing lies between the head and the tail: nothing to fold.")
-        head = self._head(layout, cut, sizes)
-        kept = [layout.messages[place] for place in cut.kept]
-        story = self._story(layout, cut, tail, focus_topic)
-        standing = [*head, *kept, *tail]
-        summary = await self._summarize(story, self._summary_budget(layout, cut, sizes, standing))
-        text = wrap(summary.text, *self._covered(layout, cut), [layout.numbers[place] for place in cut.kept])
-        result = assemble(head, text, [*kept, *tail])
-        after = before - counted + sum(self._count_all(result))
+        if not cut.folded and before < self._budgets.threshold:
+            return Compaction.nothing(messages, before, NOTHING_TO_FOLD)
+        standing = self._standing(layout, cut, tail)
+        summary = await self._summary(layout, cut, sizes, standing, focus_topic)
+        result = self._assembled(layout, cut, standing, summary)
+        after = before - counted + self.size_of(result)
         if after >= before:
-            self._strikes = self._strikes.after(before, before, self._budgets.threshold)
-            return Compaction.nothing(messages, before, "The result would not be smaller: nothing was changed.")
+            self._strikes = self._strikes.in_vain(before, self._budgets.threshold)
+            told = [NOT_SMALLER if cut.folded else NOTHING_TO_FOLD, *self._pause(layout, sizes, before - counted)]
+            return Compaction.nothing(messages, before, *told)
         self._strikes = self._strikes.after(before, after, self._budgets.threshold)
-        return self._account(messages, layout, cut, result, summary, (before, after))
+        fates = fates_of(len(messages), history, layout, cut, standing)
+        warnings = (
+            *(summary.warnings if summary else ()),
+            *repairs_made(history.repairs),
+            *small_window(self._budgets),
+            *self._pause(layout, sizes, before - counted),
+        )
+        return self._account(layout, cut, result, summary, (before, after), fates, warnings)
 
     def _cut(self, layout: Layout, sizes: Sequence[int]) -> tuple[Cut, list[Message]]:
         messages = layout.messages
-        head = layout.position if layout.previous else head_end(messages, self._settings.protect_first_n)
+        head = layout.position if layout.previous else self._head_end(messages)
         # In a short history of huge messages the last 20 may be all there is: at least half of it can be folded.
         protected = min(self._settings.protect_last_n, (len(messages) - head) // 2)
         start = max(head, tail_start(sizes, messages, self._budgets.tail, protected))
@@ -162,28 +184,70 @@ class ContextCompressor(ContextEngine):
         )
         return cut_at(messages, head, start + later), tail
 
-    def _head(self, layout: Layout, cut: Cut, sizes: Sequence[int]) -> list[Message]:
-        head = prune(layout.messages[: cut.head], layout.numbers[: cut.head])
-        if sum(sizes[: cut.head]) > self._budgets.head:
-            most_chars = self._budgets.head * 3 // max(1, cut.head)
-            head = [
-                cut_text(message, number, most_chars) if message["role"] not in ("system", "developer") else message
-                for message, number in zip(head, layout.numbers, strict=False)
-            ]
-        for place, message in enumerate(head):
-            if message["role"] in ("system", "developer"):
-                head[place] = with_note(message, as_block=self._system_as_blocks)
-                break
+    def _head_end(self, messages: Sequence[Message]) -> int:
+        """The last group is the tail's, also where there is hardly more than that."""
+        last = safe_cut_at_or_before(messages, len(messages) - 1)
+        return min(head_end(messages, self._settings.protect_first_n), last)
+
+    def _standing(self, layout: Layout, cut: Cut, tail: Sequence[Message]) -> dict[int, Message]:
+        """What stays, by its place in the layout, as it will stand there."""
+        at_the_end = dict(enumerate(tail, cut.tail))
+        later = [(layout.numbers[place], message) for place, message in at_the_end.items()]
+        head = dict(enumerate(self._head(layout, cut, later)))
+        return head | {place: layout.messages[place] for place in cut.kept} | at_the_end
+
+    def _head(self, layout: Layout, cut: Cut, later: Sequence[tuple[int, Message]]) -> list[Message]:
+        messages, numbers = layout.messages[: cut.head], layout.numbers[: cut.head]
+        head = prune(messages, numbers, later)
+        # The newest request is the task: it stays word for word, wherever it stands.
+        untouched = {place for place in newest_said(layout.messages) if place < cut.head}
+        untouched |= {place for place, message in enumerate(head) if is_prompt(message)}
+        rest = [place for place in range(cut.head) if place not in untouched]
+        for place in untouched:
+            head[place] = messages[place]
+        if self.size_of([head[place] for place in rest]) > self._budgets.head:
+            for place in rest:
+                head[place] = cut_text(head[place], numbers[place], self._budgets.head * 3 // len(rest))
         return head
 
-    def _story(self, layout: Layout, cut: Cut, tail: Sequence[Message], focus: str | None) -> Story:
+    def _assembled(
+        self, layout: Layout, cut: Cut, standing: dict[int, Message], summary: Summary | None
+    ) -> list[Message]:
+        text = summary.text if summary else layout.previous.text if layout.previous else None
+        if text is None:
+            return list(standing.values())
+        stands = list(self._noted(cut, standing).values())
+        head, rest = stands[: cut.head], stands[cut.head :]
+        return assemble(head, wrap(text, *self._covered(layout, cut), [layout.numbers[at] for at in cut.kept]), rest)
+
+    def _noted(self, cut: Cut, standing: dict[int, Message]) -> dict[int, Message]:
+        """The same with the note behind the system prompt, where there is one."""
+        prompt = next((place for place in range(cut.head) if is_prompt(standing[place])), None)
+        if prompt is None:
+            return standing
+        return standing | {prompt: with_note(standing[prompt], as_block=self._system_as_blocks)}
+
+    async def _summary(
+        self, layout: Layout, cut: Cut, sizes: Sequence[int], standing: dict[int, Message], focus: str | None
+    ) -> Summary | None:
+        """The summary of what is folded; None where only pruning can help."""
+        if not cut.folded:
+            return None
+        story = self._story(layout, cut, standing, focus)
+        noted = list(self._noted(cut, standing).values())
+        return await self._summarize(story, self._summary_budget(layout, cut, sizes, noted))
+
+    def _story(self, layout: Layout, cut: Cut, standing: Mapping[int, Message], focus: str | None) -> Story:
         ledger, read = self._ledger_of(layout)
         first, last = self._covered(layout, cut)
         newest = next((n for n in range(len(layout.messages) - 1, -1, -1) if _is_ask(layout.messages[n])), None)
+        tail = [message for place, message in standing.items() if place >= cut.tail]
+        # Of a head that stood before an earlier summary the originals may no longer be here.
+        readable = 0 if layout.previous is None else cut.tail
         changed = {
-            layout.numbers[cut.tail + place]
-            for place, message in enumerate(tail)
-            if message is not layout.messages[cut.tail + place]
+            layout.numbers[place]
+            for place, message in standing.items()
+            if place >= readable and message is not layout.messages[place]
         }
         return Story(
             ledger,
@@ -215,7 +279,8 @@ class ContextCompressor(ContextEngine):
         return (layout.previous.first if layout.previous else layout.numbers[cut.head]), last
 
     def _summary_budget(self, layout: Layout, cut: Cut, sizes: Sequence[int], standing: Sequence[Message]) -> int:
-        content = sum(sizes[place] for place in cut.folded) + (self._count_summary(layout) if layout.previous else 0)
+        earlier = self._counter.text(layout.previous.text) if layout.previous else 0
+        content = sum(sizes[place] for place in cut.folded) + earlier
         return self._budgets.summary(content, sum(self._count_all(standing)) + self._count_wrapping())
 
     async def _write_builtin(self, story: Story, budget: int) -> Summary:
@@ -225,42 +290,39 @@ class ContextCompressor(ContextEngine):
 
     def _account(
         self,
-        messages: Sequence[Message],
         layout: Layout,
         cut: Cut,
         result: Sequence[Message],
-        summary: Summary,
+        summary: Summary | None,
         tokens: tuple[int, int],
+        fates: list[Fate],
+        warnings: tuple[str, ...],
     ) -> Compaction:
-        stands = {id(message) for message in result}
-        folded = {id(layout.messages[place]) for place in cut.folded}
-        fates = tuple(_fate(message, stands, folded) for message in messages)
-        places = [place for place, fate in enumerate(fates) if fate is Fate.SUMMARISED]
+        if summary is None:
+            return Compaction(result, True, *tokens, fates=tuple(fates), warnings=warnings)
         times = self._strikes.compactions
-        warnings = (*summary.warnings, *((_AGAIN.format(times=times),) if times > 1 or layout.previous else ()))
+        again = (often_compacted(times),) if times > 1 or layout.previous else ()
         return Compaction(
             messages=result,
             changed=True,
             tokens_before=tokens[0],
             tokens_after=tokens[1],
             summary=summary.text,
-            fates=fates,
-            replaced=(places[0], places[-1] + 1) if places else (0, 0),
+            fates=tuple(fates),
+            replaced=replaced_by_summary(fates),
             numbers=self._covered(layout, cut),
             written_by=summary.written_by,
             template=summary.template,
             unverified=summary.unverified,
-            warnings=warnings,
+            warnings=(*warnings, *again),
         )
 
-    def _why_paused(self, layout: Layout, sizes: Sequence[int], tokens: int) -> str:
-        system = sum(size for message, size in zip(layout.messages, sizes, strict=True) if message["role"] == "system")
-        unseen = max(0, tokens - sum(sizes))
-        return (
-            f"Automatic compaction is paused: the last {self._strikes.count} freed less than 10% or left the request "
-            f"over the threshold of {self._budgets.threshold:,} tokens. The system prompt takes {system:,} tokens, "
-            f"tools and what else is sent {unseen:,}. Make those smaller, compact by hand, or start afresh with /new."
-        )
+    def _pause(self, layout: Layout, sizes: Sequence[int], beside: int) -> list[str]:
+        return [self._why_paused(layout, sizes, beside)] if self._strikes.out else []
+
+    def _why_paused(self, layout: Layout, sizes: Sequence[int], beside: int) -> str:
+        system = sum(size for message, size in zip(layout.messages, sizes, strict=True) if is_prompt(message))
+        return why_paused(self._strikes, self._budgets.threshold, system, max(0, beside))
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
 
@@ -277,15 +339,6 @@ class ContextCompressor(ContextEngine):
     def _count_wrapping(self) -> int:
         return self._counter.text(wrap("", 0, 1, (1, 2))) + 10
 
-    def _count_summary(self, layout: Layout) -> int:
-        return self._counter.text(layout.previous.text) + 200 if layout.previous else 0
-
 
 def _is_ask(message: Message) -> bool:
     return message["role"] == "user" and bool(text_of(message).strip())
-
-
-def _fate(message: Message, stands: set[int], folded: set[int]) -> Fate:
-    if id(message) in stands:
-        return Fate.KEPT
-    return Fate.SUMMARISED if id(message) in folded else Fate.PRUNED

@@ -6,10 +6,10 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 
-from clew.messages import Message, calls_of, repair
+from clew.messages import Message, Repaired, calls_of, repair
 from clew.summaries import Wrapped, unwrap
 
 
@@ -27,23 +27,37 @@ class Layout:
     def next_number(self) -> int:
         return self.numbers[-1] + 1 if self.numbers else 0
 
+    def place_of(self, place: int) -> int | None:
+        """Where a message of the history stands here; None for an earlier summary that is a message of its own."""
+        if self.previous is None or self.previous.message is not None or place < self.position:
+            return place
+        return None if place == self.position else place - 1
+
     @property
     def first_unread(self) -> int:
         """The first number that no summary covers yet, apart from the head."""
         return self.previous.last if self.previous else 0
 
 
-def sound(messages: Sequence[Message]) -> Sequence[Message]:
+def sound(messages: Sequence[Message]) -> Repaired:
     """The history with whole tool groups; calls that still wait for a result at its end get a stub."""
-    whole = repair(messages, open_end=True).messages
-    last = len(whole) - 1
-    while last > 0 and whole[last]["role"] == "tool":
+    whole = repair(messages, open_end=True)
+    last = len(whole.messages) - 1
+    while last > 0 and whole.messages[last]["role"] == "tool":
         last -= 1
-    if last < 0 or not calls_of(whole[last]):
+    if last < 0 or not calls_of(whole.messages[last]):
         return whole
     # Only the last group can be open: the long part before it need not be looked at twice.
-    end = repair(whole[last:]).messages
-    return whole if len(end) == len(whole) - last else [*whole[:last], *end]
+    end = repair(whole.messages[last:])
+    if not end.repairs:
+        return whole
+    caller = whole.indexes[last]
+    stubs = len(end.messages) - (len(whole.messages) - last)
+    return Repaired(
+        [*whole.messages[:last], *end.messages],
+        (*whole.repairs, *(replace(done, index=caller) for done in end.repairs)),
+        [*whole.indexes, *[caller] * stubs],
+    )
 
 
 def lay_out(messages: Sequence[Message]) -> Layout:

@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from clew.ledger import Ledger
-from clew.messages import Message
+from clew.messages import Message, calls_of, images_of, text_of
 
 MOST_STRIKES = 2
 _LEAST_FREED = 0.10
 _GROWTH_THAT_FORGIVES = 0.10
+_OPENING_CHARS = 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,10 @@ class Strikes:
         """One more compaction: a strike when it freed too little, or left the request over the threshold."""
         helped = before - after >= _LEAST_FREED * before and after < threshold
         return Strikes(0 if helped else self.count + 1, after, self.compactions + 1)
+
+    def in_vain(self, tokens: int, threshold: int) -> Strikes:
+        """Nothing could be changed: a strike where something should have been."""
+        return replace(self, count=self.count + 1, left_at=tokens) if tokens >= threshold else self
 
     def forgiven(self, tokens: int, threshold: int) -> Strikes:
         """The history has grown since, so there may be something to gain again."""
@@ -46,7 +51,7 @@ class Strikes:
     @classmethod
     def of_json(cls, values: Mapping[str, Any]) -> Strikes:
         figures = [values.get(key, 0) for key in ("strikes", "left_at", "compactions")]
-        return cls(*(figure if isinstance(figure, int) else 0 for figure in figures))
+        return cls(*(figure if type(figure) is int and figure > 0 else 0 for figure in figures))
 
 
 class Record:
@@ -72,7 +77,7 @@ class Record:
         """Take in what is new; False when these messages are no continuation of what was followed."""
         known = len(self.log)
         new = [message for message, number in zip(messages, numbers, strict=True) if number >= known]
-        if not self._knows(messages, numbers) or numbers[-1] + 1 - known != len(new):
+        if not known or not self._knows(messages, numbers) or numbers[-1] + 1 - known != len(new):
             return False
         self.follow(new)
         return True
@@ -81,7 +86,19 @@ class Record:
         return self.log[number]
 
     def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
-        """Whether some message is the very one that was followed under its number; pruned ones are copies."""
-        known = len(self.log)
-        pairs = zip(reversed(messages), reversed(numbers), strict=True)
-        return any(number < known and self.log[number] is message for message, number in pairs)
+        """Whether each message is the one that was followed under its number, or may be a shorter copy of it."""
+        log, known = self.log, len(self.log)
+        pairs = zip(messages, numbers, strict=True)
+        return all(
+            number >= known or log[number] is message or _like(log[number], message) for message, number in pairs
+        )
+
+
+def _like(original: Message, message: Message) -> bool:
+    """Whether a message may be the original with a note, cut short, pruned or without its pictures."""
+    if any(original.get(key) != message.get(key) for key in ("role", "tool_call_id")):
+        return False
+    if [call["id"] for call in calls_of(original)] != [call["id"] for call in calls_of(message)]:
+        return False
+    openings = (text_of(each)[:_OPENING_CHARS] for each in (original, message))
+    return message["role"] == "tool" or bool(images_of(original)) or len(set(openings)) == 1

@@ -11,13 +11,16 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from clew.ledger import Verb, arguments_of, read_outcome, shorten, target_of, verb_of
-from clew.messages import Message, Part, ToolCall, calls_of, images_of, text_of
+from clew.ledger import Verb, outcome_of, shorten, target_of, verb_of
+from clew.messages import Message, Part, ToolCall, arguments_of_call, calls_of, images_of, name_of_call, text_of
 
 LONGEST_RESULT_CHARS = 200
 _LONGEST_ARGUMENT_CHARS = 500
 _KEPT_OF_ARGUMENT_CHARS = 200
 _TARGET_CHARS = 120
+_ERROR_CHARS = 160
+_GAP_CHARS = 60
+_LEAST_OF_TEXT_CHARS = 140
 _DONE: dict[Verb, str] = {
     "READ": "read",
     "WROTE": "wrote",
@@ -32,10 +35,15 @@ _DONE: dict[Verb, str] = {
 }
 
 
-def prune(messages: Sequence[Message], numbers: Sequence[int]) -> list[Message]:
-    """The messages with long results, long arguments and pictures reduced to what they were about."""
+def prune(
+    messages: Sequence[Message], numbers: Sequence[int], later: Sequence[tuple[int, Message]] = ()
+) -> list[Message]:
+    """The messages with long results, long arguments and pictures reduced to what they were about.
+
+    `later` are messages behind them, by number, that stay as they are: a result may be the same as one of theirs.
+    """
     calls = {call["id"]: call for message in messages for call in calls_of(message)}
-    newest = _newest_copies(messages, numbers)
+    newest = _newest_copies([*zip(numbers, messages, strict=True), *later])
     pruned = []
     for message, number in zip(messages, numbers, strict=True):
         if message["role"] == "tool":
@@ -50,8 +58,8 @@ def prune_result(
 ) -> Message:
     """A tool result as one line that still says what happened, and where the whole of it is."""
     text = text_of(message)
-    if len(text) <= LONGEST_RESULT_CHARS and not images_of(message):
-        return message
+    if len(text) <= LONGEST_RESULT_CHARS:
+        return without_pictures(message, number)
     copy = (newest or {}).get(_digest(text), number)
     if copy != number:
         return {**message, "content": f"[the same as m{copy}, which is newer]"}
@@ -60,16 +68,17 @@ def prune_result(
 
 def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
     """`[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`"""
-    outcome = read_outcome(text, is_error=is_error)
+    name = name_of_call(call) if call else ""
+    verb = verb_of(name)
+    outcome = outcome_of(verb, text, is_error=is_error)
     how = outcome.phrase() or f"{outcome.chars:,} chars"
     if outcome.failed and outcome.error:
-        how += f": {shorten(outcome.error, 160)}"
+        how += f": {shorten(outcome.error, _ERROR_CHARS)}"
     if call is None:
         return f"[tool] {how} (whole: m{number})"
-    name = call["function"]["name"]
-    target = shorten(target_of(name, arguments_of(call)), _TARGET_CHARS)
+    target = shorten(target_of(name, arguments_of_call(call)), _TARGET_CHARS)
     quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
-    return f"[{name}] {_DONE[verb_of(name)]}{quoted} -> {how} (whole: m{number})"
+    return f"[{name}] {_DONE[verb]}{quoted} -> {how} (whole: m{number})"
 
 
 def prune_arguments(message: Message) -> Message:
@@ -94,17 +103,19 @@ def without_pictures(message: Message, number: int) -> Message:
 def cut_text(message: Message, number: int, most_chars: int) -> Message:
     """A long text with its middle left out: both ends say what it is."""
     text = text_of(message)
+    # What was cut before is not cut again: the gap would tell of the gap.
+    most_chars = max(most_chars, _LEAST_OF_TEXT_CHARS)
     if len(text) <= most_chars:
         return message
-    ends = max(40, (most_chars - 60) // 2)
+    ends = (most_chars - _GAP_CHARS) // 2
     kept = f"{text[:ends]}\n[... {len(text) - 2 * ends:,} chars left out; whole: m{number} ...]\n{text[-ends:]}"
     return {**message, "content": kept}
 
 
-def _newest_copies(messages: Sequence[Message], numbers: Sequence[int]) -> dict[bytes, int]:
+def _newest_copies(numbered: Sequence[tuple[int, Message]]) -> dict[bytes, int]:
     return {
         _digest(text): number
-        for message, number in zip(messages, numbers, strict=True)
+        for number, message in numbered
         if message["role"] == "tool" and len(text := text_of(message)) > LONGEST_RESULT_CHARS
     }
 
@@ -114,7 +125,8 @@ def _digest(text: str) -> bytes:
 
 
 def _shorter_call(call: ToolCall) -> ToolCall:
-    arguments = call["function"]["arguments"]
+    function = call.get("function")
+    arguments = function["arguments"] if function else ""
     if len(arguments) <= _LONGEST_ARGUMENT_CHARS:
         return call
     try:
@@ -125,7 +137,18 @@ def _shorter_call(call: ToolCall) -> ToolCall:
     if shorter == parsed:
         return call
     text = json.dumps(shorter, ensure_ascii=False)
+    if not _can_be_sent(text):
+        text = json.dumps(shorter)
     return {**call, "function": {**call["function"], "arguments": text}}
+
+
+def _can_be_sent(text: str) -> bool:
+    """Half of a surrogate pair stands in JSON as an escape, and nowhere else."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _shorter(value: Any) -> Any:

@@ -49,6 +49,6 @@ def _later_start(tail: Sequence[Message], sizes: Sequence[int], budget: int) -> 
     while excess > 0 and start < last:
         excess -= sizes[start]
         start += 1
-    while start < last and tail[start]["role"] == "tool":
+    while start < last and safe_cut_at_or_before(tail, start) != start:
         start += 1
     return min(start, last)
