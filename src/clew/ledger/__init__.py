@@ -8,6 +8,7 @@ from clew.ledger.fragments import FragmentChooser, ReadMessage
 from clew.ledger.index import AtomIndex, parts_of, whole_text
 from clew.ledger.ledger import Action, Ask, FileFact, Ledger, State
 from clew.ledger.outcomes import Outcome, read_outcome
+from clew.ledger.plans import PlanItem
 from clew.ledger.pruned import outcome_of
 from clew.ledger.statements import (
     Statement,
@@ -29,6 +30,7 @@ __all__ = [
     "FragmentChooser",
     "Ledger",
     "Outcome",
+    "PlanItem",
     "ReadMessage",
     "State",
     "Statement",

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from clew.ledger.atoms import spans_in
 from clew.ledger.index import AtomIndex, parts_of
 from clew.messages import Message
+from clew.redact import redact_text
 
 ReadMessage = Callable[[int], Message]
 # Which line of the result tells of this part of this message, and what that line costs when nothing is quoted on it.
@@ -73,6 +74,7 @@ class FragmentChooser:
         self._found: list[Fragment] = []
         self._lines: dict[tuple[int, int], tuple[Hashable, int]] = {}
         self._worth: dict[str, float] = {}
+        self._clean: dict[tuple[int, int], str | None] = {}
         self._atoms_at: dict[Fragment, tuple[str, ...]] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
@@ -160,8 +162,19 @@ class FragmentChooser:
         for (number, part), stretches in sorted(choice.stretches.items()):
             text = self._parts_of(number)[part]
             line, _ = self._line(number, part)
-            quotes.setdefault(line, []).extend(" ".join(text[start:end].split()) for start, end in stretches)
-        return quotes
+            told = (_readable(text, start, end, is_call=part > 0) for start, end in stretches)
+            quotes.setdefault(line, []).extend(quote for quote in told if self._is_clean(number, part, quote))
+        return {line: told for line, told in quotes.items() if told}
+
+    def _is_clean(self, number: int, part: int, quote: str) -> bool:
+        """Whether no secret is cut through: what is left of one would not be known for what it is."""
+        key = (number, part)
+        if key not in self._clean:
+            text = self._parts_of(number)[part]
+            clean = redact_text(text)
+            self._clean[key] = None if clean == text else _readable(clean, 0, len(clean), is_call=part > 0)
+        clean_text = self._clean[key]
+        return clean_text is None or quote in clean_text
 
     def _line(self, number: int, part: int) -> tuple[Hashable, int]:
         key = (number, part)
@@ -213,6 +226,18 @@ def _window(text: str, start: int, end: int, line: tuple[int, int]) -> tuple[int
             _, end, word = right.pop()
         near.add(word)
     return start, end
+
+
+def _readable(text: str, start: int, end: int, *, is_call: bool) -> str:
+    """The stretch on one line; in the arguments of a call, which are JSON, no escape is cut in two."""
+    if is_call:
+        start -= _backslashes_before(text, start) % 2
+        end -= _backslashes_before(text, end) % 2
+    return " ".join(text[start:end].split())
+
+
+def _backslashes_before(text: str, at: int) -> int:
+    return at - len(text[:at].rstrip("\\"))
 
 
 def _joined(stretches: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -9,6 +9,7 @@ import heapq
 import math
 
 from clew.ledger.atoms import atoms_by_word, is_name, is_path, telling_words, words_in
+from clew.ledger.tools import written_arguments
 from clew.messages import Message, calls_of, name_of_call, text_of
 
 _ASKED_CHARS = 6_000
@@ -80,8 +81,12 @@ class AtomIndex:
     def newest(self, most: int) -> list[str]:
         """The atoms that were seen last."""
         if len(self.seen) <= most:
-            return list(self.seen)
-        return heapq.nlargest(most, self.seen, key=lambda atom: self.seen[atom].last)
+            return sorted(self.seen)
+        oldest = heapq.nlargest(most, (sighting.last for sighting in self.seen.values()))[-1]
+        newer = sorted(atom for atom, sighting in self.seen.items() if sighting.last > oldest)
+        # Words come out of a set in any order, so which of the equally old ones are taken must not hang on that.
+        as_old = sorted(atom for atom, sighting in self.seen.items() if sighting.last == oldest)
+        return [*newer, *as_old[: most - len(newer)]]
 
     def worth(self, atom: str, first: int) -> float:
         """How likely the atom is needed again, between 0 and 1, when the story begins at message `first`.
@@ -115,7 +120,7 @@ class AtomIndex:
 
 def parts_of(message: Message) -> list[str]:
     """The texts of a message that can be quoted: its content, then each call as the model wrote it."""
-    calls = [f"{name_of_call(call)} {call['function'].get('arguments', '')}" for call in calls_of(message)]
+    calls = [f"{name_of_call(call)} {written_arguments(call)}" for call in calls_of(message)]
     return [text_of(message), *calls]
 
 

@@ -8,23 +8,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clew.ledger.commands import files_changed_by
 from clew.ledger.index import AtomIndex
 from clew.ledger.outcomes import Outcome
+from clew.ledger.plans import PlanItem, plan_in, updated_plan
 from clew.ledger.pruned import outcome_of
 from clew.ledger.statements import Statement, decisions_in, first_sentence, is_question, rules_in, spoken
-from clew.ledger.tools import Verb, arguments_of, patched_files, target_of, verb_of
-from clew.messages import Message, ToolCall, calls_of, text_of
+from clew.ledger.tools import Verb, arguments_of, files_written, target_of, verb_of
+from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 
 # Of a long history that is read for the first time, what lies further back than this is read in outline: the rules that
 # people stated, the actions and how they ended. Its atoms would have to outrank all later ones to be shown.
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
-_COMMIT = re.compile(r"^\[(?P<branch>[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
+_COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
 _SERVING = re.compile(
@@ -97,7 +98,7 @@ class Ledger:
         self.decisions: list[Statement] = []
         self.files: dict[str, FileFact] = {}
         self.state = State()
-        self.plan: tuple[ToolCall, int] | None = None
+        self.plan: tuple[Sequence[PlanItem], int] = ((), first)
         self._open: dict[str, int] = {}
 
     @classmethod
@@ -145,25 +146,25 @@ class Ledger:
             self.asks[-1] = replace(self.asks[-1], answer=first_sentence(text), answered_at=number)
 
     def _add_call(self, call: ToolCall, number: int, place: int) -> None:
-        name = call["function"]["name"]
+        name = name_of_call(call)
         arguments = arguments_of(call)
-        verb, target = verb_of(name), target_of(name, arguments)
+        verb, target = verb_of(name, arguments), target_of(name, arguments)
         files: tuple[str, ...] = ()
         change = ""
         if verb == "RAN":
             files = tuple(files_changed_by(target))
         elif verb in ("WROTE", "CHANGED"):
-            files = tuple(patched_files(call["function"]["arguments"].replace("\\n", "\n"))) or (target,)
+            files = tuple(files_written(name, arguments))
             change = _size_of_change(arguments)
-        elif verb == "PLANNED":
-            self.plan = (call, number)
+        elif verb == "PLANNED" and (items := plan_in(arguments)):
+            self.plan = (updated_plan(self.plan[0], items, arguments), number)
         for path in files:
             self._touch(path, number, name, changed=True)
         if verb == "READ" and target:
             self._touch(target, number, name)
         if verb in ("READ", "WROTE", "CHANGED") and target in self.files:
             self.files[target].argument = next((key for key, value in arguments.items() if value == target), "")
-        self._open[call["id"]] = len(self.actions)
+        self._open[call.get("id", "")] = len(self.actions)
         self.actions.append(Action(number, place, name, verb, target, files, change))
 
     def _touch(self, path: str, number: int, tool: str, *, changed: bool = False) -> None:
@@ -181,7 +182,10 @@ class Ledger:
         text = text_of(message)
         action = self.actions[position]
         action.result = number
-        action.outcome = outcome_of(action.verb, text, is_error=message.get("is_error", False))
+        action.outcome = outcome_of(action.verb, text, is_error=bool(message.get("is_error")))
+        if action.failed and action.verb in ("WROTE", "CHANGED"):
+            for path in action.files:
+                self.files[path].changes -= 1
         if action.verb == "RAN":
             self._add_state(text[-_STATE_CHARS:], action.outcome, number)
 
@@ -192,6 +196,8 @@ class Ledger:
             self.state.branch = (committed["branch"], number)
             self.state.commit = (committed["commit"], number)
         elif "branch " in text and (branch := _ON_BRANCH.search(text)):
+            if self.state.branch and self.state.branch[0] != branch[1]:
+                self.state.commit = None  # It was made on the branch before.
             self.state.branch = (branch[1], number)
         if any(word in text for word in _SERVING_WORDS) and (serving := _SERVING.search(text)):
             self.state.serving = (serving[0][:160], number)
@@ -207,21 +213,19 @@ def _start_of_last_chars(messages: Sequence[Message], most: int) -> int:
     return 0
 
 
-def _size_of_change(arguments: object) -> str:
+def _size_of_change(arguments: Mapping[str, object]) -> str:
     """`+41 -17`, where the call shows what it replaced."""
-    if not isinstance(arguments, dict):
-        return ""
     listed = arguments.get("edits")
     edits = listed if isinstance(listed, list) else [arguments]
     added = removed = 0
     for edit in edits:
-        if not isinstance(edit, dict):
+        if not isinstance(edit, Mapping):
             continue
         added += _lines(edit, ("new_string", "newString", "new_str", "newText", "new_text", "content", "file_text"))
         removed += _lines(edit, ("old_string", "oldString", "old_str", "oldText", "old_text"))
     return f"+{added} -{removed}" if added or removed else ""
 
 
-def _lines(edit: dict[str, object], keys: tuple[str, ...]) -> int:
+def _lines(edit: Mapping[str, object], keys: tuple[str, ...]) -> int:
     text = next((edit[key] for key in keys if isinstance(edit.get(key), str)), "")
     return str(text).count("\n") + 1 if text else 0

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 Kind: TypeAlias = Literal["rule", "decision"]
 
 _LONGEST_RULE = 400
+_LONGEST_HARD_RULE = 1_000
 _DECISION_CHARS = range(20, 260)
 # A pasted document has rules of its own, which are not the user's: only both ends of a very long message are read.
 _READ_CHARS = 3_000
@@ -41,20 +42,42 @@ class Markers:
         return False
 
 
-_HARD_RULE = Markers(
-    "never always don't dont must mustn't forbidden nie niemals immer stets jamais toujours nunca siempre sempre",
-    "do not", "no longer", "from now on", "off limits", "at all times", "under no circumstances",
-    "不要", "不许", "不准", "不得", "禁止", "必须", "务必", "始终", "一定要",
-    "しないで", "必ず", "絶対", "하지 마", "반드시", "항상",
+_FORBIDDEN = Markers(
+    "never don't dont mustn't forbidden nie niemals jamais nunca",
+    "do not", "must not", "off limits", "under no circumstances",
+    "不要", "不许", "不准", "不得", "不可", "勿", "禁止", "ないで", "いけない", "いけません",
+    "지 마", "지 말", "하지마", "쓰지마",
+)  # fmt: skip
+_HARD_RULE = _FORBIDDEN | Markers(
+    "always must immer stets toujours siempre sempre",
+    "no longer", "from now on", "at all times",
+    "必须", "务必", "始终", "一定要", "一律", "必ず", "絶対", "반드시", "항상", "절대",
 )  # fmt: skip
 _SOFT_RULE = Markers(
-    "prefer avoid ensure remember shouldn't instead only nicht kein keine keinen muss müssen nur lieber não ne",
+    "prefer avoid ensure remember shouldn't instead only forget nicht kein keine keinen muss müssen nur "
+    "lieber ne pas évite uniquement préfère não solo evita prefiero",
     "should not", "make sure", "rather than", "not allowed", "keep the", "keep it", "keep all", "keep your", "keep our",
     "leave the", "leave it", "stick to", "please use", ", not ", "without ", "use the ", "is fine", "is preferred",
-    "不能", "别", "总是", "只能", "只用", "请用", "改用", "记住", "优先", "避免", "常に", "금지",
+    ", no ", " and no ", "at most", "at least", "auf keinen fall", "en vez de", "plutôt",
+    "rule for", "rules for", "rule:", "rules:",
+    "不能", "别", "总是", "只能", "只用", "请用", "改用", "记住", "优先", "避免",
+    "常に", "べき", "だけ", "금지", "만 사용", "꼭 ",
 )  # fmt: skip
 _RULE = _HARD_RULE | _SOFT_RULE
-_RULE_OPENINGS = ("no ", "use ", "only ", "without ", "keep ", "leave ", "write ", "answer ", "respond ", "reply ")
+_RULE_OPENINGS = ("no ", "use ", "only ", "without ", "keep ", "leave ", "write ", "answer ", "respond ", "reply ",
+                  "antworte ", "verwende ", "nutze ", "schreibe ", "réponds ", "utilise ", "responde ")  # fmt: skip
+# Where a marker says what somebody thinks or what went wrong, it states no rule.
+_DESCRIBES = re.compile(
+    r"\bi (?:\w+ )?(?:don't|dont|do not) (?:really )?(?:think|tink|know|understand|see|get|remember|recall|mind|care)\b"
+    r"|\b(?:never|always) (?:(?:finish|crash)(?:es|ed)|(?:end|work|happen|fail|complete|terminate)(?:s|ed)"
+    r"|hangs|breaks)\b"
+    r"|\b(?:don't|do not) (?:seem|appear|work|understand)\b|\bno (?:problem|idea|worries|doubt|clue|matter|wonder)\b"
+)
+_ASKS = re.compile(
+    r"(?:^|[,:;] )(?:(?:and|but|so|ok|hm|wait|btw)[, ]+)?(?:what|why|how|when|where|who|which|is|are|was|were|does"
+    r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|should (?:we|i)|shall (?:we|i)"
+    r"|any|anything|right|no)\b"
+)
 _DECISION = Markers(
     "decided decision because chose conclusion trade-off tradeoff entschieden weil denn",
     "go with", "let's use", "let's keep", "we will use", "instead of", "rather than", "root cause", "turns out",
@@ -62,14 +85,35 @@ _DECISION = Markers(
     "cause was", "reason is", "reason was", "culprit", "that confirms", "it follows that",
     "决定", "改用", "原因是", "根因", "因为", "结论", "決定", "理由",
 )  # fmt: skip
-_CHANGE_OF_MIND = Markers(
-    "actually instead forget rather lieber",
-    "scratch that", "second thought", "no longer", "change of plan", "changed my mind", "any more", "anymore",
-    "doch nicht", "from now on", ", not ", "改用", "算了", "还是", "やっぱり",
+_GUESSES = ("maybe ", "perhaps ", "probably ", "if ", "wait", "let me ", "或许", "也许", "可能", "vielleicht ")
+# What forbids is only taken back in so many words; what asks or allows, also by saying something else.
+_TAKES_BACK = Markers(
+    "actually forget anymore",
+    "scratch that", "second thought", "no longer", "change of plan", "changed my mind", "any more", "doch nicht",
+    "mehr nötig", "算了", "还是", "不再", "不用再", "やっぱり", "더 이상",
 )  # fmt: skip
+_CHANGE_OF_MIND = _TAKES_BACK | Markers(
+    "instead rather lieber plutôt",
+    "from now on",
+    ", not ",
+    "ab jetzt",
+    "désormais",
+    "a partir de ahora",
+    "改用",
+    "从现在",
+    "これから",
+)
 
-_FENCED = re.compile(r"```.*?(?:```|\Z)|<(system-reminder|local-command-\w+|command-\w+)>.*?(?:</\1>|\Z)", re.DOTALL)
-_SENTENCE_END = re.compile(r"[.!?][)\"'”»]?(?=\s)|[。！？；\n]")
+_TAGS = (
+    r"system-reminder|local-command-\w+|command-\w+|bash-\w+|environment_\w+|ide_\w+|user-prompt-submit-hook|context|file"
+    r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
+)
+_FENCED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+# A line may be broken by hand in the middle of a sentence: it is long then, and the next one goes on in small letters.
+_SENTENCE_END = re.compile(
+    r"(?<!\be\.g)(?<!\bi\.e)(?<!\bvs)(?<!\bz)(?<!\bz\. B)[.!?][)\"'”»]?(?=\s)"
+    r"|[。！？；]|(?<![^\n]{60})\n|\n(?!\s*[a-z])"
+)
 _LIST_MARKS = " \t\r\n-*•>#"
 _WORD = re.compile(r"[^\W_]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]")
 
@@ -82,6 +126,7 @@ class Statement:
     text: str
     number: int
     hard: bool = False
+    """Whether it forbids or demands, and is no mere preference."""
 
 
 def spoken(text: str) -> str:
@@ -93,8 +138,9 @@ def rules_in(text: str, number: int) -> list[Statement]:
     """The sentences of a user message that state a rule or a preference."""
     found = []
     for sentence in _marked(text, _states_rule):
-        if len(sentence) <= _LONGEST_RULE:
-            found.append(Statement("rule", sentence, number, hard=_HARD_RULE.mark(sentence.lower())))
+        hard = _HARD_RULE.mark(_plain(sentence))
+        if len(sentence) <= (_LONGEST_HARD_RULE if hard else _LONGEST_RULE):
+            found.append(Statement("rule", sentence, number, hard=hard))
     return found
 
 
@@ -102,7 +148,7 @@ def decisions_in(text: str, number: int) -> list[Statement]:
     """The sentences of a reply that say what was decided or found, and why."""
     if not _DECISION.mark(text.lower()):
         return []
-    sentences = _marked(text, _DECISION.mark)
+    sentences = _marked(text, _says_decision)
     return [Statement("decision", sentence, number) for sentence in sentences if len(sentence) in _DECISION_CHARS]
 
 
@@ -112,12 +158,16 @@ def is_question(text: str) -> bool:
 
 def replaced_by(new: Statement, earlier: Sequence[Statement]) -> Statement | None:
     """The rule that a later one takes back: it says so, and is about the same thing. The newest, if several fit."""
-    if not _CHANGE_OF_MIND.mark(new.text.lower()):
+    said = _plain(new.text)
+    if not _CHANGE_OF_MIND.mark(said):
         return None
-    about = _topics(new.text)
+    about, in_so_many_words = _topics(new.text), _TAKES_BACK.mark(said)
     for old in reversed(earlier):
+        if not in_so_many_words and _FORBIDDEN.mark(_plain(old.text)):
+            continue
         topics = _topics(old.text)
-        if old.number < new.number and len(about & topics) >= (1 if len(topics) <= 4 else 2):
+        enough = 1 if len(topics) <= 4 or (in_so_many_words and about <= topics) else 2
+        if old.number < new.number and len(about & topics) >= enough:
             return old
     return None
 
@@ -141,13 +191,25 @@ def shorten(text: str, most: int) -> str:
 
 
 def _states_rule(lowered: str) -> bool:
-    return lowered.startswith(_RULE_OPENINGS) or _RULE.mark(lowered)
+    if lowered.endswith(("?", "？")) and _ASKS.search(lowered):
+        return False
+    said = _DESCRIBES.sub("…", lowered)
+    return said.startswith(_RULE_OPENINGS) or _RULE.mark(said)
+
+
+def _says_decision(lowered: str) -> bool:
+    """A question or a guess settles nothing."""
+    return _DECISION.mark(lowered) and not lowered.startswith(_GUESSES) and not is_question(lowered)
 
 
 def _marked(text: str, marks: Callable[[str], bool]) -> list[str]:
     """The sentences that have a mark of what is looked for."""
     sentences = _sentences(_both_ends(spoken(text)))
-    return [sentence for sentence in sentences if marks(sentence.replace("’", "'").lower())]
+    return [sentence for sentence in sentences if marks(_plain(sentence))]
+
+
+def _plain(sentence: str) -> str:
+    return sentence.replace("’", "'").lower()
 
 
 def _sentences(text: str) -> Iterator[str]:
@@ -168,7 +230,7 @@ def _both_ends(text: str) -> str:
 
 _COMMON = frozenset(
     "the and for with that this from not are use using only never always please must should dont instead actually "
-    "rather make sure keep all any our your you can will don fine okay".split()
+    "rather make sure keep all any our your you can will don fine okay forget about now longer rule".split()
 )
 
 

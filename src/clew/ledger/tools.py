@@ -5,13 +5,12 @@ Reads the name and the arguments of a call; a tool that is not in the table is C
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from clew.messages import ToolCall
+from clew.messages import ToolCall, arguments_of_call
 
 Verb: TypeAlias = Literal[
     "READ", "WROTE", "CHANGED", "RAN", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "CALLED"
@@ -53,11 +52,14 @@ _TABLE = (
     ),
     KnownTool("LISTED", "ls list list_dir list_files list_directory tree", (*_PATH, "directory")),
     KnownTool("FETCHED", "webfetch web_fetch fetch browse read_url http_get web_extract", ("url", "urls", "uri")),
-    KnownTool("PLANNED", "todowrite todo_write update_plan todo write_todos todos", ()),
+    KnownTool("PLANNED", "todowrite todo_write update_plan todo write_todos todos manage_todo_list set_plan", ()),
     KnownTool("DELEGATED", "task agent delegate subagent spawn delegate_task", ("description", "prompt", "task")),
 )
 _BY_NAME = {name: tool for tool in _TABLE for name in tool.names.split()}
-_PATCHED_FILE = re.compile(r"^\*\*\* (?:Update|Add|Delete) File: (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
+_EDITOR_COMMANDS: Mapping[str, Verb] = {"view": "READ", "create": "WROTE"}
+_OF_FILES = frozenset({"READ", "WROTE", "CHANGED"})
+_NONE: Mapping[str, Any] = {}
+_PATCHED_FILE = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 
 
 def plain_name(name: str) -> str:
@@ -66,18 +68,25 @@ def plain_name(name: str) -> str:
     return short.removeprefix("functions.").lower().replace("-", "_")
 
 
-def verb_of(name: str) -> Verb:
+def verb_of(name: str, arguments: Mapping[str, Any] = _NONE) -> Verb:
     known = _BY_NAME.get(plain_name(name))
+    if known and known.verb == "CHANGED":
+        # Editors of one tool for everything say in an argument what they do.
+        return _EDITOR_COMMANDS.get(str(arguments.get("command")), "CHANGED")
     return known.verb if known else "CALLED"
 
 
 def arguments_of(call: ToolCall) -> Mapping[str, Any]:
-    """The arguments as a mapping; empty when they are no JSON object."""
-    try:
-        arguments = json.loads(call["function"]["arguments"])
-    except (ValueError, TypeError, RecursionError):
-        return {}
-    return arguments if isinstance(arguments, dict) else {}
+    """The arguments as a mapping, whatever the model wrote."""
+    return arguments_of_call(call)
+
+
+def written_arguments(call: ToolCall) -> str:
+    """The arguments as the model wrote them: JSON in most calls, free text in some."""
+    raw: Any = call
+    inner = raw.get("function") or raw.get("custom") or {}
+    written = inner.get("arguments", inner.get("input", ""))
+    return written if isinstance(written, str) else str(written)
 
 
 def target_of(name: str, arguments: Mapping[str, Any]) -> str:
@@ -87,13 +96,28 @@ def target_of(name: str, arguments: Mapping[str, Any]) -> str:
     for key in wanted:
         text = _as_text(arguments.get(key))
         if text:
-            return text if not text.startswith("*** Begin Patch") else ", ".join(patched_files(text)) or text
+            return ", ".join(_patched_in(text)) or text
+    if known and known.verb in _OF_FILES:
+        return ", ".join(path for value in arguments.values() for path in _patched_in(_as_text(value)))
     return next((text for value in arguments.values() if (text := _as_text(value)) and len(text) <= 200), "")
+
+
+def files_written(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """The files that a tool for writing names: as its path, or inside a patch."""
+    for key in _PATH:
+        if path := _as_text(arguments.get(key)):
+            return [path]
+    patches = map(_as_text, arguments.values()) if _BY_NAME.get(plain_name(name)) else ()
+    return list(dict.fromkeys(path for patch in patches for path in _patched_in(patch)))
 
 
 def patched_files(patch: str) -> list[str]:
     """The files that a patch in Codex' or in unified form names."""
     return [first or second for first, second in _PATCHED_FILE.findall(patch)]
+
+
+def _patched_in(text: str) -> list[str]:
+    return patched_files(text) if text.lstrip().startswith(("*** Begin Patch", "--- ", "diff ")) else []
 
 
 def _as_text(value: Any) -> str:

@@ -6,9 +6,11 @@ and told before; what room is left goes to quotes of the original text, chosen f
 
 from __future__ import annotations
 
+import math
 from collections.abc import Hashable, Iterable, Iterator
+from dataclasses import replace
 
-from clew.ledger import Action, FragmentChooser, atoms_in, whole_text
+from clew.ledger import Action, FragmentChooser, atoms_in, shorten, whole_text
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.handoff import Handoff
@@ -27,6 +29,8 @@ _WORTH_OF_TOLD = 0.15
 _TRIES_TO_FIT = 4
 _CLOSE_ENOUGH = 0.96
 _SAMPLE_CHARS = 12_000
+_FEWEST_CHARS = 30
+_FEWEST_CHARS_OF_TASK = 24
 
 
 async def summarize_builtin(story: Story, budget: int, count: CountTokens) -> Summary:
@@ -47,11 +51,11 @@ def write_handoff(story: Story, budget: int, count: CountTokens) -> Handoff:
         if size <= budget and (size > _CLOSE_ENOUGH * budget or len(text) < 0.8 * chars):
             return written
         chars = int(chars * min(1.5, 0.98 * budget / max(1, size)))
-    while size > budget and chars > 100:
-        chars = int(chars * 0.9)
+    while size > budget and chars > _FEWEST_CHARS:
+        chars = int(chars * 0.8)
         written = _compose(story, chooser, lines, chars)
         size = count(written.render())
-    return written
+    return written if size <= budget else Handoff({})
 
 
 def _chars_per_token(story: Story, count: CountTokens) -> float:
@@ -103,11 +107,19 @@ def _owners(story: Story) -> dict[tuple[int, int], Action]:
 
 
 def _fitting(lines: Iterable[Line], room: int) -> Iterator[Line]:
-    """The lines that fit, in order of importance; one that is too long is passed over, not cut."""
-    for line in lines:
+    """The lines that fit, in order of importance; one that is too long is passed over. Only the task is cut instead:
+    with none named, a reader would think that there is none."""
+    for whole in lines:
+        line = _shorter(whole, room) if whole.heading == parts.ACTIVE_TASK and whole.chars > room else whole
         if line.chars <= room:
             room -= line.chars
             yield line
+
+
+def _shorter(line: Line, chars: int) -> Line:
+    said, _, source = line.text.rpartition('" (')
+    most = chars - len(source) - 9
+    return replace(line, text=f'{shorten(said, most)}" ({source}') if most >= _FEWEST_CHARS_OF_TASK else line
 
 
 def _most_telling(
@@ -117,7 +129,8 @@ def _most_telling(
 
     def density(line: Line) -> float:
         new = (atom for atom in atoms_in(line.text) if atom not in covered)
-        return (line.bonus + sum(chooser.worth_of(atom) or unknown for atom in new)) / line.chars
+        # Atoms come in any order; this sum is the same in all of them.
+        return (line.bonus + math.fsum(chooser.worth_of(atom) or unknown for atom in new)) / line.chars
 
     taken = []
     # Each is weighed a second time when its turn comes: what it adds may have been told by a better line.
@@ -148,7 +161,7 @@ def _told(story: Story, chosen: list[Line], quotes: dict[Hashable, list[str]]) -
         lines.append(Line(parts.VALUES, f"m{number}: {'… '.join(texts)}", number))
     sections: dict[str, list[str]] = {}
     for line in sorted(lines, key=lambda line: line.source):
-        sections.setdefault(line.heading, []).append(line.text)
+        sections.setdefault(line.heading, []).append(redact_text(line.text))
     if len(listed) < len(actions) and parts.COMPLETED in sections:
         rest = f"({len(actions) - len(listed):,} more actions between m{story.first} and m{story.last - 1})"
         sections[parts.COMPLETED].append(rest)

@@ -31,6 +31,7 @@ _QUOTED_RULE = re.compile(r'"(.*)" \(m(\d+)')
 _NUMBER = re.compile(r"\(m(\d+)\)$")
 _ANY_NUMBER = re.compile(r"\bm(\d+)\b")
 _CHANGED = "changed"
+_FILE_LINE = re.compile(r"\w+: (.+) \([^()]*\bm\d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +76,7 @@ def _task(story: Story) -> Iterator[Fact]:
 def _goal(story: Story) -> Iterator[Fact]:
     """The first request: out of the ledger where it reaches back so far, else out of the handoff before."""
     told = [_statement(line) for line in (story.previous or Handoff({})).lines(parts.GOAL)]
-    asks = [Statement("rule", shorten(ask.text, _GOAL_CHARS), ask.number) for ask in story.ledger.asks[:1]]
+    asks = [Statement("rule", cut(ask.text, _GOAL_CHARS), ask.number) for ask in story.ledger.asks[:1]]
     first = min((*asks, *(goal for goal in told if goal)), key=lambda goal: goal.number, default=None)
     if first:
         yield Fact(parts.GOAL, f"{quoted(first.text, _GOAL_CHARS)} (m{first.number})", first.text)
@@ -103,6 +104,10 @@ def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
         (hard if rule.hard else soft).append(
             Fact(parts.RULES, f'"{text}" (m{rule.number}{because})', text, rule.number)
         )
+    # The newest message first, and within it as it was said.
+    for facts in (hard, soft):
+        facts.reverse()
+        facts.sort(key=lambda fact: fact.source, reverse=True)
     # What a model put into its own words is no quote, and holds all the same.
     soft += [Fact(parts.RULES, line, line) for line in lines if not _statement(line)]
     return hard, soft
@@ -119,7 +124,7 @@ def _failures(story: Story) -> tuple[list[Fact], list[Fact]]:
     last: dict[str, Action] = {}
     worked: dict[str, int] = {}
     for action in story.ledger.actions:
-        if action.failed and action.outcome and action.outcome.error:
+        if action.failed:
             last[_likeness(action)] = action
         elif action.outcome and not action.failed:
             worked[_likeness(action)] = action.number
@@ -136,10 +141,13 @@ def _failures(story: Story) -> tuple[list[Fact], list[Fact]]:
 
 
 def _failure(action: Action, heading: str) -> Fact:
+    """`make test -> exit 2: error: no rule to make target`"""
     assert action.outcome is not None
-    error = shorten(action.outcome.error, _ERROR_CHARS)
-    what = shorten(action.target, _COMMAND_CHARS) or action.tool
-    return Fact(heading, f"{what}: {error} (m{action.result})", error.rstrip("…"), action.number)
+    what = cut(action.target, _COMMAND_CHARS) or action.tool
+    error = cut(action.outcome.error, _ERROR_CHARS)
+    how = f" -> {ended}" if (ended := action.outcome.ended()) else ""
+    line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.result})".split())
+    return Fact(heading, line, error.rstrip("…") or what, action.number)
 
 
 def _told_failures(story: Story) -> Iterator[Fact]:
@@ -164,7 +172,7 @@ def _likeness(action: Action) -> str:
 def _files(story: Story) -> Iterator[Fact]:
     """The files that were changed, newest first, and those that only the handoff before knows of."""
     files = story.ledger.files
-    told = {_path_in(line): line for line in (story.previous or Handoff({})).lines(parts.FILES) if _CHANGED in line}
+    told = {path_in(line): line for line in (story.previous or Handoff({})).lines(parts.FILES) if _CHANGED in line}
     changed = (fact for fact in files.values() if fact.changes)
     for fact in sorted(changed, key=lambda fact: -fact.last)[:_NEWEST]:
         since = _first_number(told.get(fact.path, ""))
@@ -174,8 +182,11 @@ def _files(story: Story) -> Iterator[Fact]:
             yield Fact(parts.FILES, line, path, _first_number(line) or -1)
 
 
-def _path_in(line: str) -> str:
-    return next(iter(sorted(filter(is_path, atoms_in(line)), key=line.find)), line)
+def path_in(line: str) -> str:
+    """The path that a line about a file names: as we write such lines, or as the first path in a model's words."""
+    if found := _FILE_LINE.match(line):
+        return found[1]
+    return min(filter(is_path, atoms_in(line)), key=lambda path: (line.find(path), -len(path)), default=line)
 
 
 def _first_number(line: str) -> int | None:
@@ -189,8 +200,13 @@ def file_line(fact: FileFact, since: int | None = None) -> str:
     first = fact.first if since is None else min(since, fact.first)
     when = f"m{first}" if first == fact.last else f"m{first}-m{fact.last}"
     changed = f"{_CHANGED}; " if fact.changes else ""
-    return f"{fact.argument or 'path'}: {fact.path} ({changed}{tools}, {when})"
+    return " ".join(f"{fact.argument or 'path'}: {fact.path} ({changed}{tools}, {when})".split())
 
 
 def quoted(text: str, most: int) -> str:
-    return json.dumps(shorten(text, most), ensure_ascii=False)
+    return json.dumps(cut(text, most), ensure_ascii=False)
+
+
+def cut(text: str, most: int) -> str:
+    """The text shortened; without secrets first, since half of one would not be known for what it is."""
+    return shorten(redact_text(text[: 4 * most]) if len(text) > most else text, most)

@@ -83,8 +83,9 @@ def parse_handoff(text: str) -> Handoff:
         if not said or said.rstrip(".").lower() in ("none", "n/a", "(none)"):
             continue
         lines = sections.setdefault(heading, [])
-        if line.startswith((" ", "\t")) and lines and not _MARK.match(line.strip()):
-            lines[-1] += f" {said}"  # a line that goes on, indented
+        goes_on = line.startswith((" ", "\t")) and not _MARK.match(line.strip())
+        if goes_on and lines and not (heading == COMPLETED and said.startswith("(")):
+            lines[-1] += f" {said}"
         else:
             lines.append(said)
     return Handoff(sections)
