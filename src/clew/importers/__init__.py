@@ -1,11 +1,13 @@
 """Importers: conversations out of files, whoever wrote them.
 
-`read_transcript` gives everything at once; `open_session` gives message by message, for files of any size. The kind is
-recognised by content, never by name. Knows the formats of other programs; does not repair what a conversation says.
+`read_transcript` gives everything at once; `open_session` gives message by message, for files of any size, and
+`open_sessions` all the sessions of a file that holds several. The kind is recognised by content, never by name.
+Knows the formats of other programs; does not repair what a conversation says.
 """
 
-from clew.importers.entries import Entry, Margin
-from clew.importers.session import Session, open_session
+from clew.importers.entries import Entry, Margin, Total
+from clew.importers.folders import session_files
+from clew.importers.session import Session, SessionFile, open_session, open_sessions
 from clew.importers.source import ReadLimits, TranscriptSource
 from clew.importers.transcript import Transcript, read_transcript
 
@@ -14,8 +16,12 @@ __all__ = [
     "Margin",
     "ReadLimits",
     "Session",
+    "SessionFile",
+    "Total",
     "Transcript",
     "TranscriptSource",
     "open_session",
+    "open_sessions",
     "read_transcript",
+    "session_files",
 ]

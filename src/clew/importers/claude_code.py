@@ -19,6 +19,8 @@ from clew.messages import Message
 
 _SYNTHETIC = "<synthetic>"
 _SPOKEN = ("user", "assistant")
+# Lines of type `summary` are none: they tell of whichever session the program had at hand.
+_TITLES = (("ai-title", "aiTitle"), ("custom-title", "customTitle"))
 
 
 def is_claude_code(record: Record) -> bool:
@@ -164,11 +166,15 @@ def _model(wire: Mapping[str, Any]) -> str | None:
 
 
 def _note_margin(record: Record, margin: Margin) -> None:
-    if isinstance(record.get("sessionId"), str):
+    # The first name counts: a file that goes on with another session begins with a copy of it.
+    if margin.session is None and isinstance(record.get("sessionId"), str):
         margin.session = record["sessionId"]
+        if record.get("isSidechain") and isinstance(record.get("agentId"), str):
+            margin.parent, margin.session = margin.session, f"{margin.session}.{record['agentId']}"
     if isinstance(record.get("cwd"), str):
         margin.directory = record["cwd"]
-    if record.get("type") == "summary" and isinstance(record.get("summary"), str):
-        margin.title = record["summary"]
+    for kind, field in _TITLES:
+        if record.get("type") == kind and isinstance(record.get(field), str):
+            margin.title = record[field]
     if record.get("subtype") == "compact_boundary":
         margin.notices.add("the program compacted here; the messages before it are kept, its summary too")

@@ -7,6 +7,7 @@ left out. Files older than `payload` hold the bare items; both are read.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any
 
 from clew.importers.blocks import Reply, as_blocks, as_content, as_text, image_part
@@ -43,9 +44,9 @@ def codex_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
 
 
 class _Session:
-    """The reply that is being put together, and which model gives it."""
+    """The reply that is being put together, and the newest one with its results, whose usage may still be told."""
 
-    __slots__ = ("_at", "_line", "_margin", "_reply", "_usage")
+    __slots__ = ("_at", "_held", "_is_recorded", "_line", "_margin", "_reply", "_usage")
 
     def __init__(self, margin: Margin) -> None:
         self._margin = margin
@@ -53,6 +54,8 @@ class _Session:
         self._line = 0
         self._at: str | None = None
         self._usage: Mapping[str, Any] | None = None
+        self._held: list[Entry] = []
+        self._is_recorded = False
 
     def read(self, line: Line) -> Iterator[Entry]:
         kind, payload = _unwrapped(line.record)
@@ -63,29 +66,38 @@ class _Session:
                 self._margin.model = _string(payload.get("model")) or self._margin.model
             case "event_msg":
                 self._note_event(payload)
+            case "token_usage_record":
+                self._is_recorded = True
+                self._take_usage(payload.get("usage"))
             case "compacted":
                 yield from self._summary(payload, line)
-            case _:
+            case "response_item":
                 yield from self._item(payload, line)
 
     def close(self) -> Iterator[Entry]:
+        self._end_reply()
+        yield from self._held
+        self._held = []
+
+    def _end_reply(self) -> None:
         message = self._reply.message()
         if message is not None:
-            yield Entry(message, self._line, self._at, self._margin.model, self._usage)
+            self._held.append(Entry(message, self._line, self._at, self._margin.model, self._usage))
         self._reply, self._usage = Reply(), None
 
     def _item(self, item: Mapping[str, Any], line: Line) -> Iterator[Entry]:
         at = _string(line.record.get("timestamp"))
         kind = item.get("type")
         if kind in _OUTPUTS:
-            yield from self.close()
-            yield Entry(_result(item), line.number, at)
+            self._end_reply()
+            self._held.append(Entry(_result(item), line.number, at))
         elif kind == "message" and item.get("role") != "assistant":
             yield from self.close()
             if (message := _said(item)) is not None:
                 yield Entry(message, line.number, at)
         else:
-            if self._reply.message() is None:
+            if self._reply.message() is None or (self._is_recorded and self._usage is not None):
+                yield from self.close()
                 self._line, self._at = line.number, at
             self._add(item, line)
 
@@ -112,7 +124,10 @@ class _Session:
 
     def _note_session(self, payload: Mapping[str, Any]) -> None:
         margin = self._margin
-        margin.session = margin.session or _string(payload.get("id"))
+        if margin.session is None:
+            # A fork repeats the line of the session it came from behind its own.
+            margin.session = _string(payload.get("id"))
+            margin.parent = _parent(payload.get("source"))
         margin.directory = _string(payload.get("cwd")) or margin.directory
         base = payload.get("base_instructions")
         told = base.get("text") if isinstance(base, Mapping) else payload.get("instructions")
@@ -123,9 +138,18 @@ class _Session:
 
     def _note_event(self, payload: Mapping[str, Any]) -> None:
         info = payload.get("info")
-        if payload.get("type") == "token_count" and isinstance(info, Mapping):
-            usage = info.get("last_token_usage")
-            self._usage = usage if isinstance(usage, Mapping) else self._usage
+        # Newer files have a line for each call beside this event, which comes behind the results, and may come again.
+        if payload.get("type") == "token_count" and isinstance(info, Mapping) and not self._is_recorded:
+            self._take_usage(info.get("last_token_usage"))
+
+    def _take_usage(self, usage: Any) -> None:
+        """Usage is told behind the reply, sometimes behind the results of its calls too."""
+        if not isinstance(usage, Mapping):
+            return
+        if self._reply.message() is not None:
+            self._usage = self._usage or usage
+        elif self._held and self._held[0].message["role"] == "assistant" and self._held[0].usage is None:
+            self._held[0] = replace(self._held[0], usage=usage)
 
 
 def _rolled_back(pages: Pages) -> list[range]:
@@ -152,6 +176,13 @@ def _unwrapped(record: Record) -> tuple[str, Mapping[str, Any]]:
     if "instructions" in record and "type" not in record:
         return "session_meta", record
     return ("response_item" if "type" in record else "state"), record
+
+
+def _parent(source: Any) -> str | None:
+    """The thread that spawned this one, where it is a subagent's."""
+    spawned = source.get("subagent") if isinstance(source, Mapping) else None
+    spawn = spawned.get("thread_spawn") if isinstance(spawned, Mapping) else None
+    return _string(spawn.get("parent_thread_id")) if isinstance(spawn, Mapping) else None
 
 
 def _program_speaks(item: Mapping[str, Any]) -> bool:

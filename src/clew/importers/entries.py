@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from clew.importers.notices import Notices
 from clew.importers.records import Line
@@ -31,6 +31,15 @@ class Entry:
     """The program's own summary of what came before; the messages it stands for are kept too."""
 
 
+@dataclass(frozen=True, slots=True)
+class Total:
+    """What a whole session took of one model, where the program counts per session and not per call."""
+
+    model: str
+    usage: Mapping[str, Any]
+    at: str | None = None
+
+
 @dataclass(slots=True)
 class Margin:
     """What stands beside the messages; filled while they are read."""
@@ -42,6 +51,11 @@ class Margin:
     session: str | None = None
     directory: str | None = None
     title: str | None = None
+    parent: str | None = None
+    """The session that this one came out of, by the name that the program gave it."""
+    descent: Literal["subagent", "branch"] = "subagent"
+    """How it came out of its parent."""
+    totals: list[Total] = field(default_factory=list)
 
 
 # Gives the lines from the beginning, as often as it is called: a tree needs a pass to find its living branch.

@@ -2,7 +2,7 @@
 
 A snapshot or a saved conversation: one JSON object with `messages`. An export: JSONL with one such session a line.
 A gateway log: JSONL of messages behind a line of role `session_meta`. A trajectory: JSONL of training samples, whose
-calls and results are XML in text. Its database is read elsewhere.
+calls and results are XML in text. Its database is read by `hermes_database`.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ def hermes_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
     for line in pages(margin.notices):
         record = line.record
         if record.get("role") == "session_meta":
-            _note_margin(record, margin)
+            note_margin(record, margin)
         elif "role" in record:
-            if (message := _tidy(record)) is not None:
-                yield Entry(message, line.number, at=_at(record))
+            if (message := tidied(record)) is not None:
+                yield Entry(message, line.number, at=at_of(record))
         else:
             sessions += 1
             ranked = (_started(record), line.number, record)
@@ -57,30 +57,32 @@ def hermes_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
 
 def hermes_document(document: Record, margin: Margin) -> Iterator[Entry]:
     """Entries of one session object."""
-    _note_margin(document, margin)
+    note_margin(document, margin)
     spoken = document.get("conversations")
     if isinstance(spoken, list):
         yield from _trajectory(spoken)
         return
     for number, record in enumerate(document.get("messages") or (), 1):
-        if isinstance(record, Mapping) and (message := _tidy(record)) is not None:
-            yield Entry(message, number, at=_at(record))
+        if isinstance(record, Mapping) and (message := tidied(record)) is not None:
+            yield Entry(message, number, at=at_of(record))
 
 
-def _note_margin(record: Mapping[str, Any], margin: Margin) -> None:
+def note_margin(record: Mapping[str, Any], margin: Margin) -> None:
     margin.model = as_text(record.get("model")) or margin.model
     margin.system = as_text(record.get("system_prompt")) or margin.system
     margin.session = as_text(record.get("session_id") or record.get("id")) or margin.session
     margin.title = as_text(record.get("title")) or margin.title
+    margin.directory = as_text(record.get("cwd")) or margin.directory
+    margin.parent = as_text(record.get("parent_session_id")) or margin.parent
     tools = record.get("tools")
     if isinstance(tools, list):
         margin.tools[:] = [tool for tool in tools if isinstance(tool, dict)]
 
 
-def _tidy(record: Mapping[str, Any]) -> Message | None:
+def tidied(record: Mapping[str, Any]) -> Message | None:
     """The message without the columns of the table it was stored in."""
     role = record.get("role")
-    if role not in _ROLES or record.get("active") == 0:
+    if role not in _ROLES or (record.get("active") == 0 and not record.get("compacted")):
         return None
     message: Message = {"role": role, "content": None}
     for name in _KEPT:
@@ -158,6 +160,6 @@ def _started(record: Mapping[str, Any]) -> float:
     return float(started) if isinstance(started, int | float) else 0.0
 
 
-def _at(record: Mapping[str, Any]) -> str | None:
+def at_of(record: Mapping[str, Any]) -> str | None:
     stamp = record.get("timestamp")
     return str(stamp) if isinstance(stamp, str | int | float) else None

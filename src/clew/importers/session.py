@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
-from typing import Any, TypeAlias
+from typing import Any, TypeAlias, cast
 
 from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
 from clew.importers.claude_code import claude_code_entries, is_claude_code
 from clew.importers.codex import codex_entries, is_codex
 from clew.importers.entries import Entry, LineReader, Margin
 from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
+from clew.importers.hermes_database import SIGN, open_hermes_database
 from clew.importers.notices import Notices
 from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
 from clew.importers.pi import is_pi, pi_entries
 from clew.importers.plain import is_message, problem_with, request_in
 from clew.importers.records import BadJson, BadLine, Line, Record, lines_of, parsed
 from clew.importers.source import ReadLimits, Source, TranscriptSource
-from clew.messages import Conversation, read_conversation
+from clew.messages import Conversation, Message, detect_dialect, read_conversation
 
 _EXPECTED = (
     "Give a JSON list of messages, a JSON object with `messages`, JSONL with one message a line, "
     "or a session file of Claude Code, Codex, opencode, Hermes or pi"
 )
 _LINES_LOOKED_AT = 50
-_OTHER_FILES = ((b"SQLite format 3", "is a database"), (b"PK\x03\x04", "is a zip file"), (b"<", "is HTML or XML"))
+_OTHER_FILES = ((SIGN, "is a database"), (b"PK\x03\x04", "is a zip file"), (b"<", "is HTML or XML"))
 
 _LINE_KINDS: tuple[tuple[str, Callable[[Record], bool], LineReader], ...] = (
     ("claude_code", is_claude_code, claude_code_entries),
@@ -71,13 +73,98 @@ def open_session(
 ) -> Iterator[Session]:
     """Open a transcript to be read message by message, in the memory of one turn where its format allows."""
     opened = Source(source, name, limits or ReadLimits())
-    try:
-        yield _recognised(opened)
-    finally:
-        opened.close()
+    with closing(opened), ExitStack() as held:
+        yield _newest_in_database(opened, held) if _is_database(opened) else _recognised(opened)
 
 
-def _recognised(source: Source) -> Session:
+@dataclass(frozen=True, slots=True)
+class SessionFile:
+    """A source with all the sessions in it; each is to be read before the next one is asked for."""
+
+    sessions: Iterator[Session]
+    notices: Notices
+    """What was found beside the sessions; full when they have been gone through."""
+
+
+@contextmanager
+def open_sessions(
+    source: TranscriptSource, *, name: str | None = None, limits: ReadLimits | None = None
+) -> Iterator[SessionFile]:
+    """Open everything in a source: an export or a database can hold many sessions.
+
+    Each is read message by message, in the memory of one turn; only a JSON document has to be held whole.
+    """
+    opened = Source(source, name, limits or ReadLimits())
+    notices = Notices()
+    with closing(opened), ExitStack() as held:
+        yield SessionFile(_sessions(opened, notices, held), notices)
+
+
+def _sessions(source: Source, notices: Notices, held: ExitStack) -> Iterator[Session]:
+    if _is_database(source):
+        yield from _in_database(source, held)
+    elif _has_a_session_a_line(source):
+        yield from _session_lines(source, notices)
+    else:
+        yield _recognised(source, by_line=True)
+
+
+def _is_database(source: Source) -> bool:
+    return source.path is not None and _opening(source).startswith(SIGN)
+
+
+def _in_database(source: Source, held: ExitStack) -> Iterator[Session]:
+    assert source.path is not None
+    database = held.enter_context(open_hermes_database(source.path))
+    for row in database.sessions():
+        margin = Margin()
+        named = f"{source.name}, session {row['id']}"
+        yield Session(named, "hermes", margin, partial(database.entries, row, margin))
+
+
+def _newest_in_database(source: Source, held: ExitStack) -> Session:
+    sessions = list(_in_database(source, held))
+    if not sessions:
+        raise source.unreadable("is a database without sessions", _EXPECTED)
+    if len(sessions) > 1:
+        sessions[-1].margin.notices.add(f"the database holds {len(sessions)} sessions; this is the newest")
+    return sessions[-1]
+
+
+def _has_a_session_a_line(source: Source) -> bool:
+    """Whether this is JSONL whose lines are whole conversations."""
+    if not _opening(source).startswith(b"{"):
+        return False
+    first = list(islice(lines_of(source, Notices()), 2))
+    return len(first) > 1 and all(isinstance(line, BadLine) or _is_whole_session(line.record) for line in first)
+
+
+def _is_whole_session(record: Record) -> bool:
+    return "role" not in record and (is_hermes(record) or isinstance(record.get("messages"), list))
+
+
+def _session_lines(source: Source, notices: Notices) -> Iterator[Session]:
+    for line in lines_of(source, notices):
+        if isinstance(line, BadLine):
+            notices.add("broken lines were left out", line.number)
+        elif not _is_whole_session(line.record):
+            notices.add("lines that hold no conversation were left out", line.number)
+        else:
+            yield _session_in_line(source, line)
+
+
+def _session_in_line(source: Source, line: Line) -> Session:
+    named, margin, record = f"{source.name}, line {line.number}", Margin(), line.record
+    if is_opencode(record):
+        return Session(named, "opencode", margin, partial(opencode_entries, record, margin))
+    if is_hermes(record):
+        return Session(named, "hermes", margin, partial(hermes_document, record, margin))
+    own = record.get("session_id") or record.get("id")
+    margin.session = own if isinstance(own, str) else None
+    return _plain(source, "jsonl", record, margin, named)
+
+
+def _recognised(source: Source, by_line: bool = False) -> Session:
     margin = Margin()
     opening = _opening(source)
     if opening.startswith(b"["):
@@ -86,12 +173,12 @@ def _recognised(source: Source) -> Session:
         raise _no_transcript(source, opening)
     first, *second = islice(lines_of(source, Notices()), 2)
     if isinstance(first, Line):
-        return _from_lines(source, margin) if second else _from_object(source, first.record, margin)
+        return _from_lines(source, margin, by_line) if second else _from_object(source, first.record, margin)
     try:
         return _whole_document(source, margin)
     except UnreadableTranscript:
         if second and isinstance(second[0], Line):
-            return _from_lines(source, margin)
+            return _from_lines(source, margin, by_line)
         raise
 
 
@@ -139,12 +226,25 @@ def _from_object(source: Source, document: Record, margin: Margin) -> Session:
     raise source.unreadable(f"is a JSON object without `messages` (it has {seen})", _EXPECTED)
 
 
-def _from_lines(source: Source, margin: Margin) -> Session:
+def _from_lines(source: Source, margin: Margin, by_line: bool = False) -> Session:
     for line in islice(lines_of(source, Notices()), _LINES_LOOKED_AT):
         for kind, is_kind, read in _LINE_KINDS:
             if isinstance(line, Line) and is_kind(line.record):
                 return Session(source.name, kind, margin, partial(read, partial(_good_lines, source), margin))
-    return _plain(source, "jsonl", _message_lines(source, margin), margin)
+    if by_line and _is_chat(source):
+        return Session(source.name, "jsonl", margin, partial(_chat_entries, source, margin))
+    return _plain(source, "jsonl", list(_message_lines(source, margin)), margin)
+
+
+def _is_chat(source: Source) -> bool:
+    """Whether every message is in the one dialect in which a message is a line by itself."""
+    records = (line.record for line in lines_of(source, Notices()) if isinstance(line, Line))
+    return all(detect_dialect([record]) == "openai_chat" for record in records)
+
+
+def _chat_entries(source: Source, margin: Margin) -> Iterator[Entry]:
+    for number, record in enumerate(_message_lines(source, margin), 1):
+        yield Entry(cast(Message, record), number)
 
 
 def _good_lines(source: Source, notices: Notices) -> Iterator[Line]:
@@ -166,12 +266,12 @@ def _good_lines(source: Source, notices: Notices) -> Iterator[Line]:
         )
 
 
-def _message_lines(source: Source, margin: Margin) -> list[Record]:
+def _message_lines(source: Source, margin: Margin) -> Iterator[Record]:
     """The lines of a plain JSONL file; each is a message, so that a bad one cannot be passed over."""
-    messages: list[Record] = []
+    is_first = True
     for line in lines_of(source, margin.notices):
         if isinstance(line, BadLine):
-            if line.is_last and line.is_cut and messages:
+            if line.is_last and line.is_cut and not is_first:
                 margin.notices.add("the last line is cut off, as a crash leaves it, and was left out", line.number)
                 continue
             raise source.unreadable(f"line {line.number}: {line.problem}", "Mend or remove that line")
@@ -181,17 +281,17 @@ def _message_lines(source: Source, margin: Margin) -> list[Record]:
                 f"line {line.number} {what} and not one message (it has {', '.join(map(repr, list(line.record)[:4]))})",
                 "Put each conversation in a file of its own" if "messages" in line.record else _EXPECTED,
             )
-        messages.append(line.record)
-    return messages
+        is_first = False
+        yield line.record
 
 
-def _plain(source: Source, kind: str, wire: list[Any] | Record, margin: Margin) -> Session:
+def _plain(source: Source, kind: str, wire: list[Any] | Record, margin: Margin, name: str | None = None) -> Session:
     """A conversation in one of the dialects; a request brings its own system prompt, tools and model."""
     if problem := problem_with(wire):
         raise source.unreadable(problem, _EXPECTED)
     if isinstance(wire, dict) and isinstance(wire.get("model"), str):
         margin.model = wire["model"]
     try:
-        return Session(source.name, kind, margin, read_conversation(wire))
+        return Session(name or source.name, kind, margin, read_conversation(wire))
     except (InvalidMessage, InvalidArgument) as error:
         raise source.unreadable(str(error).rstrip("."), "Mend that message, or give another dialect") from error

@@ -11,7 +11,8 @@ from typing import Any
 
 from clew.messages.types import Message, Part, ToolCall
 
-IMAGE_TYPES = frozenset({"image_url", "image", "input_image"})
+# A tuple: `in` must also answer for a type that is a list, which cannot be hashed.
+IMAGE_TYPES = ("image_url", "image", "input_image")
 
 
 UNREADABLE = "unreadable_arguments"
