@@ -35,6 +35,13 @@ class Noun:
 NOUNS = (
     Noun("compress", "clew.cli.compress", "fold a long conversation into a short one"),
     Noun("context", "clew.cli.context", "show what fills the window of a conversation"),
+    Noun("sessions", "clew.cli.sessions", "list, show, rename, branch, undo and delete what is kept"),
+    Noun("search", "clew.cli.search", "find words in everything that was ever said"),
+    Noun("usage", "clew.cli.usage", "tokens and cost of every call"),
+    Noun("insights", "clew.cli.insights", "where tokens and money went, as tables and charts"),
+    Noun("export", "clew.cli.export", "write a conversation out, for other programs"),
+    Noun("doctor", "clew.cli.doctor", "check that all that was kept is whole, and mend it"),
+    Noun("import", "clew.cli.import_", "take in sessions of Claude Code, Codex, opencode, Hermes and pi"),
     Noun("config", "clew.cli.config", "show, set and check settings"),
     Noun("plugins", "clew.cli.plugins", "list, describe and choose context engines"),
 )
