@@ -1,0 +1,65 @@
+"""How much of a window goes to what."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.config import CompressionSettings
+from clew.engines import budgets_for, budgets_for_target
+from clew.errors import InvalidArgument
+
+DEFAULTS = CompressionSettings()
+
+
+def test_a_window_of_200k_has_the_figures_of_the_specification() -> None:
+    budgets = budgets_for(200_000, DEFAULTS)
+    assert (budgets.threshold, budgets.tail, budgets.summary_most) == (100_000, 20_000, 10_000)
+
+
+def test_a_summary_is_a_fifth_of_the_content_within_its_limits() -> None:
+    budgets = budgets_for(200_000, DEFAULTS)
+    assert budgets.summary(30_000, fixed=0) == 6_000
+    assert budgets.summary(1_000, fixed=0) == 2_000
+    assert budgets.summary(90_000, fixed=0) == 10_000
+    assert budgets_for(1_000_000, DEFAULTS).summary(900_000, fixed=0) == 12_000
+
+
+@pytest.mark.parametrize("threshold", [0.01, 0.5, 0.9, 0.99])
+@pytest.mark.parametrize("max_output", [None, 4_000, 64_000, 10_000_000])
+def test_thresholds_rise_with_the_window_and_leave_room_for_the_reply(threshold: float, max_output: int | None) -> None:
+    settings = CompressionSettings(threshold=threshold)
+    before = 0
+    for window in [*range(2_000, 40_000, 500), *range(40_000, 2_000_001, 40_000)]:
+        budgets = budgets_for(window, settings, max_output)
+        assert before <= budgets.threshold <= window - min(window // 4, max_output or 16_000)
+        before = budgets.threshold
+
+
+def test_every_budget_of_a_small_window_is_smaller_than_the_window() -> None:
+    budgets = budgets_for(2_000, DEFAULTS)
+    assert (budgets.threshold, budgets.tail, budgets.summary_most) == (1_000, 200, 100)
+    assert budgets.summary(50_000, fixed=0) == 100
+    assert budgets.threshold + budgets.tail + budgets.head + budgets.summary_most < budgets.window
+
+
+@pytest.mark.parametrize("window", [1, 500, 1_000, 1_999])
+def test_no_window_is_refused_for_being_small(window: int) -> None:
+    assert budgets_for(window, DEFAULTS).window == window
+
+
+@pytest.mark.parametrize("window", [0, -1])
+def test_what_is_no_window_is_refused_by_its_value(window: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"context_length={window} is no window"):
+        budgets_for(window, DEFAULTS)
+
+
+def test_a_target_is_shared_out_and_the_summary_takes_what_is_left() -> None:
+    budgets = budgets_for_target(10_000, DEFAULTS)
+    assert (budgets.tail, budgets.threshold) == (2_000, 10_000)
+    assert budgets.summary(400_000, fixed=3_000) == 7_000
+    assert budgets.summary(400_000, fixed=12_000) == 500
+
+
+def test_a_target_without_room_for_anything_is_refused_with_the_least() -> None:
+    with pytest.raises(InvalidArgument, match="target_tokens=499 is too small; use at least 500"):
+        budgets_for_target(499, DEFAULTS)
