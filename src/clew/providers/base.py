@@ -81,5 +81,5 @@ class Provider(ABC):
         """What the provider's models endpoint lists, as it wrote it; empty where it has none."""
         return []
 
-    async def close(self) -> None:
+    async def close(self) -> None:  # noqa: B027 (most have nothing to let go of)
         """Let go of connections."""
