@@ -1,12 +1,14 @@
 """What survives a compaction, counted; no model judges it.
 
-    python benchmarks/quality.py [--data FOLDER] [--scorer retention.py] [--only retention|certain] [--losses]
+    python benchmarks/quality.py [--data FOLDER] [--scorer retention.py] [--only PART] [--losses]
 
 1. Retention: real sessions are cut where 70% of their text has passed, what is before the cut is compressed through
    the default code path, and what the agent used afterwards is looked for in the result. The definitions are those of
-   the scorer that lies beside the data; without data this part is skipped. "10,000 tokens" is that target; "40,000
-   chars" is the target in tokens that so many chars of this very session have.
-2. Kept for certain: made-up conversations that grow, with rules, changed files, failing commands and a first task
+   the scorer that lies beside the data; without data this part is skipped. "10,000 tokens" is that target; for "40,000
+   chars" the target in tokens is found by a few tries, the same for every session, so that the result comes close to so
+   many chars and never has more.
+2. Recoverable: of what is not in that result, how much one search of the stored history brings back.
+3. Kept for certain: made-up conversations that grow, with rules, changed files, failing commands and a first task
    planted in them, compacted up to 20 times: by one engine that lives on, and by a new call each time that sees
    nothing but its own last result. The goal is 100%.
 """
@@ -15,9 +17,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import gzip
-import importlib.util
-import json
 import re
 import time
 from collections import Counter
@@ -29,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import clew
+import recoverable
+from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of
 from _table import report
 from clew.engines import ContextCompressor
 from clew.messages import Message, text_of
@@ -36,10 +37,11 @@ from clew.summaries import unwrap
 from clew.testing import assistant, call, synthetic_history, system, tool, user
 from clew.tokens import counter_for
 
-SHARED = Path(__file__).resolve().parents[2] / "shared"
-LEAST_CHARS = 100_000
 TARGET_TOKENS = 10_000
 TARGET_CHARS = 40_000
+NEAR_CHARS = 38_500
+TRIES = 8
+PARTS = ("retention", "recoverable", "certain")
 GOALS = {"swe_bench_runs": 97.0, "pi_sessions": 85.0, "opencode_sessions": 85.0, "claude_code_sessions": 93.0}
 RETENTION_COLUMNS = (
     "file", "engine", "sessions", "chars", "most chars", "tokens", "atoms %", "facts %", "goal %", "pairs", "cpu ms",
@@ -56,42 +58,52 @@ Engine = Callable[[list[Any]], Sequence[Any]]
 
 
 def retention(data: Path, scorer: Any) -> list[dict[str, Any]]:
-    engines: dict[str, Engine] = {
-        "keep last": lambda messages: _list(scorer.keep_last(messages, TARGET_CHARS)),
-        "clip tool results": lambda messages: _list(scorer.clip_tools(messages, TARGET_CHARS)),
-        "clew, 10,000 tokens": lambda messages: _list(clew.compress(messages, target_tokens=TARGET_TOKENS).messages),
-        "clew, 40,000 chars": lambda messages: _list(
-            clew.compress(messages, target_tokens=target_for_chars(messages, scorer)).messages
-        ),
+    # An engine gets ready first, then its work is timed.
+    engines: dict[str, Callable[[list[Any]], Engine]] = {
+        "keep last": lambda _: lambda messages: _list(scorer.keep_last(messages, TARGET_CHARS)),
+        "clip tool results": lambda _: lambda messages: _list(scorer.clip_tools(messages, TARGET_CHARS)),
+        "clew, 10,000 tokens": lambda _: compressed_to(TARGET_TOKENS),
+        "clew, 40,000 chars": lambda messages: compressed_to(target_for_chars(messages, scorer)),
     }
     rows = []
-    for path in sorted((data / "conversations").glob("*.jsonl.gz")):
+    for path in conversation_files(data):
         totals = {name: Counter[str]() for name in engines}
-        for before, need in cut_sessions(path, scorer):
-            lines = {atom: scorer.companions(atom, before) for atom in need}
-            for name, engine in engines.items():
-                add_scores(totals[name], engine, before, lines, scorer)
+        for session in cut_sessions(path, scorer):
+            lines = {atom: scorer.companions(atom, session.before) for atom in session.need}
+            for name, ready in engines.items():
+                add_scores(totals[name], ready(session.before), session.before, lines, scorer)
         rows += [_retention_row(path, name, total) for name, total in totals.items() if total["sessions"]]
     return rows
 
 
-def target_for_chars(messages: Sequence[Any], scorer: Any) -> int:
-    """The tokens that the wanted number of chars has in this session."""
-    chars = sum(len(scorer.text(message)) for message in messages)
-    return round(TARGET_CHARS * clew.count_tokens(messages) / max(1, chars))
+def compressed_to(tokens: int) -> Engine:
+    return lambda messages: _list(clew.compress(messages, target_tokens=tokens).messages)
 
 
-def cut_sessions(path: Path, scorer: Any) -> Iterator[tuple[list[Any], list[str]]]:
-    """Of each session that is long enough, what stands before the cut, and the atoms that were needed after it."""
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        for line in lines:
-            messages = json.loads(line)["messages"]
-            if sum(len(scorer.text(message)) for message in messages) < LEAST_CHARS:
-                continue
-            cut = scorer.cut_at(messages)
-            need = scorer.needed(messages, cut) if cut >= 4 else []
-            if need:
-                yield messages[:cut], need
+def target_for_chars(messages: list[Any], scorer: Any) -> int:
+    """The target in tokens whose result has nearly, and never more than, the wanted number of chars."""
+    chars = _chars(messages, scorer)
+    tried = round(TARGET_CHARS * clew.count_tokens(messages) / max(1, chars))
+    low, high, fitting, most = 0, 4 * TARGET_CHARS, 0, -1
+    for _ in range(TRIES):
+        got = _chars(compressed_to(tried)(messages), scorer)
+        if got <= TARGET_CHARS:
+            low = max(low, tried)
+            if got > most:
+                fitting, most = tried, got
+            if got >= min(NEAR_CHARS, chars):
+                break
+        else:
+            high = min(high, tried)
+        # In proportion, but between what was too little and what was too much.
+        aim = round(tried * (NEAR_CHARS + TARGET_CHARS) / 2 / max(1, got))
+        tried = aim if low < aim < high else (low + high) // 2
+    return fitting or tried
+
+
+def _chars(messages: Sequence[Any], scorer: Any) -> int:
+    """As the scorer counts a result: with a line end between messages."""
+    return sum(len(scorer.text(message)) for message in messages) + max(0, len(messages) - 1)
 
 
 def add_scores(total: Counter[str], engine: Engine, before: list[Any], lines: Mapping[str, Any], scorer: Any) -> None:
@@ -111,7 +123,7 @@ def add_scores(total: Counter[str], engine: Engine, before: list[Any], lines: Ma
 
 
 def _retention_row(path: Path, name: str, total: Counter[str]) -> dict[str, Any]:
-    file, sessions = path.name.removesuffix(".jsonl.gz"), total["sessions"]
+    file, sessions = name_of(path), total["sessions"]
     return {
         "file": file,
         "engine": name,
@@ -125,14 +137,6 @@ def _retention_row(path: Path, name: str, total: Counter[str]) -> dict[str, Any]
         "pairs": total["pairs"],
         "cpu ms": total["cpu us"] / 1_000 / sessions,
     }
-
-
-def load_scorer(path: Path) -> Any:
-    spec = importlib.util.spec_from_file_location("retention", path)
-    assert spec and spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
 
 
 def _list(messages: Any) -> list[Any]:
@@ -332,21 +336,37 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     parser.add_argument("--scorer", type=Path, default=SHARED / "retention.py")
-    parser.add_argument("--only", choices=("retention", "certain"))
+    parser.add_argument("--only", choices=PARTS)
     parser.add_argument("--windows", type=int, nargs="+", default=[32_000, 200_000])
     parser.add_argument("--rounds", type=int, nargs="+", default=[1, 5, 20])
     parser.add_argument("--losses", action="store_true", help="list each thing that was lost, and when")
     options = parser.parse_args()
-    if options.only != "certain":
-        if options.scorer.is_file() and options.data.is_dir():
-            report("retention", retention(options.data, load_scorer(options.scorer)), RETENTION_COLUMNS)
+    for part in PARTS if options.only is None else (options.only,):
+        if part == "certain":
+            _report_certain(options)
+        elif options.scorer.is_file() and options.data.is_dir():
+            _report_real(part, options)
         else:
-            print(f"no data at {options.data}: retention is not measured")
-    if options.only != "retention":
-        rows, lost = certain(options.windows, options.rounds)
-        report("kept_for_certain", rows, CERTAIN_COLUMNS)
-        if lost and options.losses:
-            report("lost", lost, list(lost[0]))
+            print(f"no data at {options.data}: {part} is not measured")
+
+
+def _report_real(part: str, options: argparse.Namespace) -> None:
+    scorer = load_scorer(options.scorer)
+    if part == "retention":
+        report("retention", retention(options.data, scorer), RETENTION_COLUMNS)
+        return
+    lost: list[dict[str, Any]] = []
+    report("recoverable", recoverable.recoverable(options.data, scorer, lost), recoverable.COLUMNS)
+    if lost and options.losses:
+        for row in lost:
+            print(f"not found {row['words']} the atom: {row['atom']!r} by {row['query']!r}")
+
+
+def _report_certain(options: argparse.Namespace) -> None:
+    rows, lost = certain(options.windows, options.rounds)
+    report("kept_for_certain", rows, CERTAIN_COLUMNS)
+    if lost and options.losses:
+        report("lost", lost, list(lost[0]))
 
 
 if __name__ == "__main__":

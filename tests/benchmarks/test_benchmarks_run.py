@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import json
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -9,8 +11,9 @@ import pytest
 
 import compress
 import quality
-from clew.messages import repair
-from clew.testing import user
+import recoverable
+from clew.messages import Message, repair, text_of
+from clew.testing import assistant, synthetic_history, user
 from hermes_side import load_hermes
 
 
@@ -60,7 +63,33 @@ def test_a_gap_in_the_numbers_of_actions_is_seen() -> None:
     assert not quality.numbered_without_gap("## Completed actions\n1. a\n3. b")
 
 
-def test_a_target_in_chars_becomes_one_in_tokens() -> None:
-    scorer = SimpleNamespace(text=lambda message: message["content"])
-    target = quality.target_for_chars([user("word and word again, " * 5_000)], scorer)
-    assert quality.TARGET_CHARS / 8 < target < quality.TARGET_CHARS / 2
+def _shown(message: Message) -> str:
+    calls = "".join(called["function"]["arguments"] for called in message.get("tool_calls") or ())
+    return text_of(message) + calls
+
+
+def test_a_target_in_chars_becomes_one_in_tokens_and_is_not_passed() -> None:
+    history = synthetic_history(90)
+    target = quality.target_for_chars(history, SimpleNamespace(text=_shown))
+    result = quality.compressed_to(target)(history)
+    assert 0 < sum(len(_shown(message)) for message in result) <= quality.TARGET_CHARS
+
+
+def test_a_search_for_an_atom_uses_the_words_around_it_with_and_without_it() -> None:
+    used = 'edit {"path": "src/feed.py", "old": "a\\n\\tretryLimit = 3 or so"}'
+    assert recoverable.queries_for("tretryLimit", used) == (
+        "edit path src/feed.py old a retryLimit 3 or so",
+        "edit path src/feed.py old a 3 or so",
+    )
+
+
+def test_what_one_search_brings_back_is_counted(tmp_path: Path) -> None:
+    (tmp_path / "conversations").mkdir()
+    messages = [user("The port is 48151."), *synthetic_history(60), user("go on")]
+    after = assistant("I will use port 48151 now.")
+    with gzip.open(tmp_path / "conversations" / "made_up.jsonl.gz", "wt", encoding="utf-8") as file:
+        file.write(json.dumps({"messages": [*messages, after]}))
+    scorer = SimpleNamespace(text=_shown, cut_at=lambda it: len(it) - 1, needed=lambda *_: ["48151"])
+    rows = recoverable.recoverable(tmp_path, scorer)
+    assert [row["words"] for row in rows] == ["with the atom", "without the atom"]
+    assert all(row["sessions"] == 1 and row["atoms"] == 1 for row in rows)

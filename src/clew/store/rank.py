@@ -24,11 +24,10 @@ _NEAR_CHARS = 160
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """A text's score, and where its matches are."""
+    """A text's score, and where it holds which terms."""
 
     score: float
-    matches: tuple[Match, ...]
-    terms_found: int
+    found: Mapping[Term, Sequence[Match]]
 
 
 def rarity(estimate: int, total: int) -> float:
@@ -37,19 +36,18 @@ def rarity(estimate: int, total: int) -> float:
 
 
 def score_text(text: str, query: ParsedQuery, rarities: Mapping[Term, float]) -> Scored:
-    """Score a text; its best matches first serve to cut a snippet."""
+    """Score a text by the terms it holds."""
     seen = FoldedText(text)
     found = {term: matches for term in query.terms if (matches := seen.matches(term))}
     if not found:
-        return Scored(0.0, (), 0)
+        return Scored(0.0, found)
     whole = sum(rarities[term] * term.weight for term in query.terms) or 1.0
     held = sum(rarities[term] * term.weight for term in found)
     relevance = sum(_bm25(matches, len(text)) * rarities[term] * term.weight for term, matches in found.items())
     score = relevance * (0.3 + 0.7 * (held / whole) ** 2)
     score += held * _NEIGHBOURS * _neighbours(seen, query.neighbours)
     score += held * _EXACT_CASE * _closeness(list(found.values()))
-    matches = sorted((match for each in found.values() for match in each), key=lambda match: match.start)
-    return Scored(score, tuple(matches), len(found))
+    return Scored(score, found)
 
 
 def _bm25(matches: Sequence[Match], length: int) -> float:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -24,6 +24,10 @@ from clew.store.steps import Steps, one, rows
 _PER_TERM = 300
 _PER_COMBINATION = 100
 _READ = 80
+_READ_OF_A_TERM = 2
+"""Of a term that none of the best holds."""
+_LET_IN_SHARE = 3
+"""One in so many hits may be there for a term that the better ones do not hold."""
 _MOST_COMBINED = 6
 _SHORTEST_PREFIX = 3
 
@@ -115,6 +119,15 @@ class _Place:
     stop: int
 
 
+@dataclass(frozen=True, slots=True)
+class _Answer:
+    """A document that was read, and how well it answers."""
+
+    place: _Place
+    text: str
+    scored: Scored
+
+
 def search(
     index: WordIndex, query: str, scope: SearchScope, limit: int, snippet_chars: int = SNIPPET_CHARS
 ) -> Steps[SearchAnswer]:
@@ -125,19 +138,36 @@ def search(
     parsed = parse_query(query)
     hits: list[Hit] = []
     if parsed.terms:
-        ranked = yield from _ranked(index, parsed, filters, max(_READ, limit * 2))
-        for place, text, scored in ranked[:limit]:
-            hits.append((yield from _hit(place, text, scored, snippet_chars)))
+        ranked, rarities = yield from _ranked(index, parsed, filters, max(_READ, limit * 2))
+        for answer in _first_page(ranked, rarities, limit):
+            hits.append((yield from _hit(answer, rarities, snippet_chars)))
     return SearchAnswer(query, tuple(hits), None if hits else (yield from _searched(filters)))
+
+
+def _first_page(ranked: Sequence[_Answer], rarities: Mapping[Term, float], limit: int) -> list[_Answer]:
+    """The best answers, the last of which make room for terms that none of them holds.
+
+    Many rows that hold all the common words of a query would otherwise hide the one that holds its rare word.
+    """
+    page, rest = list(ranked[:limit]), ranked[limit:]
+    held = {term for answer in page for term in answer.scored.found}
+    let_in: list[_Answer] = []
+    for term in sorted(rarities, key=lambda term: -rarities[term]):
+        if len(let_in) == limit // _LET_IN_SHARE:
+            break
+        if term not in held and (best := next((it for it in rest if term in it.scored.found), None)) is not None:
+            let_in.append(best)
+            held.update(best.scored.found)
+    return [*page[: limit - len(let_in)], *let_in]
 
 
 def _ranked(
     index: WordIndex, parsed: ParsedQuery, filters: Filters, most: int
-) -> Steps[list[tuple[_Place, str, Scored]]]:
+) -> Steps[tuple[list[_Answer], dict[Term, float]]]:
     total = yield from one("SELECT max(id) FROM docs")
     terms, found = yield from _each_term(index, parsed, filters)
     if not found:
-        return []
+        return [], {}
     parsed = ParsedQuery(terms, parsed.neighbours)
     rarities = {term: rarity(found[term].estimate, int(total[0] or 0) if total else 0) for term in terms}
     votes: dict[int, float] = {}
@@ -156,7 +186,11 @@ def _ranked(
         beside = yield from index.look_up(Lookup(((pair,),), filters, _PER_COMBINATION))
         _vote(votes, beside.docs, 1.0)
     best = sorted(votes, key=lambda doc: (-votes[doc], -doc))[:most]
-    return (yield from _read_and_score(best, parsed, rarities))
+    for term in terms:
+        docs = found[term].docs
+        if docs and not set(docs).intersection(best):
+            best += sorted(docs, key=lambda doc: (-votes[doc], -doc))[:_READ_OF_A_TERM]
+    return (yield from _read_and_score(best, parsed, rarities)), rarities
 
 
 def _each_term(
@@ -214,24 +248,22 @@ def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
         votes[doc] = votes.get(doc, 0.0) + weight
 
 
-def _read_and_score(
-    docs: Sequence[int], parsed: ParsedQuery, rarities: dict[Term, float]
-) -> Steps[list[tuple[_Place, str, Scored]]]:
+def _read_and_score(docs: Sequence[int], parsed: ParsedQuery, rarities: dict[Term, float]) -> Steps[list[_Answer]]:
     """Documents with their texts, best first, each row once."""
     marks = ", ".join("?" * len(docs))
     read = yield from rows(f"SELECT id, kind, ref, start, stop FROM docs WHERE id IN ({marks})", *docs)  # noqa: S608
     places = [_Place(*row) for row in read]
     texts = yield from _texts_of(places)
-    best: dict[tuple[str, int], tuple[_Place, str, Scored]] = {}
+    best: dict[tuple[str, int], _Answer] = {}
     for place in places:
         text = texts.get((place.kind, place.ref, place.start))
         if text is None:
             continue
         scored = score_text(text, parsed, rarities)
         key = (place.kind, place.ref)
-        if scored.matches and (key not in best or scored.score > best[key][2].score):
-            best[key] = (place, text, scored)
-    return sorted(best.values(), key=lambda it: (-round(it[2].score, 6), -it[0].id))
+        if scored.found and (key not in best or scored.score > best[key].scored.score):
+            best[key] = _Answer(place, text, scored)
+    return sorted(best.values(), key=lambda it: (-round(it.scored.score, 6), -it.place.id))
 
 
 def _texts_of(places: Sequence[_Place]) -> Steps[dict[tuple[str, int, int], str]]:
@@ -245,7 +277,8 @@ def _texts_of(places: Sequence[_Place]) -> Steps[dict[tuple[str, int, int], str]
     return texts
 
 
-def _hit(place: _Place, text: str, scored: Scored, snippet_chars: int) -> Steps[Hit]:
+def _hit(answer: _Answer, rarities: Mapping[Term, float], snippet_chars: int) -> Steps[Hit]:
+    place = answer.place
     row = yield from one(
         "SELECT s.name, s.title, d.conversation, d.seq, d.role, d.tool, d.at, o.name FROM docs d"
         " LEFT JOIN sessions s ON s.id = d.session LEFT JOIN outputs o ON o.id = d.ref AND d.kind = 'output'"
@@ -255,8 +288,8 @@ def _hit(place: _Place, text: str, scored: Scored, snippet_chars: int) -> Steps[
     assert row is not None
     return Hit(
         kind=place.kind,
-        score=scored.score,
-        snippet=cut_snippet(text, scored.matches, snippet_chars, place.start),
+        score=answer.scored.score,
+        snippet=_snippet(answer, rarities, snippet_chars),
         session=row[0],
         conversation=row[2],
         seq=row[3],
@@ -266,6 +299,19 @@ def _hit(place: _Place, text: str, scored: Scored, snippet_chars: int) -> Steps[
         ref=row[7] if row[7] is not None else str(place.ref),
         title=row[1],
     )
+
+
+def _snippet(answer: _Answer, rarities: Mapping[Term, float], chars: int) -> Snippet:
+    marked = sorted(
+        (
+            (match, (number, rarities[term] * term.weight))
+            for number, (term, matches) in enumerate(answer.scored.found.items())
+            for match in matches
+        ),
+        key=lambda it: it[0].start,
+    )
+    matches, terms = [it[0] for it in marked], [it[1] for it in marked]
+    return cut_snippet(answer.text, matches, chars, answer.place.start, terms)
 
 
 def _filters(scope: SearchScope) -> Steps[Filters]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -24,9 +25,19 @@ class Snippet:
     is_end: bool
 
 
-def cut_snippet(text: str, matches: Sequence[Match], chars: int = SNIPPET_CHARS, offset: int = 0) -> Snippet:
-    """About `chars` characters of a text, centred on where its matches stand closest."""
-    low, high = _densest(matches, chars * 2 // 3) if matches else (0, 0)
+def cut_snippet(
+    text: str,
+    matches: Sequence[Match],
+    chars: int = SNIPPET_CHARS,
+    offset: int = 0,
+    terms: Sequence[tuple[int, float]] = (),
+) -> Snippet:
+    """About `chars` characters of a text, centred on where its matches say most.
+
+    `terms` tells for each match which term it is of, and how much that term says; without it, long matches say more.
+    """
+    worth = terms or [(number, match.stop - match.start) for number, match in enumerate(matches)]
+    low, high = _most_telling(matches, worth, chars * 2 // 3) if matches else (0, 0)
     spare = max(0, chars - (high - low)) // 2
     start = _sentence_start(text, low, spare)
     stop = _sentence_stop(text, high, max(chars - (high - start), spare))
@@ -40,15 +51,22 @@ def cut_snippet(text: str, matches: Sequence[Match], chars: int = SNIPPET_CHARS,
     return Snippet(text[start:stop], _apart(marks), offset + start, start == 0, stop == len(text))
 
 
-def _densest(matches: Sequence[Match], width: int) -> tuple[int, int]:
-    """From the first to the last match of the window that holds the most text of matches."""
-    best, chosen, low, held = -1, (matches[0].start, matches[0].stop), 0, 0
-    for match in matches:
-        held += match.stop - match.start
-        while match.stop - matches[low].start > width and matches[low].start < match.start:
-            held -= matches[low].stop - matches[low].start
+def _most_telling(matches: Sequence[Match], worth: Sequence[tuple[int, float]], width: int) -> tuple[int, int]:
+    """From the first to the last match of the stretch whose terms, each counted once, say most."""
+    best, chosen, low, held = -1.0, (matches[0].start, matches[0].stop), 0, 0.0
+    within: Counter[int] = Counter()
+    for match, (term, says) in zip(matches, worth, strict=True):
+        held += 0.0 if within[term] else says
+        within[term] += 1
+        # What stands there twice needs to be shown once.
+        while matches[low].start < match.start and (
+            match.stop - matches[low].start > width or within[worth[low][0]] > 1
+        ):
+            gone, said = worth[low]
+            within[gone] -= 1
+            held -= 0.0 if within[gone] else said
             low += 1
-        if held > best:
+        if held > best + 1e-9:
             best, chosen = held, (matches[low].start, match.stop)
     return chosen
 

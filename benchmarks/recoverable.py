@@ -1,0 +1,124 @@
+"""Of what an agent needed later and no longer has in its context: how much one search brings back.
+
+    python benchmarks/quality.py --only recoverable
+
+What stood before the cut of each real session is compressed, and kept whole in a real SQLite store. For each atom that
+was needed afterwards and is not verbatim in the result, one search of that conversation is made, with the words that
+stand around the atom where it was first used: once with the atom among them, once without. Found is what stands in a
+message of the first ten hits; shown is what stands in their snippets, so that nothing has to be opened.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import clew
+from _sessions import CutSession, conversation_files, cut_sessions, name_of
+from clew.store import NewSession, SearchAnswer, SearchScope, Store, open_store
+
+TARGET_TOKENS = 10_000
+FIRST_PAGE = 10
+WORDS_EACH_SIDE = 6
+COLUMNS = ("file", "sessions", "atoms", "not in context", "words", "found %", "shown %", "first hit %", "goal %")
+GOAL = 95.0
+_word = re.compile(r"[^\s\"'`(){}\[\]<>,;:=|\\]+")
+_escapes = re.compile(r"\\[nrt\"]")
+
+
+def recoverable(data: Path, scorer: Any, losses: list[dict[str, Any]] | None = None) -> list[dict[str, Any]]:
+    """A row per data set and kind of query; each atom that was not found is added to `losses`."""
+    rows = []
+    for path in conversation_files(data):
+        with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
+            total = asyncio.run(_measured(list(cut_sessions(path, scorer)), Path(folder) / "store.db", scorer, losses))
+        if total["sessions"]:
+            rows += [_row(name_of(path), total, words) for words in ("with", "without")]
+    return rows
+
+
+async def _measured(
+    sessions: Sequence[CutSession], where: Path, scorer: Any, losses: list[dict[str, Any]] | None
+) -> Counter[str]:
+    total: Counter[str] = Counter()
+    async with open_store(where) as store:
+        for number, session in enumerate(sessions):
+            await store.start_session(NewSession(id=str(number)))
+            await store.append(str(number), session.before)
+        for number, session in enumerate(sessions):
+            total["sessions"] += 1
+            total["atoms"] += len(session.need)
+            for atom in missing_atoms(session, scorer):
+                total["missing"] += 1
+                await _look_for(store, str(number), (session, atom), scorer, total, losses)
+    return total
+
+
+def missing_atoms(session: CutSession, scorer: Any) -> list[str]:
+    """The atoms that are not in the compressed context."""
+    kept = clew.compress(session.before, target_tokens=TARGET_TOKENS).messages
+    result = "\n".join(scorer.text(message) for message in kept)
+    return [atom for atom in session.need if atom not in result]
+
+
+async def _look_for(
+    store: Store,
+    name: str,
+    wanted: tuple[CutSession, str],
+    scorer: Any,
+    total: Counter[str],
+    losses: list[dict[str, Any]] | None,
+) -> None:
+    session, atom = wanted
+    used = next(text for message in session.after if atom in (text := scorer.text(message)))
+    typed = as_typed(atom, used)
+    for words, query in zip(("with", "without"), queries_for(atom, used), strict=True):
+        answer = await store.search(query, SearchScope(conversation_of=name, kinds=("message",)), limit=FIRST_PAGE)
+        rank = rank_of(typed, answer, session.before, scorer)
+        total[f"{words} found"] += rank is not None
+        total[f"{words} first"] += rank == 0
+        total[f"{words} shown"] += any(typed in hit.snippet.text for hit in answer.hits)
+        if rank is None and losses is not None:
+            losses.append({"session": name, "words": words, "atom": typed, "query": query})
+
+
+def as_typed(atom: str, used: str) -> str:
+    """In the JSON of arguments, the letter of an escape runs into the word behind it; nobody would type it."""
+    is_escaped = used[: used.index(atom)].endswith("\\") and atom[0] in "nrt"
+    return atom[1:] if is_escaped else atom
+
+
+def queries_for(atom: str, used: str) -> tuple[str, str]:
+    """The words around an atom where it is first used: with it, and without it."""
+    at = used.index(atom)
+    before = _word.findall(_escapes.sub(" ", used[:at]))[-WORDS_EACH_SIDE:]
+    after = _word.findall(_escapes.sub(" ", used[at + len(atom) :]))[:WORDS_EACH_SIDE]
+    return " ".join((*before, as_typed(atom, used), *after)), " ".join((*before, *after))
+
+
+def rank_of(atom: str, answer: SearchAnswer, messages: Sequence[Any], scorer: Any) -> int | None:
+    """The place of the first hit whose message holds the atom."""
+    for place, hit in enumerate(answer.hits):
+        if hit.seq is not None and atom in scorer.text(messages[hit.seq]):
+            return place
+    return None
+
+
+def _row(name: str, total: Counter[str], words: str) -> dict[str, Any]:
+    missing = max(1, total["missing"])
+    return {
+        "file": name,
+        "sessions": total["sessions"],
+        "atoms": total["atoms"],
+        "not in context": total["missing"],
+        "words": f"{words} the atom",
+        "found %": 100 * total[f"{words} found"] / missing,
+        "shown %": 100 * total[f"{words} shown"] / missing,
+        "first hit %": 100 * total[f"{words} first"] / missing,
+        "goal %": GOAL,
+    }
