@@ -26,13 +26,13 @@ _sorted_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_
 
 def next_chain(before: bytes, message: Message) -> bytes:
     """The chain after one more message."""
-    digest = blake2b(before, digest_size=CHAIN_BYTES)
+    hashed = [before]
     for piece in _pieces(message):
         # Lengths before texts, so that no two messages run into the same bytes.
         raw = piece.encode("utf-8", "surrogatepass")
-        digest.update(b"%d:" % len(raw))
-        digest.update(raw)
-    return digest.digest()
+        hashed.append(b"%d:" % len(raw))
+        hashed.append(raw)
+    return blake2b(b"".join(hashed), digest_size=CHAIN_BYTES).digest()
 
 
 def chains_after(before: bytes, messages: Iterable[Message]) -> list[bytes]:

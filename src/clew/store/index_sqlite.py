@@ -129,16 +129,23 @@ def _facet_clauses(filters: Filters) -> list[list[str]]:
     return [facets for facets in wanted if facets]
 
 
-def _facets(origin: Origin) -> str:
-    facets = [_owner(origin.owner), f"k{origin.kind}"]
-    if origin.conversation is not None:
-        facets.append(f"c{origin.conversation}")
-    if origin.session is not None:
-        facets.append(f"s{origin.session}")
-    if origin.role is not None:
-        facets.append(_role(origin.role))
-    if origin.tool is not None:
-        facets.append(_tool(origin.tool))
+def _facets(it: Origin) -> str:
+    return _facet_words(it.kind, it.owner, it.conversation, it.session, it.role, it.tool)
+
+
+@lru_cache(maxsize=1024)
+def _facet_words(
+    kind: str, owner: str, conversation: int | None, session: int | None, role: str | None, tool: str | None
+) -> str:
+    facets = [_owner(owner), f"k{kind}"]
+    if conversation is not None:
+        facets.append(f"c{conversation}")
+    if session is not None:
+        facets.append(f"s{session}")
+    if role is not None:
+        facets.append(_role(role))
+    if tool is not None:
+        facets.append(_tool(tool))
     return " ".join(facets)
 
 

@@ -24,7 +24,6 @@ UNSPACED = (
     "\u31a0-\u31bf\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\ua960-\ua97f\uac00-\ud7ff\uf900-\ufaff\uff66-\uff9f"
     "\U00020000-\U0003ffff"
 )
-_unspaced = re.compile(f"([{UNSPACED}])")
 _unspaced_run = re.compile(f"[{UNSPACED}]+")
 _word = re.compile(f"[{UNSPACED}]|[^\\W_{UNSPACED}]+")
 _border = re.compile(r"\s")
@@ -64,7 +63,11 @@ def words_of(folded_text: str) -> list[str]:
 
 def spaced(folded_text: str) -> str:
     """A folded text in which a tokenizer that splits at spaces finds the same words."""
-    return folded_text if folded_text.isascii() else _unspaced.sub(r" \1 ", folded_text)
+    return folded_text if folded_text.isascii() else _unspaced_run.sub(_apart, folded_text)
+
+
+def _apart(run: re.Match[str]) -> str:
+    return f" {' '.join(run[0])} "
 
 
 def is_unspaced(word: str) -> bool:
