@@ -8,7 +8,7 @@ import pytest
 
 from clew.engines.compressor.memory import Record, Strikes
 from clew.messages import Message
-from clew.testing import assistant, call, tool, user
+from clew.testing import assistant, call, system, tool, user
 
 HISTORY: list[Message] = [
     user("Count the boats."),
@@ -63,6 +63,11 @@ def test_pruned_copies_and_equal_ones_are_known_again() -> None:
     pruned = [dict(HISTORY[0]), HISTORY[1], tool("c1", "[ls] listed -> 40 lines (whole: m2)"), HISTORY[3]]
     assert record.catch_up(pruned, range(4))  # type: ignore[arg-type]
     assert record.read(2) is HISTORY[2]
+
+
+def test_a_system_prompt_with_a_note_behind_it_is_known_again() -> None:
+    record = Record.of([system("Be brief."), *HISTORY])
+    assert record.catch_up([system("Be brief.\n\n[a note]"), *HISTORY], range(5))
 
 
 def test_an_edited_message_is_another_conversation() -> None:

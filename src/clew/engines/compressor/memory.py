@@ -98,7 +98,8 @@ def _like(original: Message, message: Message) -> bool:
     """Whether a message may be the original with a note, cut short, pruned or without its pictures."""
     if any(original.get(key) != message.get(key) for key in ("role", "tool_call_id")):
         return False
-    if [call["id"] for call in calls_of(original)] != [call["id"] for call in calls_of(message)]:
+    if [call.get("id") for call in calls_of(original)] != [call.get("id") for call in calls_of(message)]:
         return False
-    openings = (text_of(each)[:_OPENING_CHARS] for each in (original, message))
-    return message["role"] == "tool" or bool(images_of(original)) or len(set(openings)) == 1
+    if message["role"] == "tool" or images_of(original):
+        return True
+    return text_of(message).startswith(text_of(original)[:_OPENING_CHARS])

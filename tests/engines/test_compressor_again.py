@@ -1,0 +1,163 @@
+"""Compacting again and again: one summary, the same numbers, nothing drifts, the same bytes everywhere."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+
+import clew
+from clew.engines import Compaction, ContextCompressor, broken_promises
+from clew.messages import Message, text_of
+from clew.summaries import Story, Summary, Wrapped, unwrap
+from clew.testing import assistant, call, system, tool, user
+from clew.tokens import count_tokens
+
+WINDOW = 16_000
+PROMPT = system("You look after a harbour.")
+
+
+def talk(count: int, first: int = 0) -> list[Message]:
+    messages: list[Message] = []
+    for number in range(first, first + count):
+        reading = call("read_file", {"path": f"logs/day_{number}.txt"}, id=f"call_{number}")
+        text = "".join(f"day {number}, ship {line}: berth {number * 31 + line}, cargo salt\n" for line in range(20))
+        asked = user(f"Which ships came on day {number}?")
+        messages += [asked, assistant(None, [reading]), tool(reading["id"], text), assistant(f"Day {number}: salt.")]
+    return messages
+
+
+def compress(engine: ContextCompressor, messages: Sequence[Message], **more: Any) -> Compaction:
+    return asyncio.run(engine.compress(messages, **{"force": True, **more}))
+
+
+def only_summary(messages: Sequence[Message]) -> Wrapped:
+    [found] = [found for message in messages if (found := unwrap(message))]
+    return found
+
+
+def test_exactly_one_summary_stands_after_many_compactions() -> None:
+    engine, view = ContextCompressor(WINDOW), [PROMPT, *talk(20)]
+    for number in range(8):
+        before = list(view)
+        done = compress(engine, view)
+        assert not broken_promises(before, done)
+        only_summary(done.messages)
+        view = [*done.messages, *talk(12, 100 * (number + 1))]
+
+
+@pytest.mark.parametrize("observing", [True, False])
+def test_a_number_names_the_same_message_for_as_long_as_the_conversation_lasts(observing: bool) -> None:
+    history: list[Message] = [PROMPT, *talk(20)]
+    stories: list[Story] = []
+
+    async def summarize(story: Story, budget: int) -> Summary:
+        stories.append(story)
+        return Summary("## Goal\n- Ships.", "a fake", "fake 1")
+
+    engine, view = ContextCompressor(WINDOW, summarize=summarize), list(history)
+    if observing:
+        engine.observe(history)
+    for number in range(6):
+        done = compress(engine, view)
+        story = stories[-1]
+        assert [story.read(n) for n in range(story.first, story.last)] == history[story.first : story.last]
+        assert done.numbers == (4, story.last)
+        assert stories[-2].last == story.first if number else story.first == 4
+        new = talk(12, 100 * (number + 1))
+        if observing:
+            engine.observe(new)
+        history += new
+        view = [*done.messages, *new]
+
+
+def test_numbers_go_on_when_nothing_is_remembered_but_the_result() -> None:
+    history: list[Message] = [PROMPT, *talk(20)]
+    view: Any = list(history)
+    for number in range(5):
+        view = clew.compress(view, context_length=WINDOW).messages
+        found = only_summary(view)
+        tail = len(view) - 1 - next(place for place, message in enumerate(view) if unwrap(message))
+        assert found.last + tail == len(history)
+        # The name under which a pruned result stands is the place it has in the whole history.
+        for place, message in enumerate(view[len(view) - tail :], found.last):
+            assert f"(whole: m{place})" in text_of(message) or message == history[place]
+        new = talk(12, 100 * (number + 1))
+        history += new
+        view = [*view, *new]
+
+
+def test_the_person_is_warned_from_the_second_compaction_on() -> None:
+    engine, view = ContextCompressor(WINDOW), [PROMPT, *talk(20)]
+    first = compress(engine, view)
+    assert not any("compacted" in warning for warning in first.warnings)
+    second = compress(engine, [*first.messages, *talk(12, 100)])
+    assert any("compacted 2 times" in warning and "/new" in warning for warning in second.warnings)
+
+
+def test_a_new_process_knows_that_there_was_one_before() -> None:
+    first = clew.compress([PROMPT, *talk(20)], context_length=WINDOW)
+    second = clew.compress([*first.messages, *talk(12, 100)], context_length=WINDOW)
+    assert not any("compacted" in warning for warning in first.warnings)
+    assert any("compacted before" in warning for warning in second.warnings)
+
+
+def test_nobody_tells_the_model_that_its_window_fills_up() -> None:
+    engine, view = ContextCompressor(WINDOW), [PROMPT, *talk(20)]
+    for number in range(3):
+        done = compress(engine, view)
+        said = "\n".join(map(text_of, done.messages))
+        assert not any(warning in said for warning in done.warnings)
+        view = [*done.messages, *talk(12, 100 * (number + 1))]
+
+
+@pytest.mark.parametrize("how", [{"context_length": WINDOW}, {"context_length": 4_000}, {"target_tokens": 3_000}])
+def test_compressing_what_was_compressed_changes_nothing(how: dict[str, Any]) -> None:
+    for messages in ([PROMPT, *talk(30)], talk(30), [PROMPT, *talk(2), user("Go."), *talk(30)[1:]]):
+        once: Any = clew.compress(messages, **how)
+        assert once.changed
+        twice = clew.compress(once.messages, **how)
+        assert not twice.changed
+        assert twice.messages == once.messages
+
+
+def test_the_view_does_not_grow_over_the_years() -> None:
+    engine, view = ContextCompressor(WINDOW), [PROMPT, *talk(20)]
+    sizes = []
+    for number in range(15):
+        done = compress(engine, view)
+        sizes.append(count_tokens(done.messages))
+        view = [*done.messages, *talk(12, 100 * (number + 1))]
+    assert max(sizes) < 1.15 * sizes[1]
+
+
+PROGRAM = """
+import json, sys, clew
+done = clew.compress(json.load(sys.stdin), **json.loads(sys.argv[1]))
+print(json.dumps([done.messages, done.summary, done.warnings, done.fates, done.tokens_after]))
+"""
+
+
+@pytest.mark.parametrize("how", [{"context_length": WINDOW}, {"target_tokens": 3_000}])
+def test_the_same_input_gives_the_same_bytes_in_every_process_and_under_every_hash_seed(how: dict[str, Any]) -> None:
+    rule = user("Never touch harbour.db, always answer in German, and prefer short lines.")
+    wire = json.dumps([PROMPT, rule, *talk(40)])
+    outputs = {
+        subprocess.run(
+            [sys.executable, "-c", PROGRAM, json.dumps(how)],
+            input=wire.encode(),
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            stdout=subprocess.PIPE,
+            check=True,
+        ).stdout
+        for seed in ("0", "1", "4242")
+    }
+    assert len(outputs) == 1
+    done: Any = clew.compress(json.loads(wire), **how)
+    assert json.loads(outputs.pop())[0] == done.messages

@@ -1,0 +1,431 @@
+"""The compressor's rules, one by one."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+import pytest
+
+from clew.config import CompressionSettings
+from clew.engines import Compaction, ContextCompressor, Fate, SessionStart, broken_promises
+from clew.messages import NO_RESULT, Message, Part, calls_of, repair, text_of
+from clew.summaries import SYSTEM_NOTE, Cooldowns, Story, Summary, unwrap
+from clew.testing import assistant, call, system, tool, user
+from clew.tokens import count_tokens
+
+WINDOW = 16_000
+PROMPT = system("You look after a harbour.")
+PICTURE: Part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
+
+
+def rounds(count: int, first: int = 0, lines: int = 20) -> list[Message]:
+    """Rounds of one call each, nobody speaking in between."""
+    messages: list[Message] = []
+    for number in range(first, first + count):
+        reading = call("read_file", {"path": f"logs/day_{number}.txt"}, id=f"call_{number}")
+        text = "".join(f"day {number}, ship {line}: berth {number * 31 + line}, cargo salt\n" for line in range(lines))
+        messages += [assistant(None, [reading]), tool(reading["id"], text)]
+    return messages
+
+
+def talk(count: int, first: int = 0) -> list[Message]:
+    messages: list[Message] = []
+    for number in range(first, first + count):
+        messages += [user(f"Which ships came on day {number}?"), *rounds(1, number), assistant(f"Day {number}: salt.")]
+    return messages
+
+
+def compress(engine: ContextCompressor, messages: Sequence[Message], **more: Any) -> Compaction:
+    return asyncio.run(engine.compress(messages, **{"force": True, **more}))
+
+
+def summaries_in(messages: Sequence[Message]) -> list[str]:
+    return [found.text for message in messages if (found := unwrap(message))]
+
+
+class Writer:
+    """A summariser that remembers the stories it was told."""
+
+    def __init__(self, text: str = "## Goal\n- Ships.") -> None:
+        self.stories: list[Story] = []
+        self.budgets: list[int] = []
+        self.text = text
+
+    async def __call__(self, story: Story, budget: int) -> Summary:
+        self.stories.append(story)
+        self.budgets.append(budget)
+        return Summary(self.text, written_by="a fake", template="fake 1")
+
+
+# -- head and tail -----------------------------------------------------------------------------------------------------
+
+
+def test_head_and_tail_stay_and_one_summary_stands_between() -> None:
+    messages = [PROMPT, *talk(30)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    assert not broken_promises(messages, done)
+    assert done.messages[1] is messages[1]
+    assert done.messages[-4:] == messages[-4:]
+    assert len(summaries_in(done.messages)) == 1
+    assert done.summary is not None and done.summary in text_of(done.messages[4])
+
+
+def test_the_request_that_is_the_task_stays_word_for_word_in_a_long_run_on_one_prompt() -> None:
+    task = user("List every day on which no ship came. Never stop in between.")
+    messages = [PROMPT, user("Good morning."), assistant("Good morning."), *talk(2), task, *rounds(300, 10)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    assert done.messages.index(task) < len(done.messages) - 2
+    assert done.tokens_after < done.tokens_before / 10
+    assert not broken_promises(messages, done)
+    place = done.messages.index(task)
+    assert unwrap(done.messages[place - 1]) and calls_of(done.messages[place + 1])
+
+
+def test_a_task_with_pictures_keeps_them_wherever_it_stands() -> None:
+    task = user([{"type": "text", "text": "What is on this chart?"}, PICTURE])
+    for before in ([PROMPT], [PROMPT, *talk(4)]):
+        done = compress(ContextCompressor(WINDOW), [*before, task, *rounds(60, 10)])
+        assert done.changed
+        assert task in done.messages
+
+
+def test_a_huge_task_in_the_head_is_not_cut() -> None:
+    task = user("Read all of this. " + "The tide tables of the last years are here. " * 900)
+    done = compress(ContextCompressor(WINDOW), [PROMPT, task, *rounds(60)])
+    assert done.changed
+    assert done.messages[1] is task
+
+
+def test_older_long_messages_of_the_head_are_cut_to_its_share() -> None:
+    long = user("Welcome. " + "The tide tables of the last years are here. " * 900)
+    done = compress(ContextCompressor(WINDOW), [PROMPT, long, assistant("Thanks."), *talk(30)])
+    assert "chars left out; whole: m1" in text_of(done.messages[1])
+    assert done.fates[1] is Fate.PRUNED
+
+
+def test_a_pruned_result_in_the_head_does_not_cost_the_request_before_it() -> None:
+    first = user("Please " + "count all the ships carefully and then tell me. " * 20)
+    messages = [PROMPT, first, *rounds(1, 0, lines=900), *talk(30, 1)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    assert done.messages[1] is first
+    assert done.messages[3]["content"] == '[read_file] read "logs/day_0.txt" -> 901 lines (whole: m3)'
+
+
+def test_the_newest_reply_that_a_person_saw_stays() -> None:
+    reply = assistant("So far: forty ships, all with salt.")
+    messages = [PROMPT, *talk(4), user("Go on."), *rounds(3, 50), reply, *rounds(80, 60)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    assert reply in done.messages and user("Go on.") in done.messages
+
+
+def test_a_system_message_in_the_middle_stays() -> None:
+    later = system("From now on the harbour is closed at night.")
+    messages = [PROMPT, *talk(10), later, *talk(20, 10)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    assert later in done.messages
+    again = compress(ContextCompressor(WINDOW), [*done.messages, *talk(20, 40)])
+    assert later in again.messages
+
+
+def test_parallel_calls_and_thinking_stay_together() -> None:
+    messages: list[Message] = [PROMPT, user("Compare.")]
+    for number in range(30):
+        ids = [f"p{number}_{place}" for place in range(4)]
+        thought: Part = {"type": "thinking", "thinking": f"step {number}", "signature": f"s{number}"}
+        calling = assistant(None, [call("read", {"path": id}, id=id) for id in ids])
+        messages += [{**calling, "reasoning": [thought]}, *(tool(id, "salt and rope\n" * 30) for id in ids)]
+    for last in range(1, 12):
+        settings = CompressionSettings(protect_last_n=last, protect_first_n=last)
+        done = compress(ContextCompressor(WINDOW, settings=settings), messages)
+        assert not repair(done.messages).repairs
+        assert all(message.get("reasoning") for message in done.messages if calls_of(message))
+
+
+def test_large_results_of_a_tail_over_its_budget_are_pruned_the_newest_last() -> None:
+    messages = [PROMPT, *talk(10), user("Now the big ones."), *rounds(4, 100, lines=60)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    tail = [text_of(message) for message in done.messages if message["role"] == "tool"][-4:]
+    assert tail[-1] == text_of(messages[-1])
+    assert tail[0].startswith('[read_file] read "logs/day_100.txt" -> 61 lines')
+
+
+def test_where_nothing_can_be_folded_a_huge_result_is_pruned_all_the_same() -> None:
+    messages = [PROMPT, user("Read it."), *rounds(1, lines=3_000)]
+    engine = ContextCompressor(WINDOW)
+    assert not engine.has_content_to_compress(messages)
+    done = compress(engine, messages)
+    assert (done.changed, done.summary) == (True, None)
+    assert done.tokens_after < 1_000
+    assert [str(fate) for fate in done.fates] == ["kept", "kept", "kept", "pruned"]
+    assert not compress(engine, done.messages).changed
+
+
+# -- the summariser ----------------------------------------------------------------------------------------------------
+
+
+def test_the_summariser_reads_originals_not_what_was_pruned() -> None:
+    writer = Writer()
+    messages = [PROMPT, *talk(8), user("Now the big ones."), *rounds(12, 100, lines=80)]
+    done = compress(ContextCompressor(WINDOW, summarize=writer), messages)
+    [story] = writer.stories
+    assert Fate.PRUNED in done.fates
+    assert [story.read(number) for number in range(story.last)] == messages[: story.last]
+    assert (story.first, story.last) == done.numbers
+    assert all(story.read(number) is messages[number] for number in story.also)
+    assert (story.task, story.task_at) == ("Now the big ones.", messages.index(user("Now the big ones.")))
+
+
+def test_what_was_pruned_beside_the_summary_may_be_quoted_in_it() -> None:
+    writer = Writer()
+    messages = [PROMPT, user("Read."), *rounds(1, 0, lines=90), *talk(30, 1)]
+    compress(ContextCompressor(WINDOW, summarize=writer), messages)
+    assert 3 in writer.stories[0].also
+
+
+def test_the_budget_of_a_summary_is_that_of_its_window() -> None:
+    writer = Writer()
+    compress(ContextCompressor(200_000, summarize=writer), [PROMPT, *talk(300)])
+    assert 2_000 <= writer.budgets[0] <= 10_000
+
+
+def test_a_focus_topic_reaches_the_summariser() -> None:
+    writer = Writer()
+    compress(ContextCompressor(WINDOW, summarize=writer), [PROMPT, *talk(30)], focus_topic="the salt")
+    assert writer.stories[0].focus == "the salt"
+
+
+# -- assembling --------------------------------------------------------------------------------------------------------
+
+
+def test_the_system_prompt_gets_its_note_once_however_often() -> None:
+    engine, view = ContextCompressor(WINDOW), [PROMPT, *talk(30)]
+    for number in range(4):
+        view = [*compress(engine, view).messages, *talk(20, 100 * (number + 1))]
+        assert text_of(view[0]).count(SYSTEM_NOTE) == 1
+        assert text_of(view[0]).startswith(text_of(PROMPT))
+
+
+def test_without_a_system_prompt_there_is_no_note() -> None:
+    done = compress(ContextCompressor(WINDOW), talk(30))
+    assert SYSTEM_NOTE not in "".join(map(text_of, done.messages))
+    assert done.messages[0]["role"] == "user"
+
+
+@pytest.mark.parametrize("first", range(6))
+@pytest.mark.parametrize("last", [1, 2, 3, 4])
+def test_no_role_is_repeated_around_the_summary(first: int, last: int) -> None:
+    settings = CompressionSettings(protect_first_n=first, protect_last_n=last, target_ratio=0.10)
+    messages = [PROMPT, *talk(30)]
+    done = compress(ContextCompressor(8_000, settings=settings), messages)
+    place = next(place for place, message in enumerate(done.messages) if unwrap(message))
+    around = [message["role"] for message in done.messages[max(0, place - 1) : place + 2]]
+    assert all(one != other for one, other in pairwise(around))
+    assert not broken_promises(messages, done)
+
+
+def test_a_result_that_would_not_be_smaller_changes_nothing() -> None:
+    messages = [PROMPT, *talk(30)]
+    engine = ContextCompressor(WINDOW, summarize=Writer("## Goal\n" + "- more and more words\n" * 9_000))
+    done = compress(engine, messages)
+    assert not done.changed
+    assert done.messages is messages
+    assert done.tokens_after == done.tokens_before
+    assert "would not be smaller" in done.warnings[0]
+    assert engine.get_status().compactions == 0
+
+
+def test_the_account_tells_tokens_numbers_and_who_wrote_it() -> None:
+    messages = [PROMPT, *talk(30)]
+    done = compress(ContextCompressor(WINDOW, summarize=Writer()), messages)
+    assert (done.written_by, done.template) == ("a fake", "fake 1")
+    assert done.replaced == done.numbers
+    assert done.tokens_before == sum(count_tokens([message]) - count_tokens([]) for message in messages)
+
+
+def test_a_window_below_2000_is_served_with_a_warning() -> None:
+    done = compress(ContextCompressor(1_500), [PROMPT, *talk(30)])
+    assert done.changed
+    assert any("A window of 1,500 tokens" in warning for warning in done.warnings)
+
+
+# -- fates -------------------------------------------------------------------------------------------------------------
+
+
+def test_every_message_has_one_fate_and_the_prompt_counts_as_kept() -> None:
+    messages = [PROMPT, *talk(30)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    first, last = done.replaced
+    assert len(done.fates) == len(messages)
+    assert done.fates[0] is Fate.KEPT
+    assert set(done.fates[first:last]) == {Fate.SUMMARISED}
+    assert Fate.SUMMARISED not in (*done.fates[:first], *done.fates[last:])
+
+
+def test_what_a_repair_left_out_is_removed_and_what_it_mended_has_its_own_fate() -> None:
+    orphan, mended = tool("never_called", "x" * 900), {"role": "assistant", "content": None}
+    messages: list[Any] = [PROMPT, *talk(10), orphan, mended, *talk(10, 20), orphan, *talk(10, 40)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    removed = [place for place, fate in enumerate(done.fates) if fate is Fate.REMOVED]
+    assert removed == [place for place, message in enumerate(messages) if message is orphan]
+    assert done.fates[messages.index(mended)] is Fate.SUMMARISED
+    assert done.fates[-1] is Fate.KEPT
+    assert any("message 41: a result for 'never_called'" in warning for warning in done.warnings)
+
+
+def test_a_call_that_is_still_open_is_kept_with_a_stub() -> None:
+    messages = [PROMPT, *talk(30), user("Once more."), assistant(None, [call("read_file", id="open")])]
+    done = compress(ContextCompressor(WINDOW), messages)
+    assert done.messages[-1] == tool("open", NO_RESULT)
+    assert done.fates[-1] is Fate.KEPT
+    assert len(done.fates) == len(messages)
+
+
+def test_a_message_that_takes_the_summary_in_counts_as_kept() -> None:
+    settings = CompressionSettings(protect_first_n=0, target_ratio=0.10)
+    messages = [PROMPT, *talk(30)]
+    done = compress(ContextCompressor(WINDOW, settings=settings), messages)
+    taken = next(found.message for message in done.messages if (found := unwrap(message)))
+    assert taken is not None
+    assert done.fates[messages.index(taken)] is Fate.KEPT
+
+
+def test_an_earlier_summary_is_folded_into_the_next() -> None:
+    engine = ContextCompressor(WINDOW)
+    view = [*compress(engine, [PROMPT, *talk(30)]).messages, *talk(20, 100)]
+    place = next(place for place, message in enumerate(view) if unwrap(message))
+    done = compress(engine, view)
+    assert done.fates[place] is Fate.SUMMARISED
+    assert done.replaced[0] == place
+
+
+# -- strikes -----------------------------------------------------------------------------------------------------------
+
+BESIDE = 700
+"""What tools would take."""
+HUGE_PROMPT = system("These are the rules of the harbour, all of them, one after the other. " * 900)
+
+
+def struck_out() -> tuple[ContextCompressor, list[Message], Compaction]:
+    engine, view = ContextCompressor(WINDOW), [HUGE_PROMPT, *talk(6)]
+    for number in range(2):
+        done = asyncio.run(engine.compress(view, count_tokens(view) + BESIDE))
+        view = [*done.messages, *talk(1, 50 + number)]
+    return engine, view, done
+
+
+def test_two_compactions_that_leave_too_much_stop_the_automatic_ones() -> None:
+    engine, view, last = struck_out()
+    size = count_tokens(view)
+    assert not engine.should_compress(size)
+    assert engine.get_status().paused
+    [told] = [warning for warning in last.warnings if "paused" in warning]
+    assert f"The system prompt takes {engine.size_of(last.messages[:1]):,} tokens" in told
+    assert "tools and what else is sent 70" in told
+    again = asyncio.run(engine.compress(view, size))
+    assert not again.changed and "paused" in again.warnings[0]
+
+
+def test_a_person_may_always_compact() -> None:
+    engine, view, _ = struck_out()
+    assert compress(engine, [*view, *talk(3, 80)], force=True).changed
+
+
+def test_growth_forgives_strikes() -> None:
+    engine, view, _ = struck_out()
+    size = count_tokens(view)
+    assert not engine.should_compress(size)
+    assert engine.should_compress(size + BESIDE + engine.get_status().threshold_tokens // 10)
+
+
+def test_a_try_with_nothing_to_fold_is_a_strike_too() -> None:
+    engine = ContextCompressor(WINDOW)
+    for _ in range(2):
+        assert engine.should_compress(10_000)
+        asyncio.run(engine.compress([HUGE_PROMPT, user("Hello?")], 10_000))
+    assert not engine.should_compress(10_000)
+    assert engine.get_status().compactions == 0
+
+
+def test_strikes_outlive_a_restart_and_a_continuation_but_not_a_new_conversation() -> None:
+    engine, view, _ = struck_out()
+    size, memory = count_tokens(view), engine.memory
+    risen = ContextCompressor(WINDOW)
+    risen.on_session_start(SessionStart("b", continues="a", memory=memory))
+    assert not risen.should_compress(size)
+    risen.on_session_start(SessionStart("c", continues="b"))
+    assert not risen.should_compress(size)
+    risen.on_session_start(SessionStart("c"))
+    assert not risen.should_compress(size)
+    risen.on_session_reset()
+    assert risen.should_compress(size)
+
+
+def test_another_session_knows_nothing_of_the_strikes_of_the_last() -> None:
+    engine, view, _ = struck_out()
+    engine.on_session_start(SessionStart("a"))
+    engine.on_session_start(SessionStart("z"))
+    assert engine.should_compress(count_tokens(view))
+    assert engine.get_status().compactions == 0
+
+
+# -- rests of the summary model ----------------------------------------------------------------------------------------
+
+
+def resting() -> Cooldowns:
+    cooldowns = Cooldowns()
+    cooldowns.start("small-model", 60.0, "was overloaded", now=1_000.0)
+    return cooldowns
+
+
+def test_rests_of_the_summary_model_are_remembered_with_the_strikes() -> None:
+    memory: Mapping[str, Any] = ContextCompressor(WINDOW, cooldowns=resting()).memory
+    risen = Cooldowns()
+    engine = ContextCompressor(WINDOW, cooldowns=risen)
+    engine.on_session_start(SessionStart("a", memory=memory))
+    assert risen.resting("small-model", 1_010.0)
+    assert engine.memory == memory
+
+
+def test_force_ends_every_rest_and_an_automatic_compaction_does_not() -> None:
+    cooldowns = resting()
+    engine = ContextCompressor(WINDOW, cooldowns=cooldowns)
+    compress(engine, [PROMPT, *talk(30)], force=False)
+    assert cooldowns.resting("small-model", 1_010.0)
+    compress(engine, [PROMPT, *talk(30)], force=True)
+    assert not cooldowns.resting("small-model", 1_010.0)
+
+
+def test_a_new_conversation_does_not_end_a_rest() -> None:
+    cooldowns = resting()
+    ContextCompressor(WINDOW, cooldowns=cooldowns).on_session_reset()
+    assert cooldowns.resting("small-model", 1_010.0)
+
+
+# -- settings ----------------------------------------------------------------------------------------------------------
+
+
+def test_compression_that_is_switched_off_never_fires_by_itself() -> None:
+    engine = ContextCompressor(WINDOW, settings=CompressionSettings(enabled=False))
+    assert not engine.should_compress(WINDOW)
+    assert compress(engine, [PROMPT, *talk(30)]).changed
+
+
+def test_another_model_counts_anew() -> None:
+    engine, messages = ContextCompressor(WINDOW, model="gpt-4o"), talk(5)
+    as_gpt = engine.size_of(messages)
+    engine.update_model("claude-opus-4-5", WINDOW)
+    assert engine.size_of(messages) != as_gpt
+    assert engine.size_of(messages) == ContextCompressor(WINDOW, model="claude-opus-4-5").size_of(messages)
+
+
+def test_a_preview_comes_true() -> None:
+    engine, messages = ContextCompressor(WINDOW), [PROMPT, *talk(30)]
+    foreseen = engine.preview(messages)
+    done = compress(engine, messages)
+    assert foreseen.would_fold and foreseen.tokens_before == done.tokens_before
+    assert done.tokens_after <= foreseen.tokens_after
+    folded = [number for number, place in zip(foreseen.numbers, foreseen.places, strict=True) if place == "folded"]
+    assert folded == [place for place, fate in enumerate(done.fates) if fate is Fate.SUMMARISED]
