@@ -32,7 +32,7 @@ _CHARS_PER_ATOM = 12
 _ATOMS_WEIGHED = 6_000
 # Under 1, since a long path that will surely be needed beats two short names that may be.
 _LENGTH_POWER = 0.5
-_WORD = re.compile(r"[A-Za-z_]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_WORD = re.compile(r"_*[A-Za-z]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _LITTLE_WORDS = frozenset(
     "the and for with that this from not are was you all has have but its can will into been were they then than "
     "when what which there their your out use used using one two may any our also just like more some such only".split()

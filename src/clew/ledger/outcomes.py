@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 _START_CHARS = 400
@@ -29,19 +29,6 @@ _ONLY_EXIT = re.compile(
     rf"(?:(?:has )?(?:failed|finished|completed) +)?(?:with +)?(?:{_EXIT.pattern})[\])>.\s]*(?:</returncode>)?\s*$",
     re.IGNORECASE,
 )
-_TEST_WORDS = (
-    " passed",
-    " failed",
-    "Ran ",
-    " error",
-    " failure",
-    "--- ",
-    "ok  ",
-    "FAIL",
-    " passing",
-    " failing",
-    "Tests run",
-)
 _COUNT = re.compile(r"\b(\d+) (?:tests? )?(passed|failed|errors?|failures?|skipped|xfailed|xpassed)\b")
 _TIMED = re.compile(r" in \d[\d.]*\s?m?s\b")
 _CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.MULTILINE)
@@ -49,7 +36,7 @@ _JEST = re.compile(r"^\s*Tests:?\s+(?=\d)(.*)$", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
 _UNITTEST_BAD = re.compile(r"^FAILED \(((?:failures|errors)=[^)]*)\)", re.MULTILINE)
 _GO_TEST = re.compile(r"^\s*--- (PASS|FAIL): ", re.MULTILINE)
-_GO_PACKAGE = re.compile(r"^(ok|FAIL)\s+\S+\s+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE)
+_GO_PACKAGE = re.compile(r"^(ok|FAIL)[ ]*\t\S+\s+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE)
 _MOCHA = re.compile(r"^\s*(\d+) (passing|failing)\b", re.MULTILINE)
 _SUREFIRE = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)")
 # The words are looked for one by one first: a search for a plain string is many times quicker than any pattern.
@@ -164,9 +151,13 @@ def _exit_code(ends: str) -> int | None:
 
 def _tests(ends: str) -> str:
     """`2 failed, 14 passed`, by whichever runner counted."""
-    if not any(word in ends for word in _TEST_WORDS):
-        return ""
-    return next((told for count in _RUNNERS if (told := count(ends))), "")
+    for words, count in _RUNNERS:
+        for word in words:
+            if word in ends:
+                if told := count(ends):
+                    return told
+                break
+    return ""
 
 
 def _told(counts: Iterable[tuple[str, int]]) -> str:
@@ -222,7 +213,16 @@ def _surefire(ends: str) -> str:
     return _told([("failed", failures + errors), ("passed", max(0, ran - failures - errors))])
 
 
-_RUNNERS = (_cargo, _jest, _by_line, _unittest, _go, _mocha, _surefire)
+# A runner is asked where the text has one of its words.
+_RUNNERS: tuple[tuple[tuple[str, ...], Callable[[str], str]], ...] = (
+    (("test result: ",), _cargo),
+    (("Tests:", "Tests  "), _jest),
+    ((" passed", " failed", " error in ", " errors in "), _by_line),
+    (("Ran ",), _unittest),
+    (("--- FAIL", "--- PASS", "ok  \t", "FAIL\t"), _go),
+    ((" passing", " failing"), _mocha),
+    (("Tests run: ",), _surefire),
+)
 _FAILING = re.compile(r"\b(?:failed|failures?|errors?)\b")
 
 

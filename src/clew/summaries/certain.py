@@ -136,6 +136,8 @@ def _failures(story: Story) -> tuple[list[Fact], list[Fact]]:
     for key, action in sorted(last.items(), key=lambda item: -item[1].number)[:_NEWEST]:
         since = max(worked.get(key, -1), worked.get(_TESTS, -1) if action.outcome and action.outcome.tests else -1)
         is_over = since > action.number or action.number < recent
+        if is_over and action.outcome and not action.outcome.error:
+            continue  # It said nothing, and is no longer in the way.
         (overcome if is_over else standing).append(_failure(action, parts.TRIED if is_over else parts.BLOCKED))
     return standing, [*overcome, *_told_failures(story)]
 

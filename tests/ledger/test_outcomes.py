@@ -1,0 +1,142 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from clew.ledger import Ledger, read_outcome
+from clew.testing import assistant, call, tool
+
+PYTEST = """\
+    def test_b():
+>       assert 3 == 5
+E       assert 3 == 5
+
+tests/test_a.py:4: AssertionError
+=========================== short test summary info ============================
+FAILED tests/test_a.py::test_b - assert 3 == 5
+==================== 1 failed, 14 passed, 2 skipped in 0.52s ===================
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "code"),
+    [
+        ("Exit code 1\nno such thing", 1),
+        ("Exit code: 0\nWall time: 0.1 seconds\nOutput:\nprints exit code 3", 0),
+        ("Process exited with code 2\nOutput:\nboom", 2),
+        ("boom\nCommand exited with code 4", 4),
+        ("boom\n\nexit status 5", 5),
+        ("<returncode>3</returncode>\n<output>\nx\n</output>", 3),
+        ('{"output": "boom", "exit_code": 6, "error": null}', 6),
+        ('{"output": "boom", "metadata": {"exit_code": 7, "duration_seconds": 0.1}}', 7),
+        ("boom\n[exit 8]", 8),
+        ("boom\n[The command completed with exit code 9.]", 9),
+        ("boom\n(exit code -11)", -11),
+        ("looks at exit code 3 first\nfine\n[exit 0]", 0),
+        ("nothing of the kind", None),
+    ],
+)
+def test_exit_codes_are_read_as_programs_print_them(result: str, code: int | None) -> None:
+    outcome = read_outcome(result)
+    assert outcome.exit_code == code
+    assert outcome.failed == (None if code is None else code != 0)
+
+
+@pytest.mark.parametrize(
+    ("result", "tests", "failed"),
+    [
+        (PYTEST, "1 failed, 14 passed, 2 skipped", True),
+        ("== 3 passed, 2 xfailed in 1.0s ==", "3 passed, 2 xfailed", False),
+        ("=== 1 error in 0.12s ===", "1 error", True),
+        ("Ran 5 tests in 0.1s\n\nOK", "5 passed", False),
+        ("Ran 5 tests in 0.1s\n\nFAILED (failures=1, errors=2)", "3 failed, 2 passed", True),
+        (
+            "Test Suites: 1 failed, 3 passed, 4 total\nTests:       2 failed, 14 passed, 16 total\n"
+            "Snapshots:   1 passed, 1 total\nTime:        1.2 s",
+            "2 failed, 14 passed",
+            True,
+        ),
+        (" Test Files  1 passed (1)\n      Tests  4 passed (4)\n", "4 passed", False),
+        ("  14 passing (30ms)\n  2 failing\n", "2 failed, 14 passed", True),
+        (
+            "test result: FAILED. 3 passed; 1 failed; 0 ignored\n\n   Doc-tests x\n\n"
+            "test result: ok. 0 passed; 0 failed; 0 ignored",
+            "1 failed, 3 passed",
+            True,
+        ),
+        ("test result: ok. 2 passed; 0 failed; 0 ignored; 0 measured", "2 passed", False),
+        ("--- FAIL: TestX (0.00s)\n--- PASS: TestY (0.00s)\nFAIL\tpkg/a\t0.1s", "1 failed, 1 passed", True),
+        ("ok  \tpkg/a\t0.1s\nok  \tpkg/b\t(cached)\n", "2 packages passed", False),
+        ("Tests run: 5, Failures: 1, Errors: 0, Skipped: 0", "1 failed, 4 passed", True),
+        ("Found 3 errors in 1 file (checked 2 source files)", "", None),
+    ],
+)
+def test_test_counts_are_read_from_many_runners(result: str, tests: str, failed: bool | None) -> None:
+    outcome = read_outcome(result)
+    assert outcome.tests.startswith(tests)
+    assert bool(outcome.tests) == bool(tests)
+    assert outcome.failed is failed
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        (PYTEST, "FAILED tests/test_a.py::test_b - assert 3 == 5"),
+        ("Traceback (most recent call last):\n  File \"a.py\", line 3\nKeyError: 'day'\n[exit 1]", "KeyError: 'day'"),
+        ("app.errors.DayError: no such day\n[exit 1]", "app.errors.DayError: no such day"),
+        ("fatal: not a git repository\n[exit 128]", "fatal: not a git repository"),
+        ("bash: foo: command not found\n[exit 127]", "bash: foo: command not found"),
+        ("src/a.c:3:5: error: expected ';'\n1 error generated.\n[exit 1]", "src/a.c:3:5: error: expected ';'"),
+        ("a.ts(3,5): error TS2304: no name 'x'.\nDone in 2s\n[exit 2]", "a.ts(3,5): error TS2304: no name 'x'."),
+        ("error[E0308]: mismatched types\n --> src/main.rs:3\n[exit 101]", "error[E0308]: mismatched types"),
+        ("--- FAIL: TestX (0.00s)\nFAIL\tpkg/a\t0.1s\n", "--- FAIL: TestX (0.00s)"),
+        ("Automatic merge failed; fix conflicts.\n[exit 1]", "Automatic merge failed; fix conflicts."),
+        ("[exit 1]", ""),
+        ("Command failed with exit code 1", ""),
+        ("== 2 failed in 0.1s ==", ""),
+    ],
+)
+def test_the_line_that_names_the_error_is_kept_word_for_word(result: str, error: str) -> None:
+    outcome = read_outcome(result)
+    assert outcome.failed
+    assert outcome.error == error
+
+
+def test_what_a_command_printed_is_read_out_of_an_object() -> None:
+    result = json.dumps({"output": "Traceback\nValueError: bad day\n", "exit_code": 1, "error": None})
+    assert read_outcome(result).error == "ValueError: bad day"
+
+
+def test_a_command_that_ended_well_did_not_fail_by_printing_of_errors() -> None:
+    outcome = read_outcome("Error: how to handle one\n[exit 0]")
+    assert outcome.failed is False
+    assert not outcome.error
+
+
+def test_only_both_ends_of_a_long_result_are_read() -> None:
+    middle = "ValueError: not the end\n" * 1000
+    outcome = read_outcome("start\n" + middle + "fine\n" * 1000 + "[exit 0]")
+    assert outcome.failed is False
+    assert outcome.lines == 2002
+
+
+def test_a_flag_of_the_wire_is_believed() -> None:
+    assert read_outcome("nothing to see", is_error=True).failed
+    ledger = Ledger.of([assistant(None, [call("read_file", {"path": "a"})]), tool("call_1", "gone", is_error=True)])
+    assert ledger.actions[0].failed
+    assert ledger.actions[0].outcome is not None
+    assert ledger.actions[0].outcome.error == "gone"
+
+
+def test_a_file_that_begins_like_an_error_was_read_all_the_same() -> None:
+    for text in ("Error codes of the office\n1 ...", "Exceptions are listed below", "failed attempts.md"):
+        ledger = Ledger.of([assistant(None, [call("read_file", {"path": "a.md"})]), tool("call_1", text)])
+        assert not ledger.actions[0].failed
+
+
+def test_an_outcome_in_a_few_words() -> None:
+    assert read_outcome(f"{PYTEST}[exit 1]").phrase() == "exit 1, 1 failed, 14 passed, 2 skipped"
+    assert read_outcome("a\nb\n[exit 0]").phrase() == "exit 0, 3 lines"
+    assert read_outcome("", is_error=True).phrase() == "failed"
+    assert read_outcome("").phrase() == ""
