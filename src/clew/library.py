@@ -20,9 +20,10 @@ from clew.engines import (
     Preview,
     budgets_for,
     budgets_for_target,
+    repairs_told,
 )
 from clew.errors import InvalidArgument
-from clew.messages import Conversation, read_conversation
+from clew.messages import Conversation, read_conversation, repair
 from clew.tokens import counter_for, window_of
 
 _Result = TypeVar("_Result")
@@ -79,6 +80,8 @@ def compress(
         system_as_blocks=conversation.dialect == "anthropic",
     )
     compaction = _run(_compact(engine, conversation, beside, target_tokens, focus_topic))
+    if not compaction.changed:
+        compaction = _repaired(engine, conversation, compaction)
     return Compressed(
         messages=_written(messages, conversation, compaction),
         system=conversation.write_system(compaction.messages),
@@ -86,7 +89,7 @@ def compress(
         changed=compaction.changed,
         tokens_before=compaction.tokens_before,
         tokens_after=compaction.tokens_after,
-        warnings=compaction.warnings,
+        warnings=(*compaction.warnings, *_missed(target_tokens, compaction, engine, beside)),
         compaction=compaction,
         conversation=conversation,
     )
@@ -162,6 +165,33 @@ async def _compact(
     if target is not None and size <= target:
         return Compaction.nothing(conversation.messages, size)
     return await engine.compress(conversation.messages, size, focus, force=True)
+
+
+def _repaired(engine: ContextCompressor, conversation: Conversation, unchanged: Compaction) -> Compaction:
+    """A broken conversation that needs no folding is mended all the same, unless that would make it larger."""
+    whole = repair(conversation.messages, open_end=True)
+    if not whole.repairs:
+        return unchanged
+    after = unchanged.tokens_after + engine.size_of(whole.messages) - engine.size_of(conversation.messages)
+    if after > unchanged.tokens_before:
+        told = repairs_told(whole.repairs, "The history is broken, and left so since a repair would make it larger")
+        return replace(unchanged, warnings=(*unchanged.warnings, *told))
+    warnings = (*unchanged.warnings, *repairs_told(whole.repairs))
+    fates = [Fate.REMOVED] * len(conversation.messages)
+    for index in whole.indexes:
+        fates[index] = Fate.KEPT
+    return Compaction(whole.messages, True, unchanged.tokens_before, after, fates=tuple(fates), warnings=warnings)
+
+
+def _missed(target: int | None, compaction: Compaction, engine: ContextCompressor, beside: int) -> tuple[str, ...]:
+    if target is None or compaction.tokens_after <= target:
+        return ()
+    prompts = engine.size_of([message for message in compaction.messages if message["role"] in ("system", "developer")])
+    return (
+        f"target_tokens={target:,} was not reached, the result has {compaction.tokens_after:,} tokens: the system "
+        f"prompt takes {prompts:,} and the tools {beside:,}, which no compaction makes smaller, and the newest "
+        "messages stay. Give a larger target.",
+    )
 
 
 def _summarize_with(summarizer: Callable[..., Any], model: str | None) -> Any:

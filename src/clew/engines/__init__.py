@@ -4,7 +4,7 @@ Knows messages, tokens, the ledger and summaries. Knows no database, no provider
 """
 
 from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, Place, Preview, SessionStart
-from clew.engines.compressor import Budgets, ContextCompressor, budgets_for, budgets_for_target
+from clew.engines.compressor import Budgets, ContextCompressor, budgets_for, budgets_for_target, repairs_told
 from clew.engines.promises import broken_promises
 from clew.engines.selfcheck import check_engine
 from clew.engines.setup import CONTEXT_ENGINE, EngineFactory, EngineSetup, register_context_engine
@@ -27,4 +27,5 @@ __all__ = [
     "budgets_for_target",
     "check_engine",
     "register_context_engine",
+    "repairs_told",
 ]

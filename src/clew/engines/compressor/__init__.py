@@ -2,5 +2,6 @@
 
 from clew.engines.compressor.budgets import Budgets, budgets_for, budgets_for_target
 from clew.engines.compressor.engine import ContextCompressor
+from clew.engines.compressor.telling import repairs_told
 
-__all__ = ["Budgets", "ContextCompressor", "budgets_for", "budgets_for_target"]
+__all__ = ["Budgets", "ContextCompressor", "budgets_for", "budgets_for_target", "repairs_told"]

@@ -23,7 +23,7 @@ from clew.engines.compressor.telling import (
     NOT_SMALLER,
     NOTHING_TO_FOLD,
     often_compacted,
-    repairs_made,
+    repairs_told,
     small_window,
     why_paused,
 )
@@ -167,7 +167,7 @@ class ContextCompressor(ContextEngine):
         fates = fates_of(len(messages), history, layout, cut, standing)
         warnings = (
             *(summary.warnings if summary else ()),
-            *repairs_made(history.repairs),
+            *repairs_told(history.repairs),
             *small_window(self._budgets),
             *self._pause(layout, sizes, before - counted),
         )

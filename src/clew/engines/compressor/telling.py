@@ -25,13 +25,13 @@ def often_compacted(times: int) -> str:
     return _AGAIN.format(often=f"{times} times" if times > 1 else "before")
 
 
-def repairs_made(repairs: Sequence[Repair]) -> list[str]:
-    """What was wrong with the history and what was done about it."""
+def repairs_told(repairs: Sequence[Repair], opening: str = "The history was repaired") -> list[str]:
+    """What was wrong with the history and what was done about it; nothing where nothing was."""
     if not repairs:
         return []
     told = "; ".join(f"message {done.index}: {done.problem} ({done.remedy})" for done in repairs[:_REPAIRS_TOLD])
     more = f"; and {len(repairs) - _REPAIRS_TOLD} more" if len(repairs) > _REPAIRS_TOLD else ""
-    return [f"The history was repaired: {told}{more}."]
+    return [f"{opening}: {told}{more}."]
 
 
 def small_window(budgets: Budgets) -> list[str]:
