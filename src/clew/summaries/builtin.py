@@ -23,7 +23,7 @@ TEMPLATE = "builtin/1"
 _SHARE_OF_MUSTS = 0.6
 _SHARE_OF_SAID = 0.12
 _SHARE_OF_TOLD = 0.35
-_LEAST_DENSITY = 0.002
+_LEAST_DENSITY = 0.0003
 # What an atom of the handoff before is worth when the ledger does not reach back to it.
 _WORTH_OF_TOLD = 0.15
 _TRIES_TO_FIT = 4
@@ -163,6 +163,7 @@ def _told(story: Story, chosen: list[Line], quotes: dict[Hashable, list[str]]) -
     for line in sorted(lines, key=lambda line: line.source):
         sections.setdefault(line.heading, []).append(redact_text(line.text))
     if len(listed) < len(actions) and parts.COMPLETED in sections:
-        rest = f"({len(actions) - len(listed):,} more actions between m{story.first} and m{story.last - 1})"
+        more = len(actions) - len(listed)
+        rest = f"({more:,} more action{'s' if more > 1 else ''} between m{story.first} and m{story.last - 1})"
         sections[parts.COMPLETED].append(rest)
     return sections
