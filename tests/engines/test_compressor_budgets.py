@@ -61,5 +61,5 @@ def test_a_target_is_shared_out_and_the_summary_takes_what_is_left() -> None:
 
 
 def test_a_target_without_room_for_anything_is_refused_with_the_least() -> None:
-    with pytest.raises(InvalidArgument, match="target_tokens=499 is too small; use at least 500"):
-        budgets_for_target(499, DEFAULTS)
+    with pytest.raises(InvalidArgument, match="target_tokens=399 is too small; use at least 400"):
+        budgets_for_target(399, DEFAULTS)

@@ -40,7 +40,7 @@ BROKEN: dict[str, list[Any]] = {
     "a call with no result": [assistant(None, [call("ls", id="lost")]), user("go on")],
     "a repeated id": [*rounds(1, 900), *rounds(1, 900)],
     "two calls of one id": [assistant(None, [call("ls", id="t"), call("ls", id="t")]), tool("t", "x")],
-    "results in another order": [assistant(None, [call("a", id="o"), call("b", id="q")]), tool("q", "x"), tool("o", "y")],
+    "results turned around": [assistant(None, [call("a", id="o"), call("b", id="q")]), tool("q", "x"), tool("o", "y")],
     "a result far from its call": [assistant(None, [call("ls", id="far")]), user("hm"), tool("far", "x" * 900)],
     "a lone surrogate": [user("half \ud83d of it")],
     "two system prompts": [system("Speak Latin."), user("quid?")],

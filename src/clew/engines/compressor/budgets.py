@@ -12,7 +12,7 @@ from clew.errors import InvalidArgument
 
 SMALLEST_WINDOW = 2_000
 """Smaller ones are served too, with a warning: a handoff has hardly any room in them."""
-SMALLEST_TARGET = 500
+SMALLEST_TARGET = 400
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
 _SUMMARY_SHARE_OF_CONTENT = 0.20

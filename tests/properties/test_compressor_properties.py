@@ -1,0 +1,163 @@
+"""Whatever the conversation: a compaction is sound, not larger, stable, and keeps what it says it keeps."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import clew
+from clew.config import CompressionSettings
+from clew.engines import Compaction, ContextCompressor, Fate, broken_promises, budgets_for
+from clew.engines.compressor.boundaries import cut_at, head_end, tail_start
+from clew.engines.compressor.prune import prune
+from clew.engines.compressor.tail import fit_tail
+from clew.messages import Message, arguments_of_call, calls_of, read_conversation, repair, safe_cuts
+from clew.summaries import SYSTEM_NOTE, unwrap
+from clew.testing.strategies import broken_histories, histories
+from clew.tokens import counter_for
+
+quick = settings(max_examples=40, deadline=None)
+chosen = st.builds(
+    CompressionSettings,
+    target_ratio=st.floats(0.10, 0.80),
+    protect_last_n=st.integers(0, 25),
+    protect_first_n=st.integers(0, 6),
+)
+windows = st.sampled_from([1_000, 2_000, 4_000, 16_000])
+
+
+@st.composite
+def long_histories(draw: st.DrawFn) -> list[Message]:
+    """A history whose results are long enough to need folding."""
+    messages = copy.deepcopy(draw(histories(max_turns=5)))
+    for place, message in enumerate(messages):
+        if message["role"] == "tool":
+            words = draw(st.integers(0, 120))
+            message["content"] = f"{message['content']} {f'row {place} has salt, rope and tar; ' * words}"
+    return messages
+
+
+def compress(engine: ContextCompressor, messages: Sequence[Message]) -> Compaction:
+    return asyncio.run(engine.compress(messages, force=True))
+
+
+def one_summary_at_most(messages: Sequence[Message]) -> bool:
+    return sum(unwrap(message) is not None for message in messages) <= 1
+
+
+@quick
+@given(long_histories(), windows, chosen)
+def test_every_promise_holds_for_every_sound_history(
+    messages: list[Message], window: int, how: CompressionSettings
+) -> None:
+    as_it_was = copy.deepcopy(messages)
+    done = compress(ContextCompressor(window, settings=how), messages)
+    assert messages == as_it_was
+    assert broken_promises(messages, done) == []
+    assert one_summary_at_most(done.messages)
+    assert all(fate is not Fate.REMOVED for fate in done.fates)
+
+
+@quick
+@given(long_histories(), windows, st.lists(long_histories(), min_size=1, max_size=3))
+def test_again_and_again_one_summary_and_one_note_stand(
+    messages: list[Message], window: int, later: list[list[Message]]
+) -> None:
+    engine = ContextCompressor(window)
+    view: Sequence[Message] = messages
+    for number, more in enumerate(later):
+        done = compress(engine, view)
+        assert broken_promises(view, done) == []
+        assert one_summary_at_most(done.messages)
+        assert json.dumps(list(done.messages)).count(json.dumps(SYSTEM_NOTE)[1:-1]) <= 1
+        assert not compress(engine, done.messages).changed or not done.changed
+        new = [message for message in more if message["role"] != "system"]
+        view = [*done.messages, *json.loads(json.dumps(new).replace("call_", f"call_{number}_"))]
+
+
+@quick
+@given(broken_histories(), windows)
+def test_a_broken_history_becomes_a_sound_one_or_is_left_alone(messages: list[Message], window: int) -> None:
+    as_it_was = copy.deepcopy(messages)
+    done = compress(ContextCompressor(window), messages)
+    assert messages == as_it_was
+    assert len(done.fates) == len(messages)
+    if done.changed:
+        assert not repair(done.messages, open_end=True).repairs
+    else:
+        assert done.messages is messages
+
+
+@quick
+@given(broken_histories(), st.sampled_from([500, 1_000, 5_000]))
+def test_the_door_gives_back_what_can_be_sent_or_says_why_not(messages: list[Message], target: int) -> None:
+    done = clew.compress(messages, target_tokens=target)
+    if not repair(read_conversation(done.messages).messages, open_end=True).repairs:
+        json.dumps(done.messages, ensure_ascii=False).encode()
+    else:
+        assert any("a repair would make it larger" in warning for warning in done.warnings)
+    assert len(done.fates) == len(messages)
+
+
+@quick
+@given(long_histories(), st.integers(0, 6), st.integers(0, 25), st.integers(0, 3_000))
+def test_cuts_never_part_what_belongs_together(messages: list[Message], first: int, last: int, tokens: int) -> None:
+    count = counter_for(None).message
+    sizes = [count(message) for message in messages]
+    safe = set(safe_cuts(messages))
+    head = head_end(messages, first)
+    start = tail_start(sizes, messages, tokens, last)
+    assert head in safe and start in safe
+    later, tail = fit_tail(messages[start:], range(start, len(messages)), sizes[start:], tokens, count)
+    assert start + later in safe
+    assert len(tail) == len(messages) - start - later
+    cut = cut_at(messages, head, start + later)
+    assert sorted([*range(cut.head), *cut.folded, *cut.kept, *range(cut.tail, len(messages))]) == [
+        *range(len(messages))
+    ]
+
+
+@quick
+@given(long_histories())
+def test_pruning_keeps_calls_valid_and_is_done_once(messages: list[Message]) -> None:
+    numbers = range(len(messages))
+    once = prune(messages, numbers)
+    assert prune(once, numbers) == once
+    for old, new in zip(messages, once, strict=True):
+        assert [call["id"] for call in calls_of(old)] == [call["id"] for call in calls_of(new)]
+        assert all(isinstance(arguments_of_call(call), dict) for call in calls_of(new))
+
+
+@given(st.lists(st.integers(1, 3_000_000), min_size=2, max_size=20), chosen, st.none() | st.integers(1, 500_000))
+def test_every_budget_rises_with_the_window(sizes: list[int], how: CompressionSettings, output: int | None) -> None:
+    all_budgets = [budgets_for(size, how, output) for size in sorted(sizes)]
+    for figure in ("threshold", "tail", "head", "summary_most"):
+        figures = [getattr(budgets, figure) for budgets in all_budgets]
+        assert figures == sorted(figures)
+        assert all(0 <= value <= budgets.window for value, budgets in zip(figures, all_budgets, strict=True))
+
+
+@quick
+@given(long_histories(), st.integers(500, 6_000))
+def test_a_target_is_kept_or_said_to_be_missed(messages: list[Message], target: int) -> None:
+    done: Any = clew.compress(messages, target_tokens=target)
+    assert done.tokens_after <= done.tokens_before
+    assert done.tokens_after <= target or any("was not reached" in warning for warning in done.warnings)
+
+
+@quick
+@given(long_histories())
+def test_what_was_not_touched_leaves_as_the_same_object(messages: list[Message]) -> None:
+    done: Any = clew.compress(messages, context_length=2_000)
+    assume(done.changed)
+    there = set(map(id, done.messages))
+    for message, fate in zip(messages, done.fates, strict=True):
+        is_noted = message["role"] == "system"
+        takes_summary = any(found and found.message == message for found in map(unwrap, done.messages))
+        assert (fate is not Fate.KEPT) or id(message) in there or is_noted or takes_summary
