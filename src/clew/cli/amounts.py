@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.cli.output import Console, shares
+from clew.cli.output import Console, clipped, columns, shares
 
 _MICROS = 1_000_000
 UNKNOWN = "unknown"
+NARROWEST_NAME = 10
 
 
 def counted(count: int, noun: str) -> str:
@@ -47,6 +48,18 @@ def cost(micros: int, calls: int, unknown: int) -> str:
     if unknown == calls:
         return UNKNOWN
     return f"{dollars(micros)} + {UNKNOWN}" if unknown else dollars(micros)
+
+
+def fitted(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
+    """Rows of a name and figures for a width, the first being headings: what matters least goes, then names are cut."""
+    kept = list(range(len(figures[0])))
+    for least in ("output", "cached", "calls", None):
+        taken = sum(max(columns(row[at]) for row in figures) + 2 for at in kept)
+        if least is None or room - taken >= min(NARROWEST_NAME, max(columns(name) for name in names)):
+            break
+        kept = [at for at in kept if figures[0][at] != least]
+    width = max(NARROWEST_NAME, room - taken)
+    return [(clipped(name, width), *(row[at] for at in kept)) for name, row in zip(names, figures, strict=True)]
 
 
 def bar(parts: Sequence[tuple[str, int]], whole: int, cells: int, console: Console) -> str:

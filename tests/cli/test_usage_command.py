@@ -1,0 +1,96 @@
+"""`clew usage`: every call counted, auxiliary ones apart, and an unknown price said to be unknown."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+from clew.cli.amounts import cost, dollars, percent, short
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept
+
+
+def test_totals_are_by_model_day_and_session_with_auxiliary_calls_apart(kept: Kept) -> None:
+    account = kept.json("usage")
+    assert (account["total"]["calls"], account["auxiliary"]["calls"]) == (3, 1)
+    assert account["total"]["prompt_tokens"] == 3_000
+    assert account["total"]["cost_usd"] == 0.016
+    models = {row["model"]: row for row in account["by"]["model"]}
+    assert models["m-small"]["usage"] is None
+    assert models["m-small"]["auxiliary"]["cost_usd"] == 0.0005
+    assert models["nobodys"]["usage"]["cost_usd"] is None
+    assert account["models_without_a_price"] == ["nobodys"]
+    assert [row["day"] for row in account["by"]["day"]] == ["2026-03-01"]
+    sessions = {row["session"]: row for row in account["by"]["session"]}
+    assert set(sessions) == {"clock-1", "clock-2", "s_4f1c0d"}
+    assert sessions["clock-2"]["title"] == "Late clock"
+
+
+def test_people_are_told_what_is_unknown(kept: Kept) -> None:
+    out = kept.run("usage")[1]
+    assert "3 calls: 3,000 prompt tokens, 80% of them cached, 120 output, cost $0.0160 + unknown" in out
+    assert "1 auxiliary call: 1,000 prompt tokens" in out
+    assert "no price is known for some calls of nobodys" in out
+    (row,) = [line for line in out.splitlines() if line.split()[:1] == ["nobodys"]]
+    assert row.split()[-2] == "unknown"
+
+
+def test_one_conversation_counts_alone_with_all_of_its_chain(kept: Kept) -> None:
+    account = kept.json("usage", "clock-1", "--by", "session")
+    assert (account["of"], account["total"]["calls"], account["auxiliary"]["calls"]) == ("Late clock", 2, 1)
+    assert set(account["by"]) == {"session"}
+    assert kept.run("usage", "nobody")[0] == 1
+
+
+def test_a_period_narrows_it(kept: Kept) -> None:
+    assert kept.json("usage", "--since", "2026-03-03")["total"] is None
+    assert "no calls recorded" in kept.run("usage", "--until", "2026-02-01")[1]
+    assert kept.json("usage", "--since", "2026-02-27", "--until", "2026-03-02")["total"]["calls"] == 3
+
+
+def test_what_was_spent_stays_when_its_conversation_is_deleted(kept: Kept) -> None:
+    assert kept.run("sessions", "delete", "s_4f1c", "--yes")[0] == 0
+    account = kept.json("usage")
+    assert account["total"]["calls"] == 3
+    assert account["by"]["session"][0]["session"] is None
+    assert "(deleted)" in kept.run("usage")[1]
+
+
+def test_no_database_is_no_failure(empty_home: Kept) -> None:
+    assert "no database" in empty_home.run("usage")[1]
+    assert empty_home.json("usage")["total"] is None
+    assert empty_home.run("usage", "x")[0] == 1
+    assert not empty_home.home.exists()
+
+
+@pytest.mark.parametrize("width", ["60", "80", "120"])
+def test_the_tables_fit(kept: Kept, width: str) -> None:
+    out = kept.run("usage", COLUMNS=width)[1]
+    assert all(len(line) <= int(width) for line in out.splitlines())
+
+
+def test_figures_are_short_and_honest() -> None:
+    assert [short(size) for size in (0, 9_999, 68_060, 99_960, 240_400, 1_240_000, 2 * 10**9)] == [
+        "0",
+        "9,999",
+        "68.1K",
+        "100K",
+        "240K",
+        "1.24M",
+        "2.00G",
+    ]
+    assert [dollars(micros) for micros in (0, 50, 4_200, 1_234_567)] == ["$0.00", "<$0.0001", "$0.0042", "$1.23"]
+    assert [cost(5, 0, 0), cost(0, 2, 2), cost(4_200, 2, 1)] == ["-", "unknown", "$0.0042 + unknown"]
+    assert [percent(0, 0), percent(1, 1000), percent(1, 2)] == ["-", "<1%", "50%"]
+
+
+def test_moments_are_read_as_people_write_them() -> None:
+    from clew.cli.moments import since, until
+
+    assert timedelta(days=6, hours=23) < datetime.now(UTC) - since("7d") < timedelta(days=7, hours=1)
+    assert until("2026-03-01") - since("2026-03-01") in (timedelta(hours=23), timedelta(days=1), timedelta(hours=25))
+    assert since("2026-03-01T10:00+00:00") == datetime(2026, 3, 1, 10, tzinfo=UTC)
+    assert since("today") - since("yesterday") <= timedelta(hours=25)
