@@ -35,6 +35,8 @@ class HermesSide:
     """With its summariser answered by a stub; each call is a compressor of its own."""
     compress_without_model: Callable[[Sequence[Any]], Sequence[Any]]
     """With no summariser to be had, as it goes on then."""
+    compressor_for: Callable[[int, Callable[..., str]], Any]
+    """A compressor of a window that lives on; the callable stands for its model, and gets each request to it."""
 
 
 def load_hermes(folder: Path | None) -> HermesSide | None:
@@ -60,6 +62,7 @@ def load_hermes(folder: Path | None) -> HermesSide | None:
         breakpoints=caching.apply_anthropic_cache_control,
         compress=_compress_with(compressor, _answer_with_stub),
         compress_without_model=_compress_with(compressor, _answer_with_fault),
+        compressor_for=lambda window, write: _living(compressor, window, write),
     )
 
 
@@ -73,8 +76,17 @@ def _compress_with(module: Any, answer: Callable[..., Any]) -> Callable[[Sequenc
     return compress
 
 
+def _living(module: Any, window: int, write: Callable[..., str]) -> Any:
+    module.call_llm = lambda **request: _reply(write(**request))
+    return module.ContextCompressor("stub-model", config_context_length=window, quiet_mode=True)
+
+
 def _answer_with_stub(**_request: Any) -> Any:
-    return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=STUB_SUMMARY))])
+    return _reply(STUB_SUMMARY)
+
+
+def _reply(text: str) -> Any:
+    return SimpleNamespace(choices=[SimpleNamespace(message=SimpleNamespace(content=text))])
 
 
 def _answer_with_fault(**_request: Any) -> Any:

@@ -1,0 +1,294 @@
+"""What a long session costs, replayed call by call against a simulated prompt cache.
+
+    python benchmarks/money.py [--data FOLDER] [--windows N ...] [--pace SECONDS] [--hermes FOLDER]
+
+The real sessions of each data set, one after the other as one long session, are sent again as their agents sent them:
+a request before each assistant message. A policy decides what the view is:
+
+- no compaction: the whole history each time, as if the window had no end;
+- clew, built-in: the compressor, which compacts at half of the window in one step; its summariser costs nothing;
+- clew, a model: the same, and a model at the same prices reads what is folded and writes as many tokens;
+- prune in place: at half of the window, old tool results become one line where they stand, which moves the prefix each
+  time; only when that is not enough, a model folds the middle;
+- Hermes: the real compressor of Hermes Agent 0.19.0 with its own threshold, where `--hermes` names its folder; a model
+  at the same prices reads what it asks to be summarised.
+
+Dollars are those of the price table for the model, output included. Tokens are counted, not billed: the differences
+between policies are what this shows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Protocol
+
+from _prefix_cache import Blocks, PrefixCache
+from _sessions import SHARED, conversation_files, name_of, sessions_in
+from _table import report
+from clew.engines import ContextCompressor
+from clew.messages import Message, safe_cut_at_or_before, text_of
+from clew.testing import system, user
+from clew.usage import CanonicalUsage, cost_of
+from hermes_side import HermesSide, load_hermes
+
+MODEL = "claude-sonnet-4-5"
+PRICED_AS = "anthropic"
+WINDOWS = (64_000, 128_000, 200_000)
+LEAST_TOKENS = 400_000
+"""So many tokens of sessions are put behind each other, where there are so many."""
+FIXED_TOKENS = 10_000
+"""Tools and what else stands before the system prompt."""
+PROMPT_TOKENS = 1_500
+"""What a summariser is told beside what it reads."""
+PACE_SECONDS = 20.0
+PRUNED_CHARS = 200
+PROTECTED_MESSAGES = 20
+HEAD_MESSAGES = 4
+COLUMNS = (
+    "file", "window", "policy", "calls", "compactions", "mean prompt", "hits %", "summaries $", "cost $",
+    "of no compaction %",
+)  # fmt: skip
+
+
+class Policy(Protocol):
+    """What stands in the view before each request."""
+
+    spent: Counter[str]
+    """How many compactions there were, and the tokens of a model that wrote summaries."""
+
+    def fitted(self, view: list[Message], new: Sequence[Message], tokens: int) -> list[Message]:
+        """The view to send, out of one of so many tokens of which `new` is new."""
+
+
+class NoCompaction:
+    def __init__(self) -> None:
+        self.spent: Counter[str] = Counter()
+
+    def fitted(self, view: list[Message], new: Sequence[Message], tokens: int) -> list[Message]:
+        del new, tokens
+        return view
+
+
+class ClewPolicy:
+    def __init__(self, window: int, blocks: Blocks) -> None:
+        self.spent: Counter[str] = Counter()
+        self._engine = ContextCompressor(window, system_as_blocks=True)
+        self._blocks = blocks
+
+    def fitted(self, view: list[Message], new: Sequence[Message], tokens: int) -> list[Message]:
+        self._engine.observe(new)
+        if not self._engine.should_compress(tokens):
+            return view
+        done = asyncio.run(self._engine.compress(view, current_tokens=tokens))
+        if not done.changed:
+            return view
+        start, stop = done.replaced
+        self.spent["compactions"] += 1
+        self.spent["read"] += PROMPT_TOKENS + self._blocks.tokens(view[start:stop])
+        self.spent["written"] += self._blocks.tokens([user(done.summary or "")])
+        return list(done.messages)
+
+
+class PruneInPlace:
+    def __init__(self, window: int, blocks: Blocks) -> None:
+        self.spent: Counter[str] = Counter()
+        self._threshold = window // 2
+        self._summary_tokens = min(window // 20, 12_000)
+        self._blocks = blocks
+
+    def fitted(self, view: list[Message], new: Sequence[Message], tokens: int) -> list[Message]:
+        del new
+        if tokens < self._threshold:
+            return view
+        self.spent["compactions"] += 1
+        start = max(0, len(view) - PROTECTED_MESSAGES)
+        pruned = [*map(_pruned, view[:start]), *view[start:]]
+        if self._blocks.tokens(pruned) + FIXED_TOKENS < self._threshold:
+            return pruned
+        return self._folded(pruned)
+
+    def _folded(self, view: list[Message]) -> list[Message]:
+        head = safe_cut_at_or_before(view, min(HEAD_MESSAGES, len(view)))
+        start, tokens = len(view), 0
+        while start > head and tokens < self._threshold // 5:
+            start -= 1
+            tokens += self._blocks.tokens(view[start : start + 1])
+        start = max(head, safe_cut_at_or_before(view, start))
+        self.spent["read"] += PROMPT_TOKENS + self._blocks.tokens(view[head:start])
+        self.spent["written"] += self._summary_tokens
+        summary = user(f"Summary {self.spent['compactions']}: " + "word " * self._summary_tokens)
+        return [*view[:head], summary, *view[start:]]
+
+
+class HermesPolicy:
+    def __init__(self, window: int, blocks: Blocks, side: HermesSide) -> None:
+        self.spent: Counter[str] = Counter()
+        self._summary_tokens = min(window // 20, 12_000)
+        self._blocks = blocks
+        self._side, self._window = side, window
+        self._compressor = side.compressor_for(window, self._write)
+
+    def fitted(self, view: list[Message], new: Sequence[Message], tokens: int) -> list[Message]:
+        del new
+        # What a provider reported for the call before is what its next decision stands on.
+        self._compressor.update_from_response({"prompt_tokens": tokens})
+        if not self._compressor.should_compress(tokens):
+            return view
+        done = list(self._compressor.compress(list(view), current_tokens=tokens))
+        self.spent["compactions"] += 1
+        return done
+
+    def _write(self, **request: Any) -> str:
+        self.spent["read"] += self._blocks.tokens(request["messages"])
+        self.spent["written"] += self._summary_tokens
+        return f"## Goal\nSummary {self.spent['compactions']}.\n" + "word " * self._summary_tokens
+
+
+def _pruned(message: Message) -> Message:
+    text = text_of(message)
+    if message["role"] != "tool" or len(text) <= PRUNED_CHARS:
+        return message
+    return {**message, "content": f"[result of {len(text):,} chars was cleared]"}
+
+
+def money(
+    data: Path, windows: Sequence[int], pace: float = PACE_SECONDS, hermes: HermesSide | None = None
+) -> Iterator[dict[str, Any]]:
+    for path in conversation_files(data):
+        history = long_session(sessions_in(path))
+        for row in compared(history, windows, pace, hermes):
+            yield {"file": name_of(path), **row}
+
+
+def compared(
+    history: Sequence[Message], windows: Sequence[int], pace: float = PACE_SECONDS, hermes: HermesSide | None = None
+) -> Iterator[dict[str, Any]]:
+    """A row for each window and policy."""
+    blocks = Blocks()
+    whole = NoCompaction()
+    unlimited = replayed(history, whole, blocks, pace)
+    for window in windows:
+        clew, pruning = ClewPolicy(window, blocks), PruneInPlace(window, blocks)
+        views = replayed(history, clew, blocks, pace)
+        free = Counter({"compactions": clew.spent["compactions"]})
+        runs = {
+            "no compaction": (unlimited, whole.spent),
+            "clew, built-in": (views, free),
+            "clew, a model": (views, clew.spent),
+            "prune in place": (replayed(history, pruning, blocks, pace), pruning.spent),
+        }
+        if hermes is not None:
+            theirs = HermesPolicy(window, blocks, hermes)
+            runs[f"Hermes {hermes.version}"] = (replayed(history, theirs, blocks, pace), theirs.spent)
+        for policy, (calls, spent) in runs.items():
+            yield {"window": window, "policy": policy, **_account(calls, spent, unlimited)}
+
+
+def replayed(history: Sequence[Message], policy: Policy, blocks: Blocks, pace: float) -> list[CanonicalUsage]:
+    """The usage of each call of a session under a policy."""
+    cache, view, new = PrefixCache(blocks, FIXED_TOKENS), list[Message](), list[Message]()
+    usages: list[CanonicalUsage] = []
+    tokens = FIXED_TOKENS
+    for message in history:
+        if message["role"] == "assistant" and view:
+            fitted = policy.fitted(view, new, tokens)
+            if fitted is not view:
+                view, tokens = fitted, FIXED_TOKENS + blocks.tokens(fitted)
+            new = []
+            prompt = cache.send(view, len(usages) * pace)
+            usages.append(_with_output(prompt, blocks.tokens([message])))
+        view.append(message)
+        new.append(message)
+        tokens += blocks.tokens([message])
+    return usages
+
+
+def long_session(sessions: Iterable[list[Any]], least_tokens: int = LEAST_TOKENS) -> list[Message]:
+    """Sessions behind each other, under one system prompt; ids of calls stay apart."""
+    blocks, history, tokens = Blocks(), list[Message](), 0
+    for number, session in enumerate(sessions):
+        own = [_renamed(message, number) for message in session if message["role"] != "system"]
+        prompt = next((message for message in session if message["role"] == "system"), None)
+        history += own if history else [prompt or system("You are a careful engineer."), *own]
+        tokens += blocks.tokens(own)
+        if tokens >= least_tokens:
+            break
+    return history
+
+
+def _renamed(message: Any, number: int) -> Message:
+    renamed = dict(message)
+    if message.get("tool_calls"):
+        renamed["tool_calls"] = [{**call, "id": f"{number}_{call.get('id')}"} for call in message["tool_calls"]]
+    if message.get("tool_call_id"):
+        renamed["tool_call_id"] = f"{number}_{message['tool_call_id']}"
+    return renamed  # type: ignore[return-value]
+
+
+def _with_output(prompt: CanonicalUsage, output: int) -> CanonicalUsage:
+    return CanonicalUsage(
+        input_tokens=prompt.input_tokens,
+        output_tokens=output,
+        cache_read_tokens=prompt.cache_read_tokens,
+        cache_write_tokens=prompt.cache_write_tokens,
+        reasoning_tokens=0,
+    )
+
+
+def _account(
+    usages: Sequence[CanonicalUsage], spent: Counter[str], unlimited: Sequence[CanonicalUsage]
+) -> dict[str, Any]:
+    prompts = sum(usage.prompt_tokens for usage in usages)
+    summaries = _dollars([CanonicalUsage(spent["read"], spent["written"], 0, 0, 0)])
+    cost = _dollars(usages) + summaries
+    return {
+        "calls": len(usages),
+        "compactions": spent["compactions"],
+        "mean prompt": prompts // max(1, len(usages)),
+        "hits %": 100 * sum(usage.cache_read_tokens for usage in usages) / max(1, prompts),
+        "read": sum(usage.cache_read_tokens for usage in usages),
+        "written": sum(usage.cache_write_tokens for usage in usages),
+        "neither": sum(usage.input_tokens for usage in usages),
+        "summaries $": summaries,
+        "cost $": cost,
+        "of no compaction %": 100 * cost / max(1e-9, _dollars(unlimited)),
+    }
+
+
+def _dollars(usages: Iterable[CanonicalUsage]) -> float:
+    # One price, whatever the size of the prompt: a dearer tier for long prompts would favour compaction further.
+    added = Counter[str]()
+    for usage in usages:
+        added.update(
+            input=usage.input_tokens,
+            output=usage.output_tokens,
+            read=usage.cache_read_tokens,
+            write=usage.cache_write_tokens,
+        )
+    parts = (
+        CanonicalUsage(added["input"], added["output"], 0, 0, 0),
+        CanonicalUsage(0, 0, added["read"], 0, 0),
+        CanonicalUsage(0, 0, 0, added["write"], 0),
+    )
+    return sum(float(found.total) for part in parts if (found := cost_of(part, MODEL, PRICED_AS)) is not None)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, default=SHARED / "data")
+    parser.add_argument("--windows", type=int, nargs="+", default=list(WINDOWS))
+    parser.add_argument("--pace", type=float, default=PACE_SECONDS, help="seconds between two calls")
+    parser.add_argument("--hermes", type=Path, help="the folder that hermes-agent 0.19.0 was installed into")
+    options = parser.parse_args()
+    if not options.data.is_dir():
+        print(f"no data at {options.data}: nothing is replayed")
+        return
+    report("money", list(money(options.data, options.windows, options.pace, load_hermes(options.hermes))), COLUMNS)
+
+
+if __name__ == "__main__":
+    main()
