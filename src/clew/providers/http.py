@@ -1,0 +1,146 @@
+"""The line to a provider: one POST or GET at a time over kept connections, bytes as they come.
+
+The only place that knows the HTTP client, which is imported when the first request is sent. Every fault of the line
+becomes a `LineBroken`; what a status or a body means is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit, urlunsplit
+
+from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    import aiohttp
+
+    from clew.providers.patience import Patience
+
+LARGEST_BODY_BYTES = 64 * 1024 * 1024
+LARGEST_ERROR_BYTES = 1024 * 1024
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class LineBroken(Exception):  # noqa: N818 (reads as what it says)
+    """The connection could not be made, or did not last."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a server answers: its status and headers, and the body while it comes."""
+
+    status: int
+    headers: Mapping[str, str]
+    _response: aiohttp.ClientResponse
+
+    def is_stream(self, asked: bool) -> bool:
+        """Whether events come; a server that does not say what it sends is taken to do what was asked."""
+        kind = self.headers.get("content-type", "").lower()
+        return "event-stream" in kind or (asked and "json" not in kind and "html" not in kind)
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        content = self._response.content
+        while True:
+            with _translated(self._response.url.host or "the server"):
+                piece = await content.readany()
+            if not piece:
+                return
+            yield piece
+
+    async def whole(self, most_bytes: int = LARGEST_BODY_BYTES) -> bytes:
+        """The body, and no more of it than this."""
+        body = bytearray()
+        async for piece in self.pieces():
+            body += piece
+            if len(body) > most_bytes:
+                break
+        return bytes(body[:most_bytes])
+
+
+@contextmanager
+def _translated(host: str) -> Iterator[None]:
+    """What a broken line raises, as `LineBroken`. Stands around what waits for the line, and nothing else."""
+    import aiohttp
+
+    try:
+        yield
+    except TimeoutError as error:
+        raise LineBroken(f"{host} sent nothing in time: timed out ({type(error).__name__})") from error
+    except (aiohttp.ClientError, OSError) as error:
+        raise LineBroken(f"connection error with {host}: {type(error).__name__}: {error}") from error
+
+
+class Line:
+    """Connections to one base URL."""
+
+    def __init__(self, base_url: str, patience: Patience) -> None:
+        parts = urlsplit(base_url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidArgument("the base_url of a provider begins with http:// or https:// and names a host")
+        if parts.username or parts.password:
+            raise InvalidArgument(
+                f"the base_url for {parts.hostname} holds a user name or password; put the key into api_key_env instead"
+            )
+        self.host = parts.hostname.lower()
+        self._parts = parts
+        self._patience = patience
+        self._session: aiohttp.ClientSession | None = None
+        self._loop: object = None
+
+    def url(self, path: str, *, inner: str = "", query: str = "") -> str:
+        """The address of an endpoint.
+
+        A base URL that names no path gets the version, as every server has it; one that does gets `inner` behind it,
+        unless it ends so already.
+        """
+        base = self._parts.path.rstrip("/") or "/v1"
+        if inner and not base.endswith(inner):
+            base += inner
+        asked = "&".join(part for part in (self._parts.query, query) if part)
+        return urlunsplit((self._parts.scheme, self._parts.netloc, base + path, asked, ""))
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncIterator[Answer]:
+        """An answer, for as long as the block lasts; leaving it early, by an error or a cancel, hangs up."""
+        session = await self._ready_session()
+        response: aiohttp.ClientResponse | None = None
+        try:
+            with _translated(self.host):
+                # A redirect would carry the key and the conversation to a place that nobody configured.
+                response = await session.request(method, url, headers=headers, data=body, allow_redirects=False)
+            yield Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response)
+        finally:
+            if response is not None:
+                if response.content.at_eof():
+                    response.release()
+                else:
+                    response.close()
+
+    async def close(self) -> None:
+        session, self._session = self._session, None
+        if session is not None:
+            await session.close()
+
+    async def _ready_session(self) -> aiohttp.ClientSession:
+        import asyncio
+
+        import aiohttp
+
+        loop = asyncio.get_running_loop()
+        if self._session is not None and self._loop is not loop:
+            # A program that calls asyncio.run again: connections belong to the loop that is gone.
+            await self.close()
+        if self._session is None:
+            patience = self._patience
+            timeout = aiohttp.ClientTimeout(
+                total=None, sock_connect=patience.connect_seconds, sock_read=patience.idle_seconds
+            )
+            options: dict[str, Any] = {"timeout": timeout, "trust_env": self.host not in _LOOPBACK}
+            self._session = aiohttp.ClientSession(read_bufsize=2**18, **options)
+            self._loop = loop
+        return self._session

@@ -1,0 +1,85 @@
+"""Server-sent events out of bytes, however the network cut them.
+
+Knows lines, fields and comments; what the data of an event means is for the wire that reads it.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+LONGEST_EVENT_CHARS = 64 * 1024 * 1024
+"""A whole reply fits many times over; what is longer is no event but a server gone mad."""
+
+_LINE_END = re.compile(r"\r\n|\n|\r")
+
+
+@dataclass(frozen=True, slots=True)
+class SseEvent:
+    """One event: its name ("" where the server gave none) and its data, lines joined."""
+
+    name: str
+    data: str
+
+
+class EventTooLong(ValueError):  # noqa: N818 (reads as what it says)
+    """An event that does not end."""
+
+
+class SseReader:
+    """Takes bytes in any pieces, gives the events that are complete."""
+
+    def __init__(self) -> None:
+        # A character may be cut in two by the network; one that is wrong in itself is shown as such.
+        self._decode = codecs.getincrementaldecoder("utf-8")("replace")
+        self._pieces: list[str] = []
+        self._name = ""
+        self._data: list[str] = []
+        self._chars = 0
+        self._is_first = True
+
+    def feed(self, piece: bytes) -> Iterator[SseEvent]:
+        """The events that this piece completes."""
+        yield from self._take(self._decode.decode(piece))
+
+    def end(self) -> Iterator[SseEvent]:
+        """What the last bytes complete: servers forget the blank line behind their last event."""
+        yield from self._take(self._decode.decode(b"", final=True) + "\n\n")
+
+    def _take(self, text: str) -> Iterator[SseEvent]:
+        for line in self._lines(text):
+            event = self._event_after(line)
+            if event is not None:
+                yield event
+
+    def _lines(self, text: str) -> list[str]:
+        """Whole lines; what is left over waits. A piece without a line end costs the same however much waits."""
+        if self._is_first and text:
+            self._is_first, text = False, text.removeprefix("\ufeff")
+        waits_for_lf = bool(self._pieces) and self._pieces[-1].endswith("\r")
+        self._chars += len(text)
+        if self._chars > LONGEST_EVENT_CHARS:
+            raise EventTooLong(f"an event of the stream has more than {LONGEST_EVENT_CHARS:,} characters")
+        self._pieces.append(text)
+        if not waits_for_lf and "\n" not in text and "\r" not in text:
+            return []
+        *lines, rest = _LINE_END.split("".join(self._pieces))
+        if rest == "" and text.endswith("\r") and lines:
+            rest = lines.pop() + "\r"  # its line feed may be in the next piece
+        self._pieces = [rest]
+        return lines
+
+    def _event_after(self, line: str) -> SseEvent | None:
+        if not line:
+            event = SseEvent(self._name, "\n".join(self._data)) if self._data else None
+            self._name, self._data, self._chars = "", [], sum(map(len, self._pieces))
+            return event
+        field, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if field == "data":
+            self._data.append(value)
+        elif field == "event":
+            self._name = value
+        return None

@@ -1,0 +1,267 @@
+"""One answer in the words of each of the three wires: as the events of a stream, and as one body.
+
+Written after what real servers send, independently of the code that reads it: it shares nothing with the providers
+but the values at both ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from clew.messages import ToolCall
+from clew.providers import FinishReason
+from clew.usage import CanonicalUsage
+
+SIGNATURE = "signed-by-the-mock"
+ENCRYPTED = "encrypted-by-the-mock"
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What the model says, apart from any wire."""
+
+    text: str = ""
+    calls: tuple[ToolCall, ...] = ()
+    reasoning: str = ""
+    finish: FinishReason | None = None
+    """None: tool_calls where there are calls, else stop."""
+    usage: CanonicalUsage | None = field(
+        default_factory=lambda: CanonicalUsage(
+            input_tokens=70, output_tokens=9, cache_read_tokens=30, reasoning_tokens=2
+        )
+    )
+    model: str = "mock-model-2026"
+    piece_chars: int = 6
+
+    @property
+    def ends(self) -> FinishReason:
+        return self.finish or ("tool_calls" if self.calls else "stop")
+
+    def pieces(self, text: str) -> list[str]:
+        return [text[at : at + self.piece_chars] for at in range(0, len(text), self.piece_chars)]
+
+
+Event = tuple[str, Any]
+"""The name of an event, "" for none, and its data: JSON, or a text as it is."""
+
+
+def as_json(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+# -- chat completions ------------------------------------------------------------------------------------------------
+
+
+def chat_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:
+    yield _chunk(answer, {"role": "assistant", "content": ""})
+    for piece in answer.pieces(answer.reasoning):
+        yield _chunk(answer, {"reasoning_content": piece})
+    for piece in answer.pieces(answer.text):
+        yield _chunk(answer, {"content": piece})
+    for index, call in enumerate(answer.calls):
+        named = {"name": call["function"]["name"], "arguments": ""}
+        yield _chunk(
+            answer, {"tool_calls": [{"index": index, "id": call["id"], "type": "function", "function": named}]}
+        )
+        for piece in answer.pieces(call["function"]["arguments"]):
+            yield _chunk(answer, {"tool_calls": [{"index": index, "function": {"arguments": piece}}]})
+    yield _chunk(answer, {}, _chat_finish(answer))
+    if (request.get("stream_options") or {}).get("include_usage") and answer.usage is not None:
+        last: dict[str, Any] = {**_chat_head(answer, "chat.completion.chunk"), "choices": []}
+        yield "", {**last, "usage": _chat_usage(answer.usage)}
+    yield "", "[DONE]"
+
+
+def chat_body(answer: Answer) -> dict[str, Any]:
+    message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None}
+    if answer.reasoning:
+        message["reasoning_content"] = answer.reasoning
+    if answer.calls:
+        message["tool_calls"] = list(answer.calls)
+    choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _chat_finish(answer)}
+    body = {**_chat_head(answer, "chat.completion"), "choices": [choice]}
+    return body if answer.usage is None else {**body, "usage": _chat_usage(answer.usage)}
+
+
+def _chunk(answer: Answer, delta: dict[str, Any], finish: str | None = None) -> Event:
+    choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+    return "", {**_chat_head(answer, "chat.completion.chunk"), "choices": [choice]}
+
+
+def _chat_head(answer: Answer, kind: str) -> dict[str, Any]:
+    return {"id": "chatcmpl-mock", "object": kind, "created": 1_760_000_000, "model": answer.model}
+
+
+def _chat_finish(answer: Answer) -> str:
+    return {"refusal": "content_filter", "other": "unheard_of"}.get(answer.ends, answer.ends)
+
+
+def _chat_usage(usage: CanonicalUsage) -> dict[str, Any]:
+    return {
+        "prompt_tokens": usage.prompt_tokens,
+        "completion_tokens": usage.output_tokens,
+        "total_tokens": usage.total_tokens,
+        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+        "completion_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+    }
+
+
+# -- Anthropic's Messages --------------------------------------------------------------------------------------------
+
+
+def anthropic_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
+    usage = _anthropic_usage(answer.usage)
+    head = {**anthropic_body(answer), "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
+    yield _typed("message_start", message=head)
+    yield _typed("ping")
+    for index, block in enumerate(_anthropic_blocks(answer)):
+        yield from _block_events(answer, index, block)
+    delta = {"stop_reason": _anthropic_stop(answer), "stop_sequence": None}
+    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)})
+    yield _typed("message_stop")
+
+
+def anthropic_body(answer: Answer) -> dict[str, Any]:
+    return {
+        "id": "msg_mock",
+        "type": "message",
+        "role": "assistant",
+        "model": answer.model,
+        "content": _anthropic_blocks(answer),
+        "stop_reason": _anthropic_stop(answer),
+        "stop_sequence": None,
+        "usage": _anthropic_usage(answer.usage),
+    }
+
+
+def _block_events(answer: Answer, index: int, block: dict[str, Any]) -> Iterator[Event]:
+    kind = block["type"]
+    opened = {**block, "text": "", "thinking": "", "signature": "", "input": {}}
+    yield _typed("content_block_start", index=index, content_block={name: opened[name] for name in block})
+    for piece in answer.pieces(block.get("thinking", "")):
+        yield _typed("content_block_delta", index=index, delta={"type": "thinking_delta", "thinking": piece})
+    if kind == "thinking":
+        signed = {"type": "signature_delta", "signature": block["signature"]}
+        yield _typed("content_block_delta", index=index, delta=signed)
+    for piece in answer.pieces(block.get("text", "")):
+        yield _typed("content_block_delta", index=index, delta={"type": "text_delta", "text": piece})
+    for piece in ["", *answer.pieces(as_json(block["input"]))] if kind == "tool_use" else ():
+        written = {"type": "input_json_delta", "partial_json": piece}
+        yield _typed("content_block_delta", index=index, delta=written)
+    yield _typed("content_block_stop", index=index)
+
+
+def _anthropic_blocks(answer: Answer) -> list[dict[str, Any]]:
+    blocks: list[dict[str, Any]] = []
+    if answer.reasoning:
+        blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
+    if answer.text:
+        blocks.append({"type": "text", "text": answer.text})
+    for call in answer.calls:
+        function = call["function"]
+        given = json.loads(function["arguments"])
+        blocks.append({"type": "tool_use", "id": call["id"], "name": function["name"], "input": given})
+    return blocks
+
+
+def _anthropic_stop(answer: Answer) -> str:
+    stops = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "other": "pause_turn"}
+    return stops.get(answer.ends, answer.ends)
+
+
+def _anthropic_usage(usage: CanonicalUsage | None) -> dict[str, Any]:
+    if usage is None:
+        return {}
+    return {
+        "input_tokens": usage.input_tokens,
+        "cache_creation_input_tokens": usage.cache_write_tokens,
+        "cache_read_input_tokens": usage.cache_read_tokens,
+        "output_tokens": usage.output_tokens,
+    }
+
+
+def _typed(kind: str, **fields: Any) -> Event:
+    return kind, {"type": kind, **fields}
+
+
+# -- Responses -------------------------------------------------------------------------------------------------------
+
+
+def responses_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:
+    body = responses_body(answer, request)
+    begun = {**body, "status": "in_progress", "output": [], "usage": None}
+    yield _typed("response.created", response=begun)
+    yield _typed("response.in_progress", response=begun)
+    for index, item in enumerate(body["output"]):
+        yield from _item_events(answer, index, item)
+    ended = "response.incomplete" if body["status"] == "incomplete" else "response.completed"
+    yield _typed(ended, response=body)
+
+
+def responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+    reason = {"length": "max_output_tokens", "refusal": "content_filter"}.get(answer.ends)
+    return {
+        "id": "resp_mock",
+        "object": "response",
+        "status": "incomplete" if reason else "completed",
+        "incomplete_details": {"reason": reason} if reason else None,
+        "error": None,
+        "model": answer.model,
+        "output": _responses_items(answer, request),
+        "usage": _responses_usage(answer.usage),
+    }
+
+
+def _item_events(answer: Answer, index: int, item: dict[str, Any]) -> Iterator[Event]:
+    opened = {**item, "status": "in_progress", **({"content": []} if item["type"] == "message" else {})}
+    yield _typed("response.output_item.added", output_index=index, item=opened)
+    if item["type"] == "reasoning":
+        for piece in answer.pieces(item["summary"][0]["text"]):
+            yield _typed(
+                "response.reasoning_summary_text.delta",
+                item_id=item["id"],
+                output_index=index,
+                summary_index=0,
+                delta=piece,
+            )
+    elif item["type"] == "message":
+        for piece in answer.pieces(item["content"][0]["text"]):
+            yield _typed(
+                "response.output_text.delta", item_id=item["id"], output_index=index, content_index=0, delta=piece
+            )
+    else:
+        for piece in answer.pieces(item["arguments"]):
+            yield _typed("response.function_call_arguments.delta", item_id=item["id"], output_index=index, delta=piece)
+    yield _typed("response.output_item.done", output_index=index, item=item)
+
+
+def _responses_items(answer: Answer, request: dict[str, Any]) -> list[dict[str, Any]]:
+    items: list[dict[str, Any]] = []
+    if answer.reasoning:
+        told = [{"type": "summary_text", "text": answer.reasoning}]
+        encrypted = ENCRYPTED if "reasoning.encrypted_content" in (request.get("include") or ()) else None
+        items.append({"id": "rs_mock", "type": "reasoning", "summary": told, "encrypted_content": encrypted})
+    if answer.text:
+        said = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
+        items.append(
+            {"id": "msg_mock", "type": "message", "status": "completed", "role": "assistant", "content": [said]}
+        )
+    for call in answer.calls:
+        named = {"call_id": call["id"], "name": call["function"]["name"], "arguments": call["function"]["arguments"]}
+        items.append({"id": f"fc_{call['id']}", "type": "function_call", "status": "completed", **named})
+    return items
+
+
+def _responses_usage(usage: CanonicalUsage | None) -> dict[str, Any] | None:
+    if usage is None:
+        return None
+    return {
+        "input_tokens": usage.prompt_tokens,
+        "input_tokens_details": {"cached_tokens": usage.cache_read_tokens},
+        "output_tokens": usage.output_tokens,
+        "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
+        "total_tokens": usage.total_tokens,
+    }
