@@ -50,6 +50,48 @@ class Overflowed(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class Replied(Event):
+    """A model answered; the real figures of the call."""
+
+    session: str
+    model: str
+    prompt_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cache_write_tokens: int
+    cost_micros: int | None
+    """Millionths of a dollar; None where no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputCapLowered(Event):
+    """A call asked for more output than there is room for, and asks again for less."""
+
+    session: str
+    max_tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class WindowLearnt(Event):
+    """The window of a model turned out to be smaller."""
+
+    session: str
+    model: str
+    tokens: int
+    is_stated: bool
+    """By the provider; otherwise a guess, which is forgotten with the session."""
+
+
+@dataclass(frozen=True, slots=True)
+class OutputSpilled(Event):
+    """A tool's result was too large for the context, and lies in a file."""
+
+    session: str
+    tool: str | None
+    chars: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something a person should read."""
 

@@ -1,0 +1,180 @@
+"""A runtime for tests: a real SQLite store in a folder, the compressor, a given provider; and a witness of prefixes.
+
+The witness stands before the provider and holds every request against the one before: what was sent stays as sent,
+unless a compaction was between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TypeVar
+
+from clew.caching import divergence
+from clew.config import Settings
+from clew.engines import ContextCompressor, ContextEngine, EngineSetup
+from clew.events import CompactionFinished, Event, Events
+from clew.messages import Message, Tool, calls_of
+from clew.providers import OnDelta, Provider, Reply, Request
+from clew.store import NewSession, Store, open_store
+from clew.tokens import LearntLimits, count_tokens
+from clew.tooloutput import SpillFolder
+from clew.turn import Host, Runtime, Target, run_turn
+from clew.usage import CanonicalUsage
+
+MODEL = "scripted-model"
+SESSION = "s"
+
+_Event = TypeVar("_Event", bound=Event)
+
+
+class PrefixBroken(AssertionError):  # noqa: N818 (reads as what it says)
+    """A request that does not begin with the one before it, although nothing was compacted between them."""
+
+
+class PrefixWitness(Provider):
+    """Passes requests on to a provider, and refuses to when one does not continue the one before."""
+
+    def __init__(self, provider: Provider) -> None:
+        self.name = provider.name
+        self.provider = provider
+        self.injected = 0
+        """How many messages at the end of the next request are for its turn only."""
+        self.checked = 0
+        self._last: Request | None = None
+
+    def moved(self, event: Event) -> None:
+        """A compaction is the one thing that may move the prefix."""
+        if isinstance(event, CompactionFinished) and event.continued_as is not None:
+            self._last = None
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        lasting = request.messages[: len(request.messages) - self.injected]
+        if self._last is not None:
+            moved = divergence(
+                {"messages": self._last.messages, "tools": self._last.tools},
+                {"messages": lasting, "tools": request.tools},
+            )
+            if moved is not None:
+                raise PrefixBroken(str(moved))
+            self.checked += 1
+        self._last = Request(request.model, lasting, request.tools)
+        return await self.provider.send(request, on_delta)
+
+
+def compressor(setup: EngineSetup) -> ContextEngine:
+    """The default engine, out of what any engine is made from."""
+    return ContextCompressor(
+        setup.context_length,
+        settings=setup.compression,
+        model=setup.model,
+        max_output=setup.max_output,
+        summarize=setup.summarize,
+        cooldowns=setup.cooldowns,
+    )
+
+
+def real_size(request: Request) -> int:
+    """What a provider would say that the prompt had, if it counted as we do."""
+    return count_tokens(request.messages, tools=list(request.tools), model=request.model)
+
+
+def answers(text: str, *, grows: int = 0) -> Callable[[Request], Reply]:
+    """A reply with the real size of its request, and `grows` tokens that nobody else has seen."""
+
+    def reply(request: Request) -> Reply:
+        usage = CanonicalUsage(input_tokens=real_size(request) + grows, output_tokens=max(1, len(text) // 4))
+        return Reply({"role": "assistant", "content": text}, usage, "stop", request.model)
+
+    return reply
+
+
+@dataclass(slots=True)
+class Flow:
+    """A runtime with one session in it, and everything that was told."""
+
+    runtime: Runtime
+    witness: PrefixWitness
+    session: str = SESSION
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def store(self) -> Store:
+        return self.runtime.store
+
+    async def turn(
+        self,
+        *incoming: Message,
+        inject: Sequence[Message] = (),
+        tools: Sequence[Tool] = (),
+        on_delta: OnDelta | None = None,
+    ) -> Reply:
+        self.witness.injected = len(inject)
+        return await run_turn(self.runtime, self.session, incoming, inject=inject, tools=tools, on_delta=on_delta)
+
+    def told(self, kind: type[_Event]) -> list[_Event]:
+        return [event for event in self.events if isinstance(event, kind)]
+
+    async def view(self) -> Sequence[Message]:
+        """What the store shows of the conversation now."""
+        return (await self.store.view(await self.store.get_compression_tip(self.session))).messages
+
+
+@asynccontextmanager
+async def flow_with(
+    provider: Provider,
+    folder: Path,
+    *,
+    window: int = 20_000,
+    model: str = MODEL,
+    max_tokens: int | None = None,
+    system: str | None = "You are a careful assistant.",
+    auxiliary: Provider | None = None,
+    settings: Settings | None = None,
+    store: Store | None = None,
+) -> AsyncIterator[Flow]:
+    """A flow over a store in a folder; the same folder again is the same store, as after a restart."""
+    witness = PrefixWitness(provider)
+    target = Target(witness, model, context_length=window, max_tokens=max_tokens)
+    host = Host(
+        new_engine=compressor,
+        spill=SpillFolder(folder / "outputs"),
+        settings=settings or Settings(),
+        auxiliary=None if auxiliary is None else Target(auxiliary, "summary-model", context_length=window),
+        summarizes=auxiliary is not None,
+        learnt=LearntLimits(folder / "limits.json"),
+    )
+    async with _store_in(folder, store) as opened:
+        await opened.start_session(NewSession(id=SESSION, model=model, system=system))
+        runtime = Runtime(opened, target, host, Events(witness.moved))
+        flow = Flow(runtime, witness)
+        runtime.events.listen(flow.events.append)
+        try:
+            yield flow
+        finally:
+            await runtime.close()
+
+
+@asynccontextmanager
+async def _store_in(folder: Path, store: Store | None) -> AsyncIterator[Store]:
+    if store is not None:
+        yield store
+        return
+    async with open_store(folder / "state.db", flush="normal") as opened:
+        yield opened
+
+
+def is_whole(messages: Sequence[Message]) -> bool:
+    """Whether every call in a request has its results directly behind it, and every result its call."""
+    waiting: set[str | None] = set()
+    for message in messages:
+        if message["role"] == "tool":
+            if message.get("tool_call_id") not in waiting:
+                return False
+            waiting.discard(message.get("tool_call_id"))
+        elif waiting:
+            return False
+        waiting |= {call["id"] for call in calls_of(message)}
+    return not waiting
