@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 KINDS = ("claude-code", "codex", "opencode", "hermes", "pi", "json", "jsonl")
 EXAMPLES = """\
-FILE is a session file of Claude Code, Codex, opencode, Hermes (or its state.db) or
-pi, a JSON list of messages, a JSON object with messages, or JSONL with one message
-or one conversation a line; gzipped or not; - is standard input. Of a FOLDER, every
-session file in it and below is read.
+FILE is a session file of Claude Code, Codex, opencode, Hermes or pi, the database of
+opencode or Hermes, a JSON list of messages, a JSON object with messages, or JSONL with
+one message or one conversation a line; gzipped or not; - is standard input. Of a
+FOLDER, every session file in it and below is read.
 
 Importing again adds only what is new: nothing, where nothing is. A session that was
 changed before its end becomes a branch of what was imported before. Nothing in the

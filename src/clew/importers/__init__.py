@@ -7,7 +7,8 @@ Knows the formats of other programs; does not repair what a conversation says.
 
 from clew.importers.entries import Entry, Margin, Total
 from clew.importers.folders import session_files
-from clew.importers.session import Session, SessionFile, open_session, open_sessions
+from clew.importers.opening import SessionFile, open_session, open_sessions
+from clew.importers.session import Session
 from clew.importers.source import ReadLimits, TranscriptSource
 from clew.importers.transcript import Transcript, read_transcript
 

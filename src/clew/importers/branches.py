@@ -6,6 +6,7 @@ merged, so a missing parent must not cost the rest: what stood before a broken l
 
 from __future__ import annotations
 
+from array import array
 from dataclasses import dataclass
 
 _NO_PARENT = -1
@@ -24,24 +25,25 @@ class Node:
 
 
 class Branches:
-    """Nodes in file order; parents are kept as positions, so that a long file costs little."""
+    """Nodes in file order; parents are kept as positions, and names as hashes, so that a long file costs little."""
 
-    __slots__ = ("_continues", "_joins", "_messages", "_parents", "_positions", "_seen_joins")
+    __slots__ = ("_continues", "_joins", "_messages", "_parents", "_positions")
 
     def __init__(self) -> None:
-        self._positions: dict[str, int] = {}
-        self._parents: list[int] = []
+        self._positions: dict[int, int] = {}
+        self._parents = array("q")
         self._messages = bytearray()
         self._continues: set[int] = set()
         self._joins: dict[int, str] = {}
 
     def add(self, node: Node) -> bool:
         """Whether the node is new; a key seen before is a copy of the same line."""
-        if node.key in self._positions:
+        name = hash(node.key)
+        if name in self._positions:
             return False
         position = len(self._parents)
-        parent = _NO_PARENT if node.parent is None else self._positions.get(node.parent, _LOST_PARENT)
-        self._positions[node.key] = position
+        parent = _NO_PARENT if node.parent is None else self._positions.get(hash(node.parent), _LOST_PARENT)
+        self._positions[name] = position
         self._parents.append(parent)
         self._messages.append(node.is_message)
         if node.continues:
@@ -59,7 +61,7 @@ class Branches:
                 break
             tip = root - 1
         self._join(alive)
-        return Living(self._positions, alive, self._messages)
+        return Living(self._positions, alive, self._messages, bytearray(len(alive)))
 
     def _last_message(self, position: int) -> int:
         return self._messages.rfind(1, 0, position + 1)
@@ -85,13 +87,22 @@ class Branches:
 class Living:
     """Which lines are on the living branch."""
 
-    _positions: dict[str, int]
+    _positions: dict[int, int]
     _alive: bytearray
     _messages: bytearray
+    _met: bytearray
 
     def __contains__(self, key: str) -> bool:
-        position = self._positions.get(key)
+        position = self._positions.get(hash(key))
         return position is None or bool(self._alive[position])
+
+    def is_met_first(self, key: str) -> bool:
+        """Whether this is the first time that the line is asked about; later ones are copies of it."""
+        position = self._positions.get(hash(key))
+        if position is None:
+            return True
+        is_first, self._met[position] = not self._met[position], 1
+        return is_first
 
     def abandoned(self) -> int:
         """How many messages are on branches that were left."""

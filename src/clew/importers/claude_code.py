@@ -38,10 +38,9 @@ def claude_code_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
     if abandoned := living.abandoned():
         margin.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
     turn = _Turn()
-    seen: set[str] = set()
     for line in pages(margin.notices):
         _note_margin(line.record, margin)
-        if not _belongs(line, living, sidechain, seen, margin):
+        if not _belongs(line, living, sidechain, margin):
             continue
         if not turn.takes(line.record):
             yield from turn.entries()
@@ -119,7 +118,7 @@ def _node(key: str, record: Record) -> Node:
     return Node(key, parent if isinstance(parent, str) else None, spoken, joins, continues=compacted)
 
 
-def _belongs(line: Line, living: Living, sidechain: bool, seen: set[str], margin: Margin) -> bool:
+def _belongs(line: Line, living: Living, sidechain: bool, margin: Margin) -> bool:
     record = line.record
     if not _is_spoken(record):
         return False
@@ -132,10 +131,7 @@ def _belongs(line: Line, living: Living, sidechain: bool, seen: set[str], margin
     key = record.get("uuid")
     if not isinstance(key, str):
         return True
-    if key in seen:
-        return False
-    seen.add(key)
-    return key in living
+    return living.is_met_first(key) and key in living
 
 
 def _is_spoken(record: Record) -> bool:

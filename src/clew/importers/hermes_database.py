@@ -2,57 +2,52 @@
 
 A session that was compacted in place keeps its old rows, marked, and holds copies of those that stayed in view; the
 copies are left out, so that every message comes once, in the order in which it was said. Rows that the user took back
-are left out. The file is opened for reading only, also while Hermes runs.
+are left out.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
 from hashlib import blake2b
-from pathlib import Path
-from typing import Any
 
-from clew.errors import UnreadableTranscript
+from clew.importers.databases import ForeignDatabase, json_in
 from clew.importers.entries import Entry, Margin, Total
 from clew.importers.hermes import at_of, note_margin, tidied
-from clew.importers.records import BadJson, Record, parsed
+from clew.importers.records import Record
 from clew.messages import calls_of
 
-SIGN = b"SQLite format 3\x00"
-_DEPTH = 200
 _STRUCTURED = "\x00json:"
 """Before content that is no plain text, Hermes writes this; no text begins so."""
 _JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")
 _COUNTS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
-_REMEDY = "Give the state.db of Hermes, or a file that it exported"
 
 
 class HermesDatabase:
-    """A database of Hermes that was opened and recognised."""
+    """A database of Hermes."""
 
-    __slots__ = ("_connection", "_path")
+    __slots__ = ("_database",)
 
-    def __init__(self, path: Path, connection: sqlite3.Connection) -> None:
-        self._path = path
-        self._connection = connection
+    def __init__(self, database: ForeignDatabase) -> None:
+        self._database = database
+
+    @staticmethod
+    def recognises(database: ForeignDatabase) -> bool:
+        return database.has("sessions", "id", "started_at") and database.has(
+            "messages", "session_id", "role", "content"
+        )
 
     def sessions(self) -> list[Record]:
         """The rows of its sessions, oldest first: a parent stands before what came out of it."""
-        with _translated(self._path):
-            return [dict(row) for row in self._connection.execute("SELECT * FROM sessions ORDER BY started_at, rowid")]
+        return list(self._database.rows("SELECT * FROM sessions ORDER BY started_at, rowid"))
 
     def entries(self, session: Record, margin: Margin) -> Iterator[Entry]:
         """The messages of one session."""
-        with _translated(self._path):
-            note_margin(session, margin)
-            margin.descent = "branch" if self._continues(session) else "subagent"
-            margin.totals[:] = self._totals(session)
-            rows = self._connection.execute("SELECT * FROM messages WHERE session_id = ? ORDER BY id", [session["id"]])
-            with closing(rows):
-                yield from self._spoken(map(dict, rows), margin)
+        note_margin(session, margin)
+        margin.descent = "branch" if self._continues(session) else "subagent"
+        margin.totals[:] = self._totals(session)
+        rows = self._database.rows("SELECT * FROM messages WHERE session_id = ? ORDER BY id", session["id"])
+        yield from self._spoken(rows, margin)
 
     def _spoken(self, rows: Iterator[Record], margin: Margin) -> Iterator[Entry]:
         archived: set[bytes] = set()
@@ -74,11 +69,12 @@ class HermesDatabase:
 
     def _continues(self, session: Record) -> bool:
         """Whether its parent had ended in a compaction; a subagent's parent lives on."""
-        found = self._connection.execute(
-            "SELECT 1 FROM sessions WHERE id = ? AND end_reason = 'compression' AND ended_at <= ?",
-            [session.get("parent_session_id"), session.get("started_at")],
+        found = self._database.rows(
+            "SELECT 1 AS found FROM sessions WHERE id = ? AND end_reason = 'compression' AND ended_at <= ?",
+            session.get("parent_session_id"),
+            session.get("started_at"),
         )
-        return found.fetchone() is not None
+        return any(found)
 
     def _totals(self, session: Record) -> Iterator[Total]:
         for row in self._usage_rows(session):
@@ -90,72 +86,20 @@ class HermesDatabase:
 
     def _usage_rows(self, session: Record) -> list[Record]:
         """Per model, where this version of Hermes counts so."""
-        if "session_model_usage" not in _tables(self._connection):
+        if not self._database.has("session_model_usage", "session_id", "model"):
             return [session]
-        rows = self._connection.execute("SELECT * FROM session_model_usage WHERE session_id = ?", [session["id"]])
-        return [dict(row) for row in rows] or [session]
-
-
-@contextmanager
-def open_hermes_database(path: Path) -> Iterator[HermesDatabase]:
-    """Open a database for reading; `UnreadableTranscript` where it is not one of Hermes."""
-    with _translated(path), closing(_connected(path)) as connection:
-        columns = {row["name"] for row in connection.execute("PRAGMA table_info(messages)")}
-        if not {"sessions", "messages"} <= _tables(connection) or not {"session_id", "role", "content"} <= columns:
-            raise UnreadableTranscript(str(path), "is a database, but not one of Hermes", _REMEDY)
-        yield HermesDatabase(path, connection)
-
-
-def _connected(path: Path) -> sqlite3.Connection:
-    address = path.resolve().as_uri()
-    try:
-        return _tried(f"{address}?mode=ro")
-    except sqlite3.OperationalError:
-        # In a folder where nothing may be written, a write-ahead log cannot be shared; then nobody writes there either.
-        return _tried(f"{address}?mode=ro&immutable=1")
-
-
-def _tried(address: str) -> sqlite3.Connection:
-    connection = sqlite3.connect(address, uri=True)
-    try:
-        connection.row_factory = sqlite3.Row
-        connection.text_factory = lambda raw: raw.decode("utf-8", "replace")
-        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
-    except sqlite3.Error:
-        connection.close()
-        raise
-    return connection
-
-
-@contextmanager
-def _translated(path: Path) -> Iterator[None]:
-    try:
-        yield
-    except sqlite3.Error as error:
-        raise UnreadableTranscript(str(path), f"cannot be read as a database: {error}", _REMEDY) from error
-
-
-def _tables(connection: sqlite3.Connection) -> set[str]:
-    return {row["name"] for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+        rows = self._database.rows("SELECT * FROM session_model_usage WHERE session_id = ?", session["id"])
+        return list(rows) or [session]
 
 
 def _with_values(row: Record, margin: Margin) -> Record:
     """The row with its texts of JSON as values."""
     content = row.get("content")
     if isinstance(content, str) and content.startswith(_STRUCTURED):
-        row["content"] = _value(content[len(_STRUCTURED) :], margin)
+        row["content"] = json_in(content[len(_STRUCTURED) :], margin.notices)
     for name in _JSON_COLUMNS:
-        if isinstance(row.get(name), str):
-            row[name] = _value(row[name], margin)
+        row[name] = json_in(row.get(name), margin.notices)
     return row
-
-
-def _value(text: str, margin: Margin) -> Any:
-    try:
-        return parsed(text.encode("utf-8", "replace"), _DEPTH, margin.notices)
-    except BadJson as bad:
-        margin.notices.add(f"a field that is no JSON was left out: {bad}")
-        return None
 
 
 def _mark(row: Record, calls: list[str]) -> bytes:

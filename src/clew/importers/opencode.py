@@ -6,7 +6,7 @@ steps, and each step is a call of the model, so each becomes a message of its ow
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +31,21 @@ def is_opencode_session(document: Record) -> bool:
 
 
 def opencode_entries(document: Record, margin: Margin) -> Iterator[Entry]:
-    info = _mapping(document.get("info"))
+    """Entries of an export."""
+    return session_entries(_mapping(document.get("info")), document["messages"], margin)
+
+
+def session_entries(info: Mapping[str, Any], messages: Iterable[Record], margin: Margin) -> Iterator[Entry]:
+    """Entries of a session, wherever its messages come from."""
     margin.session = as_text(info.get("id")) or None
     margin.title = as_text(info.get("title")) or None
     margin.directory = as_text(info.get("directory")) or None
+    margin.parent = as_text(info.get("parentID")) or None
     reverted = as_text(_mapping(info.get("revert")).get("messageID"))
-    for number, message in enumerate(document["messages"], 1):
+    for number, message in (numbered := enumerate(messages, 1)):
         about = _mapping(message.get("info"))
         if reverted and about.get("id") == reverted:
-            left = len(document["messages"]) - number + 1
-            margin.notices.add(f"{left} messages that were reverted are left out")
+            margin.notices.add(f"{1 + sum(1 for _ in numbered)} messages that were reverted are left out")
             return
         parts = [part for part in message.get("parts") or () if isinstance(part, Mapping)]
         if about.get("role") == "assistant":

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.errors import UnreadableTranscript
-from clew.importers.session import Session, open_session
+from clew.importers.opening import open_session
+from clew.importers.session import Session
 from clew.importers.source import ReadLimits, TranscriptSource
 from clew.messages import Conversation, DialectName, Message, Tool, read_conversation
 
