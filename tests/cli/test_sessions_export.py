@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
+import subprocess
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,3 +104,13 @@ def test_a_place_that_cannot_be_written_is_named(kept: Kept, tmp_path: Path) -> 
     assert "cannot be written" in err
     assert kept.run("export", "clock-2", "--output", str(tmp_path))[0] == 2
     assert kept.run("export", "clock-2", "--as", "xml")[0] == 2
+
+
+def test_a_stream_without_those_characters_gets_escapes(kept: Kept) -> None:
+    environ = {**os.environ, "CLEW_HOME": str(kept.home), "PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(
+        [sys.executable, "-m", "clew", "export", "clock-2", "--as", "jsonl"], capture_output=True, env=environ
+    )
+    assert (done.returncode, done.stderr) == (0, b"")
+    said = [json.loads(line)["content"] for line in done.stdout.decode("ascii").splitlines()]
+    assert "Oil it, please. 时钟慢了。" in said

@@ -149,7 +149,10 @@ def test_what_could_be_several_or_none_is_an_error_with_candidates(kept: Kept) -
     assert "`clew sessions list`" in err
     assert "near it: other-way (Another way)" in kept.run("sessions", "show", "way")[2]
     assert "near it: helper" in kept.run("sessions", "show", "hlper")[2]
-    assert kept.run("sessions", "show", " ")[0] == 1
+    for name in (" ", "\udcff", "x\0y", "%", "'"):
+        code, _, err = kept.run("sessions", "show", name)
+        assert (code, err.startswith("clew: ")) == (1, True)
+        assert "codec" not in err
 
 
 def test_foreign_escape_codes_do_not_reach_the_terminal(empty_home: Kept) -> None:

@@ -55,6 +55,7 @@ first steps:
   clew compress session.jsonl            a long conversation, folded into a short one
   clew context session.jsonl             any agent's session file; - is stdin
   clew context session.jsonl --model gpt-5 --top 20
+  clew sessions list                     what is kept; clew search finds words in it
   clew config show                       every setting, and where it comes from
 
 Settings are read from ~/.clew/config.yaml (CLEW_HOME moves the folder), then

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from clew.cli.open_store import add_store_flags, configured_place, with_store
-from clew.cli.output import Console
+from clew.cli.output import Console, printable
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     session, count = with_store(place, work, named=f"session {arguments.session!r}")
     if arguments.output != "-":
         what = "the view" if arguments.view else "the whole history"
-        console.note(f"{what} of {session.id}, {count:,} messages, is in {arguments.output}")
+        console.note(printable(f"{what} of {session.id}, {count:,} messages, is in {arguments.output}"))
     return 0
 
 
@@ -84,9 +84,9 @@ async def _export(store: Store, arguments: argparse.Namespace, console: Console)
     wire = _wire(arguments.shape, session.model, system, messages, rows)
     with _target(arguments.output, console) as out:
         if arguments.shape == "jsonl":
-            out.writelines(f"{as_text(message)}\n" for message in wire)
+            out.writelines(f"{as_text(message, out)}\n" for message in wire)
         else:
-            out.write(f"{as_text(wire, indent=1)}\n")
+            out.write(f"{as_text(wire, out, indent=1)}\n")
     return session, len(messages)
 
 
@@ -97,8 +97,8 @@ async def _write_lines(store: Store, session: str, system: str | None, out: Text
     count = 0
     async for row in rows_of(store, session):
         if not count:
-            out.writelines(f"{as_text(message)}\n" for message in _lead(system, [row.message]))
-        out.write(f"{as_text(row.message)}\n")
+            out.writelines(f"{as_text(message, out)}\n" for message in _lead(system, [row.message]))
+        out.write(f"{as_text(row.message, out)}\n")
         count += 1
     return count
 
@@ -130,11 +130,11 @@ def _lead(system: str | None, messages: Iterable[Message]) -> list[Message]:
     return [{"role": "system", "content": system}]
 
 
-def as_text(value: Any, indent: int | None = None) -> str:
-    """JSON; half of a surrogate pair can only be written as an escape."""
+def as_text(value: Any, out: TextIO, indent: int | None = None) -> str:
+    """JSON in the characters of a stream; what has none there, such as half of a surrogate pair, as an escape."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     try:
-        text.encode()
+        text.encode(out.encoding or "utf-8")
     except UnicodeEncodeError:
         return json.dumps(value, indent=indent)
     return text

@@ -14,7 +14,7 @@ from clew.cli.open_store import add_store_flags, configured_place, with_store
 from clew.cli.output import Console
 
 if TYPE_CHECKING:
-    from clew.cli.insights_view import Folds, Insights
+    from clew.cli.insights_view import Fold, Insights
     from clew.store import Store
 
 EXAMPLES = """\
@@ -77,19 +77,19 @@ async def _insights(store: Store, first: datetime, last: datetime | None) -> Ins
     )
 
 
-async def _folds(store: Store, first: datetime, last: datetime | None) -> list[Folds]:
+async def _folds(store: Store, first: datetime, last: datetime | None) -> list[Fold]:
     """The compactions of that time, each with the model and the source of its session."""
-    from clew.cli.insights_view import Folds
+    from clew.cli.insights_view import Fold
     from clew.cli.session_lookup import EVERY_ONE
 
     sessions = {it.id: it for it in await store.list_sessions(limit=EVERY_ONE)}
     # A compaction opens a continuation: conversations without one need not be asked.
     asked = {it.conversation: it.id for it in sessions.values() if it.kind == "continuation"}
-    folds: list[Folds] = []
+    folds: list[Fold] = []
     for session in asked.values():
         for each in await store.compactions(session):
             if first <= each.at and (last is None or each.at < last):
                 opened = sessions[each.session]
                 entry = each.entry
-                folds.append(Folds(each.at, opened.model or "", opened.source, entry.tokens_before, entry.tokens_after))
+                folds.append(Fold(each.at, opened.model or "", opened.source, entry.tokens_before, entry.tokens_after))
     return folds

@@ -25,7 +25,7 @@ Totals: TypeAlias = tuple[UsageTotal, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Folds:
+class Fold:
     """A compaction."""
 
     at: datetime
@@ -49,7 +49,7 @@ class Insights:
     days: Totals
     models: Totals
     sources: Totals
-    folds: tuple[Folds, ...]
+    folds: tuple[Fold, ...]
 
 
 def say_insights(insights: Insights, console: Console) -> None:
@@ -155,7 +155,7 @@ def _every_day(days: Totals) -> Totals:
 
 
 def _share(
-    totals: Totals, name: str, folds: Sequence[Folds], of: Callable[[Folds], str], console: Console
+    totals: Totals, name: str, folds: Sequence[Fold], of: Callable[[Fold], str], console: Console
 ) -> Iterator[str]:
     """Tokens by model or source, the largest first."""
     largest = sorted(totals, key=lambda total: -total.usage.total_tokens)
@@ -177,7 +177,7 @@ def _share(
 
 def _compactions(insights: Insights, console: Console) -> Iterator[str]:
     folds = insights.folds
-    by_day: dict[int, list[Folds]] = {}
+    by_day: dict[int, list[Fold]] = {}
     for fold in sorted(folds, key=lambda fold: fold.at):
         by_day.setdefault(fold.day, []).append(fold)
     whole = max(len(each) for each in by_day.values())
@@ -226,7 +226,7 @@ def _key(total: UsageTotal, name: str) -> Any:
     return day_shown(int(total.group[name])) if name == "day" else total.group[name]
 
 
-def _counts(folds: Sequence[Folds], of: Callable[[Folds], str]) -> dict[str, int]:
+def _counts(folds: Sequence[Fold], of: Callable[[Fold], str]) -> dict[str, int]:
     counts: dict[str, int] = {}
     for fold in folds:
         counts[of(fold)] = counts.get(of(fold), 0) + 1

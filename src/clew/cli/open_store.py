@@ -7,7 +7,6 @@ Nothing is made by looking: a file that is not there stays not there until somet
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -107,6 +106,8 @@ def with_store(place: StorePlace, work: Callable[[Store], Awaitable[T]], *, name
     """Do something in a store that has to be there; `named` says what was asked for, where it is not."""
     if not place.is_there:
         raise place.missing(named)
+
+    import asyncio
 
     async def run() -> T:
         async with opened(place) as store:

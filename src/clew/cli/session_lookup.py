@@ -5,6 +5,7 @@ What could be several is an error that names them; nothing is guessed.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -44,10 +45,9 @@ class Stretch:
 
 async def find_session(store: Store, name: str) -> Session:
     """The session that is meant; of a title that a whole conversation bears, the newest."""
-    try:
-        return await store.session(name)
-    except UnknownSession:
-        pass
+    if _can_be_stored(name):
+        with contextlib.suppress(UnknownSession):
+            return await store.session(name)
     everyone = await store.list_sessions(limit=EVERY_ONE)
     wanted = name.strip()
     if not wanted:
@@ -95,6 +95,11 @@ def candidate(session: Session) -> str:
     """A session on a list to choose from."""
     title = f" ({session.title})" if session.title else ""
     return f"{session.id}{title} of {shown(session.created)}"
+
+
+def _can_be_stored(name: str) -> bool:
+    """Whether a database could have this text at all: no id holds a NUL, or bytes that are no characters."""
+    return not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in name)
 
 
 async def _open_end(store: Store, session: Session) -> Stretch:

@@ -85,7 +85,7 @@ def say_list(where: str, listed: Sequence[Listed], more: bool, console: Console)
         width = len(ids[each.session.id])
         console.say(console.paint(line[:width], "cyan") + line[width:])
     if more:
-        console.note(f"there are more: --limit N, or --before {ids[listed[-1].session.id]}")
+        console.note(printable(f"there are more: --limit N, or --before {ids[listed[-1].session.id]}"))
 
 
 def list_json(where: str, listed: Sequence[Listed], more: bool) -> dict[str, Any]:
