@@ -98,7 +98,7 @@ async def _believe(runtime: Runtime, live: LiveConversation, ask: Ask, fault: Er
         await _adopt(runtime, live, fault.limit)
     elif fault.limit is None or again:
         # What was refused is as good a bound as the window we believed in.
-        guess = next_guess(min(live.window.tokens, request_tokens(live, ask)))
+        guess = next_guess(min(live.window.tokens, request_tokens(live, ask))) or next_guess(live.window.tokens)
         if guess is not None:
             live.use(live.target, Window(guess, live.window.source, live.window.max_output))
             runtime.tell(WindowLearnt(live.session, live.target.model, guess, is_stated=False))

@@ -1,0 +1,167 @@
+"""Providers that say a request is too large: what is made smaller, how often, and what is said in the end."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from clew.events import CompactionFinished, CompactionStarted, Notice, OutputCapLowered, Overflowed, WindowLearnt
+from clew.messages import Part, images_of, text_of
+from clew.providers import ProviderRefused
+from clew.testing import assistant, user
+from clew.testing.runtime import MODEL, SESSION, Flow, answers, flow_with, real_size
+from clew.testing.scripted import ScriptedProvider, overflow, refuses, says
+from clew.tokens import LearntLimits
+from clew.turn import ContextExhausted, receive, undo_compaction
+
+WORDS = "the parser walks each node of the tree and asks the visitor before it goes on to the children "
+
+
+async def past(flow: Flow, turns: int = 20, words: int = 20) -> None:
+    """A conversation that was had before, without asking the model."""
+    said = [m for n in range(turns) for m in (user(f"Part {n}. " + WORDS * words), assistant(f"Part {n} is done."))]
+    await receive(flow.runtime, SESSION, said)
+
+
+def picture(name: str) -> Part:
+    return {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{name * 40}"}}
+
+
+async def test_an_overflow_compacts_once_and_then_answers(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(limit=16_000), answers("done"))
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await past(flow)
+        reply = await flow.turn(user("go"))
+        assert text_of(reply.message) == "done"
+        assert real_size(provider.requests[1]) < real_size(provider.requests[0])
+        assert [event.reason for event in flow.told(CompactionStarted)] == ["overflow"]
+        assert flow.told(Overflowed)[0].limit == 16_000
+
+
+async def test_a_limit_that_a_provider_states_is_adopted_told_and_remembered_over_a_restart(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(limit=16_000), answers("done"))
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await past(flow)
+        await flow.turn(user("go"))
+        assert flow.told(WindowLearnt) == [WindowLearnt(SESSION, MODEL, 16_000, is_stated=True)]
+        assert any("16,000" in notice.text for notice in flow.told(Notice))
+        assert LearntLimits(tmp_path / "limits.json").limit(MODEL) == 16_000
+    async with flow_with(ScriptedProvider(), tmp_path, window=200_000) as flow:
+        live = await flow.runtime.conversation(SESSION)
+        assert (live.window.tokens, live.window.source) == (16_000, "stated")
+        assert live.engine.get_status().context_length == 16_000
+
+
+async def test_without_a_number_the_window_is_guessed_down_a_ladder_and_never_written_down(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(), overflow(), answers("done"))
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await past(flow, turns=60)
+        await flow.turn(user("go"))
+        guesses = flow.told(WindowLearnt)
+        assert [guess.is_stated for guess in guesses] == [False, False]
+        assert guesses[0].tokens > guesses[1].tokens
+        sizes = [real_size(request) for request in provider.requests]
+        assert sizes == sorted(sizes, reverse=True)
+        assert LearntLimits(tmp_path / "limits.json").limit(MODEL) is None
+        assert await flow.store.learnt_windows() == []
+
+
+async def test_a_limit_above_ours_changes_no_window(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(limit=64_000), answers("done"))
+    async with flow_with(provider, tmp_path, window=40_000) as flow:
+        await past(flow)
+        await flow.turn(user("go"))
+        assert not flow.told(WindowLearnt)
+        assert (await flow.runtime.conversation(SESSION)).window.tokens == 40_000
+
+
+async def test_the_ladder_ends_with_what_was_tried_what_is_large_and_what_to_do(tmp_path: Path) -> None:
+    provider = ScriptedProvider(*[overflow() for _ in range(9)])
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await past(flow, turns=100)
+        before = await flow.store.messages(SESSION)
+        with pytest.raises(ContextExhausted) as stopped:
+            await flow.turn(user("go"))
+        assert len(provider.requests) <= 4
+        assert 1 <= len(stopped.value.tried) <= 3
+        for told in ("the system prompt", "the tools", "/new", "/compress", "compact"):
+            assert told in str(stopped.value)
+        rows = await flow.store.messages(SESSION)
+        assert [row.message for row in rows] == [*(row.message for row in before), user("go")]
+
+
+async def test_when_nothing_can_be_made_smaller_the_call_is_not_repeated(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(), overflow())
+    async with flow_with(provider, tmp_path) as flow:
+        with pytest.raises(ContextExhausted):
+            await flow.turn(user("go"))
+        assert len(provider.requests) == 1
+
+
+async def test_too_much_output_lowers_the_cap_for_this_call_and_compacts_nothing(tmp_path: Path) -> None:
+    refused = refuses("output_cap_too_large", limit=16_000, available_output=3_000)
+    provider = ScriptedProvider(refused, says("short", prompt_tokens=7_000), says("next", prompt_tokens=7_100))
+    async with flow_with(provider, tmp_path, max_tokens=12_000) as flow:
+        await past(flow, turns=12)
+        await flow.turn(user("go"))
+        await flow.turn(user("again"))
+        assert [request.max_tokens for request in provider.requests] == [12_000, 3_000, 12_000]
+        assert flow.told(OutputCapLowered) == [OutputCapLowered(SESSION, 3_000)]
+        assert not flow.told(CompactionStarted)
+        assert not flow.told(WindowLearnt)
+        assert flow.witness.checked == 2
+
+
+async def test_a_cap_without_a_number_is_halved_a_few_times_and_then_it_ends(tmp_path: Path) -> None:
+    provider = ScriptedProvider(*[refuses("output_cap_too_large") for _ in range(9)])
+    async with flow_with(provider, tmp_path, max_tokens=8_000) as flow:
+        with pytest.raises(ContextExhausted):
+            await flow.turn(user("go"))
+        assert [request.max_tokens for request in provider.requests] == [8_000, 4_000, 2_000, 1_000]
+
+
+async def test_a_413_drops_older_pictures_then_the_newest_and_then_compacts(tmp_path: Path) -> None:
+    too_large = [refuses("payload_too_large") for _ in range(3)]
+    provider = ScriptedProvider(*too_large, answers("seen"))
+    async with flow_with(provider, tmp_path, window=40_000) as flow:
+        await past(flow)
+        await receive(flow.runtime, SESSION, [user([picture("old"), {"type": "text", "text": "before"}])])
+        await receive(flow.runtime, SESSION, [assistant("I saw it.")])
+        await flow.turn(user([{"type": "text", "text": "and this?"}, picture("new")]))
+        shown = [sum(len(images_of(m)) for m in request.messages) for request in provider.requests]
+        assert shown == [2, 1, 0, 0]
+        assert len(provider.requests[3].messages) < len(provider.requests[2].messages)
+        assert len(provider.requests[2].messages) == len(provider.requests[0].messages)
+        rows = await flow.store.messages(SESSION)
+        assert sum(len(images_of(row.message)) for row in rows) == 2
+
+
+async def test_pictures_that_were_left_out_stay_out_and_come_back_by_undo(tmp_path: Path) -> None:
+    provider = ScriptedProvider(refuses("payload_too_large"), answers("ok"), answers("still ok"))
+    async with flow_with(provider, tmp_path) as flow:
+        await receive(flow.runtime, SESSION, [user([picture("old"), {"type": "text", "text": "look"}])])
+        await receive(flow.runtime, SESSION, [assistant("I saw it.")])
+        await flow.turn(user("what now?"))
+        await flow.turn(user("and now?"))
+        assert not any(images_of(message) for message in provider.requests[2].messages)
+        assert flow.witness.checked == 1
+        assert await undo_compaction(flow.runtime, SESSION)
+        assert any(images_of(message) for message in await flow.view())
+
+
+async def test_a_rate_limit_that_speaks_of_tokens_is_no_overflow(tmp_path: Path) -> None:
+    refused = refuses("rate_limit", "Limit 30,000 tokens per minute", retry_after=20.0)
+    provider = ScriptedProvider(refused, answers("now"))
+    async with flow_with(provider, tmp_path) as flow:
+        await past(flow, turns=12)
+        view = await flow.view()
+        with pytest.raises(ProviderRefused) as stopped:
+            await flow.turn(user("go"))
+        assert stopped.value.fault.retry_after == 20.0
+        assert not flow.told(CompactionFinished)
+        assert list(await flow.view()) == [*view, user("go")]
+        # The message is kept: asking again needs nothing new.
+        await flow.turn()
+        assert flow.witness.checked == 1
+        assert text_of((await flow.view())[-1]) == "now"
