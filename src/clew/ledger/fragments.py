@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from clew.ledger.atoms import spans_in
+from clew.ledger.atoms import spans_in, words_in
 from clew.ledger.index import AtomIndex, parts_of
 from clew.messages import Message
 from clew.redact import redact_text
@@ -27,6 +27,10 @@ _REACH_CHARS = 110
 _JOIN_GAP_CHARS = 8
 _OCCURRENCES = 4
 _FEWEST_WORDS = 2
+# What a topic that a person named may take of the room before anything else is quoted.
+_FOCUS_SHARE = 0.65
+_FOCUS_WORTH = 0.5
+_FOCUS_REACH_CHARS = 150
 _SEPARATOR_CHARS = 2
 _CHARS_PER_ATOM = 12
 _ATOMS_WEIGHED = 6_000
@@ -60,12 +64,19 @@ class _Choice:
 
 
 class FragmentChooser:
-    """Chooses among the messages from `first` on that `may_quote` allows."""
+    """Chooses among the messages from `first` on that `may_quote` allows; what speaks of `focus` comes first."""
 
     def __init__(
-        self, index: AtomIndex, read: ReadMessage, first: int, may_quote: Callable[[int], bool], line_of: LineOf
+        self,
+        index: AtomIndex,
+        read: ReadMessage,
+        first: int,
+        may_quote: Callable[[int], bool],
+        line_of: LineOf,
+        focus: str = "",
     ) -> None:
         self._index = index
+        self._focus = words_in(focus)
         self._may_quote = may_quote
         self._line_of = line_of
         self._read = read
@@ -85,6 +96,10 @@ class FragmentChooser:
         """
         choice = _Choice(room, set(shown), set(covered))
         windows = self._windows(room)
+        if self._focus:
+            choice.room = int(room * _FOCUS_SHARE)
+            self._cover([window for window in windows if self._speaks_of_focus(window)], choice)
+            choice.room = room
         self._cover(windows, choice)
         # With room left, what was quoted once is quoted from a second place: another line says another thing of it.
         choice.covered = set()
@@ -139,6 +154,11 @@ class FragmentChooser:
             return 0.0
         chars = window.end - window.start + self._overhead(window, choice)
         return worth / math.pow(chars, _LENGTH_POWER)
+
+    def _speaks_of_focus(self, window: Fragment) -> bool:
+        text = self._parts_of(window.number)[window.part]
+        around = text[max(0, window.start - _FOCUS_REACH_CHARS) : window.end + _FOCUS_REACH_CHARS]
+        return not self._focus.isdisjoint(words_in(around))
 
     def _overhead(self, window: Fragment, choice: _Choice) -> int:
         line, chars = self._line(window.number, window.part)
@@ -198,7 +218,10 @@ class FragmentChooser:
         """What it is worth to show the atom; nothing where the index does not know it."""
         worth = self._worth.get(atom)
         if worth is None:
-            worth = self._worth[atom] = self._index.worth(atom, self._first) if atom in self._index.seen else 0.0
+            worth = self._index.worth(atom, self._first) if atom in self._index.seen else 0.0
+            if self._focus and not self._focus.isdisjoint(words_in(atom)):
+                worth = max(worth, _FOCUS_WORTH)
+            self._worth[atom] = worth
         return worth
 
 

@@ -92,7 +92,7 @@ def _chooser(story: Story) -> FragmentChooser:
     def may_quote(number: int) -> bool:
         return story.first <= number < story.last or number in story.also
 
-    return FragmentChooser(story.ledger.index, story.read, story.first, may_quote, line_of)
+    return FragmentChooser(story.ledger.index, story.read, story.first, may_quote, line_of, story.focus or "")
 
 
 def _owners(story: Story) -> dict[tuple[int, int], Action]:
