@@ -26,13 +26,20 @@ class LocalProvider(Provider):
     """Runs a GGUF file."""
 
     def __init__(
-        self, model_file: str | Path, *, context_length: int | None = None, patience: Patience | None = None
+        self,
+        model_file: str | Path,
+        *,
+        context_length: int | None = None,
+        threads: int | None = None,
+        patience: Patience | None = None,
     ) -> None:
+        """`threads` None: as many as the machine has cores, which is slow where others use them too."""
         self.name = "local"
         self._file = Path(model_file).expanduser()
         if not self._file.is_file():
             raise InvalidArgument(f"there is no model file at {self._file}; give the path of a .gguf file")
         self.context_length = context_length or DEFAULT_CONTEXT_LENGTH
+        self._threads = threads
         self._patience = patience
         self._server: Any = None
         self._chat: OpenAIChatProvider | None = None
@@ -55,13 +62,13 @@ class LocalProvider(Provider):
         async with self._starting:
             if self._chat is None:
                 key = secrets.token_urlsafe(24)
-                self._server = await asyncio.to_thread(_server, self._file, self.context_length, key)
+                self._server = await asyncio.to_thread(_server, self._file, self.context_length, self._threads, key)
                 address = f"{self._server.listening_address}/v1"
                 self._chat = OpenAIChatProvider(address, api_key=key, name=self.name, patience=self._patience)
             return self._chat
 
 
-def _server(file: Path, context_length: int, key: str) -> Any:
+def _server(file: Path, context_length: int, threads: int | None, key: str) -> Any:
     try:
         xllamacpp = import_module("xllamacpp")
     except ImportError as error:
@@ -71,6 +78,8 @@ def _server(file: Path, context_length: int, key: str) -> Any:
     asked.model_alias = {file.stem}
     asked.n_ctx = context_length
     asked.n_parallel = 1  # more would share the window out among them
+    if threads is not None:
+        asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = threads
     asked.hostnames = ["127.0.0.1"]
     asked.port = 0
     asked.api_keys = [key]  # a page in a browser can reach loopback too

@@ -169,21 +169,23 @@ class HttpProvider(Provider):
         streams = bool(body.get("stream"))
         gathered = self.gathering()
         headers: Mapping[str, str] = {}
+        has_begun = False
         try:
             async with self._line.open("POST", self.endpoint(), self._all_headers(), encoded(body)) as answer:
                 headers = answer.headers
                 if answer.status != 200:
                     raise self._refused(answer.status, _text(await answer.whole(LARGEST_ERROR_BYTES)), headers)
                 async for delta in _deltas(answer, gathered, streams):
+                    has_begun = True
                     if on_delta is not None:
                         on_delta(delta)
         except ErrorInReply as error:
-            raise self._refused(error.status, error.body, headers, gathered.message()) from error
+            raise self._refused(error.status, error.body, headers, _partial(gathered, has_begun)) from error
         except (LineBroken, EventTooLong) as broken:
             if not gathered.is_complete:
-                raise self._broken(str(broken), gathered.message()) from broken
+                raise self._broken(str(broken), _partial(gathered, has_begun)) from broken
         if not gathered.is_complete:
-            raise self._broken("the connection closed before the reply was complete", gathered.message())
+            raise self._broken("the connection closed before the reply was complete", _partial(gathered, has_begun))
         return gathered.reply(request)
 
     def _refused(
@@ -205,6 +207,11 @@ class HttpProvider(Provider):
                 self._conceded.add((model, concession.field))
                 return True
         return False
+
+
+def _partial(gathered: Gathering, has_begun: bool) -> Message | None:
+    """What had come; a message that says nothing where that was only a thought which cannot be sent again."""
+    return gathered.message() or ({"role": "assistant", "content": ""} if has_begun else None)
 
 
 async def _deltas(answer: Answer, gathered: Gathering, streams: bool) -> AsyncIterator[Delta]:

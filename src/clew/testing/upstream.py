@@ -26,6 +26,8 @@ from clew.testing.upstream_wires import (
     responses_events,
 )
 
+__all__ = ["Answer", "Fault", "HangsUp", "Raw", "Received", "Step", "Streamed", "Upstream"]
+
 _EVENTS = {"chat/completions": chat_events, "responses": responses_events, "messages": anthropic_events}
 
 
