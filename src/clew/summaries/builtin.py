@@ -20,7 +20,7 @@ from clew.summaries.story import CountTokens, Story, Summary
 BUILTIN = "built-in"
 TEMPLATE = "builtin/1"
 
-_SHARE_OF_MUSTS = 0.6
+_SHARE_OF_MUSTS = 0.85
 _SHARE_OF_SAID = 0.12
 _SHARE_OF_TOLD = 0.35
 _LEAST_DENSITY = 0.0003

@@ -28,6 +28,7 @@ _NEWEST = 300
 _RECENT_MESSAGES = 40
 _TESTS = "any tests"
 _QUOTED_RULE = re.compile(r'"(.*)" \(m(\d+)')
+_REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER = re.compile(r"\(m(\d+)\)$")
 _ANY_NUMBER = re.compile(r"\bm(\d+)\b")
 _CHANGED = "changed"
@@ -88,6 +89,8 @@ def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
     known = {flat(rule.text): rule for line in lines if (rule := _statement(line))}
     said = list((known | {flat(rule.text): rule for rule in story.ledger.rules}).values())
     said = sorted(said, key=lambda rule: rule.number)[-_NEWEST:]
+    # Why a rule holds is told on, also when the ledger does not reach back to the one it replaced.
+    told_why = {rule.text: why[1] for line in lines if (rule := _statement(line)) and (why := _REPLACES.search(line))}
     gone: set[str] = set()
     hard: list[Fact] = []
     soft: list[Fact] = []
@@ -100,6 +103,7 @@ def _rules(story: Story) -> tuple[list[Fact], list[Fact]]:
         if old and old.text not in gone:
             gone.add(old.text)
             because = f"; replaces {quoted(old.text, 120)}, m{old.number}"
+        because = because or told_why.get(rule.text, "")
         text = " ".join(rule.text.split())
         (hard if rule.hard else soft).append(
             Fact(parts.RULES, f'"{text}" (m{rule.number}{because})', text, rule.number)
@@ -155,11 +159,13 @@ def _failure(action: Action, heading: str) -> Fact:
 def _told_failures(story: Story) -> Iterator[Fact]:
     """Failures of which only the handoff before knows, since the ledger does not reach back so far."""
     begin = _start_of(story.ledger)
-    for heading in (parts.BLOCKED, parts.TRIED):
-        for line in (story.previous or Handoff({})).lines(heading):
-            found = _NUMBER.search(line)
-            if found and int(found[1]) < begin:
-                yield Fact(heading, line, line[: found.start()].split(": ", 1)[-1].strip())
+    previous = story.previous or Handoff({})
+    told = [(heading, line) for heading in (parts.BLOCKED, parts.TRIED) for line in previous.lines(heading)]
+    numbered = [(int(found[1]), found.start(), *each) for each in told if (found := _NUMBER.search(each[1]))]
+    # The newest first: where there is no room for all, the oldest go.
+    for number, end, heading, line in sorted(numbered, key=lambda one: -one[0]):
+        if number < begin:
+            yield Fact(heading, line, line[:end].split(": ", 1)[-1].strip(), number)
 
 
 def _start_of(ledger: Ledger) -> int:
