@@ -80,6 +80,12 @@ def test_rules_stand_word_for_word_with_what_they_replaced() -> None:
     ]
 
 
+def test_what_a_rule_replaced_is_told_on_when_the_ledger_begins_later() -> None:
+    first = handoff_of(SESSION)
+    messages = [user("A new day."), *ran("ls", "x", "a"), user("on")]
+    assert handoff_of(messages, previous=parse_handoff(first.render())).lines(RULES) == first.lines(RULES)
+
+
 def test_rules_of_one_message_stay_in_the_order_in_which_they_were_said() -> None:
     messages = [user("Never A. Always B. Must not C."), *ran("ls", "x", "a"), user("go")]
     assert [line[1:8] for line in handoff_of(messages).lines(RULES)] == ["Never A", "Always ", "Must no"]

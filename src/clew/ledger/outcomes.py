@@ -196,7 +196,8 @@ def _unittest(ends: str) -> str:
 def _go(ends: str) -> str:
     tests, packages = Counter(_GO_TEST.findall(ends)), Counter(_GO_PACKAGE.findall(ends))
     counts = [("failed", tests["FAIL"]), ("passed", tests["PASS"])]
-    counts += [("packages failed", packages["FAIL"]), ("packages passed", packages["ok"])]
+    for word, number in (("failed", packages["FAIL"]), ("passed", packages["ok"])):
+        counts.append((f"package{'s' if number > 1 else ''} {word}", number))
     return ", ".join(f"{number} {word}" for word, number in counts if number)
 
 

@@ -109,7 +109,6 @@ _TAGS = (
     r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
 )
 _FENCED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
-_MAY_FENCE = re.compile(r"```|~~~|<[a-z]")
 # A line may be broken by hand in the middle of a sentence: it is long then, and the next one goes on in small letters.
 # One class of chars comes first and the rest looks back from it: so a search runs at the speed of that class.
 _SENTENCE_END = re.compile(
@@ -136,7 +135,7 @@ class Statement:
 
 def spoken(text: str) -> str:
     """What a person said in a user message: without fenced code and what a program put between tags."""
-    return _FENCED.sub(" ", text).strip() if _MAY_FENCE.search(text) else text.strip()
+    return _FENCED.sub(" ", text).strip() if "```" in text or "<" in text or "~~~" in text else text.strip()
 
 
 def rules_in(text: str, number: int) -> list[Statement]:
@@ -196,10 +195,13 @@ def shorten(text: str, most: int) -> str:
 
 
 def _states_rule(lowered: str) -> bool:
-    if lowered.endswith(("?", "？")) and _ASKS.search(lowered):
+    if not _has_rule_mark(lowered) or (lowered.endswith(("?", "？")) and _ASKS.search(lowered)):
         return False
-    said = _DESCRIBES.sub("…", lowered)
-    return said.startswith(_RULE_OPENINGS) or _RULE.mark(said)
+    return _has_rule_mark(_DESCRIBES.sub("…", lowered))
+
+
+def _has_rule_mark(lowered: str) -> bool:
+    return lowered.startswith(_RULE_OPENINGS) or _RULE.mark(lowered)
 
 
 def _says_decision(lowered: str) -> bool:
