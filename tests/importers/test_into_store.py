@@ -251,6 +251,8 @@ async def test_usage_told_per_session_is_added_once_and_only_what_came_since(sto
         (["word " * 40], ("word " * 40)[:79].rstrip() + "…"),
         (["ring\x00 \x1b[31mit"], "ring [31mit"),
         (["/clear"], None),
+        (["<pr_description>\nConsider the <b>clock</b>.\n</pr_description>"], "Consider the <b>clock</b>."),
+        (["\n\n  \nMend it."], "Mend it."),
     ],
 )
 async def test_the_title_is_the_first_thing_the_user_asked_for(

@@ -20,13 +20,18 @@ IMPORTED = cast(CallSource, "import")
 
 _LONGEST_ID = 200
 _LONGEST_TITLE = 80
+_LONGEST_OPENING = 4_000
+"""So much of a message is looked at for a title."""
 _MILLIS_FROM = 1e11
 """Seconds since 1970 reach this in the year 5138; what is greater counts milliseconds."""
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
 # What programs say in the user's name, before the user has said anything; and bare commands to the program.
 _PROGRAM_SPEAKS = re.compile(
-    r"\s*(<[a-z][\w-]*[\s>]|# AGENTS\.md instructions|Caveat: The messages below|\[CONTEXT |/[\w:.-]+\s*$)"
+    r"\s*(<(environment_context|user_instructions|permissions|turn_|skills_instructions|command-|local-command"
+    r"|task-notification|system-reminder|bash-)|# AGENTS\.md instructions|Caveat: The messages below|\[CONTEXT "
+    r"|/[\w:.-]+\s*$)"
 )
+_TAG = re.compile(r"^\s*</?[A-Za-z][\w-]*>\s*")
 
 
 def session_id(kind: str, margin: Margin, opening: Iterable[Message]) -> str:
@@ -58,8 +63,9 @@ def title_from(entries: Iterable[Entry]) -> str | None:
 
 
 def tidy_title(text: str) -> str | None:
-    line = next((line for line in text.splitlines() if line.strip()), "")
-    words = " ".join(_UNPRINTABLE.sub(" ", line[: 8 * _LONGEST_TITLE]).split())
+    """The first line that says something, short enough for a list."""
+    lines = (_TAG.sub(" ", line, count=1) for line in text[:_LONGEST_OPENING].splitlines())
+    words = " ".join(_UNPRINTABLE.sub(" ", next(filter(str.strip, lines), "")).split())
     return (words if len(words) <= _LONGEST_TITLE else words[: _LONGEST_TITLE - 1].rstrip() + "…") or None
 
 
