@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew.cli.output import Console
-from clew.cli.search_view import say_answer
+from clew.cli.search_view import Answered, say_answer
 from clew.store import Hit, NewSession, SearchAnswer, Snippet, Store
 from clew.testing import user
 
@@ -136,5 +136,9 @@ def test_a_terminal_without_those_characters_gets_others(capsys: pytest.CaptureF
     snippet = Snippet("a bird in a tree", ((2, 6), (12, 16)), 0, True, True)
     hit = Hit("message", 1.0, snippet, "s", 1, 0, "user", None, datetime(2026, 3, 1, tzinfo=UTC), "1", "T")
     out = io.StringIO()
-    say_answer(SearchAnswer("bird", (hit,), None), {}, "", Console(out, io.StringIO(), {}, 80, False, False, False))
+    say_answer(
+        Answered(SearchAnswer("bird", (hit,), None), {}, {}),
+        "",
+        Console(out, io.StringIO(), {}, 80, False, False, False),
+    )
     assert "a [bird] in a [tree]" in out.getvalue()

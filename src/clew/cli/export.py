@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clew.store import Session, Store, StoredMessage
 
 EXAMPLES = """\
-SESSION is an id, the beginning of one (s_4f1 or 4f1), or a title.
+SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
 
 shapes (--as):
   chat        one JSON object with model and messages, as OpenAI chat wants it (default)

@@ -14,6 +14,7 @@ from clew.cli.output import Console
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.cli.search_view import Answered
     from clew.store import SearchAnswer, Store
 
 EXAMPLES = """\
@@ -59,24 +60,23 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             console.say(place.nothing_yet)
         return 0
 
-    async def work(store: Store) -> tuple[SearchAnswer, dict[int | None, str]]:
+    async def work(store: Store) -> Answered:
         return await _search(store, query, arguments)
 
-    answer, openings = with_store(place, work, named=f"session {named!r}")
+    answered = with_store(place, work, named=f"session {named!r}")
     from clew.cli.search_view import answer_json, say_answer
 
     where = _where(arguments)
     if arguments.json:
-        console.say_json(answer_json(answer, openings, where))
+        console.say_json(answer_json(answered, where))
     else:
-        say_answer(answer, openings, where, console)
+        say_answer(answered, where, console)
     return 0
 
 
-async def _search(
-    store: Store, query: str, arguments: argparse.Namespace
-) -> tuple[SearchAnswer, dict[int | None, str]]:
-    from clew.cli.session_lookup import find_session
+async def _search(store: Store, query: str, arguments: argparse.Namespace) -> Answered:
+    from clew.cli.search_view import Answered
+    from clew.cli.session_lookup import every_id, find_session, short_ids
     from clew.store import SearchScope
 
     session = (await find_session(store, arguments.session)).id if arguments.session else None
@@ -90,7 +90,8 @@ async def _search(
         before=arguments.until,
     )
     answer = await store.search(query, scope, limit=arguments.limit)
-    return answer, await _openings(store, answer)
+    found = (hit.session for hit in answer.hits if hit.session)
+    return Answered(answer, await _openings(store, answer), short_ids(found, await every_id(store)))
 
 
 async def _openings(store: Store, answer: SearchAnswer) -> dict[int | None, str]:

@@ -3,35 +3,47 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from clew.cli.amounts import counted
 from clew.cli.moments import in_json, shown
 from clew.cli.output import Console, clipped, columns, padded, printable
-from clew.cli.session_lookup import short_ids
 from clew.store import Hit, HitGroup, SearchAnswer, Snippet
 
 LINES_OF_A_SNIPPET = 5
 MARGIN = "  "
 
 
-def say_answer(answer: SearchAnswer, openings: Mapping[int | None, str], where: str, console: Console) -> None:
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """An answer, with what people need to know beside it."""
+
+    answer: SearchAnswer
+    openings: Mapping[int | None, str]
+    """How the conversations without a title begin."""
+    ids: Mapping[str, str]
+    """The sessions of the hits, as they are shown."""
+
+
+def say_answer(answered: Answered, where: str, console: Console) -> None:
     """The answer for people."""
+    answer = answered.answer
     if not answer.hits:
         _say_none(answer, where, console)
         return
     groups = answer.groups
-    ids = short_ids(hit.session for hit in answer.hits if hit.session)
     head = f"{counted(len(answer.hits), 'hit')} in {counted(len(groups), 'conversation')}"
     console.say(console.paint(printable(f"{head}{', ' + where if where else ''}"), "dim"))
     for group in groups:
         console.say()
-        opening = openings.get(group.conversation, "")
-        for line in _group(group, opening, ids, console):
+        opening = answered.openings.get(group.conversation, "")
+        for line in _group(group, opening, answered.ids, console):
             console.say(line.rstrip())
 
 
-def answer_json(answer: SearchAnswer, openings: Mapping[int | None, str], where: str) -> dict[str, Any]:
+def answer_json(answered: Answered, where: str) -> dict[str, Any]:
+    answer = answered.answer
     searched = answer.searched
     return {
         "query": answer.query,
@@ -41,7 +53,7 @@ def answer_json(answer: SearchAnswer, openings: Mapping[int | None, str], where:
             {
                 "conversation": group.conversation,
                 "title": group.title,
-                "opening": openings.get(group.conversation),
+                "opening": answered.openings.get(group.conversation),
                 "hits": [_hit_json(hit) for hit in group.hits],
             }
             for group in answer.groups
@@ -74,7 +86,7 @@ def _say_none(answer: SearchAnswer, where: str, console: Console) -> None:
         console.say(f"Searched: {answer.searched}{narrower}.")
 
 
-def _group(group: HitGroup, opening: str, ids: dict[str, str], console: Console) -> Iterator[str]:
+def _group(group: HitGroup, opening: str, ids: Mapping[str, str], console: Console) -> Iterator[str]:
     title = printable(group.title or opening or f"conversation {group.conversation}")
     yield console.paint(clipped(title, console.width), "bold")
     for hit in group.hits:

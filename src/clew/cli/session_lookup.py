@@ -1,4 +1,4 @@
-"""Which session a person means: by its id, the beginning of its id, or its title. And where a session ends.
+"""Which session a person means: by its id, the beginning or the end of its id, or its title. And where a session ends.
 
 What could be several is an error that names them; nothing is guessed.
 """
@@ -9,7 +9,6 @@ import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
-from itertools import pairwise, takewhile
 from typing import TYPE_CHECKING
 
 from clew.cli.moments import shown
@@ -21,7 +20,10 @@ if TYPE_CHECKING:
 
 EVERY_ONE = 2**31
 MOST_CANDIDATES = 5
-SHORTEST_ID = 10
+SHORTEST_ID, LONGEST_ID = 10, 20
+SHORTEST_ENDING = 4
+CUT = "…"
+"""Stands before the end of an id that is too long to be shown whole."""
 PAGE_ROWS = 500
 _GIVEN_PREFIX = "s_"
 
@@ -52,9 +54,9 @@ async def find_session(store: Store, name: str) -> Session:
     wanted = name.strip()
     if not wanted:
         raise StoreError("an empty name means no session; `clew sessions list` shows those there are")
-    by_id = [it for it in everyone if it.id.startswith((wanted, _GIVEN_PREFIX + wanted))]
-    if by_id:
-        return _the_one(name, by_id, "give more of the id")
+    for by_id in (_begun(everyone, wanted), _ended(everyone, wanted)):
+        if by_id:
+            return _the_one(name, by_id, "give more of the id")
     for titled in (_titled(everyone, wanted.casefold(), whole=True), _titled(everyone, wanted.casefold(), whole=False)):
         if titled:
             return _the_one(name, titled, "give the id")
@@ -80,21 +82,40 @@ async def rows_of(store: Store, session: str, start: int = 0) -> AsyncIterator[S
         start = page[-1].seq + 1
 
 
-def short_ids(ids: Iterable[str]) -> dict[str, str]:
-    """Each id as short as it can be shown while they all stay apart; one that begins another means itself."""
-    every = sorted(set(ids))
-    needed = dict.fromkeys(every, SHORTEST_ID)
-    for before, after in pairwise(every):
-        apart = 1 + sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(before, after, strict=False)))
-        for each in (before, after):
-            needed[each] = max(needed[each], apart)
-    return {each: each[: needed[each]] for each in every}
+def short_ids(ids: Iterable[str], among: Iterable[str] = ()) -> dict[str, str]:
+    """Each id as short as it can be shown, and be found by, while all of them, and those `among` which it is, stay
+    apart: its beginning, else its end."""
+    shown = set(ids)
+    every = shown.union(among)
+    return {each: _beginning(each, every) or _ending(each, every) for each in shown}
+
+
+async def every_id(store: Store) -> list[str]:
+    return [session.id for session in await store.list_sessions(limit=EVERY_ONE)]
 
 
 def candidate(session: Session) -> str:
     """A session on a list to choose from."""
     title = f" ({session.title})" if session.title else ""
     return f"{session.id}{title} of {shown(session.created)}"
+
+
+def _beginning(wanted: str, every: Iterable[str]) -> str:
+    """A short beginning that means this id; empty where it would be long, as for ids that go on from another's."""
+    others = [each for each in every if not each.startswith(wanted)]
+    for length in range(SHORTEST_ID, LONGEST_ID + 1):
+        beginning = wanted[:length]
+        if not any(each.startswith(beginning) for each in others):
+            return beginning
+    return ""
+
+
+def _ending(wanted: str, every: Iterable[str]) -> str:
+    """A short end that means this id, marked as one; the whole id where there is none."""
+    for length in range(SHORTEST_ID, LONGEST_ID):
+        if sum(each.endswith(wanted[-length:]) for each in every) == 1 and length < len(wanted):
+            return CUT + wanted[-length:]
+    return wanted
 
 
 def _can_be_stored(name: str) -> bool:
@@ -119,6 +140,19 @@ async def _open_end(store: Store, session: Session) -> Stretch:
         else:
             high = middle
     return Stretch(first, low + 1, newest[0])
+
+
+def _begun(sessions: Iterable[Session], wanted: str) -> list[Session]:
+    """Sessions whose id begins so. Of ids that go on from one of them, as those of subagents do, that one is meant."""
+    found = [it for it in sessions if it.id.startswith((wanted, _GIVEN_PREFIX + wanted))]
+    shortest = min(found, key=lambda it: len(it.id), default=None)
+    is_root = shortest is not None and all(it.id.startswith(shortest.id) for it in found)
+    return [shortest] if shortest is not None and is_root else found
+
+
+def _ended(sessions: Iterable[Session], wanted: str) -> list[Session]:
+    ending = wanted.removeprefix(CUT).removeprefix("...")
+    return [it for it in sessions if len(ending) >= SHORTEST_ENDING and it.id.endswith(ending)]
 
 
 def _titled(sessions: Iterable[Session], folded: str, *, whole: bool) -> list[Session]:

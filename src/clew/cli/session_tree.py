@@ -56,6 +56,8 @@ class Forest:
 
     trees: tuple[Chain, ...]
     more: int
+    every: tuple[str, ...] = ()
+    """The ids of all sessions, among which those of the trees must stay apart."""
 
     def as_json(self) -> dict[str, Any]:
         return {"trees": [tree.as_json() for tree in self.trees], "more": self.more}
@@ -76,26 +78,27 @@ async def read_forest(store: Store, name: str | None, limit: int) -> Forest:
     known = _known(every)
     if name is not None:
         root = _root_of(await find_session(store, name), {each.id: each for each in every})
-        return Forest((await _chain(store, root.conversation, known, 0),), 0)
+        return Forest((await _chain(store, root.conversation, known, 0),), 0, tuple(it.id for it in every))
     ids = {each.id for each in every}
     roots = [chain[0] for chain in known.chains.values() if chain[0].parent_session_id not in ids]
     newest = [session.conversation for session in reversed(roots)]
     trees = [await _chain(store, conversation, known, 0) for conversation in newest[:limit]]
-    return Forest(tuple(trees), max(0, len(newest) - limit))
+    return Forest(tuple(trees), max(0, len(newest) - limit), tuple(ids))
 
 
 def say_forest(forest: Forest, console: Console) -> None:
     """The trees for people."""
     if not forest.trees:
         console.say("There are no sessions yet.")
-    ids = short_ids(session.id for tree in forest.trees for session in _sessions_in(tree))
+    shown_ids = (session.id for tree in forest.trees for session in _sessions_in(tree))
+    ids = short_ids(shown_ids, forest.every)
     for number, tree in enumerate(forest.trees):
         if number:
             console.say()
         for line in _drawn(tree, ids, console):
             console.say(f"  {line}".rstrip())
     if forest.more:
-        console.note(f"there are {forest.more:,} more trees: --limit N, or name a session")
+        console.note(f"not shown: {counted(forest.more, 'older tree')}; --limit N shows more, or name a session")
 
 
 def _known(every: list[Session]) -> _Known:
@@ -178,7 +181,8 @@ def _fold(link: Link, console: Console) -> str:
 def _session(link: Link, ids: Mapping[str, str], newest: bool, room: int, console: Console) -> str:
     session, stretch = link.session, link.stretch
     numbers = f"m{stretch.first}-m{stretch.stop - 1}" if stretch.count else "empty"
-    facts = [f"{numbers:<11}", f"{counted(stretch.count, 'message'):<14}", shown(session.created)]
+    when = stretch.newest.at if stretch.newest else session.created
+    facts = [f"{numbers:<11}", f"{counted(stretch.count, 'message'):<14}", shown(when)]
     facts += [fact for fact in ("newest" if newest else "", session.source, session.model) if fact]
     name, line = printable(ids[session.id]), ""
     for fact in map(printable, facts):

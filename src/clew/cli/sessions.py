@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from clew.store import Session, Store, StoredMessage
 
 NAMES = """\
-SESSION is an id, the beginning of one (s_4f1 or 4f1), or a title.
+SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
 """
 EXAMPLES = (
     NAMES
@@ -119,25 +119,28 @@ def _list(arguments: argparse.Namespace, place: StorePlace, console: Console) ->
     from clew.cli.sessions_view import list_json, say_list
 
     found: list[Listed] = []
+    ids: dict[str, str] = {}
     more = False
     if place.is_there or arguments.before:
         named = f"session {arguments.before!r}"
-        found, more = with_store(place, lambda store: _listed(store, arguments), named=named)
+        found, ids, more = with_store(place, lambda store: _listed(store, arguments), named=named)
     if arguments.json:
         console.say_json(list_json(place.shown, found, more))
     elif place.is_there:
-        say_list(place.shown, found, more, console)
+        say_list(place.shown, found, ids, more, console)
     else:
         console.say(place.nothing_yet)
     return 0
 
 
-async def _listed(store: Store, arguments: argparse.Namespace) -> tuple[list[Listed], bool]:
-    from clew.cli.session_lookup import find_session
+async def _listed(store: Store, arguments: argparse.Namespace) -> tuple[list[Listed], dict[str, str], bool]:
+    from clew.cli.session_lookup import every_id, find_session, short_ids
 
     before = (await find_session(store, arguments.before)).id if arguments.before else None
     page = await store.list_sessions(limit=arguments.limit + 1, before=before, only_tips=not arguments.all)
-    return [await _facts_of(store, session) for session in page[: arguments.limit]], len(page) > arguments.limit
+    listed = [await _facts_of(store, session) for session in page[: arguments.limit]]
+    ids = short_ids((each.session.id for each in listed), await every_id(store))
+    return listed, ids, len(page) > arguments.limit
 
 
 async def _facts_of(store: Store, session: Session) -> Listed:

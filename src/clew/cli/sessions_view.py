@@ -69,13 +69,12 @@ class Shown:
 # -- list --------------------------------------------------------------------------------------------------------------
 
 
-def say_list(where: str, listed: Sequence[Listed], more: bool, console: Console) -> None:
+def say_list(where: str, listed: Sequence[Listed], ids: dict[str, str], more: bool, console: Console) -> None:
     """The list for people."""
     if not listed:
         console.say(f"There are no sessions in {printable(where)}.")
         return
     wide = console.width >= WIDE_ENOUGH_FOR_MODELS
-    ids = short_ids(each.session.id for each in listed)
     head = ("session", "updated", "messages", "folds", "from", *(("model",) if wide else ()), "about")
     rows = [head] + [_list_row(each, ids, wide) for each in listed]
     aligns: list[Align] = ["<", "<", ">", ">", "<", *(["<"] if wide else []), "<"]  # type: ignore[list-item]
@@ -255,7 +254,8 @@ def _all_facts(them: Shown, console: Console) -> Iterator[tuple[str, str]]:
     session = them.session
     end = "" if session.ended is None else f", ended {shown(session.ended)} ({session.end_reason})"
     yield "started", shown(session.created) + end
-    yield "messages", f"{them.stretch.stop:,} in the history, {them.in_view:,} in view"
+    newest = f", the newest of {shown(them.stretch.newest.at)}" if them.stretch.newest else ""
+    yield "messages", f"{them.stretch.stop:,} in the history, {them.in_view:,} in view{newest}"
     if len(them.chain) > 1:
         arrow = " → " if console.unicode else " -> "
         ids = short_ids(each.id for each in them.chain)

@@ -125,7 +125,7 @@ def _table(
     account: Account, grouping: str, groups: tuple[Group, ...], console: Console, every_row: bool
 ) -> Iterator[str]:
     shown = _shown(grouping, groups, every_row)
-    ids = short_ids(str(group.key) for group in shown)
+    ids = short_ids((str(group.key) for group in shown), account.titles)
     figures = [HEADINGS, *(_figures(group) for group in shown)]
     if not any(group.aside for group in shown):
         figures = [row[:-1] for row in figures]
