@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from clew.engines import Compaction, SessionStart
-from clew.errors import ClewError
+from clew.errors import ClewError, StoreError
 from clew.events import CompactionFinished, CompactionPhase, CompactionStarted, Notice
 from clew.messages import Message, text_of
 from clew.store import CompactionEntry, Lease, LeaseLost, StaleView, View
@@ -94,12 +94,16 @@ async def _take(runtime: Runtime, live: LiveConversation) -> Lease | None:
 async def _renew(runtime: Runtime, lease: Lease) -> None:
     while True:
         await asyncio.sleep(lease.seconds / 3)
-        await runtime.store.renew_lease(lease)
+        # A lease that runs out is found out by the commit.
+        with contextlib.suppress(StoreError):
+            await runtime.store.renew_lease(lease)
 
 
 async def commit(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: Lease | None) -> None:
     """End the session with the compaction and go on in its continuation."""
-    done, old = drawn.compaction, live.session
+    done, old, host = drawn.compaction, live.session, runtime.host
+    if host.before_switch is not None:
+        await host.before_switch(old)
     entry = CompactionEntry.of(
         drawn.view,
         done.messages,
@@ -121,6 +125,8 @@ async def commit(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: 
     live.engine.on_session_start(SessionStart(continuation.id, continues=old, memory=live.engine.memory))
     runtime.follow(live)
     await runtime.save_memory(live)
+    if host.after_switch is not None:
+        await host.after_switch(old, live.session)
 
 
 async def _show(runtime: Runtime, live: LiveConversation, drawn: Draft, session: str) -> None:

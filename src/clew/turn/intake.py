@@ -55,25 +55,39 @@ def _mended(runtime: Runtime, live: LiveConversation, incoming: Sequence[Message
 
 
 async def _bounded(runtime: Runtime, live: LiveConversation, messages: Sequence[Message]) -> Sequence[Message]:
+    """The messages with every result, and the results of every turn among them, within the limits."""
     if not any(message["role"] == "tool" for message in messages):
         return messages
-    callers = live.messages[live.open_group() :]
-    names = {call["id"]: name_of_call(call) for message in (*callers, *messages) for call in calls_of(message)}
+    waiting = live.messages[live.open_group() :]
+    bounded: list[Message] = []
+    for turn in _turns([*waiting, *messages]):
+        bounded += await _bounded_turn(runtime, live, turn) if len(turn) > 1 else turn
+    # What waited is in the history already, as it is.
+    return bounded[len(waiting) :]
+
+
+def _turns(messages: Sequence[Message]) -> list[list[Message]]:
+    """Each message with the results behind it."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        if message["role"] == "tool" and turns:
+            turns[-1].append(message)
+        else:
+            turns.append([message])
+    return turns
+
+
+async def _bounded_turn(runtime: Runtime, live: LiveConversation, turn: Sequence[Message]) -> list[Message]:
+    names = {call["id"]: name_of_call(call) for call in calls_of(turn[0])}
     limits = limits_for(live.window.tokens, runtime.host.output_limits)
     spill = runtime.host.spill
-    singly = [
-        bound_result(message, spill, limits, tool=names.get(message.get("tool_call_id", "")))
-        if message["role"] == "tool"
-        else None
-        for message in messages
-    ]
-    fitting = [result.message if result else message for result, message in zip(singly, messages, strict=True)]
-    together = bound_turn([*callers, *fitting], spill, limits)
-    persisted = [result.outcome for result in singly if result and isinstance(result.outcome, Persisted)]
-    originals = {message.get("tool_call_id"): message for message in messages if message["role"] == "tool"}
+    singly = [bound_result(it, spill, limits, tool=names.get(it.get("tool_call_id", ""))) for it in turn[1:]]
+    together = bound_turn([turn[0], *(result.message for result in singly)], spill, limits)
+    persisted = [result.outcome for result in singly if isinstance(result.outcome, Persisted)]
+    originals = {message.get("tool_call_id"): message for message in turn[1:]}
     for outcome in (*persisted, *together.persisted):
         await _keep(runtime, live, outcome, text_of(originals[outcome.call_id]))
-    return together.messages[len(callers) :]
+    return together.messages
 
 
 async def _keep(runtime: Runtime, live: LiveConversation, outcome: Persisted, text: str) -> None:

@@ -90,6 +90,10 @@ class LiveConversation:
         if self.observes:
             self.engine.observe(messages)
 
+    @property
+    def is_in_use(self) -> bool:
+        return self.busy.locked() or self.compacting.locked()
+
     def is_next(self, appended: Appended) -> bool:
         """Whether what was appended stands right behind what is seen here; otherwise others have written too."""
         return appended.session == self.session and appended.first_seq == self.next_seq

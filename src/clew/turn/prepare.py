@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.engines import SessionStart
-from clew.errors import ClewError
 from clew.events import CompactionPhase, Notice
 from clew.turn.compaction import Draft, Order, draft
 from clew.turn.live import LiveConversation
@@ -53,13 +52,14 @@ async def claim(runtime: Runtime, live: LiveConversation, tokens: int) -> Draft 
     """The prepared draft, if it can be used for a request of this size; a useless one is dropped."""
     if live.preparation is None:
         return None
-    try:
-        # Whoever waits here may be stopped; the draft goes on and is there for the next turn.
-        drawn = await asyncio.shield(live.preparation.task)
-    except ClewError as problem:
-        runtime.tell(Notice(f"A compaction could not be prepared: {problem}"))
+    task = live.preparation.task
+    # Whoever waits here may be stopped; the draft goes on and is there for the next turn.
+    await asyncio.wait({task})
+    if task.cancelled() or (problem := task.exception()) is not None:
+        runtime.tell(Notice("A compaction could not be prepared" + ("." if task.cancelled() else f": {problem}")))
         await drop(runtime, live)
         return None
+    drawn = task.result()
     ready = drawn.for_tokens(tokens)
     helps = drawn.compaction.changed and ready.compaction.tokens_after < live.engine.get_status().threshold_tokens
     if helps and live.starts_with(drawn.view):

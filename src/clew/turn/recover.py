@@ -122,8 +122,10 @@ async def _adopt(runtime: Runtime, live: LiveConversation, limit: int) -> None:
 
 
 async def _compact(runtime: Runtime, live: LiveConversation, ask: Ask) -> str | None:
-    tokens = request_tokens(live, ask)
+    tokens, before = request_tokens(live, ask), live.view.base
     done = await compact_or_keep(runtime, live, Order("overflow", tokens, force=True))
+    if done is None and live.view.base != before:
+        return "took over what another process had compacted"
     if done is None or not done.changed:
         return None
     return f"compacted from {done.tokens_before:,} to {done.tokens_after:,} tokens for a window of " + (

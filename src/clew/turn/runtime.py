@@ -16,7 +16,7 @@ from clew.engines import ContextEngine, EngineFactory, EngineSetup, SessionStart
 from clew.events import Event, Events, Notice
 from clew.store import CallSource, Store, View
 from clew.summaries import Cooldowns
-from clew.tokens import LearntLimits, Window
+from clew.tokens import Calibration, LearntLimits, Window, window_of
 from clew.tooloutput import OutputLimits, SpillFolder
 from clew.turn.live import LiveConversation
 from clew.turn.summarizer import summarizer_for
@@ -24,6 +24,8 @@ from clew.turn.target import Target, window_for
 
 ENGINE_STATE = "engine."
 """Before the name of an engine: where the store keeps what it must remember."""
+CALIBRATION_STATE = "calibration."
+"""Before the name of a model: what its real usage taught about our count."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +45,10 @@ class Host:
     most_live: int = 512
     """So many conversations are kept live; the longest unused are let go, and loaded again when asked for."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    before_switch: Callable[[str], Awaitable[None]] | None = None
+    """Called with the old session before a compaction ends it: memory is committed there."""
+    after_switch: Callable[[str, str], Awaitable[None]] | None = None
+    """Called with the old session and the one that continues it: a compaction, not a new conversation."""
 
     @property
     def output_limits(self) -> OutputLimits:
@@ -75,6 +81,7 @@ class Runtime:
             tip = await self.store.resume(session)
             live = self._live.get(tip.id) or await self._load(tip.id)
             self._remember(session, live)
+            await self._let_idle_go(live)
         return live
 
     async def use_model(self, session: str, target: Target) -> None:
@@ -98,8 +105,16 @@ class Runtime:
         """Let the store keep what the engine must not forget, where that is new."""
         memory = dict(live.engine.memory)
         if memory != live.saved_memory:
-            await self.store.set_state(live.session, {ENGINE_STATE + live.engine.name: memory})
+            learnt = {CALIBRATION_STATE + live.target.model: live.size.calibration.as_plain()}
+            await self.store.set_state(live.session, {ENGINE_STATE + live.engine.name: memory, **learnt})
             live.saved_memory = memory
+
+    async def end(self, session: str, reason: str = "done") -> None:
+        """End a session for good, and let it go."""
+        live = await self.conversation(session)
+        live.engine.on_session_end(live.session)
+        await self.forget(session)
+        await self.store.end_session(live.session, reason)
 
     async def forget(self, session: str) -> None:
         """Let a conversation go; the store has all of it."""
@@ -140,7 +155,7 @@ class Runtime:
         def targets() -> Sequence[tuple[Target, Window]]:
             main = (live.target, live.window)
             own = self.host.auxiliary
-            return [main] if own is None else [(own, Window(own.context_length or live.window.tokens, "config")), main]
+            return [main] if own is None else [(own, self._auxiliary_window(own)), main]
 
         write = summarizer_for(targets, cooldowns, live.calls.append) if self.host.summarizes else None
         setup = EngineSetup(
@@ -153,10 +168,20 @@ class Runtime:
         )
         return self.host.new_engine(setup)
 
+    def _auxiliary_window(self, target: Target) -> Window:
+        return window_of(
+            target.model,
+            base_url=target.base_url,
+            configured=target.context_length,
+            learnt=self.host.learnt,
+            endpoint=target.endpoint,
+        )
+
     async def _remind(self, live: LiveConversation, view: View) -> None:
         state = await self.store.state(view.session)
         memory = state.get(ENGINE_STATE + live.engine.name) or {}
         live.saved_memory = memory or None
+        live.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + live.target.model))
         live.engine.on_session_start(SessionStart(view.session, memory=memory))
 
     async def _window(self, target: Target) -> Window:
@@ -169,12 +194,14 @@ class Runtime:
         for name in (session, live.session):
             self._live.pop(name, None)
             self._live[name] = live
-        if len(self._live) > self.host.most_live:
-            idle = (name for name, other in self._live.items() if other is not live and not other.busy.locked())
-            if (oldest := next(idle, None)) is not None:
-                let_go = self._live.pop(oldest)
-                if let_go.preparation is not None:
-                    let_go.preparation.task.cancel()
+
+    async def _let_idle_go(self, used: LiveConversation) -> None:
+        while len(self._live) > self.host.most_live:
+            idle = (name for name, live in self._live.items() if live is not used and not live.is_in_use)
+            oldest = next(idle, None)
+            if oldest is None:
+                return
+            await self.forget(oldest)
 
     async def _rest(self, live: LiveConversation) -> None:
         """What runs ahead for a conversation that is let go is dropped, but not what it cost."""
