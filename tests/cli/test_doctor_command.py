@@ -114,11 +114,12 @@ def test_files_that_others_may_read_are_made_private(kept: Kept) -> None:
     assert stat.S_IMODE(kept.home.stat().st_mode) == 0o755
 
 
-def test_a_database_of_a_newer_clew_is_named(kept: Kept) -> None:
+def test_a_database_of_a_newer_clew_is_not_called_damaged(kept: Kept) -> None:
     damage(kept, "UPDATE schema_versions SET version = version + 500")
-    code, problems, _ = wrong(kept)
-    assert code == 1
-    assert "database" in problems
+    for words in (["doctor"], ["doctor", "--repair"], ["sessions", "list"]):
+        code, out, err = kept.run(*words)
+        assert (code, out) == (1, "")
+        assert "501" in err
 
 
 def test_no_database_is_nothing_to_check(empty_home: Kept) -> None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
+from datetime import UTC, datetime
+from io import StringIO
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from clew.cli.output import Console
+from clew.cli.output import Console, columns
 from clew.cli.search_view import Answered, say_answer
 from clew.store import Hit, NewSession, SearchAnswer, Snippet, Store
 from clew.testing import user
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
+
+MOMENT = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def test_hits_stand_under_their_conversations(kept: Kept) -> None:
@@ -129,16 +136,34 @@ def test_long_lines_are_fitted_with_the_match_in_sight(empty_home: Kept, width: 
     assert all(len(line) <= int(width) for line in out.splitlines())
 
 
-def test_a_terminal_without_those_characters_gets_others(capsys: pytest.CaptureFixture[str]) -> None:
-    import io
-    from datetime import UTC, datetime
-
+def test_a_terminal_without_those_characters_gets_others() -> None:
     snippet = Snippet("a bird in a tree", ((2, 6), (12, 16)), 0, True, True)
-    hit = Hit("message", 1.0, snippet, "s", 1, 0, "user", None, datetime(2026, 3, 1, tzinfo=UTC), "1", "T")
-    out = io.StringIO()
+    hit = Hit("message", 1.0, snippet, "s", 1, 0, "user", None, MOMENT, "1", "T")
+    out = StringIO()
     say_answer(
         Answered(SearchAnswer("bird", (hit,), None), {}, {}),
         "",
-        Console(out, io.StringIO(), {}, 80, False, False, False),
+        Console(out, StringIO(), {}, 80, False, False, False),
     )
     assert "a [bird] in a [tree]" in out.getvalue()
+
+
+@given(
+    st.text(min_size=1, max_size=300),
+    st.lists(st.integers(0, 300), max_size=8),
+    st.booleans(),
+    st.booleans(),
+    st.sampled_from([60, 80, 120]),
+)
+def test_any_snippet_can_be_shown_and_fits(
+    text: str, places: list[int], has_colors: bool, has_unicode: bool, width: int
+) -> None:
+    ends = sorted({min(place, len(text)) for place in places})
+    marks = tuple(zip(ends[::2], ends[1::2], strict=False))
+    hit = Hit("message", 1.0, Snippet(text, marks, 0, False, False), "s", 1, 0, "user", None, MOMENT, "1", "T")
+    out = StringIO()
+    console = Console(out, StringIO(), {}, width, has_colors, has_unicode, False)
+    say_answer(Answered(SearchAnswer("q", (hit,), None), {}, {}), "", console)
+    plain = re.sub(r"\x1b\[[0-9;]+m", "", out.getvalue())
+    assert all(columns(line) <= width for line in plain.split("\n"))
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", plain)

@@ -93,11 +93,16 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _diagnosed(place: StorePlace, console: Console) -> Diagnosis:
+    from clew.store import DatabaseBusy, DatabaseFull, SchemaTooNew
+
     before = _files(place)
     with phase(console, f"checking {place.shown}"):
         try:
             findings = with_store(place, _check, named="the database")
             checked = CHECKS
+        except (DatabaseBusy, DatabaseFull, SchemaTooNew):
+            # Nothing is wrong with what is kept; the error itself says what to do.
+            raise
         except (StoreError, sqlite3.Error) as error:
             findings, checked = [Finding("database", str(error), False)], ("files", "database")
     after = _files(place)
