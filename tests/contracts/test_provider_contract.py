@@ -143,6 +143,14 @@ async def test_an_image_and_tools_reach_the_wire(kind: type[HttpProvider]) -> No
     assert "iVBORw0KGgo=" in sent and "read_file" in sent
 
 
+async def test_a_request_of_megabytes_and_a_reply_of_many_pieces_pass(kind: type[HttpProvider]) -> None:
+    long = "word " * 600_000
+    async with Upstream(Answer("piece " * 3_000)) as upstream:
+        reply = await ask(kind, upstream, Request("m", [user(long)]))
+        assert long in json.dumps(upstream.received[0].body)
+    assert reply.message["content"] == "piece " * 3_000
+
+
 async def test_caps_keys_and_extra_fields_reach_the_wire(kind: type[HttpProvider]) -> None:
     request = Request("m", [user("x")], max_tokens=77, cache_key="clew-abc", extra={"temperature": 0.25})
     async with Upstream(Answer("y")) as upstream:

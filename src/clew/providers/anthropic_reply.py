@@ -11,6 +11,7 @@ from typing import Any
 
 from clew.messages import Message, read_conversation
 from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.loose import Growing, fields, items, place, settled, text
 from clew.providers.sse import SseEvent
 from clew.providers.wire import ErrorInReply, Gathering, event_json, status_in
 from clew.usage import normalize_usage
@@ -66,15 +67,15 @@ class AnthropicGathering(Gathering):
             case "error":
                 raise ErrorInReply(status_in(value.get("error"), _ERROR_TYPES), event.data)
             case "message_start":
-                self._take_head(value.get("message") or {})
+                self._take_head(fields(value.get("message")))
             case "content_block_start":
-                yield from self._begin(value.get("index", len(self._blocks)), value.get("content_block") or {})
+                yield from self._begin(place(value.get("index"), len(self._blocks)), fields(value.get("content_block")))
             case "content_block_delta":
-                yield from self._lengthen(value.get("index", len(self._blocks) - 1), value.get("delta") or {})
+                yield from self._lengthen(place(value.get("index"), self._newest()), fields(value.get("delta")))
             case "content_block_stop":
-                self._closed.add(value.get("index", len(self._blocks) - 1))
+                self._closed.add(place(value.get("index"), self._newest()))
             case "message_delta":
-                self._stop = (value.get("delta") or {}).get("stop_reason") or self._stop
+                self._stop = text(fields(value.get("delta")).get("stop_reason")) or self._stop
                 self._add_usage(value.get("usage"))
             case "message_stop":
                 self._over = True
@@ -85,14 +86,16 @@ class AnthropicGathering(Gathering):
         if body.get("type") == "error" or body.get("error"):
             raise ErrorInReply(status_in(body.get("error"), _ERROR_TYPES), json.dumps(body, ensure_ascii=False))
         self._take_head(body)
-        for index, block in enumerate(body.get("content") or ()):
-            if isinstance(block, dict):
-                yield from self._begin(index, block)
-                self._closed.add(index)
-        self._stop = body.get("stop_reason") or self._stop
+        for index, block in enumerate(items(body.get("content"))):
+            yield from self._begin(index, fields(block))
+            self._closed.add(index)
+        self._stop = text(body.get("stop_reason")) or self._stop
+
+    def _newest(self) -> int:
+        return max(self._blocks, default=0)
 
     def _take_head(self, head: Mapping[str, Any]) -> None:
-        self._model = head.get("model") or self._model
+        self._model = text(head.get("model")) or self._model
         self._add_usage(head.get("usage"))
 
     def _add_usage(self, usage: Any) -> None:
@@ -100,27 +103,29 @@ class AnthropicGathering(Gathering):
         if isinstance(usage, Mapping):
             self._usage |= {name: value for name, value in usage.items() if value is not None}
 
-    def _begin(self, index: int, block: dict[str, Any]) -> Iterator[Delta]:
+    def _begin(self, index: int, block: Mapping[str, Any]) -> Iterator[Delta]:
         self._blocks[index] = dict(block)
-        kind = block.get("type")
-        if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
-            yield Delta("call", str(block.get("name") or ""))
-        elif kind == "text" and block.get("text"):
-            yield Delta("text", block["text"])
-        elif kind == "thinking" and block.get("thinking"):
-            yield Delta("reasoning", block["thinking"])
+        match block.get("type"):
+            case "tool_use" | "server_tool_use" | "mcp_tool_use":
+                yield Delta("call", text(block.get("name")))
+            case "text" if text(block.get("text")):
+                yield Delta("text", block["text"])
+            case "thinking" if text(block.get("thinking")):
+                yield Delta("reasoning", block["thinking"])
 
     def _lengthen(self, index: int, delta: Mapping[str, Any]) -> Iterator[Delta]:
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
-        kind = str(delta.get("type"))
+        kind = text(delta.get("type"))
         if kind == "input_json_delta":
-            self._json.setdefault(index, []).append(str(delta.get("partial_json") or ""))
+            self._json.setdefault(index, []).append(text(delta.get("partial_json")))
         elif kind == "citations_delta":
-            block["citations"] = [*(block.get("citations") or ()), delta.get("citation")]
+            block["citations"] = [*items(block.get("citations")), delta.get("citation")]
         elif kind in _GROWS:
             field = _GROWS[kind]
-            piece = str(delta.get(field) or "")
-            block[field] = str(block.get(field) or "") + piece
+            piece = text(delta.get(field))
+            if not isinstance(block.get(field), Growing):
+                block[field] = Growing(text(block.get(field)))
+            block[field].add(piece)
             if piece and field != "signature":
                 yield Delta("reasoning" if field == "thinking" else "text", piece)
 
@@ -137,10 +142,12 @@ class AnthropicGathering(Gathering):
 
     def _block(self, index: int) -> dict[str, Any] | None:
         """A block as it can be sent again; None for one that the wire would refuse."""
-        block = self._blocks[index]
-        if block.get("type") == "thinking" and index not in self._closed:
+        block: dict[str, Any] = settled(self._blocks[index])
+        if not isinstance(block.get("type"), str):
+            return None
+        if block["type"] == "thinking" and index not in self._closed:
             return None  # its signature had not come
-        if block.get("type") == "text" and not str(block.get("text") or "").strip():
+        if block.get("type") == "text" and not text(block.get("text")).strip():
             return None
         written = "".join(self._json.get(index, ()))
         return {**block, "input": _object(written)} if written else block
@@ -149,6 +156,8 @@ class AnthropicGathering(Gathering):
         message: Message = self.message() or {"role": "assistant", "content": ""}
         usage = normalize_usage(self._usage, self._provider, "anthropic") if self._usage else None
         finish = _FINISHES.get(self._stop or "end_turn", "other")
+        if finish == "stop" and message.get("tool_calls"):
+            finish = "tool_calls"  # some servers of this wire forget it
         return Reply(message, usage, finish, self._model or request.model)
 
 

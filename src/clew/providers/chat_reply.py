@@ -13,6 +13,7 @@ from uuid import uuid4
 
 from clew.messages import Message
 from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.loose import Growing, fields, items, place, settled, text
 from clew.providers.sse import SseEvent
 from clew.providers.wire import ErrorInReply, Gathering, event_json, status_in
 from clew.usage import normalize_usage
@@ -75,16 +76,13 @@ class ChatGathering(Gathering):
     def _take_chunk(self, chunk: Mapping[str, Any], field: str, raw: str) -> Iterator[Delta]:
         if chunk.get("error"):
             raise ErrorInReply(status_in(chunk["error"], _ERROR_TYPES), raw)
-        self._model = chunk.get("model") or self._model
-        groq = chunk.get("x_groq")
-        self._usage = chunk.get("usage") or (groq.get("usage") if isinstance(groq, dict) else None) or self._usage
-        choice = _first_choice(chunk)
+        self._model = text(chunk.get("model")) or self._model
+        self._usage = chunk.get("usage") or fields(chunk.get("x_groq")).get("usage") or self._usage
+        choice = fields(next(iter(items(chunk.get("choices"))), None))
         if choice.get("error"):
             raise ErrorInReply(status_in(choice["error"], _ERROR_TYPES), raw)
-        piece = choice.get(field)
-        if isinstance(piece, Mapping):
-            yield from self._take_piece(piece)
-        self._finish = choice.get("finish_reason") or self._finish
+        yield from self._take_piece(fields(choice.get(field)))
+        self._finish = text(choice.get("finish_reason")) or self._finish
         if self._finish == "error":
             raise ErrorInReply(None, raw)
 
@@ -122,22 +120,26 @@ class ChatGathering(Gathering):
 
     def _add(self, name: str, value: Any) -> None:
         before = self._fields.get(name)
-        if before is None or (isinstance(before, str) and isinstance(value, str)):
-            self._fields[name] = value if before is None else before + value
-            return
-        # Some write their thoughts as parts of a list, and the answer after them as text.
-        self._fields[name] = _as_list(before) + _as_list(value)
+        if isinstance(value, str) and isinstance(before, Growing):
+            before.add(value)
+        elif before is None:
+            self._fields[name] = Growing(value) if isinstance(value, str) else value
+        else:
+            # Some write their thoughts as parts of a list, and the answer after them as text.
+            self._fields[name] = _as_list(settled(before)) + _as_list(value)
 
     def message(self) -> Message | None:
         calls = [_finished(call) for _, call in sorted(self._calls.items())]
         if not calls and not self._fields and not self._details:
             return None
-        message: dict[str, Any] = {"role": "assistant", "content": self._fields.get("content")}
+        gathered = settled(self._fields)
+        message: dict[str, Any] = {"role": "assistant", "content": gathered.get("content")}
         if calls:
             message["tool_calls"] = calls
         if self._details:
-            message["reasoning_details"] = [_without(self._details[at], "index") for at in sorted(self._details)]
-        return cast(Message, message | {name: value for name, value in self._fields.items() if name != "content"})
+            details = (settled(self._details[at]) for at in sorted(self._details))
+            message["reasoning_details"] = [_without(detail, "index") for detail in details]
+        return cast(Message, message | _without(gathered, "content"))
 
     def reply(self, request: Request) -> Reply:
         message = self.message() or {"role": "assistant", "content": ""}
@@ -151,52 +153,48 @@ class ChatGathering(Gathering):
         return "tool_calls" if finish == "stop" and message.get("tool_calls") else finish
 
 
-def _first_choice(chunk: Mapping[str, Any]) -> Mapping[str, Any]:
-    choices = chunk.get("choices")
-    first = choices[0] if isinstance(choices, list) and choices else None
-    return first if isinstance(first, Mapping) else {}
-
-
 def _merge(known: dict[int, dict[str, Any]], piece: Any, at: int) -> dict[str, Any] | None:
     """A piece of a call or of a reasoning detail, added to what came of it: texts grow, the rest is set once."""
     if not isinstance(piece, Mapping):
         return None
-    index = piece.get("index")
-    whole = known.setdefault(index if isinstance(index, int) else at, {})
+    whole = known.setdefault(place(piece.get("index"), at), {})
     _grow(whole, piece)
     return whole
 
 
-_GROWING = frozenset({"arguments", "input", "text", "summary", "data", "name"})
+_GROWING = frozenset({"arguments", "input", "text", "summary", "data"})
 
 
 def _grow(whole: dict[str, Any], piece: Mapping[str, Any]) -> None:
     for name, value in piece.items():
+        before = whole.get(name)
         if isinstance(value, Mapping):
-            _grow(whole.setdefault(name, {}), value)
-        elif name in _GROWING and isinstance(value, str) and isinstance(whole.get(name), str):
-            # A name comes once; servers that repeat it in every piece do not mean to lengthen it.
-            whole[name] = value if name == "name" else whole[name] + value
-        elif value is not None and (value != "" or name not in whole):
+            whole[name] = before if isinstance(before, dict) else {}
+            _grow(whole[name], value)
+        elif name in _GROWING and isinstance(value, str):
+            if isinstance(before, Growing):
+                before.add(value)
+            else:
+                whole[name] = Growing(value)
+        elif value is not None and (value != "" or before is None):
             whole[name] = value
 
 
 def _finished(call: dict[str, Any]) -> dict[str, Any]:
-    if not call.get("id"):
+    if not isinstance(call.get("id"), str) or not call["id"]:
         call["id"] = f"call_{uuid4().hex[:24]}"  # a result must be able to name its call
-    whole = _without(call, "index", "_shown")
-    if "custom" in whole:
+    whole: dict[str, Any] = _without(settled(call), "index", "_shown")
+    if isinstance(whole.get("custom"), dict):
         return {"type": "custom", **whole}
-    function = whole.get("function") or {}
+    function = fields(whole.get("function"))
     arguments = function.get("arguments") or "{}"
     if not isinstance(arguments, str):
         arguments = json.dumps(arguments, ensure_ascii=False)
-    return {"type": "function", **whole, "function": {"name": "", **function, "arguments": arguments}}
+    return {**whole, "type": "function", "function": {**function, "name": _name(whole), "arguments": arguments}}
 
 
 def _name(call: Mapping[str, Any]) -> str:
-    inner = call.get("function") or call.get("custom") or {}
-    return str(inner.get("name") or "") if isinstance(inner, Mapping) else ""
+    return text(fields(call.get("function") or call.get("custom")).get("name"))
 
 
 def _without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit, urlunsplit
 
@@ -109,10 +110,12 @@ class Line:
         """An answer, for as long as the block lasts; leaving it early, by an error or a cancel, hangs up."""
         session = await self._ready_session()
         response: aiohttp.ClientResponse | None = None
+        # As a file, because the client warns of large bodies that it must send at once.
+        sent = None if body is None else BytesIO(body)
         try:
             with _translated(self.host):
                 # A redirect would carry the key and the conversation to a place that nobody configured.
-                response = await session.request(method, url, headers=headers, data=body, allow_redirects=False)
+                response = await session.request(method, url, headers=headers, data=sent, allow_redirects=False)
             yield Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response)
         finally:
             if response is not None:

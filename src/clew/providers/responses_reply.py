@@ -11,6 +11,7 @@ from typing import Any, cast
 
 from clew.messages import Message, Part, ToolCall, read_conversation
 from clew.providers.base import Delta, FinishReason, Reply, Request
+from clew.providers.loose import Growing, fields, items, place, text
 from clew.providers.sse import SseEvent
 from clew.providers.wire import ErrorInReply, Gathering, event_json, status_in
 from clew.usage import normalize_usage
@@ -29,6 +30,7 @@ _SHOWN = {
     "response.reasoning_summary_text.delta": "reasoning",
     "response.reasoning_text.delta": "reasoning",
 }
+_INCOMPLETE: dict[str, FinishReason] = {"max_output_tokens": "length", "content_filter": "refusal"}
 _ENDS = frozenset({"response.completed", "response.incomplete", "response.failed", "response.done"})
 
 
@@ -37,8 +39,8 @@ class ResponsesGathering(Gathering):
 
     def __init__(self, provider: str) -> None:
         self._provider = provider
-        self._items: dict[int, dict[str, Any]] = {}
-        self._texts: dict[int, str] = {}
+        self._items: dict[int, Mapping[str, Any]] = {}
+        self._texts: dict[int, Growing] = {}
         """Of items that are not finished."""
         self._end: Mapping[str, Any] | None = None
         self._model = ""
@@ -60,13 +62,13 @@ class ResponsesGathering(Gathering):
         if kind in _SHOWN:
             yield self._lengthen(kind, value)
         elif kind == "response.output_item.added":
-            yield from self._begin(value.get("item") or {})
+            yield from self._begin(fields(value.get("item")))
         elif kind == "response.output_item.done":
-            self._items[value.get("output_index", len(self._items))] = value.get("item") or {}
+            self._items[place(value.get("output_index"), len(self._items))] = fields(value.get("item"))
         elif kind in _ENDS:
-            self._finish(value.get("response") or {}, event.data)
+            self._finish(fields(value.get("response")), event.data)
         elif kind == "response.created":
-            self._model = (value.get("response") or {}).get("model") or self._model
+            self._model = text(fields(value.get("response")).get("model")) or self._model
 
     def take_whole(self, body: Mapping[str, Any]) -> Iterator[Delta]:
         if body.get("error") and not body.get("status"):
@@ -74,38 +76,36 @@ class ResponsesGathering(Gathering):
         self._finish(body, json.dumps(body, ensure_ascii=False))
         for item in self._items.values():
             yield from self._begin(item)
-            texts = [part.get("text") for part in item.get("content") or () if isinstance(part, Mapping)]
-            for text in texts if item.get("type") == "message" else ():
-                if text:
-                    yield Delta("text", text)
+            for part in items(item.get("content")) if item.get("type") == "message" else ():
+                if said := text(fields(part).get("text")):
+                    yield Delta("text", said)
 
     def _begin(self, item: Mapping[str, Any]) -> Iterator[Delta]:
-        if str(item.get("type")).endswith("_call"):
-            yield Delta("call", str(item.get("name") or item["type"].removesuffix("_call")))
+        kind = text(item.get("type"))
+        if kind.endswith("_call"):
+            yield Delta("call", text(item.get("name")) or kind.removesuffix("_call"))
 
     def _lengthen(self, kind: str, value: Mapping[str, Any]) -> Delta:
-        piece = str(value.get("delta") or "")
+        piece = text(value.get("delta"))
         if _SHOWN[kind] == "reasoning":
             return Delta("reasoning", piece)
-        index = value.get("output_index", 0)
-        self._texts[index] = self._texts.get(index, "") + piece
+        self._texts.setdefault(place(value.get("output_index"), 0), Growing()).add(piece)
         return Delta("text", piece)
 
     def _finish(self, response: Mapping[str, Any], raw: str) -> None:
-        self._model = response.get("model") or self._model
+        self._model = text(response.get("model")) or self._model
         if response.get("status") in ("failed", "cancelled"):
             raise ErrorInReply(status_in(response.get("error"), _ERROR_CODES), raw)
-        listed = response.get("output")
-        if isinstance(listed, list) and listed:
+        if listed := items(response.get("output")):
             self._items = {at: item for at, item in enumerate(listed) if isinstance(item, dict)}
         self._end = response
 
     def message(self) -> Message | None:
-        items = dict(self._items)
-        for index, text in self._texts.items():
-            if index not in items and text:
-                items[index] = {"type": "message", "role": "assistant", "content": [_text_part(text)]}
-        wire = [_without_nulls(item) for _, item in sorted(items.items()) if item]
+        whole = dict(self._items)
+        for index, said in self._texts.items():
+            if index not in whole and str(said):
+                whole[index] = {"type": "message", "role": "assistant", "content": [_text_part(str(said))]}
+        wire = [_without_nulls(item) for _, item in sorted(whole.items()) if isinstance(item.get("type"), str)]
         return _joined(read_conversation(wire, dialect="responses").messages) if wire else None
 
     def reply(self, request: Request) -> Reply:
@@ -116,9 +116,9 @@ class ResponsesGathering(Gathering):
 
 
 def _finish_of(message: Message, end: Mapping[str, Any]) -> FinishReason:
-    reason = (end.get("incomplete_details") or {}).get("reason")
-    if reason is not None:
-        return {"max_output_tokens": "length", "content_filter": "refusal"}.get(reason, "other")  # type: ignore[return-value]
+    reason = text(fields(end.get("incomplete_details")).get("reason"))
+    if reason:
+        return _INCOMPLETE.get(reason, "other")
     if message.get("refusal"):
         return "refusal"
     return "tool_calls" if message.get("tool_calls") else "stop"
@@ -129,7 +129,7 @@ def _joined(messages: tuple[Message, ...]) -> Message:
     said = [_content([part for part in _parts(message) if part.get("type") != "refusal"]) for message in messages]
     calls: list[ToolCall] = [call for message in messages for call in message.get("tool_calls") or ()]
     thought: list[Part] = [part for message in messages for part in message.get("reasoning") or ()]
-    refusal = "".join(part.get("refusal", "") for message in messages for part in _parts(message))
+    refusal = "".join(text(part.get("refusal")) for message in messages for part in _parts(message))
     joined: dict[str, Any] = {"role": "assistant", "content": _all_said([content for content in said if content])}
     if calls:
         joined["tool_calls"] = calls
@@ -148,7 +148,7 @@ def _all_said(contents: list[str | list[Part]]) -> str | list[Part] | None:
 
 def _content(parts: list[Part]) -> str | list[Part]:
     if all(part.get("type") == "output_text" for part in parts):
-        return "".join(part["text"] for part in parts)
+        return "".join(text(part.get("text")) for part in parts)
     return parts
 
 
@@ -157,7 +157,7 @@ def _as_parts(content: str | list[Part]) -> list[Part]:
 
 
 def _parts(message: Message) -> list[Part]:
-    return _as_parts(message.get("content") or [])
+    return [part for part in _as_parts(message.get("content") or []) if isinstance(part, dict)]
 
 
 def _text_part(text: str) -> Part:

@@ -200,7 +200,7 @@ class HttpProvider(Provider):
 
     def _concedes(self, model: str, refused: ProviderRefused) -> bool:
         """Whether the refusal is about a field that can be left out, and was not yet."""
-        if refused.fault.kind in ("prompt_too_long", "output_cap_too_large", "auth", "quota"):
+        if refused.fault.kind not in ("bad_request", "other"):
             return False
         for concession in self.concessions:
             if (model, concession.field) not in self._conceded and concession.refusal.search(refused.body):
