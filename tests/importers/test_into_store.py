@@ -230,6 +230,23 @@ async def test_a_subagent_hangs_on_the_session_it_worked_for(store: Store) -> No
     assert (await store.session(alone.session)).kind == "subagent"
 
 
+async def test_a_call_that_two_files_tell_of_counts_once(store: Store) -> None:
+    def named(session: str, calls: str) -> list[dict[str, Any]]:
+        lines = [{**each, "sessionId": session} for each in conversation(2)]
+        for each in lines:
+            if each["type"] == "assistant":
+                each["message"] = {**each["message"], "id": calls + each["message"]["id"]}
+        return lines
+
+    own = "msg_01AbCdEfGhIjKlMn"
+    await take_one(store, named("first", own))
+    await take_one(store, named("resumed", own))
+    assert await calls(store) == 2
+    await take_one(store, named("third", ""))
+    await take_one(store, named("fourth", ""))
+    assert await calls(store) == 6
+
+
 async def test_usage_told_per_session_is_added_once_and_only_what_came_since(store: Store) -> None:
     def session(tokens: int) -> Session:
         margin = Margin(session="h", model="claude-opus-4-5")

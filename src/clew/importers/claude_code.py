@@ -90,6 +90,7 @@ class _Turn:
                 at=self._first.record.get("timestamp"),
                 model=_model(self._last),
                 usage=usage if isinstance(usage, Mapping) else None,
+                call=as_text(self._last.get("id")) or None,
             )
         for line, said in self._said:
             summary = bool(line.record.get("isCompactSummary"))

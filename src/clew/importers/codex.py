@@ -46,7 +46,7 @@ def codex_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
 class _Session:
     """The reply that is being put together, and the newest one with its results, whose usage may still be told."""
 
-    __slots__ = ("_at", "_held", "_is_recorded", "_line", "_margin", "_reply", "_usage")
+    __slots__ = ("_at", "_call", "_held", "_is_recorded", "_line", "_margin", "_reply", "_usage")
 
     def __init__(self, margin: Margin) -> None:
         self._margin = margin
@@ -54,6 +54,7 @@ class _Session:
         self._line = 0
         self._at: str | None = None
         self._usage: Mapping[str, Any] | None = None
+        self._call: str | None = None
         self._held: list[Entry] = []
         self._is_recorded = False
 
@@ -68,7 +69,7 @@ class _Session:
                 self._note_event(payload)
             case "token_usage_record":
                 self._is_recorded = True
-                self._take_usage(payload.get("usage"))
+                self._take_usage(payload.get("usage"), _string(payload.get("response_id")))
             case "compacted":
                 yield from self._summary(payload, line)
             case "response_item":
@@ -82,8 +83,8 @@ class _Session:
     def _end_reply(self) -> None:
         message = self._reply.message()
         if message is not None:
-            self._held.append(Entry(message, self._line, self._at, self._margin.model, self._usage))
-        self._reply, self._usage = Reply(), None
+            self._held.append(Entry(message, self._line, self._at, self._margin.model, self._usage, self._call))
+        self._reply, self._usage, self._call = Reply(), None, None
 
     def _item(self, item: Mapping[str, Any], line: Line) -> Iterator[Entry]:
         at = _string(line.record.get("timestamp"))
@@ -142,14 +143,14 @@ class _Session:
         if payload.get("type") == "token_count" and isinstance(info, Mapping) and not self._is_recorded:
             self._take_usage(info.get("last_token_usage"))
 
-    def _take_usage(self, usage: Any) -> None:
+    def _take_usage(self, usage: Any, call: str | None = None) -> None:
         """Usage is told behind the reply, sometimes behind the results of its calls too."""
         if not isinstance(usage, Mapping):
             return
         if self._reply.message() is not None:
-            self._usage = self._usage or usage
+            self._usage, self._call = self._usage or usage, self._call or call
         elif self._held and self._held[0].message["role"] == "assistant" and self._held[0].usage is None:
-            self._held[0] = replace(self._held[0], usage=usage)
+            self._held[0] = replace(self._held[0], usage=usage, call=call)
 
 
 def _rolled_back(pages: Pages) -> list[range]:

@@ -27,6 +27,8 @@ class Entry:
     model: str | None = None
     usage: Mapping[str, Any] | None = None
     """What the provider reported for the call that gave this message, in the program's own shape."""
+    call: str | None = None
+    """The provider's id of that call, where the file has it."""
     is_summary: bool = False
     """The program's own summary of what came before; the messages it stands for are kept too."""
 

@@ -19,6 +19,7 @@ IMPORTED = cast(CallSource, "import")
 """The source of calls that another program made."""
 
 _LONGEST_ID = 200
+_SHORTEST_OWN_ID = 16
 _LONGEST_TITLE = 80
 _LONGEST_OPENING = 4_000
 """So much of a message is looked at for a title."""
@@ -97,6 +98,18 @@ def model_call(usage: Any, model: str | None, at: datetime | None, name: str) ->
     called = name_of_model(model) or "unknown"
     cost = cost_of(used, called)
     return ModelCall(used, called, "", IMPORTED, None if cost is None else micros(cost.total), name, at)
+
+
+def name_of_call(session: str, entry: Entry, seq: int) -> str:
+    """The name under which a call counts once.
+
+    Programs copy what was said into new files when a session is resumed, and a gateway may have seen the call: a
+    provider's own id is the same in all of them. A short one may be a stranger's, and counts for its session alone.
+    """
+    own = None if entry.call is None else _UNPRINTABLE.sub("-", entry.call)
+    if own is not None and _SHORTEST_OWN_ID <= len(own) <= _LONGEST_ID:
+        return own
+    return f"{session}:{(own or str(seq))[:_LONGEST_ID]}"
 
 
 def micros(dollars: Decimal) -> int:

@@ -20,6 +20,7 @@ from clew.importers.into_store.describe import (
     known_id,
     model_call,
     moment,
+    name_of_call,
     name_of_model,
     session_id,
     tidy_title,
@@ -187,7 +188,8 @@ class _Writer:
     def _call_of(self, entry: Entry, seq: int) -> ModelCall | None:
         if entry.usage is None:
             return None
-        return model_call(entry.usage, entry.model or self._margin.model, moment(entry.at), f"{self._session}:{seq}")
+        name = name_of_call(self._session, entry, seq)
+        return model_call(entry.usage, entry.model or self._margin.model, moment(entry.at), name)
 
     async def _recorded(self, model: str) -> CanonicalUsage:
         """What imports have recorded of a model for this session."""
