@@ -43,6 +43,13 @@ class CompactionFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class CompactionUndone(Event):
+    """The view from before a compaction is back."""
+
+    session: str
+
+
+@dataclass(frozen=True, slots=True)
 class Overflowed(Event):
     session: str
     attempt: int

@@ -15,7 +15,7 @@ from typing import TypeVar
 from clew.caching import divergence
 from clew.config import Settings
 from clew.engines import ContextCompressor, ContextEngine, EngineSetup
-from clew.events import CompactionFinished, Event, Events
+from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
@@ -46,8 +46,9 @@ class PrefixWitness(Provider):
         self._last: Request | None = None
 
     def moved(self, event: Event) -> None:
-        """A compaction is the one thing that may move the prefix."""
-        if isinstance(event, CompactionFinished) and event.continued_as is not None:
+        """A compaction, done or undone, is the one thing that may move the prefix."""
+        is_done = isinstance(event, CompactionFinished) and event.continued_as is not None
+        if is_done or isinstance(event, CompactionUndone):
             self._last = None
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from secrets import token_hex
+
 from clew.store import CallSource, ModelCall
 from clew.turn.target import Target
 from clew.usage import CanonicalUsage, cost_of
@@ -13,4 +15,5 @@ def call_of(usage: CanonicalUsage, target: Target, source: CallSource, ttl: str 
     """The account of one call; an unknown price stays unknown."""
     cost = cost_of(usage, target.model, target.provider.name or None, ttl)
     micros = None if cost is None else round(cost.total * _MICROS)
-    return ModelCall(usage, target.model, target.provider.name, source, micros)
+    # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
+    return ModelCall(usage, target.model, target.provider.name, source, micros, f"clew-{token_hex(12)}")

@@ -6,6 +6,7 @@ Knows sizes and thresholds; how a compaction is made is next door.
 from __future__ import annotations
 
 from clew.engines import Compaction, SessionStart
+from clew.events import CompactionUndone
 from clew.turn.build import Ask
 from clew.turn.compaction import Draft, Order, compact, compact_or_keep, draft
 from clew.turn.live import LiveConversation
@@ -77,6 +78,7 @@ async def undo_compaction(runtime: Runtime, session: str) -> bool:
         undone = await runtime.store.undo(live.session)
         if undone is not None:
             await runtime.reload(live)
+            runtime.tell(CompactionUndone(live.session))
         return undone is not None
 
 
