@@ -63,6 +63,26 @@ async def test_a_model_that_knows_only_the_new_name_of_the_cap_gets_it() -> None
         assert "max_tokens" not in upstream.received[1].body
 
 
+async def test_a_server_that_refuses_reasoning_in_a_history_gets_none() -> None:
+    told = "messages.1.assistant.reasoning_content: property 'messages.1.assistant.reasoning_content' is unsupported"
+    thought = cast(Message, {**assistant("a"), "reasoning_content": "hm"})
+    request = Request("m", [user("x"), thought, user("y")])
+    async with Upstream(
+        Fault(400, {"message": told, "code": "wrong_api_format"}), Answer("b"), Answer("c")
+    ) as upstream:
+        assert (await answered(upstream, times=2, request=request)).message["content"] == "c"
+        sent = ["reasoning_content" in json.dumps(one.body) for one in upstream.received]
+    assert sent == [True, False, False]
+
+
+async def test_a_server_that_misses_reasoning_in_a_history_is_not_misread() -> None:
+    told = "The `reasoning_content` in the thinking mode must be passed back to the API."
+    async with Upstream(Fault(400, {"error": {"message": told}})) as upstream:
+        with pytest.raises(ProviderRefused):
+            await answered(upstream)
+        assert len(upstream.received) == 1
+
+
 async def test_a_cap_that_is_too_large_is_no_unknown_field() -> None:
     told = "max_tokens is too large: 99999. This model supports at most 4096 completion tokens."
     async with Upstream(Fault(400, {"error": {"message": told}})) as upstream:

@@ -37,6 +37,8 @@ class OpenAIChatProvider(HttpProvider):
     concessions: ClassVar[tuple[Concession, ...]] = (
         Concession("stream_options", refusal_of("stream_options|include_usage")),
         Concession("prompt_cache_key", refusal_of("prompt_cache_key")),
+        # Some refuse in a history what they themselves wrote; the names do not tell which.
+        *(Concession(field, refusal_of(rf"\b{field}\b")) for field in ALL_REASONING),
         # Two names for one thing; newer models of OpenAI refuse the old one, most other servers know it alone.
         Concession("max_completion_tokens", refusal_of("max_completion_tokens")),
         Concession("max_tokens", re.compile(r"(?i)max_tokens[^.]{0,40}not supported|use '?max_completion_tokens")),
@@ -68,7 +70,8 @@ class OpenAIChatProvider(HttpProvider):
 
     def spelled(self, request: Request, without: frozenset[str]) -> dict[str, Any]:
         sound = repair(request.messages, open_end=True).messages
-        body: dict[str, Any] = {"model": request.model, "messages": chat_messages(sound, self._takes_back)}
+        takes_back = [field for field in self._takes_back if field not in without]
+        body: dict[str, Any] = {"model": request.model, "messages": chat_messages(sound, takes_back)}
         if request.tools:
             body["tools"] = convert_tools(request.tools, "openai_chat")
         if request.max_tokens is not None:

@@ -50,7 +50,7 @@ KNOWN: tuple[Known, ...] = (
     Known("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "openai_chat", "DASHSCOPE_API_KEY", ("dashscope", "alibaba"), takes_back=_CONTENT),
     Known("together", "https://api.together.xyz/v1", "openai_chat", "TOGETHER_API_KEY", ("togetherai",)),
     Known("fireworks", "https://api.fireworks.ai/inference/v1", "openai_chat", "FIREWORKS_API_KEY", takes_back=_CONTENT),
-    Known("cerebras", "https://api.cerebras.ai/v1", "openai_chat", "CEREBRAS_API_KEY"),
+    Known("cerebras", "https://api.cerebras.ai/v1", "openai_chat", "CEREBRAS_API_KEY", takes_back=_TEXT),
     Known("nvidia", "https://integrate.api.nvidia.com/v1", "openai_chat", "NVIDIA_API_KEY"),
     Known("vercel", "https://ai-gateway.vercel.sh/v1", "openai_chat", "AI_GATEWAY_API_KEY", ("ai-gateway",)),
     Known("huggingface", "https://router.huggingface.co/v1", "openai_chat", "HF_TOKEN", ("hf",)),
