@@ -52,6 +52,9 @@ class PrefixWitness(Provider):
             self._last = None
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        if self._last is not None and len(request.messages) == 1:
+            # Whoever writes summaries asks one question out of the blue; it is no part of the conversation.
+            return await self.provider.send(request, on_delta)
         lasting = request.messages[: len(request.messages) - self.injected]
         if self._last is not None:
             moved = divergence(
@@ -133,10 +136,14 @@ async def flow_with(
     max_tokens: int | None = None,
     system: str | None = "You are a careful assistant.",
     auxiliary: Provider | None = None,
+    summarizes: bool | None = None,
     settings: Settings | None = None,
     store: Store | None = None,
 ) -> AsyncIterator[Flow]:
-    """A flow over a store in a folder; the same folder again is the same store, as after a restart."""
+    """A flow over a store in a folder; the same folder again is the same store, as after a restart.
+
+    The built-in summariser writes, unless there is an auxiliary provider or `summarizes` says that the main one does.
+    """
     witness = PrefixWitness(provider)
     target = Target(witness, model, context_length=window, max_tokens=max_tokens)
     host = Host(
@@ -144,7 +151,7 @@ async def flow_with(
         spill=SpillFolder(folder / "outputs"),
         settings=settings or Settings(),
         auxiliary=None if auxiliary is None else Target(auxiliary, "summary-model", context_length=window),
-        summarizes=auxiliary is not None,
+        summarizes=auxiliary is not None if summarizes is None else summarizes,
         learnt=LearntLimits(folder / "limits.json"),
     )
     async with _store_in(folder, store) as opened:

@@ -4,25 +4,29 @@ Messages enter the history, the request is made to fit, sent, recovered where a 
 reply is recorded with what it took. Knows the store, engines, caching and providers; knows no tool, screen or wire.
 """
 
-from clew.turn.build import cache_policy
+from clew.turn.build import Ask, cache_policy
 from clew.turn.compaction import Draft
 from clew.turn.fit import apply_draft, compact_now, preview_compaction, undo_compaction
+from clew.turn.intake import follow_sync
 from clew.turn.live import LiveConversation
 from clew.turn.problems import ContextExhausted
-from clew.turn.run import receive, run_turn
+from clew.turn.run import answer, receive, run_turn
 from clew.turn.runtime import Host, Runtime, spill_folder
 from clew.turn.target import Target
 
 __all__ = [
+    "Ask",
     "ContextExhausted",
     "Draft",
     "Host",
     "LiveConversation",
     "Runtime",
     "Target",
+    "answer",
     "apply_draft",
     "cache_policy",
     "compact_now",
+    "follow_sync",
     "preview_compaction",
     "receive",
     "run_turn",

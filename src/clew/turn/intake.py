@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from clew.events import Notice, OutputSpilled
-from clew.messages import Message, calls_of, name_of_call, repair, text_of
-from clew.store import ModelCall, NewMessage, NewOutput
+from clew.messages import NO_RESULT, Message, calls_of, name_of_call, repair, text_of
+from clew.store import Appended, ModelCall, NewMessage, NewOutput, Synced
 from clew.tooloutput import Persisted, bound_result, bound_turn, limits_for
 from clew.turn.live import LiveConversation
 from clew.turn.runtime import Runtime
@@ -40,6 +40,19 @@ async def append(
             await runtime.reload(live)
 
 
+async def follow_sync(runtime: Runtime, synced: Synced, messages: Sequence[Message]) -> LiveConversation:
+    """The conversation after the store took in a whole history: for hosts whose clients send it anew each time."""
+    live = await runtime.conversation(synced.session)
+    async with live.writing:
+        added = list(messages[len(messages) - synced.added :])
+        appended = Appended(synced.session, synced.next_seq - synced.added, synced.next_seq, synced.added)
+        if live.is_next(appended):
+            live.append(appended, added, live.count(added))
+        elif live.next_seq != synced.next_seq or live.session != synced.session:
+            await runtime.reload(live)
+    return live
+
+
 def _mended(runtime: Runtime, live: LiveConversation, incoming: Sequence[Message], to_send: bool) -> Sequence[Message]:
     """What came, with whole tool groups: results need their calls, and calls their results."""
     waiting = live.messages[live.open_group() :]
@@ -50,8 +63,12 @@ def _mended(runtime: Runtime, live: LiveConversation, incoming: Sequence[Message
         return incoming
     told = "; ".join(f"{done.problem} ({done.remedy})" for done in whole.repairs[:_TOLD])
     runtime.tell(Notice(f"What came was mended: {told}."))
-    # What waited is in the history already, and stands first as it is.
-    return whole.messages[len(waiting) :]
+    # What waited is in the history already, as it is; what a repair put in for it is new.
+    return [
+        message
+        for message, index in zip(whole.messages, whole.indexes, strict=True)
+        if index >= len(waiting) or (message["role"] == "tool" and text_of(message) == NO_RESULT)
+    ]
 
 
 async def _bounded(runtime: Runtime, live: LiveConversation, messages: Sequence[Message]) -> Sequence[Message]:

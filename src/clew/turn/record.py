@@ -5,9 +5,10 @@ Nothing is compacted here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew.events import Replied
+from clew.messages import repair
 from clew.providers import Reply
 from clew.store import View
 from clew.turn.build import Ask, cache_policy
@@ -27,16 +28,16 @@ class Sent:
     messages: int
 
 
-async def record(runtime: Runtime, live: LiveConversation, ask: Ask, sent: Sent) -> None:
-    """Keep the reply to what was sent."""
-    reply = sent.reply
+async def record(runtime: Runtime, live: LiveConversation, ask: Ask, sent: Sent) -> Reply:
+    """Keep the reply to what was sent; the reply as it was kept."""
+    reply = _sound(sent.reply)
     ttl = cache_policy(runtime, live.target).ttl
     usage = reply.usage
     call = None if usage is None else call_of(usage, live.target, runtime.host.source, ttl)
     await append(runtime, live, [reply.message], call)
     if usage is None or call is None:
         live.last_prompt_tokens = 0
-        return
+        return reply
     if live.view is sent.view:
         live.size.observe(usage.prompt_tokens - sum(live.count(ask.inject)), sent.messages)
         live.last_prompt_tokens = usage.prompt_tokens
@@ -52,3 +53,10 @@ async def record(runtime: Runtime, live: LiveConversation, ask: Ask, sent: Sent)
             call.cost_micros,
         )
     )
+    return reply
+
+
+def _sound(reply: Reply) -> Reply:
+    """The reply, mended where no provider would take it back: without content, with calls that cannot be read."""
+    whole = repair([reply.message], open_end=True)
+    return replace(reply, message=whole.messages[0]) if whole.repairs and whole.messages else reply

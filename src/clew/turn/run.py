@@ -12,6 +12,7 @@ from clew.providers import OnDelta, Reply
 from clew.turn.build import Ask
 from clew.turn.fit import fit, settle
 from clew.turn.intake import take_in
+from clew.turn.live import LiveConversation
 from clew.turn.record import record
 from clew.turn.recover import send_or_recover
 from clew.turn.runtime import Runtime
@@ -35,11 +36,19 @@ async def run_turn(
     live = await runtime.conversation(session)
     async with live.busy:
         await take_in(runtime, live, incoming, to_send=True)
-        await fit(runtime, live, ask)
-        sent = await send_or_recover(runtime, live, ask)
-        await record(runtime, live, ask, sent)
-        await settle(runtime, live)
-    return sent.reply
+        return await answer(runtime, live, ask)
+
+
+async def answer(runtime: Runtime, live: LiveConversation, ask: Ask) -> Reply:
+    """The rest of a turn, when what came is in the history: for hosts that put it there themselves.
+
+    The caller holds `live.busy`.
+    """
+    await fit(runtime, live, ask)
+    sent = await send_or_recover(runtime, live, ask)
+    reply = await record(runtime, live, ask, sent)
+    await settle(runtime, live)
+    return reply
 
 
 async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -> None:

@@ -157,7 +157,9 @@ class Runtime:
             own = self.host.auxiliary
             return [main] if own is None else [(own, self._auxiliary_window(own)), main]
 
-        write = summarizer_for(targets, cooldowns, live.calls.append) if self.host.summarizes else None
+        write = None
+        if self.host.summarizes:
+            write = summarizer_for(targets, cooldowns, live.calls.append, self.host.sleep)
         setup = EngineSetup(
             live.window.tokens,
             live.target.model,

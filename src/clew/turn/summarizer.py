@@ -5,7 +5,7 @@ Whatever goes wrong with a call is translated for the policy of the summaries ro
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from clew.errors import SummaryFailed
 from clew.messages import text_of
@@ -20,14 +20,17 @@ OnCall = Callable[[ModelCall], None]
 
 
 def summarizer_for(
-    targets: Callable[[], Sequence[tuple[Target, Window]]], cooldowns: Cooldowns, on_call: OnCall
+    targets: Callable[[], Sequence[tuple[Target, Window]]],
+    cooldowns: Cooldowns,
+    on_call: OnCall,
+    sleep: Callable[[float], Awaitable[None]],
 ) -> Summarize:
     """Writes with the first of the targets that can. They are asked for anew each time: windows are learnt."""
 
     async def summarize(story: Story, budget: int) -> Summary:
         models = [_model(target, window, on_call) for target, window in targets()]
         count = counter_for(targets()[0][0].model).text
-        return await ModelSummarizer(models, count, cooldowns)(story, budget)
+        return await ModelSummarizer(models, count, cooldowns, sleep=sleep)(story, budget)
 
     return summarize
 
