@@ -11,6 +11,9 @@ from dataclasses import dataclass
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
+# In place of the hash of a name.
+_JOINS_NOTHING = 0
+_JOINS_PARENT = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +37,7 @@ class Branches:
         self._parents = array("q")
         self._messages = bytearray()
         self._continues: set[int] = set()
-        self._joins: dict[int, str] = {}
+        self._joins = array("q")
 
     def add(self, node: Node) -> bool:
         """Whether the node is new; a key seen before is a copy of the same line."""
@@ -48,8 +51,7 @@ class Branches:
         self._messages.append(node.is_message)
         if node.continues:
             self._continues.add(position)
-        if node.joins is not None:
-            self._joins[position] = node.joins
+        self._joins.append(_JOINS_NOTHING if node.joins is None else hash(node.joins) if node.joins else _JOINS_PARENT)
         return True
 
     def living(self) -> Living:
@@ -76,10 +78,12 @@ class Branches:
             position = parent
 
     def _join(self, alive: bytearray) -> None:
-        names = {name for position, name in self._joins.items() if alive[position]}
-        for position, name in self._joins.items():
+        left = {name for name, lives in zip(self._joins, alive, strict=True) if not lives}
+        names = {name for name, lives in zip(self._joins, alive, strict=True) if lives and name in left}
+        names = (names | {_JOINS_PARENT}) - {_JOINS_NOTHING}
+        for position, name in enumerate(self._joins):
             parent = self._parents[position]
-            if not alive[position] and parent >= 0 and alive[parent] and (name == "" or name in names):
+            if not alive[position] and parent >= 0 and alive[parent] and name in names:
                 alive[position] = 1
 
 
