@@ -183,11 +183,30 @@ async def test_a_rate_limit_is_waited_for_as_long_as_it_says(kind: type[HttpProv
 
 async def test_overload_and_broken_lines_are_retried_with_growing_waits(kind: type[HttpProvider]) -> None:
     waits = Waits()
-    async with Upstream(Fault(529, "Overloaded"), HangsUp(), Raw([]), Answer("Here.")) as upstream:
+    async with Upstream(HangsUp(), Fault(529, "Overloaded"), Raw([]), Answer("Here.")) as upstream:
         reply = await ask(kind, upstream, patience=Patience(sleep=waits, jitter=lambda: 1.0))
         assert len(upstream.received) == 4
     assert reply.message["content"] == "Here."
     assert waits.seconds == [0.5, 1.0, 2.0]
+
+
+async def test_a_kept_connection_that_breaks_costs_neither_a_wait_nor_a_retry(kind: type[HttpProvider]) -> None:
+    waits = Waits()
+    async with Upstream(Answer("One."), HangsUp(), Answer("Two.")) as upstream:
+        provider = kind(upstream.base_url, patience=Patience(retries=0, sleep=waits))
+        await provider.send(ASK)
+        assert (await provider.send(ASK)).message["content"] == "Two."
+        await provider.close()
+    assert waits.seconds == []
+
+
+async def test_several_replies_come_over_one_connection(kind: type[HttpProvider]) -> None:
+    async with Upstream(Answer("One."), Answer("Two.")) as upstream:
+        provider = kind(upstream.base_url)
+        await provider.send(ASK)
+        await provider.send(ASK)
+        await provider.close()
+        assert len({one.peer for one in upstream.received}) == 1
 
 
 async def test_retries_end(kind: type[HttpProvider]) -> None:

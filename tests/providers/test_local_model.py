@@ -7,14 +7,25 @@ Skipped where `xllamacpp` or the model is not installed. The model is SmolLM2-13
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 from clew.errors import InvalidArgument
-from clew.providers import Delta, LocalProvider, Patience, ProviderRefused, Request
+from clew.providers import (
+    AnthropicProvider,
+    Delta,
+    LocalProvider,
+    OpenAIChatProvider,
+    Patience,
+    ProviderRefused,
+    Request,
+    ResponsesProvider,
+)
+from clew.providers.local import started_server
+from clew.providers.wire import HttpProvider
 from clew.testing.messages import assistant, system, user
 from clew.testing.summaries import Waits
 from clew.tokens import window_of
@@ -42,6 +53,15 @@ async def local() -> AsyncIterator[LocalProvider]:
     provider = LocalProvider(MODEL, context_length=WINDOW, threads=1, patience=Patience(sleep=Waits()))
     yield provider
     await provider.close()
+
+
+@pytest.fixture(scope="module")
+def served() -> Iterator[tuple[str, str]]:
+    """The server by itself, once for all who ask it directly: its address and its key."""
+    assert MODEL is not None
+    key = "made-for-" + "this-test"
+    server = started_server(MODEL, WINDOW, 1, key)
+    yield server.listening_address, key
 
 
 async def test_a_conversation_with_a_real_model_has_real_usage_and_a_real_cache(local: LocalProvider) -> None:
@@ -72,6 +92,23 @@ async def test_a_prompt_over_the_window_is_refused_with_the_window_stated(local:
     # It goes on serving.
     reply = await local.send(Request("smollm2", [user("Say hello.")], max_tokens=4))
     assert reply.message["content"]
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("kind", [OpenAIChatProvider, ResponsesProvider, AnthropicProvider])
+async def test_a_real_server_understands_all_three_wires(
+    served: tuple[str, str], kind: type[HttpProvider], stream: bool
+) -> None:
+    address, key = served
+    provider = kind(address, api_key=key, stream=stream, patience=Patience(retries=0))
+    history = [system("You are brief."), user("Say hello.")]
+    reply = await provider.send(Request("smollm2", history, max_tokens=4, extra={"temperature": 0}))
+    assert reply.message["content"]
+    assert reply.usage is not None and reply.usage.prompt_tokens > 10
+    with pytest.raises(ProviderRefused) as refused:
+        await provider.send(Request("smollm2", [user("once upon a time " * 600)], max_tokens=4))
+    await provider.close()
+    assert (refused.value.fault.kind, refused.value.fault.limit) == ("prompt_too_long", WINDOW)
 
 
 async def test_its_models_endpoint_states_the_window(local: LocalProvider) -> None:

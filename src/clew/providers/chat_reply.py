@@ -87,6 +87,7 @@ class ChatGathering(Gathering):
             raise ErrorInReply(None, raw)
 
     def _take_piece(self, piece: Mapping[str, Any]) -> Iterator[Delta]:
+        has_shown_thought = False
         for name, value in piece.items():
             if value is None or value == "" or value == []:
                 continue
@@ -97,8 +98,10 @@ class ChatGathering(Gathering):
                     _merge(self._details, detail, at)
             elif name in ("content", "refusal", *_REASONING_TEXTS):
                 self._add(name, value)
-                if isinstance(value, str):
-                    yield Delta("reasoning" if name in _REASONING_TEXTS else "text", value)
+                if not isinstance(value, str) or (name in _REASONING_TEXTS and has_shown_thought):
+                    continue  # some write one thought under two names
+                has_shown_thought = has_shown_thought or name in _REASONING_TEXTS
+                yield Delta("reasoning" if name in _REASONING_TEXTS else "text", value)
             elif name not in ("role", "function_call"):
                 self._fields[name] = value
 

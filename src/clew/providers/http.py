@@ -7,7 +7,7 @@ becomes a `LineBroken`; what a status or a body means is not known here.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 
 LARGEST_BODY_BYTES = 64 * 1024 * 1024
 LARGEST_ERROR_BYTES = 1024 * 1024
+_LAST_BYTES_SECONDS = 0.1
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
 class LineBroken(Exception):  # noqa: N818 (reads as what it says)
     """The connection could not be made, or did not last."""
+
+
+class LineSilent(LineBroken):
+    """Nothing came in time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +65,15 @@ class Answer:
                 break
         return bytes(body[:most_bytes])
 
+    async def ends(self) -> None:
+        """Wait a moment for the end behind the last event: a line that is read to its end can be used again."""
+        import asyncio
+
+        with suppress(TimeoutError, LineBroken):
+            async with asyncio.timeout(_LAST_BYTES_SECONDS):
+                async for _ in self.pieces():
+                    pass
+
 
 @contextmanager
 def _translated(host: str) -> Iterator[None]:
@@ -69,9 +83,18 @@ def _translated(host: str) -> Iterator[None]:
     try:
         yield
     except TimeoutError as error:
-        raise LineBroken(f"{host} sent nothing in time: timed out ({type(error).__name__})") from error
+        raise LineSilent(f"{host} sent nothing in time: timed out ({type(error).__name__})") from error
     except (aiohttp.ClientError, OSError) as error:
         raise LineBroken(f"connection error with {host}: {type(error).__name__}: {error}") from error
+
+
+@dataclass(slots=True)
+class _Attempt:
+    on_kept_connection: bool = False
+
+
+async def _note_kept(_session: object, context: Any, _params: object) -> None:
+    context.trace_request_ctx.on_kept_connection = True
 
 
 class Line:
@@ -108,21 +131,34 @@ class Line:
         self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
     ) -> AsyncIterator[Answer]:
         """An answer, for as long as the block lasts; leaving it early, by an error or a cancel, hangs up."""
-        session = await self._ready_session()
-        response: aiohttp.ClientResponse | None = None
-        # As a file, because the client warns of large bodies that it must send at once.
-        sent = None if body is None else BytesIO(body)
+        response = await self._respond(method, url, headers, body)
         try:
-            with _translated(self.host):
-                # A redirect would carry the key and the conversation to a place that nobody configured.
-                response = await session.request(method, url, headers=headers, data=sent, allow_redirects=False)
             yield Answer(response.status, {k.lower(): v for k, v in response.headers.items()}, response)
         finally:
-            if response is not None:
-                if response.content.at_eof():
-                    response.release()
-                else:
-                    response.close()
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
+
+    async def _respond(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> aiohttp.ClientResponse:
+        session = await self._ready_session()
+        while True:
+            attempt = _Attempt()
+            # As a file, because the client warns of large bodies that it must send at once.
+            sent = None if body is None else BytesIO(body)
+            try:
+                with _translated(self.host):
+                    # A redirect would carry the key and the conversation to a place that nobody configured.
+                    return await session.request(
+                        method, url, headers=headers, data=sent, allow_redirects=False, trace_request_ctx=attempt
+                    )
+            except LineBroken as broken:
+                # A kept connection that the server had closed meanwhile says nothing about the server. Each one
+                # that fails is gone, so this ends.
+                if isinstance(broken, LineSilent) or not attempt.on_kept_connection:
+                    raise
 
     async def close(self) -> None:
         session, self._session = self._session, None
@@ -144,6 +180,8 @@ class Line:
                 total=None, sock_connect=patience.connect_seconds, sock_read=patience.idle_seconds
             )
             options: dict[str, Any] = {"timeout": timeout, "trust_env": self.host not in _LOOPBACK}
-            self._session = aiohttp.ClientSession(read_bufsize=2**18, **options)
+            kept = aiohttp.TraceConfig()
+            kept.on_connection_reuseconn.append(_note_kept)
+            self._session = aiohttp.ClientSession(read_bufsize=2**18, trace_configs=[kept], **options)
             self._loop = loop
         return self._session

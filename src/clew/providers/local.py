@@ -62,13 +62,16 @@ class LocalProvider(Provider):
         async with self._starting:
             if self._chat is None:
                 key = secrets.token_urlsafe(24)
-                self._server = await asyncio.to_thread(_server, self._file, self.context_length, self._threads, key)
+                self._server = await asyncio.to_thread(
+                    started_server, self._file, self.context_length, self._threads, key
+                )
                 address = f"{self._server.listening_address}/v1"
                 self._chat = OpenAIChatProvider(address, api_key=key, name=self.name, patience=self._patience)
             return self._chat
 
 
-def _server(file: Path, context_length: int, threads: int | None, key: str) -> Any:
+def started_server(file: Path, context_length: int, threads: int | None, key: str) -> Any:
+    """A server on any free port of loopback, which lives as long as somebody holds it."""
     try:
         xllamacpp = import_module("xllamacpp")
     except ImportError as error:

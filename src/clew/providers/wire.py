@@ -230,6 +230,7 @@ async def _deltas(answer: Answer, gathered: Gathering, streams: bool) -> AsyncIt
             for delta in gathered.take(event):
                 yield delta
         if gathered.is_over:
+            await answer.ends()
             return
     for event in reader.end():
         for delta in gathered.take(event):

@@ -84,6 +84,8 @@ class Received:
     headers: Mapping[str, str]
     """Names in lower case."""
     body: dict[str, Any]
+    peer: object = None
+    """The other end of the connection: the same for requests that came over one."""
 
 
 class Upstream:
@@ -143,7 +145,8 @@ class Upstream:
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
-        self.received.append(Received(request.path, _headers(request), body))
+        peer = request.transport.get_extra_info("peername") if request.transport else None
+        self.received.append(Received(request.path, _headers(request), body, peer))
         unknown = sorted(self._unknown & body.keys())
         if unknown:
             told = f"Unrecognized request argument supplied: {unknown[0]}"
