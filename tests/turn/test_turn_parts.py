@@ -14,9 +14,9 @@ from clew.messages import Message, Part, images_of, text_of
 from clew.providers import ErrorClass
 from clew.store import NewSession, open_store
 from clew.summaries import SYSTEM_NOTE
-from clew.testing import assistant, call, tool, user
+from clew.testing import PlainEngine, assistant, call, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
-from clew.testing.scripted import ScriptedProvider, calls, says
+from clew.testing.scripted import ScriptedProvider, calls, refuses, says
 from clew.testing.summaries import handoff_text
 from clew.tokens import LearntLimits
 from clew.turn import Ask, Target, answer, compact_now, follow_sync, receive
@@ -215,6 +215,43 @@ async def test_a_lease_that_another_holds_is_waited_for_and_then_given_up(tmp_pa
         assert await compact_now(flow.runtime, SESSION) is None
         assert len(waited) == 60
         assert await flow.view() == before
+
+
+async def test_a_client_may_bring_its_own_system_prompt_as_blocks(tmp_path: Path) -> None:
+    provider = ScriptedProvider(answers("one"), answers("two"))
+    blocks: Message = {"role": "system", "content": [{"type": "text", "text": "Mine."}]}
+    async with flow_with(provider, tmp_path) as flow:
+        await talk(flow)
+        live = await flow.runtime.conversation(SESSION)
+        async with live.busy:
+            await answer(flow.runtime, live, Ask(prompt=blocks))
+        await compact_now(flow.runtime, SESSION)
+        async with live.busy:
+            await answer(flow.runtime, live, Ask(prompt=blocks))
+        assert provider.requests[0].messages[0] == blocks
+        assert text_of(provider.requests[1].messages[0]) == f"Mine.\n{SYSTEM_NOTE}"
+
+
+async def test_any_engine_that_keeps_the_contract_serves_a_turn(tmp_path: Path) -> None:
+    provider = ScriptedProvider(*[answers(f"answer {n}") for n in range(12)])
+    async with flow_with(provider, tmp_path, window=8_000, new_engine=PlainEngine) as flow:
+        for number in range(12):
+            await flow.turn(user(f"Part {number}. " + "of the plan we made " * 150))
+        assert flow.told(CompactionStarted)
+        assert tuple((await flow.runtime.conversation(SESSION)).messages) == tuple(await flow.view())
+        assert (await flow.store.compactions(SESSION))[0].entry.engine == "plain"
+        assert len(await flow.store.messages(SESSION)) == 24
+
+
+async def test_a_prompt_that_leaves_no_room_for_output_is_compacted_and_no_window_is_changed(tmp_path: Path) -> None:
+    full = refuses("output_cap_too_large", limit=20_000, available_output=3)
+    provider = ScriptedProvider(full, answers("ok"))
+    async with flow_with(provider, tmp_path, max_tokens=4_000) as flow:
+        await talk(flow)
+        await flow.turn(user("go"))
+        assert [event.reason for event in flow.told(CompactionStarted)] == ["overflow"]
+        assert provider.requests[1].max_tokens == 4_000
+        assert (await flow.runtime.conversation(SESSION)).window.tokens == 20_000
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------------

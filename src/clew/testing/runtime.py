@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from clew.caching import divergence
 from clew.config import Settings
-from clew.engines import ContextCompressor, ContextEngine, EngineSetup
+from clew.engines import ContextCompressor, ContextEngine, EngineFactory, EngineSetup
 from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
@@ -138,6 +138,7 @@ async def flow_with(
     auxiliary: Provider | None = None,
     summarizes: bool | None = None,
     settings: Settings | None = None,
+    new_engine: EngineFactory = compressor,
     store: Store | None = None,
 ) -> AsyncIterator[Flow]:
     """A flow over a store in a folder; the same folder again is the same store, as after a restart.
@@ -147,7 +148,7 @@ async def flow_with(
     witness = PrefixWitness(provider)
     target = Target(witness, model, context_length=window, max_tokens=max_tokens)
     host = Host(
-        new_engine=compressor,
+        new_engine=new_engine,
         spill=SpillFolder(folder / "outputs"),
         settings=settings or Settings(),
         auxiliary=None if auxiliary is None else Target(auxiliary, "summary-model", context_length=window),

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from clew.caching import CachePolicy, apply_cache_control, caching_for, prompt_cache_key
 from clew.messages import Message, Tool
@@ -24,6 +25,8 @@ class Ask:
     inject: Sequence[Message] = ()
     tools: Sequence[Tool] = ()
     on_delta: OnDelta | None = None
+    prompt: Message | None = None
+    """The system prompt, where a client brings its own with each request; None: the session's."""
 
 
 def build(runtime: Runtime, live: LiveConversation, ask: Ask, max_tokens: int | None) -> Request:
@@ -43,10 +46,13 @@ def build(runtime: Runtime, live: LiveConversation, ask: Ask, max_tokens: int | 
     )
 
 
+_caching_for = lru_cache(maxsize=256)(caching_for)
+
+
 def cache_policy(runtime: Runtime, target: Target) -> CachePolicy:
     """Whether requests to a target get breakpoints; its `describe()` is the line at start-up."""
     settings = runtime.host.settings.prompt_caching
-    policy = caching_for(target.model, target.provider.name or None, target.base_url, settings.cache_ttl)
+    policy = _caching_for(target.model, target.provider.name or None, target.base_url, settings.cache_ttl)
     if settings.enabled:
         return policy
     return CachePolicy(False, False, policy.ttl, "switched off in the config", policy.model, policy.through)

@@ -17,6 +17,8 @@ from clew.turn.runtime import Runtime
 async def fit(runtime: Runtime, live: LiveConversation, ask: Ask) -> None:
     """Make the next request fit below the threshold, also where the window has become smaller."""
     live.tools_with(ask.tools)
+    if ask.prompt is not None:
+        live.use_prompt(ask.prompt)
     async with live.compacting:
         tokens = request_tokens(live, ask)
         if live.engine.should_compress(tokens):

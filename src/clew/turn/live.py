@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clew.engines import ContextEngine
-from clew.messages import Message, Tool, calls_of
+from clew.messages import Message, Part, Tool, calls_of
 from clew.store import Appended, ModelCall, View
 from clew.summaries import SYSTEM_NOTE
 from clew.tokens import Calibration, ConversationSize, Window, count_each, counter_for
@@ -28,7 +28,8 @@ class LiveConversation:
 
     root: str
     """The first session of the conversation: what a cache key is made of."""
-    system: str | None
+    prompt: Message | None
+    """The system prompt, as it stands before the first compaction."""
     target: Target
     window: Window
     view: View
@@ -104,14 +105,23 @@ class LiveConversation:
     def is_compacted(self) -> bool:
         return self.view.base is not None
 
+    def use_prompt(self, prompt: Message | None) -> None:
+        """Another system prompt: for hosts whose clients bring their own with each request."""
+        if prompt != self.prompt:
+            self.prompt = prompt
+            self._weigh_prompt()
+
     def system_message(self, *, as_blocks: bool) -> Message | None:
         """The system prompt; after a compaction with one note behind it, which leaves what is cached cached."""
-        if not self.is_compacted or self.system is None:
-            return None if self.system is None else {"role": "system", "content": self.system}
+        if self.prompt is None or not self.is_compacted:
+            return self.prompt
+        content = self.prompt.get("content")
+        note: Part = {"type": "text", "text": SYSTEM_NOTE}
+        if isinstance(content, list):
+            return {**self.prompt, "content": [*content, note]}
         if as_blocks:
-            parts = [{"type": "text", "text": text} for text in (self.system, SYSTEM_NOTE)]
-            return {"role": "system", "content": parts}
-        return {"role": "system", "content": f"{self.system}\n\n{SYSTEM_NOTE}"}
+            return {**self.prompt, "content": [{"type": "text", "text": content or ""}, note]}
+        return {**self.prompt, "content": f"{content or ''}\n\n{SYSTEM_NOTE}"}
 
     def tools_with(self, given: Sequence[Tool]) -> Sequence[Tool]:
         """The caller's tools and the engine's own; the same object for as long as the caller gives the same."""
@@ -170,5 +180,8 @@ class LiveConversation:
         fresh = dict(zip(map(id, unknown), count_each(unknown, model), strict=True))
         counts = [known.get(id(message), fresh.get(id(message), 0)) for message in self.messages]
         self.size.replace(0, len(self.size), counts)
+        self._weigh_prompt()
+
+    def _weigh_prompt(self) -> None:
         prompt = self.system_message(as_blocks=False)
-        self.size.set_system(prompt["content"] if prompt else None)
+        self.size.set_system(prompt.get("content") if prompt else None)

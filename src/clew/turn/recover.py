@@ -13,7 +13,7 @@ from clew.messages import Message
 from clew.providers import ErrorClass, ProviderRefused
 from clew.tokens import Window, next_guess
 from clew.turn.build import Ask, build
-from clew.turn.compaction import Draft, Order, compact, compact_or_keep, fixed
+from clew.turn.compaction import Draft, Order, compact_or_keep, fixed
 from clew.turn.fit import request_tokens
 from clew.turn.live import LiveConversation
 from clew.turn.media import without_media
@@ -59,9 +59,7 @@ async def _recovers(runtime: Runtime, live: LiveConversation, ask: Ask, recovery
         recovery.tried.append(f"asked for {cap:,} tokens of output")
         runtime.tell(OutputCapLowered(live.session, cap))
         return True
-    if fault.kind not in ("prompt_too_long", "payload_too_large", "output_cap_too_large"):
-        return False
-    if recovery.attempts >= MOST_ATTEMPTS:
+    if not _is_overflow(fault) or recovery.attempts >= MOST_ATTEMPTS:
         return False
     recovery.attempts += 1
     runtime.tell(Overflowed(live.session, recovery.attempts, fault.limit))
@@ -70,10 +68,17 @@ async def _recovers(runtime: Runtime, live: LiveConversation, ask: Ask, recovery
         if fault.kind == "payload_too_large":
             done = await _drop_media(runtime, live, ask) or await _compact(runtime, live, ask)
         else:
-            await _believe(runtime, live, ask, fault, again=recovery.attempts > 1)
+            if fault.kind == "prompt_too_long":
+                await _believe(runtime, live, ask, fault, again=recovery.attempts > 1)
             done = await _compact(runtime, live, ask)
     recovery.tried.append(done or "a compaction, which could make nothing smaller")
     return done is not None
+
+
+def _is_overflow(fault: ErrorClass) -> bool:
+    """Whether the prompt has to shrink: also where it fits by itself, but leaves no room for any output."""
+    is_full = fault.kind == "output_cap_too_large" and 0 <= (fault.available_output or _SMALLEST_CAP) < _SMALLEST_CAP
+    return is_full or fault.kind in ("prompt_too_long", "payload_too_large")
 
 
 def _lower_cap(recovery: Recovery, fault: ErrorClass) -> int | None:
@@ -141,7 +146,9 @@ async def _drop_media(runtime: Runtime, live: LiveConversation, ask: Ask) -> str
         done = without_media(view.messages, tokens, keep_newest=keep_newest)
         if not done.changed:
             continue
-        await compact(runtime, live, Order("overflow", tokens, force=True), Draft(view, done, engine="media"))
+        order = Order("overflow", tokens, force=True)
+        if await compact_or_keep(runtime, live, order, Draft(view, done, engine="media")) is None:
+            return None
         told = "older pictures" if keep_newest else "the newest pictures"
         runtime.tell(Notice(f"The request was too large in bytes: {told} were left out. `undo` brings them back."))
         return f"left out {told}"

@@ -136,9 +136,10 @@ class Runtime:
         view = await self.store.view(session)
         window = await self._window(self.target)
         chain = await self.store.sessions_of(view.conversation)
+        system = await self.store.system_prompt(session)
         live = LiveConversation(
             root=chain[0].id,
-            system=await self.store.system_prompt(session),
+            prompt=None if system is None else {"role": "system", "content": system},
             target=self.target,
             window=window,
             view=view,
