@@ -11,7 +11,7 @@ from clew.messages import Message
 from clew.providers import OpenAIChatProvider, Patience, ProviderRefused, Reply, Request
 from clew.testing.messages import assistant, call, system, tool, user
 from clew.testing.summaries import Waits
-from clew.testing.upstream import Answer, Fault, Raw, Streamed, Upstream
+from clew.testing.upstream import Answer, Fault, HangsUp, Raw, Streamed, Upstream
 
 MARKER = {"type": "ephemeral"}
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
@@ -164,6 +164,23 @@ async def test_a_line_that_breaks_behind_the_last_word_costs_only_the_usage() ->
     async with Upstream(Streamed(Answer("Whole."), cut_after=3)) as upstream:
         reply = await answered(upstream)
     assert (reply.message["content"], reply.usage) == ("Whole.", None)
+
+
+async def test_a_server_that_falls_silent_behind_the_last_word_is_not_waited_for() -> None:
+    async with Upstream(Streamed(Answer("Whole."), stall_after=3)) as upstream:
+        provider = OpenAIChatProvider(upstream.base_url, patience=Patience(last_seconds=0.01))
+        reply = await provider.send(Request("m", [user("hi")]))
+        await provider.close()
+    assert (reply.message["content"], reply.usage) == ("Whole.", None)
+
+
+async def test_a_key_in_the_query_of_an_address_is_not_in_the_error() -> None:
+    async with Upstream(HangsUp()) as upstream:
+        provider = OpenAIChatProvider(upstream.base_url + "?key=hidden-value", patience=Patience(retries=0))
+    with pytest.raises(ProviderRefused) as refused:
+        await provider.send(Request("m", [user("hi")]))
+    await provider.close()
+    assert "hidden-value" not in str(refused.value)
 
 
 async def test_an_event_that_is_cut_is_a_broken_line() -> None:

@@ -6,6 +6,7 @@ becomes a `LineBroken`; what a status or a body means is not known here.
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 
 LARGEST_BODY_BYTES = 64 * 1024 * 1024
 LARGEST_ERROR_BYTES = 1024 * 1024
+_QUERY = re.compile(r"\?\S*")
 _LAST_BYTES_SECONDS = 0.1
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -47,22 +49,16 @@ class Answer:
         kind = self.headers.get("content-type", "").lower()
         return "event-stream" in kind or (asked and "json" not in kind and "html" not in kind)
 
-    async def pieces(self) -> AsyncIterator[bytes]:
-        content = self._response.content
-        while True:
-            with _translated(self._response.url.host or "the server"):
-                piece = await content.readany()
-            if not piece:
-                return
-            yield piece
+    async def piece(self) -> bytes:
+        """The next bytes, as soon as there are some; none at the end."""
+        with _translated(self._response.url.host or "the server"):
+            return await self._response.content.readany()
 
     async def whole(self, most_bytes: int = LARGEST_BODY_BYTES) -> bytes:
         """The body, and no more of it than this."""
         body = bytearray()
-        async for piece in self.pieces():
+        while len(body) <= most_bytes and (piece := await self.piece()):
             body += piece
-            if len(body) > most_bytes:
-                break
         return bytes(body[:most_bytes])
 
     async def ends(self) -> None:
@@ -71,7 +67,7 @@ class Answer:
 
         with suppress(TimeoutError, LineBroken):
             async with asyncio.timeout(_LAST_BYTES_SECONDS):
-                async for _ in self.pieces():
+                while await self.piece():
                     pass
 
 
@@ -85,7 +81,9 @@ def _translated(host: str) -> Iterator[None]:
     except TimeoutError as error:
         raise LineSilent(f"{host} sent nothing in time: timed out ({type(error).__name__})") from error
     except (aiohttp.ClientError, OSError) as error:
-        raise LineBroken(f"connection error with {host}: {type(error).__name__}: {error}") from error
+        # The words may hold the address; what stands behind its question mark can be a key.
+        told = _QUERY.sub("?", str(error))
+        raise LineBroken(f"connection error with {host}: {type(error).__name__}: {told}") from error
 
 
 @dataclass(slots=True)

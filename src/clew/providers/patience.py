@@ -35,6 +35,8 @@ class Patience:
     connect_seconds: float = 15.0
     idle_seconds: float = 300.0
     """Between two pieces of a reply, and before the first: models think for minutes."""
+    last_seconds: float = 5.0
+    """Behind the last word of a reply, for what it cost: some servers never say, and never hang up."""
     sleep: Sleep = sleep
     jitter: Callable[[], float] = random.random
     """A number from 0 up to 1."""

@@ -175,7 +175,7 @@ class HttpProvider(Provider):
                 headers = answer.headers
                 if answer.status != 200:
                     raise self._refused(answer.status, _text(await answer.whole(LARGEST_ERROR_BYTES)), headers)
-                async for delta in _deltas(answer, gathered, streams):
+                async for delta in _deltas(answer, gathered, streams, self._patience.last_seconds):
                     has_begun = True
                     if on_delta is not None:
                         on_delta(delta)
@@ -214,7 +214,17 @@ def _partial(gathered: Gathering, has_begun: bool) -> Message | None:
     return gathered.message() or ({"role": "assistant", "content": ""} if has_begun else None)
 
 
-async def _deltas(answer: Answer, gathered: Gathering, streams: bool) -> AsyncIterator[Delta]:
+async def _next_piece(answer: Answer, seconds: float | None) -> bytes:
+    import asyncio
+
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer.piece()
+    except TimeoutError:
+        return b""
+
+
+async def _deltas(answer: Answer, gathered: Gathering, streams: bool, last_seconds: float) -> AsyncIterator[Delta]:
     """The reply, piece by piece, into the gathering; ends where the wire says so, whatever the server still sends."""
     if not answer.is_stream(streams):
         text = _text(await answer.whole())
@@ -225,7 +235,7 @@ async def _deltas(answer: Answer, gathered: Gathering, streams: bool) -> AsyncIt
             yield delta
         return
     reader = SseReader()
-    async for piece in answer.pieces():
+    while piece := await _next_piece(answer, last_seconds if gathered.is_complete else None):
         for event in reader.feed(piece):
             for delta in gathered.take(event):
                 yield delta
