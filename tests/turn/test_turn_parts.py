@@ -19,7 +19,16 @@ from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, calls, refuses, says
 from clew.testing.summaries import handoff_text
 from clew.tokens import LearntLimits
-from clew.turn import Ask, Target, answer, compact_now, follow_sync, receive
+from clew.turn import (
+    Ask,
+    Target,
+    answer,
+    apply_draft,
+    compact_now,
+    follow_sync,
+    preview_compaction,
+    receive,
+)
 from clew.turn.costs import call_of
 from clew.turn.media import PLACEHOLDER, without_media
 from clew.turn.recover import Recovery, _lower_cap
@@ -252,6 +261,33 @@ async def test_a_prompt_that_leaves_no_room_for_output_is_compacted_and_no_windo
         assert [event.reason for event in flow.told(CompactionStarted)] == ["overflow"]
         assert provider.requests[1].max_tokens == 4_000
         assert (await flow.runtime.conversation(SESSION)).window.tokens == 20_000
+
+
+async def test_what_a_preview_shows_is_exactly_what_is_then_applied(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path) as flow:
+        await talk(flow)
+        before = await flow.view()
+        drawn = await preview_compaction(flow.runtime, SESSION, "the plan")
+        assert await flow.view() == before
+        live = await flow.runtime.conversation(SESSION)
+        assert live.engine.get_status().compactions == 0
+        await receive(flow.runtime, SESSION, [user("meanwhile")])
+        assert await apply_draft(flow.runtime, SESSION, drawn)
+        assert list(await flow.view()) == [*drawn.compaction.messages, user("meanwhile")]
+        # It was made for a view that is gone now.
+        assert not await apply_draft(flow.runtime, SESSION, drawn)
+
+
+async def test_a_host_that_does_not_settle_answers_first_and_fits_the_next_request(tmp_path: Path) -> None:
+    provider = ScriptedProvider(answers("one", grows=9_000), answers("two"))
+    async with flow_with(provider, tmp_path) as flow:
+        await talk(flow)
+        live = await flow.runtime.conversation(SESSION)
+        async with live.busy:
+            await answer(flow.runtime, live, Ask(), settles=False)
+        assert not flow.told(CompactionStarted)
+        await flow.turn(user("and?"))
+        assert [event.reason for event in flow.told(CompactionStarted)] == ["usage"]
 
 
 # -- what it costs -----------------------------------------------------------------------------------------------------

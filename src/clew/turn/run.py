@@ -39,15 +39,17 @@ async def run_turn(
         return await answer(runtime, live, ask)
 
 
-async def answer(runtime: Runtime, live: LiveConversation, ask: Ask) -> Reply:
+async def answer(runtime: Runtime, live: LiveConversation, ask: Ask, *, settles: bool = True) -> Reply:
     """The rest of a turn, when what came is in the history: for hosts that put it there themselves.
 
-    The caller holds `live.busy`.
+    The caller holds `live.busy`. Without `settles` nothing is compacted after the reply, which then does not wait for
+    it: the next request is made to fit before it is sent in any case.
     """
     await fit(runtime, live, ask)
     sent = await send_or_recover(runtime, live, ask)
     reply = await record(runtime, live, ask, sent)
-    await settle(runtime, live)
+    if settles:
+        await settle(runtime, live)
     return reply
 
 
