@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -111,6 +112,26 @@ async def test_a_reply_goes_back_with_its_calls_and_signed_reasoning(kind: type[
     assert "Looking." in sent and "contents" in sent
     proof = {ResponsesProvider: "encrypted-by-the-mock", AnthropicProvider: "signed-by-the-mock"}
     assert proof.get(kind, "Think hard.") in sent
+
+
+async def test_what_was_sent_stays_as_sent(kind: type[HttpProvider]) -> None:
+    rounds = 4
+    answers = [
+        Answer(f"Step {at}.", calls=(call("read_file", {"n": at}, f"call_{at}"),), reasoning=f"Thought {at}.")
+        for at in range(rounds)
+    ]
+    async with Upstream(*answers) as upstream:
+        history = [system("Be brief."), user("go")]
+        for at in range(rounds):
+            reply = await ask(kind, upstream, Request("m", history, TOOLS))
+            history = json.loads(json.dumps([*history, reply.message, tool(f"call_{at}", f"result {at}")]))
+        bodies = [one.body for one in upstream.received]
+    for before, after in pairwise(bodies):
+        earlier, later = (body.get("messages") or body["input"] for body in (before, after))
+        assert later[: len(earlier)] == earlier
+        assert json.dumps(later).startswith(json.dumps(earlier)[:-1])
+        for name in ("system", "instructions", "tools"):
+            assert before.get(name) == after.get(name)
 
 
 @pytest.mark.parametrize("finish", ["length", "refusal", "other"])
