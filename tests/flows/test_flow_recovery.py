@@ -150,6 +150,27 @@ async def test_pictures_that_were_left_out_stay_out_and_come_back_by_undo(tmp_pa
         assert any(images_of(message) for message in await flow.view())
 
 
+async def test_another_refusal_on_the_way_is_told_as_what_it_is(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(limit=16_000), refuses("overloaded"), answers("now"))
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await past(flow)
+        with pytest.raises(ProviderRefused) as stopped:
+            await flow.turn(user("go"))
+        assert stopped.value.fault.kind == "overloaded"
+        reply = await flow.turn()
+        assert text_of(reply.message) == "now"
+        assert len(flow.told(CompactionStarted)) == 1
+
+
+async def test_a_figure_that_can_be_no_window_is_not_adopted(tmp_path: Path) -> None:
+    provider = ScriptedProvider(overflow(limit=12), answers("done"))
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await past(flow)
+        await flow.turn(user("go"))
+        assert [learnt.is_stated for learnt in flow.told(WindowLearnt)] == [False]
+        assert await flow.store.learnt_windows() == []
+
+
 async def test_a_rate_limit_that_speaks_of_tokens_is_no_overflow(tmp_path: Path) -> None:
     refused = refuses("rate_limit", "Limit 30,000 tokens per minute", retry_after=20.0)
     provider = ScriptedProvider(refused, answers("now"))

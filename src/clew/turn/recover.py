@@ -27,6 +27,9 @@ MOST_ATTEMPTS = 3
 _FIRST_CAP = 4_096
 _SMALLEST_CAP = 16
 _NAMED = 3
+_TOO_LARGE = ("prompt_too_long", "payload_too_large", "output_cap_too_large")
+_SMALLEST_WINDOW = 256
+"""No model has less: a smaller figure in an error is something else."""
 
 
 @dataclass(slots=True)
@@ -48,8 +51,11 @@ async def send_or_recover(runtime: Runtime, live: LiveConversation, ask: Ask) ->
         try:
             return Sent(await live.target.provider.send(request, ask.on_delta), view, shown)
         except ProviderRefused as refused:
-            if not await _recovers(runtime, live, ask, recovery, refused.fault):
-                raise _final(live, ask, recovery, refused) from refused
+            if await _recovers(runtime, live, ask, recovery, refused.fault):
+                continue
+            if refused.fault.kind not in _TOO_LARGE or not recovery.tried:
+                raise
+            raise ContextExhausted(live.session, refused.provider, recovery.tried, _large(live, ask)) from refused
 
 
 async def _recovers(runtime: Runtime, live: LiveConversation, ask: Ask, recovery: Recovery, fault: ErrorClass) -> bool:
@@ -77,8 +83,9 @@ async def _recovers(runtime: Runtime, live: LiveConversation, ask: Ask, recovery
 
 def _is_overflow(fault: ErrorClass) -> bool:
     """Whether the prompt has to shrink: also where it fits by itself, but leaves no room for any output."""
-    is_full = fault.kind == "output_cap_too_large" and 0 <= (fault.available_output or _SMALLEST_CAP) < _SMALLEST_CAP
-    return is_full or fault.kind in ("prompt_too_long", "payload_too_large")
+    if fault.kind == "output_cap_too_large":
+        return fault.available_output is not None and fault.available_output < _SMALLEST_CAP
+    return fault.kind in _TOO_LARGE
 
 
 def _lower_cap(recovery: Recovery, fault: ErrorClass) -> int | None:
@@ -99,9 +106,10 @@ async def _believe(runtime: Runtime, live: LiveConversation, ask: Ask, fault: Er
     """Take over what the error says of the window and of the prompt, or guess where it says nothing."""
     if fault.input_tokens and not fault.input_is_at_least:
         live.size.observe(fault.input_tokens - sum(live.count(ask.inject)))
-    if fault.limit is not None and fault.limit < live.window.tokens:
-        await _adopt(runtime, live, fault.limit)
-    elif fault.limit is None or again:
+    limit = fault.limit if fault.limit and fault.limit >= _SMALLEST_WINDOW else None
+    if limit is not None and limit < live.window.tokens:
+        await _adopt(runtime, live, limit)
+    elif limit is None or again:
         # What was refused is as good a bound as the window we believed in.
         guess = next_guess(min(live.window.tokens, request_tokens(live, ask))) or next_guess(live.window.tokens)
         if guess is not None:
@@ -153,12 +161,6 @@ async def _drop_media(runtime: Runtime, live: LiveConversation, ask: Ask) -> str
         runtime.tell(Notice(f"The request was too large in bytes: {told} were left out. `undo` brings them back."))
         return f"left out {told}"
     return None
-
-
-def _final(live: LiveConversation, ask: Ask, recovery: Recovery, refused: ProviderRefused) -> Exception:
-    if not recovery.tried:
-        return refused
-    return ContextExhausted(live.session, refused.provider, recovery.tried, _large(live, ask))
 
 
 def _large(live: LiveConversation, ask: Ask) -> list[str]:
