@@ -20,8 +20,9 @@ TABLES: dict[DocKind, str] = {
     "system": "sessions",
 }
 BATCH_ROWS = 256
-_NOT_INDEXED = "NOT EXISTS (SELECT 1 FROM docs d WHERE d.kind = 'system' AND d.ref = t.id)"
 BATCH_CHARS = 2_000_000
+NOT_INDEXED = "NOT EXISTS (SELECT 1 FROM docs d WHERE d.kind = 'system' AND d.ref = t.id)"
+"""A condition on system prompts: one may have been started with before, and is indexed once."""
 
 # Each gives: key, ref, owner, conversation, session, seq, role, tool, at, and what the text is read from.
 _SOURCES: dict[DocKind, str] = {
@@ -78,7 +79,7 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     condition = "m.id > ? ORDER BY m.id LIMIT ?"
     if kind == "system":
         # The session that brought it first may be gone; what is indexed is not indexed again for the next.
-        condition = f"{_NOT_INDEXED} AND {condition}"
+        condition = f"{NOT_INDEXED} AND {condition}"
     found = yield from docs_where(kind, condition, upto, BATCH_ROWS)
     batch: list[Doc] = []
     chars = 0

@@ -44,7 +44,7 @@ from clew.store.docs import DocKind
 from clew.store.health import HealthProblem
 from clew.store.history import Addition
 from clew.store.identity import FIRST_CHAIN, Chain, chains_after
-from clew.store.indexing import KINDS, catch_up, index_where, is_behind
+from clew.store.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.outputs import NewOutput
 from clew.store.problems import IndexDamaged
 from clew.store.rowtext import tool_names
@@ -95,7 +95,7 @@ class Store:
 
         def operation() -> Steps[Session]:
             session = yield from sessions.start(asked, now)
-            yield from self._index("system", "m.id = (SELECT id FROM sessions WHERE name = ?)", session.id)
+            yield from self._index_system(session.id)
             return session
 
         return await self._database.write(operation)
@@ -204,6 +204,8 @@ class Store:
 
         def operation() -> Steps[Synced]:
             synced = yield from recognise.sync(messages, chains, asked, session, now)
+            if synced.is_new:
+                yield from self._index_system(synced.session)
             if synced.added:
                 yield from self._index_messages(synced.session, synced.next_seq - synced.added)
             return synced
@@ -242,6 +244,8 @@ class Store:
             if lease is not None:
                 yield from leases.require_lease(lease, (yield from self._common_now()))
             continuation = yield from views.commit(asked, now)
+            if system is not None:
+                yield from self._index_system(continuation.id)
             if entry.summary is not None:
                 yield from self._index(
                     "summary", "m.session = (SELECT id FROM sessions WHERE name = ?)", continuation.id
@@ -406,6 +410,11 @@ class Store:
         """Index rows with the transaction that wrote them, where the database does so."""
         if self._database.index.is_immediate:
             yield from index_where(self._database.index, kind, condition, *params)
+
+    def _index_system(self, session: str) -> Steps[None]:
+        """Index the system prompt that a session was started with, unless it was there before."""
+        condition = f"m.id = (SELECT id FROM sessions WHERE name = ?) AND {NOT_INDEXED}"  # noqa: S608 (fixed text)
+        yield from self._index("system", condition, session)
 
     def _index_messages(self, session: str, first_seq: int) -> Steps[None]:
         yield from self._index(

@@ -197,6 +197,20 @@ class SearchContract:
             (hit,) = (await store.search("walruses", SearchScope(kinds=("system",)))).hits
             assert hit.kind == "system"
 
+    async def test_a_system_prompt_is_indexed_once_whichever_way_it_came(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            for session in ("s", "s", "other", "s"):
+                await store.start_session(NewSession(id=session, system="You are a careful editor."))
+            assert await store.check() == []
+            synced = await store.sync([user("hi")], new=NewSession(system="You are a patient gardener."))
+            assert await store.check() == []
+            summary = user("what came before")
+            entry = CompactionEntry.of(await store.view(synced.session), [summary], summary)
+            await store.commit_compaction(synced.session, entry, system="You are a cautious sailor.")
+            assert await store.check() == []
+            for word in ("editor", "gardener", "sailor"):
+                assert len((await store.search(word, SearchScope(kinds=("system",)))).hits) == 1
+
     async def test_an_empty_answer_says_what_was_searched(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await talked(store)
