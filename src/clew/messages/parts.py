@@ -100,6 +100,8 @@ def note_part(kind: str, to: DialectName, *, spoken: bool = False) -> Part:
 def text_in(part: Part) -> str | None:
     """The text of a text part or a refusal or a document of plain text; None for every other."""
     kind = part.get("type")
+    if not isinstance(kind, str):
+        return None
     if kind in _TEXT_TYPES and isinstance(part.get("text"), str):
         return str(part["text"])
     if kind == "refusal" and isinstance(part.get("refusal"), str):
@@ -116,7 +118,8 @@ def _is_wrong_side(kind: str, to: DialectName, spoken: bool) -> bool:
 
 def media_of(part: Part) -> Media | None:
     """The picture or document in a part of any dialect; None where there is none."""
-    reader = _MEDIA_READERS.get(part.get("type", ""))
+    kind = part.get("type")
+    reader = _MEDIA_READERS.get(kind) if isinstance(kind, str) else None
     return reader(part) if reader is not None else None
 
 
