@@ -191,6 +191,17 @@ async def test_tampering_with_rows_is_noticed(tmp_path: Path, change: str, kind:
         assert kind in {it.kind for it in await store.check()}
 
 
+async def test_a_check_of_a_file_that_was_overwritten_fails_in_words(tmp_path: Path) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", synthetic_history(90))
+    async with open_store(where) as store:
+        where.write_bytes(b"no database at all. " * 1_000)
+        with pytest.raises(StoreError, match=r"not a sound database.*clew doctor"):
+            await store.check()
+
+
 async def test_a_clock_set_back_neither_reorders_nor_holds_a_lease_for_ever(tmp_path: Path) -> None:
     now = [1_000_000.0]
     async with open_store(tmp_path / "s.db", clock=lambda: now[0]) as store:

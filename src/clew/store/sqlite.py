@@ -21,7 +21,7 @@ from clew.store.database import WordIndex
 from clew.store.index_sqlite import Fts5Index
 from clew.store.migrate import DatabaseName, apply_next
 from clew.store.problems import DatabaseBusy, DatabaseFull, IndexDamaged
-from clew.store.steps import ROW_LOCK, Row, Steps
+from clew.store.steps import ROW_LOCK, Row, Steps, rows
 
 T = TypeVar("T")
 Flush = Literal["full", "normal"]
@@ -53,7 +53,7 @@ class SqliteDatabase:
         self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
 
     async def check(self) -> list[str]:
-        found = await self._reader.submit(lambda connection: connection.fetch("PRAGMA integrity_check"))
+        found = await self.read(lambda: rows("PRAGMA integrity_check"))
         return [str(row[0]) for row in found if row[0] != "ok"]
 
     async def close(self) -> None:
