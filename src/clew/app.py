@@ -18,14 +18,13 @@ from clew.engines import (
     EngineSetup,
     register_context_engine,
 )
-from clew.errors import PluginError, SummaryFailed
-from clew.messages import text_of
+from clew.errors import PluginError
 from clew.plugins import Catalog, Plugin
-from clew.summaries import ModelSummarizer, Summarize, SummaryModel
+from clew.summaries import ModelSummarizer, Summarize
 from clew.tokens import DEFAULT_WINDOW
 
 if TYPE_CHECKING:
-    from clew.providers import Provider, Reply
+    pass
 
 ENGINE_KEY = "context.engine"
 DEFAULT_ENGINE = "compressor"
@@ -91,40 +90,6 @@ def engine_setup(
     window = context_length or settings.model.context_length or DEFAULT_WINDOW
     cooldowns = summarize.cooldowns if isinstance(summarize, ModelSummarizer) else None
     return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize, cooldowns)
-
-
-def summary_model_of(
-    provider: Provider,
-    model: str,
-    context_length: int,
-    *,
-    max_output: int | None = None,
-    on_reply: Callable[[Reply], None] | None = None,
-) -> SummaryModel:
-    """A provider's model as one that writes summaries; `on_reply` sees each reply, for its usage."""
-    from clew.providers import ProviderRefused, Request  # only who asks a model pays for it
-
-    async def complete(prompt: str, max_tokens: int) -> str:
-        try:
-            reply = await provider.send(Request(model, [{"role": "user", "content": prompt}], max_tokens=max_tokens))
-        except ProviderRefused as refused:
-            fault = refused.fault
-            raise SummaryFailed(
-                str(refused),
-                kind=fault.kind,
-                retry_after=fault.retry_after,
-                limit=fault.limit,
-                available_output=fault.available_output,
-                partial=text_of(refused.partial) if refused.partial else "",
-            ) from refused
-        if on_reply is not None:
-            on_reply(reply)
-        text = text_of(reply.message)
-        if reply.finish == "length":
-            raise SummaryFailed(f"the reply stopped at {max_tokens:,} tokens", kind="cut", partial=text)
-        return text
-
-    return SummaryModel(model, complete, context_length, max_output)
 
 
 def register_built_in_engines() -> None:

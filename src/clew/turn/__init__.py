@@ -12,6 +12,7 @@ from clew.turn.live import LiveConversation
 from clew.turn.problems import ContextExhausted
 from clew.turn.run import answer, receive, run_turn
 from clew.turn.runtime import Host, Runtime, spill_folder
+from clew.turn.summarizer import summary_model_of
 from clew.turn.target import Target
 
 __all__ = [
@@ -31,5 +32,6 @@ __all__ = [
     "receive",
     "run_turn",
     "spill_folder",
+    "summary_model_of",
     "undo_compaction",
 ]

@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from clew.errors import SummaryFailed
 from clew.messages import text_of
-from clew.providers import ProviderRefused, Request
+from clew.providers import Provider, ProviderRefused, Reply, Request
 from clew.store import AUXILIARY, ModelCall
-from clew.summaries import Cooldowns, ModelSummarizer, Story, Summarize, Summary, SummaryModel, summary_model
+from clew.summaries import Cooldowns, ModelSummarizer, Story, Summarize, Summary, SummaryModel
 from clew.tokens import Window, counter_for
 from clew.turn.costs import call_of
 from clew.turn.target import Target
@@ -35,11 +35,19 @@ def summarizer_for(
     return summarize
 
 
-def _model(target: Target, window: Window, on_call: OnCall) -> SummaryModel:
-    async def write(prompt: str, max_tokens: int) -> str:
-        request = Request(target.model, [{"role": "user", "content": prompt}], max_tokens=max_tokens)
+def summary_model_of(
+    provider: Provider,
+    model: str,
+    context_length: int,
+    *,
+    max_output: int | None = None,
+    on_reply: Callable[[Reply], None] | None = None,
+) -> SummaryModel:
+    """A provider's model as one that writes summaries; `on_reply` sees each reply, for its usage."""
+
+    async def complete(prompt: str, max_tokens: int) -> str:
         try:
-            reply = await target.provider.send(request)
+            reply = await provider.send(Request(model, [{"role": "user", "content": prompt}], max_tokens=max_tokens))
         except ProviderRefused as refused:
             fault = refused.fault
             raise SummaryFailed(
@@ -48,12 +56,21 @@ def _model(target: Target, window: Window, on_call: OnCall) -> SummaryModel:
                 retry_after=fault.retry_after,
                 limit=fault.limit,
                 available_output=fault.available_output,
+                partial=text_of(refused.partial) if refused.partial else "",
             ) from refused
-        if reply.usage is not None:
-            on_call(call_of(reply.usage, target, AUXILIARY))
+        if on_reply is not None:
+            on_reply(reply)
         text = text_of(reply.message)
         if reply.finish == "length":
             raise SummaryFailed(f"the reply stopped at {max_tokens:,} tokens", kind="cut", partial=text)
         return text
 
-    return summary_model(write, name=target.model, context_length=window.tokens, max_output=window.max_output)
+    return SummaryModel(model, complete, context_length, max_output)
+
+
+def _model(target: Target, window: Window, on_call: OnCall) -> SummaryModel:
+    def record(reply: Reply) -> None:
+        if reply.usage is not None:
+            on_call(call_of(reply.usage, target, AUXILIARY))
+
+    return summary_model_of(target.provider, target.model, window.tokens, max_output=window.max_output, on_reply=record)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clew.app import summary_model_of
 from clew.errors import SummaryFailed
 from clew.providers import Reply
 from clew.testing.scripted import ScriptedProvider, breaks_off, refuses, says
+from clew.turn import summary_model_of
 
 
 async def test_it_asks_the_provider_and_tells_what_it_cost() -> None:
