@@ -1,0 +1,136 @@
+"""The README and the pages it leads to say what the program does: samples, commands, figures, files and links."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import textwrap
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from clew.cli import main
+
+ROOT = Path(__file__).resolve().parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+WALK = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
+GUIDE = (ROOT / "docs" / "guides" / "compress.md").read_text(encoding="utf-8")
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
+FOLDERS = ("benchmarks", "docs", "examples", "src/clew", "tests")
+COLOUR = re.compile(r"\x1b\[[\d;]*m")
+
+
+def printed(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> str:
+    """What a command prints at the width that the README has, without colours."""
+    assert main(list(words), {"CLEW_HOME": str(home), "COLUMNS": "80"}) == 0
+    return COLOUR.sub("", capsys.readouterr().out)
+
+
+def folded(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> str:
+    return printed(capsys, home, "compress", "examples/session.json", *words)
+
+
+@pytest.fixture(autouse=True)
+def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+
+
+def sample_in(page: str) -> list[str]:
+    """The lines of the block that shows what folding the example prints."""
+    found = re.search(r"```\n(  examples/session\.json\n.+?)```", page, re.DOTALL)
+    assert found
+    return found[1].splitlines()
+
+
+def lines_to_paste() -> list[str]:
+    found = re.search(r"<!-- two lines -->\n```\n(.+?)```\n<!-- end -->", README, re.DOTALL)
+    assert found
+    return found[1].splitlines()
+
+
+def commands_in(help_text: str) -> set[str]:
+    return set(re.findall(r"^    ([a-z]+) ", help_text, re.MULTILINE))
+
+
+def test_the_first_line_prints_what_the_readme_shows(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    shown = sample_in(README)
+    assert folded(capsys, tmp_path, "--to", "10k").splitlines()[: len(shown)] == shown
+
+
+def test_the_guide_shows_the_figures_that_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = folded(capsys, tmp_path)
+    # The guide shows the terminal, with bars in colours: what can be compared are the words and figures beside them.
+    shown = [word for line in sample_in(GUIDE)[:-1] for word in re.findall(r"[\w.,%/-]{3,}", line)]
+    assert [word for word in shown if word not in out] == []
+
+
+def test_the_walk_has_the_figures_that_are_printed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    out = folded(capsys, tmp_path, "--to", "10k")
+    figures = re.findall(r"\d{1,3},\d{3}|`m\d+`", WALK)
+    assert len(figures) >= 9
+    assert [figure for figure in figures if not re.search(rf"(?<!\d){figure.strip('`')}\b", out)] == []
+
+
+def test_there_are_two_lines_to_paste_and_they_name_what_is_there() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    first, second = lines_to_paste()
+    assert re.findall(r"\bexamples/\S+", first) == ["examples/session.json"]
+    assert (ROOT / "examples" / "session.json").is_file()
+    assert "bin/clew compress" in first
+    assert "clew" in project["scripts"]
+    extras = re.findall(r"'\.\[(\w+)\]'", second)
+    assert extras == ["dev"]
+    assert "dev" in project["optional-dependencies"]
+    assert any(each.startswith("pytest>") for each in project["optional-dependencies"]["dev"])
+
+
+def test_the_table_names_every_command_and_no_other(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    rows = re.findall(r"^\| (`clew .+?) \|", README, re.MULTILINE)
+    named = {command for row in rows for command in re.findall(r"`clew ([a-z]+)", row)}
+    assert named == commands_in(printed(capsys, tmp_path, "--help"))
+
+
+@pytest.mark.parametrize("flag", sorted(set(re.findall(r"`(--[a-z]+)`", README))))
+def test_a_flag_of_the_table_is_one_of_compress(capsys: pytest.CaptureFixture[str], tmp_path: Path, flag: str) -> None:
+    assert f"{flag} " in printed(capsys, tmp_path, "compress", "--help")
+
+
+def test_the_library_does_what_the_readme_shows(tmp_path: Path) -> None:
+    shown = re.search(r"```python\n(.+?)```", README, re.DOTALL)
+    assert shown
+    program = f"""
+import asyncio, json, pathlib
+
+async def readme(messages, my_model, raw, status, body):
+{textwrap.indent(shown[1], "    ")}
+    return done
+
+messages = json.loads(pathlib.Path("examples/session.json").read_text(encoding="utf-8"))["messages"]
+done = asyncio.run(readme(messages, lambda prompt: "", {{"prompt_tokens": 1}}, 429, "slow down"))
+assert done.changed and done.summary and done.tokens_after <= 10_000 < done.tokens_before
+"""
+    home = {**os.environ, "HOME": str(tmp_path), "USERPROFILE": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", program], cwd=ROOT, env=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / ".clew" / "state.db").is_file()
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_link_leads_to_a_file(page: Path) -> None:
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", page.read_text(encoding="utf-8"))
+    assert [link for link in links if not (page.parent / link).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_file_of_the_project_that_is_named_is_there(page: Path) -> None:
+    named = re.findall(rf"`(?:python )?((?:{'|'.join(FOLDERS)})/[\w./-]+)", page.read_text(encoding="utf-8"))
+    assert [name for name in named if not (ROOT / name).exists()] == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_no_page_names_a_place_on_one_machine(page: Path) -> None:
+    text = page.read_text(encoding="utf-8")
+    assert re.findall(r"(?<![\w.~])/(?:root|tmp|work|opt|mnt|Users|home/(?!you/))[\w/.-]*", text) == []
