@@ -211,6 +211,24 @@ async def test_times_models_and_usage_are_those_of_the_file(store: Store) -> Non
     assert found[0].calls == 1
 
 
+async def test_a_session_started_when_its_first_message_that_tells_a_time_was_said(store: Store) -> None:
+    lines = conversation(2)
+    lines[0]["timestamp"] = "yesterday"
+    done = await take_one(store, lines)
+    assert done.session is not None
+    began = datetime(2026, 3, 1, 10, 0, 1, 500_000, tzinfo=UTC)
+    assert (await store.session(done.session)).created == began
+    await take_one(store, conversation(3))
+    assert (await store.session(done.session)).created == began
+
+
+async def test_a_session_whose_file_tells_no_times_started_with_its_import() -> None:
+    async with open_store(":memory:", clock=lambda: 1_800_000_000.0) as store:
+        done = await take_one(store, [{"role": "user", "content": "Hoist!"}])
+        assert done.session is not None
+        assert (await store.session(done.session)).created.timestamp() == 1_800_000_000
+
+
 async def test_the_system_prompt_stands_beside_the_history(store: Store) -> None:
     done = await take_one(store, [{"role": "system", "content": "You sail."}, {"role": "user", "content": "Hoist!"}])
     assert done.session is not None

@@ -13,7 +13,7 @@ from clew.store.sessions import Payer, find
 from clew.store.steps import Steps, rows, run
 from clew.usage import CanonicalUsage
 
-CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "auxiliary"]
+CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "import", "auxiliary"]
 AUXILIARY: CallSource = "auxiliary"
 """A call that nobody's turn asked for: the summariser's, a title's."""
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from clew.errors import InvalidArgument
 from clew.store.base import COMPRESSION, Session, SessionKind
-from clew.store.clock import as_datetime
+from clew.store.clock import as_datetime, as_micros
 from clew.store.encoding import checked_text
 from clew.store.problems import UnknownSession
 from clew.store.steps import Steps, one, rows, run
@@ -46,6 +47,8 @@ class NewSession:
     owner: str = ""
     parent: str | None = None
     kind: SessionKind | None = None
+    created: datetime | None = None
+    """When it began, where that was not here and now."""
 
 
 class Payer(NamedTuple):
@@ -108,12 +111,23 @@ def start(new: NewSession, now: int) -> Steps[Session]:
         return _found(existing).session
     parent = (yield from find(new.parent, new.owner)) if new.parent else None
     kind = new.kind or _kind_under(parent)
+    began = now if new.created is None else as_micros(new.created)
     if kind == "continuation" and parent is not None:
         conversation, first_seq = parent.conversation, (yield from next_seq(parent))
     else:
-        conversation, first_seq = (yield from new_conversation(new.owner, now)), 0
+        conversation, first_seq = (yield from new_conversation(new.owner, began)), 0
     system = (yield from keep_text(new.owner, new.system)) if new.system is not None else None
-    row = (conversation, parent.id if parent else None, kind, first_seq, now, new.title, new.source, new.model, system)
+    row = (
+        conversation,
+        parent.id if parent else None,
+        kind,
+        first_seq,
+        began,
+        new.title,
+        new.source,
+        new.model,
+        system,
+    )
     yield from insert(name, row)
     return (yield from find(name)).session
 

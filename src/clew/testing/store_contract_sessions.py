@@ -42,6 +42,18 @@ class SessionContract:
             made = await store.start_session(NewSession(id="s1", title="first"))
             assert await store.start_session(NewSession(id="s1", title="second")) == made
 
+    async def test_a_session_that_began_elsewhere_keeps_its_time(self, store_url: str) -> None:
+        began = datetime(2026, 3, 1, 10, 0, 0, 500_000, tzinfo=UTC)
+        async with open_store(store_url, clock=lambda: 1_800_000_000.0) as store:
+            await store.start_session(NewSession(id="here"))
+            made = await store.start_session(NewSession(id="elsewhere", created=began))
+            assert made.created == began
+            assert (await store.start_session(NewSession(id="elsewhere"))).created == began
+            synced = await store.sync([user("hi")], new=NewSession(created=began))
+            assert (await store.session(synced.session)).created == began
+            # Order is that of arrival, whatever the times say.
+            assert [it.id for it in await store.list_sessions()] == [synced.session, "elsewhere", "here"]
+
     async def test_an_unknown_session_is_refused_by_name(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             with pytest.raises(UnknownSession, match="nobody"):

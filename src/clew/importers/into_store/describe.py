@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from decimal import ROUND_HALF_EVEN, Decimal
 from hashlib import blake2b
-from typing import Any, cast
+from typing import Any
 
 from clew.importers.entries import Entry, Margin
 from clew.messages import Message, text_of
 from clew.store import CallSource, Chain, ModelCall
 from clew.usage import cost_of, normalize_usage
 
-IMPORTED = cast(CallSource, "import")
+IMPORTED: CallSource = "import"
 """The source of calls that another program made."""
 
 _LONGEST_ID = 200
@@ -88,6 +88,11 @@ def moment(text: Any) -> datetime | None:
         return datetime.fromtimestamp(count / 1000 if count > _MILLIS_FROM else count, UTC)
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def began(entries: Iterable[Entry]) -> datetime | None:
+    """When a session began: the first time that its entries tell."""
+    return next(filter(None, (moment(entry.at) for entry in entries)), None)
 
 
 def model_call(usage: Any, model: str | None, at: datetime | None, name: str) -> ModelCall | None:

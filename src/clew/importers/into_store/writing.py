@@ -16,6 +16,7 @@ from clew.importers.entries import Entry, Margin
 from clew.importers.into_store.batches import batches
 from clew.importers.into_store.describe import (
     IMPORTED,
+    began,
     branch_id,
     known_id,
     model_call,
@@ -80,9 +81,8 @@ async def _opened(store: Store, session: Session, batch: Sequence[Entry], dry_ru
         model = next((entry.model for entry in batch if entry.model), None) or margin.model
         source = "import" if session.kind in ("json", "jsonl") else session.kind
         kind = margin.descent if margin.parent else None
-        await store.start_session(
-            NewSession(own, source, name_of_model(model), title, margin.system, parent=parent, kind=kind)
-        )
+        new = NewSession(own, source, name_of_model(model), title, margin.system, parent=parent, kind=kind)
+        await store.start_session(replace(new, created=began(batch)))
     return _Writer(store, own, margin, dry_run, title=title, is_new=True)
 
 
