@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.config import CompressionSettings
 from clew.engines import (
@@ -25,6 +25,9 @@ from clew.engines import (
 from clew.errors import InvalidArgument
 from clew.messages import Conversation, read_conversation, repair
 from clew.tokens import counter_for, window_of
+
+if TYPE_CHECKING:
+    from clew.summaries import SummaryModel
 
 _Result = TypeVar("_Result")
 
@@ -56,7 +59,7 @@ def compress(
     context_length: int | None = None,
     target_tokens: int | None = None,
     focus_topic: str | None = None,
-    summarizer: Callable[..., Any] | None = None,
+    summarizer: Callable[..., Any] | SummaryModel | None = None,
     system: Any = None,
     tools: Sequence[Any] | None = None,
     model: str | None = None,
@@ -67,7 +70,8 @@ def compress(
     `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a `Conversation`
     that was read before; the result is in the same dialect. With `target_tokens` the result has at most about so many
     tokens in all; with `context_length` it is what Clew would make for a window of that size. Without a `summarizer`
-    (a callable that takes a prompt and returns text) the built-in one writes the handoff: no key, no network.
+    (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
+    no network.
     """
     _refuse_both(context_length, target_tokens)
     conversation = _conversation(messages, system, tools)
@@ -194,10 +198,11 @@ def _missed(target: int | None, compaction: Compaction, engine: ContextCompresso
     )
 
 
-def _summarize_with(summarizer: Callable[..., Any], model: str | None) -> Any:
-    from clew.summaries import model_summarizer, summary_model
+def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None) -> Any:
+    from clew.summaries import SummaryModel, model_summarizer, summary_model
 
-    return model_summarizer([summary_model(summarizer)], count=counter_for(model).text)
+    writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
+    return model_summarizer([writer], count=counter_for(model).text)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:

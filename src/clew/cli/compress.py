@@ -21,6 +21,7 @@ from clew.config import CompressionSettings, Loaded, learnt_limits_path, load_co
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.config import Settings
     from clew.engines import Preview
     from clew.importers import Transcript
     from clew.library import Compressed
@@ -43,7 +44,8 @@ for a window of that size. With neither, it is folded as if it had just reached
 the threshold of its window (compression.threshold), though never for a larger
 window than its model has.
 
-The handoff is written by the built-in summariser: no key, no network.
+The handoff is written by the built-in summariser (no key, no network), or by the
+model that auxiliary.compression names in the config.
 
 examples:
   clew compress session.jsonl
@@ -112,7 +114,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.preview:
         _show_preview(task, foreseen, arguments.json, console)
         return 0
-    done = _compressed(task, arguments.focus, console)
+    done = _compressed(task, arguments.focus, loaded.settings, console)
     _deliver(arguments, task, foreseen, done, console)
     return 0
 
@@ -180,7 +182,8 @@ def _preview(task: Task) -> Preview:
 # -- what is done ------------------------------------------------------------------------------------------------------
 
 
-def _compressed(task: Task, focus: str | None, console: Console) -> Compressed:
+def _compressed(task: Task, focus: str | None, settings: Settings, console: Console) -> Compressed:
+    from clew.app import configured_summary_model
     from clew.library import compress
 
     with phase(console, f"folding {len(task.conversation.messages):,} messages"):
@@ -191,6 +194,7 @@ def _compressed(task: Task, focus: str | None, console: Console) -> Compressed:
             focus_topic=(focus or "").strip() or None,
             model=task.model,
             settings=task.settings,
+            summarizer=configured_summary_model(settings, console.environ),
         )
     warnings = (*done.warnings, *_told_repairs(task.repairs)) if done.changed else done.warnings
     # A conversation that was left alone leaves exactly as it came, broken or not.
