@@ -339,6 +339,21 @@ async def test_entries_are_taken_in_batches_and_progress_is_told(store: Store) -
     assert seen == [500, 1_000, 1_300]
 
 
+async def test_a_batch_is_one_transaction_however_many_calls_it_tells_of() -> None:
+    begun = 0
+
+    def count(sql: str) -> None:
+        nonlocal begun
+        begun += sql.startswith("BEGIN IMMEDIATE")
+
+    async with open_store(":memory:", on_statement=count) as store:
+        opened = begun
+        assert (await take_one(store, conversation(10))).calls == 10
+        # The session, the batch, and the index that follows.
+        assert begun - opened <= 3
+        assert await calls(store) == 10
+
+
 async def test_large_messages_make_small_batches(store: Store) -> None:
     def entries() -> Any:
         for number in range(6):

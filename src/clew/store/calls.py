@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from clew.errors import InvalidArgument
 from clew.store.clock import as_micros
 from clew.store.sessions import Payer, find
-from clew.store.steps import Steps, rows, run
+from clew.store.steps import Steps, rows, run, run_many
 from clew.usage import CanonicalUsage
 
 CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "import", "auxiliary"]
@@ -19,6 +19,11 @@ AUXILIARY: CallSource = "auxiliary"
 
 Grouping: TypeAlias = Literal["session", "conversation", "model", "provider", "source", "day"]
 
+_INSERT = (
+    "INSERT INTO calls (name, owner, conversation, session, seq, at, model, provider, source, input_tokens,"
+    " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+)
 _MICROS_PER_DAY = 86_400_000_000
 _GROUPS: dict[str, str] = {
     "session": "COALESCE(s.name, '')",
@@ -72,11 +77,20 @@ class CallFilter:
 
 def record_call(payer: Payer, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
     """Write a call, in the transaction of whatever it brought."""
+    yield from run(_INSERT, *_row(payer, call, now, seq))
+
+
+def record_calls(payer: Payer, brought: Sequence[tuple[int | None, ModelCall]], now: int) -> Steps[None]:
+    """Write calls, each with the number of the message it brought."""
+    if len(brought) == 1:
+        yield from record_call(payer, brought[0][1], now, brought[0][0])
+    elif brought:
+        yield from run_many(_INSERT, [_row(payer, call, now, seq) for seq, call in brought])
+
+
+def _row(payer: Payer, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
     used = call.usage
-    yield from run(
-        "INSERT INTO calls (name, owner, conversation, session, seq, at, model, provider, source, input_tokens,"
-        " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING",
+    return (
         call.id,
         payer.owner,
         payer.conversation,

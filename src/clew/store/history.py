@@ -10,7 +10,7 @@ from clew.errors import InvalidArgument
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import COMPRESSION, Appended, NewMessage, Session, StoredMessage
-from clew.store.calls import ModelCall, record_call
+from clew.store.calls import ModelCall, record_calls
 from clew.store.clock import as_datetime
 from clew.store.encoding import message_of
 from clew.store.identity import FIRST_CHAIN, chains_after
@@ -23,7 +23,7 @@ from clew.store.rowtext import (
     message_rows,
     read_messages,
     tool_names,
-    tool_of,
+    tools_of,
     unnamed_results,
 )
 from clew.store.sessions import Found, Payer
@@ -65,12 +65,13 @@ class Place:
 
 @dataclass(frozen=True, slots=True)
 class Addition:
-    """Messages for the end of a session, and the call that brought them."""
+    """Messages for the end of a session, and the calls that brought them."""
 
     session: str
     messages: Sequence[Message | NewMessage]
     after: int | None = None
-    call: ModelCall | None = None
+    calls: Sequence[tuple[int, ModelCall]] = ()
+    """Each with the place, among these messages, of the one it brought."""
     owner: str | None = None
     names: Mapping[str, str] | None = None
     """Tools by the ids of calls that the caller remembers; a result whose call is not among them is looked up."""
@@ -84,9 +85,17 @@ def append(addition: Addition, now: int) -> Steps[Appended]:
         return (yield from _already_there(place, news, addition.after))
     added = yield from add_rows(place, news, now, addition.names)
     reached = place.next_seq + added
-    if addition.call is not None:
-        yield from record_call(place.payer, addition.call, now, reached - 1 if added else None)
+    brought = [(place.next_seq + at if added else None, call) for at, call in addition.calls]
+    yield from record_calls(place.payer, brought, now)
     return Appended(place.session, place.next_seq, reached, added)
+
+
+def calls_in_order(count: int, last: ModelCall | None, calls: Mapping[int, ModelCall]) -> list[tuple[int, ModelCall]]:
+    """Calls with the places, among so many messages, of those they brought; `last` brought the last one."""
+    for at in calls:
+        if not 0 <= at < count:
+            raise InvalidArgument(f"a call cannot have brought message {at} of {count}; count the messages from 0")
+    return [*sorted(calls.items(), key=lambda it: it[0]), *([] if last is None else [(count - 1, last)])]
 
 
 def place_behind(found: Found, next_seq: int, chain: bytes) -> Place:
@@ -113,10 +122,10 @@ def add_rows(
         return 0
     messages = [new.message for new in news]
     chains = chains_after(place.chain, messages)
-    names = {**(remembered or {}), **tool_names(messages)}
+    names = {**tool_names(messages), **(remembered or {})}
     if unnamed_results(messages, names):
         names = (yield from _names_before(place.payer.conversation)) | names
-    tools = [tool_of(message, names) for message in messages]
+    tools = tools_of(messages, names)
     where = (place.payer.conversation, place.next_seq, place.payer.session)
     written = message_rows(where, news, chains, tools, now)
     if len(written) == 1:

@@ -77,6 +77,15 @@ def tool_of(message: Message, names: Mapping[str, str]) -> str | None:
     return None if name is None else column_text(str(name))
 
 
+def tools_of(messages: Iterable[Message], names: Mapping[str, str]) -> list[str | None]:
+    """Per message the tool that it came from, by the newest call before it: some programs use an id again."""
+    known, tools = dict(names), list[str | None]()
+    for message in messages:
+        tools.append(tool_of(message, known))
+        known.update(tool_names([message]))
+    return tools
+
+
 def unnamed_results(messages: Sequence[Message], names: Mapping[str, str]) -> bool:
     """Whether a result among these answers a call that is not among them."""
     return any(message.get("role") == "tool" and tool_of(message, names) is None for message in messages)

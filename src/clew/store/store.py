@@ -42,7 +42,7 @@ from clew.store.clock import Clock, micros_of, wall_clock
 from clew.store.database import Database
 from clew.store.docs import DocKind
 from clew.store.health import HealthProblem
-from clew.store.history import Addition
+from clew.store.history import Addition, calls_in_order
 from clew.store.identity import FIRST_CHAIN, Chain, chains_after
 from clew.store.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.outputs import NewOutput
@@ -166,14 +166,17 @@ class Store:
         *,
         after: int | None = None,
         call: ModelCall | None = None,
+        calls: Mapping[int, ModelCall] | None = None,
         owner: str | None = None,
     ) -> Appended:
         """Put messages at the end of a session; they are durable when this returns.
 
-        `call` is the model call that brought them, written in the same transaction. With `after`, the number of
-        messages the caller knows of, the same append can be tried again without adding anything twice.
+        `call` is the model call that brought them, written in the same transaction; `calls` are several, each by the
+        place in `messages` of the one it brought. With `after`, the number of messages the caller knows of, the same
+        append can be tried again without adding anything twice.
         """
-        addition, now = Addition(session, messages, after, call, owner, self._calls.get(session, {})), self._now()
+        brought, now = calls_in_order(len(messages), call, calls or {}), self._now()
+        addition = Addition(session, messages, after, brought, owner, self._calls.get(session, {}))
 
         def operation() -> Steps[Appended]:
             appended = yield from history.append(addition, now)

@@ -64,6 +64,14 @@ class HistoryContract:
             await store.append("s", [tool("1", "ran")])
             assert [it.tool for it in await store.messages("s")] == [None, "patch", "terminal"]
 
+    async def test_a_result_knows_the_newest_call_of_its_id_before_it(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [assistant(None, [call("terminal", id="1")])])
+            turns = [[tool("1", "done"), assistant(None, [call(name, id="1")])] for name in ("patch", "search")]
+            await store.append("s", [*turns[0], *turns[1], tool("1", "done")])
+            assert [it.tool for it in await store.messages("s") if it.tool] == ["terminal", "patch", "search"]
+
     async def test_tokens_and_times_are_kept_and_order_is_that_of_arrival(self, store_url: str) -> None:
         seconds = iter([1_000.0, 500.0, 400.0, 300.0, 200.0])
         async with open_store(store_url, clock=lambda: next(seconds)) as store:

@@ -156,6 +156,28 @@ class SessionContract:
             (total,) = await store.usage()
             assert (total.calls, total.usage, total.cost_micros) == (1, call.usage, 250)
 
+    async def test_several_calls_are_written_with_the_replies_they_brought(self, store_url: str) -> None:
+        calls = {place: ModelCall(CanonicalUsage(place, 1), "m", id=f"req-{place}") for place in (1, 3)}
+        said = [user("a"), assistant("b"), user("c"), assistant("d")]
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            for _ in range(2):
+                await store.append("s", said, after=0, calls=calls)
+            await store.append("s", [assistant("e"), assistant("f")], calls={0: calls[1]}, call=calls[3])
+            (total,) = await store.usage()
+            assert (total.calls, total.usage) == (2, CanonicalUsage(4, 2))
+            last = ModelCall(CanonicalUsage(10, 1), "m")
+            await store.append("s", [assistant("g"), assistant("h")], calls={0: last}, call=last)
+            assert (await store.usage())[0].calls == 4
+
+    @pytest.mark.parametrize("place", [-1, 1])
+    async def test_a_call_that_brought_none_of_the_messages_is_refused(self, store_url: str, place: int) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            with pytest.raises(InvalidArgument, match=f"message {place} of 1"):
+                await store.append("s", [assistant("a")], calls={place: ModelCall(CanonicalUsage(1, 1), "m")})
+            assert await store.messages("s") == []
+
     async def test_usage_is_added_up_by_session_and_model_with_auxiliary_calls_apart(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))

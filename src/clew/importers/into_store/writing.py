@@ -7,7 +7,7 @@ beginning, and the next run goes on from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import takewhile
 from typing import TypeAlias
@@ -119,8 +119,8 @@ class _Writer:
         rest = batch
         while rest and not self._is_past_known:
             rest = rest[await self._skip_known(rest) :]
-        for run in _with_one_call_each(rest):
-            await self._append(run)
+        if rest:
+            await self._append(rest)
 
     async def finish(self) -> None:
         """Usage that is told per session, and a title that the file told late."""
@@ -176,14 +176,15 @@ class _Writer:
                 await self._store.branch(self._session, self.at, new_id=name)
         self._session = name
 
-    async def _append(self, run: Sequence[Entry]) -> None:
-        call = self._call_of(run[-1], self.at + len(run) - 1)
+    async def _append(self, entries: Sequence[Entry]) -> None:
+        told = ((place, self._call_of(entry, self.at + place)) for place, entry in enumerate(entries))
+        calls = {place: call for place, call in told if call is not None}
         if not self._dry_run:
-            news = [NewMessage(entry.message, moment(entry.at)) for entry in run]
-            await self._store.append(self._session, news, after=self.at, call=call)
-        self.at += len(run)
-        self._added += len(run)
-        self._calls += call is not None
+            news = [NewMessage(entry.message, moment(entry.at)) for entry in entries]
+            await self._store.append(self._session, news, after=self.at, calls=calls)
+        self.at += len(entries)
+        self._added += len(entries)
+        self._calls += len(calls)
 
     def _call_of(self, entry: Entry, seq: int) -> ModelCall | None:
         if entry.usage is None:
@@ -196,15 +197,6 @@ class _Writer:
         totals = await self._store.usage(["model", "source"], CallFilter(session=self._session))
         wanted = {"model": model, "source": IMPORTED}
         return sum((total.usage for total in totals if total.group == wanted), CanonicalUsage())
-
-
-def _with_one_call_each(entries: Sequence[Entry]) -> Iterator[Sequence[Entry]]:
-    """Runs that end with a message whose usage is told: a call is written in the transaction of its reply."""
-    start = 0
-    for index, entry in enumerate(entries, 1):
-        if entry.usage is not None or index == len(entries):
-            yield entries[start:index]
-            start = index
 
 
 def _same(stored: Sequence[Message], read: Sequence[Message]) -> int:
