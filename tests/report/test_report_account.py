@@ -38,6 +38,21 @@ def test_the_parts_add_up_to_the_whole(target: int | None) -> None:
     assert "folded" not in [share.part for share in told.after]
 
 
+@pytest.mark.parametrize("later", [[], baker(48)[50:]], ids=["left", "folded again"])
+def test_a_handoff_within_a_message_has_a_part_of_its_own(later: list[Message]) -> None:
+    calls = [call("look", {"oven": oven}, id=f"l{oven}") for oven in range(4)]
+    looks = [assistant("First a look.", calls), *(tool(f"l{oven}", "cold") for oven in range(4))]
+    once = compress([*baker()[:2], *looks, *baker()[2:]], target_tokens=6_000).messages
+    told = account([*once, *later], 6_000)
+    assert Place.HANDOFF not in [cell.place for cell in told.cells]  # it was merged into a neighbour
+    before, after = ({share.part: share.tokens for share in shares} for shares in (told.before, told.after))
+    assert before["handoff"] > 500
+    assert after["handoff"] > 200
+    assert told.done.changed is bool(later)
+    assert 0 <= told.done.tokens_before - sum(before.values()) < 10
+    assert 0 <= told.done.tokens_after - sum(after.values()) < 10
+
+
 def test_every_message_has_a_fate_that_its_text_bears_out() -> None:
     told = account(baker(), 2_000)
     assert len(told.cells) == len(baker())

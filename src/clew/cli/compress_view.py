@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.cli.output import Align, Console, clipped, columns, padded, printable, shares, table
 from clew.engines import Fate, Place, Preview
-from clew.report import Account, Cell, Share, Stretch, foreseen, shown_text, stretches_of
+from clew.report import Account, Cell, Share, Stretch, foreseen, merged_handoff, shown_text, stretches_of
 
 # A colour where there are colours, a letter where there are none.
 LOOKS: Mapping[str, tuple[str, str]] = {
@@ -53,7 +53,8 @@ def say_account(account: Account, console: Console, written: Sequence[str]) -> N
 def say_preview(source: str, origin: str, model: str | None, preview: Preview, console: Console) -> None:
     """What would be done, for people."""
     cells = foreseen(preview)
-    blocks = [_title(source, len(cells), origin, model, console), _foreseen_bars(preview, console)]
+    blocks = [_title(source, len(cells), origin, model, console)]
+    blocks.append(_foreseen_bars(preview, merged_handoff(preview, model), console))
     blocks.append(_stretches(stretches_of(cells), console, preview.summary_tokens, foreseen=True))
     if preview.would_fold:
         blocks.append(_largest(cells, console))
@@ -156,10 +157,10 @@ def _bars(account: Account, console: Console) -> Iterator[str]:
     yield from _bar_lines(rows, console, less)
 
 
-def _foreseen_bars(preview: Preview, console: Console) -> Iterator[str]:
+def _foreseen_bars(preview: Preview, earlier: int, console: Console) -> Iterator[str]:
     cells = foreseen(preview)
-    around = preview.tokens_before - sum(preview.sizes)
-    rows = [("before", preview.tokens_before, _shares_of(cells, 0, around, after=False))]
+    around = preview.tokens_before - earlier - sum(preview.sizes)
+    rows = [("before", preview.tokens_before, _shares_of(cells, earlier, around, after=False))]
     if preview.would_fold:
         after = _shares_of(cells, preview.summary_tokens, around, after=True)
         rows.append(("at most", preview.tokens_after, after))

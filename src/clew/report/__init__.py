@@ -4,7 +4,17 @@ Knows engines, the ledger and messages. Knows no terminal, no file and no networ
 nothing but itself.
 """
 
-from clew.report.account import Account, Cell, CostPerRequest, Share, Stretch, account_of, foreseen, stretches_of
+from clew.report.account import (
+    Account,
+    Cell,
+    CostPerRequest,
+    Share,
+    Stretch,
+    account_of,
+    foreseen,
+    merged_handoff,
+    stretches_of,
+)
 from clew.report.facts import Fact, LostString, Survival, survival_of
 from clew.report.page import report_page
 from clew.report.texts import shown_text
@@ -20,6 +30,7 @@ __all__ = [
     "Survival",
     "account_of",
     "foreseen",
+    "merged_handoff",
     "report_page",
     "shown_text",
     "stretches_of",

@@ -111,17 +111,28 @@ def account_of(source: str, origin: str, model: str | None, preview: Preview, do
     cells = _cells(preview, done)
     tools = counter_for(model).tools(done.conversation.tools)
     standing = sum(cell.tokens_after for cell in cells)
-    framing = done.tokens_before - tools - sum(cell.tokens for cell in cells)
+    earlier = merged_handoff(preview, model)
+    framing = done.tokens_before - tools - earlier - sum(cell.tokens for cell in cells)
     handoff = done.tokens_after - tools - standing - framing
     return Account(
         source=source,
         origin=origin,
         model=model,
         cells=cells,
-        before=_shares(cells, tools, 0, [cell.tokens for cell in cells]),
+        before=_shares(cells, tools, earlier, [cell.tokens for cell in cells]),
         after=_shares(cells, tools, max(0, handoff), [cell.tokens_after for cell in cells]),
         done=done,
         cost=_cost(model, done.tokens_before, done.tokens_after),
+    )
+
+
+def merged_handoff(preview: Preview, model: str | None) -> int:
+    """The size of an earlier handoff that stands within a message, which no cell has a part in."""
+    counter = counter_for(model)
+    return sum(
+        counter.message(message) - counter.message(alone)
+        for message in preview.messages
+        if (alone := _by_itself(message)) is not None and alone is not message
     )
 
 
