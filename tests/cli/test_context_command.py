@@ -96,6 +96,14 @@ def test_no_compaction_is_marked_where_it_is_switched_off(tmp_path: Path, capsys
     assert report["threshold_tokens"] == 7000
 
 
+@pytest.mark.parametrize(("written", "tokens"), [("8000", 8_000), ("8,000", 8_000), ("8k", 8_000), ("1.5K", 1_500)])
+def test_a_window_may_be_written_as_compress_reads_it(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], written: str, tokens: int
+) -> None:
+    file = saved(tmp_path, history())
+    assert reported(capsys, tmp_path, file, "--window", written)["window"]["tokens"] == tokens
+
+
 def test_the_window_of_the_config_counts_for_the_model_of_the_config(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -44,6 +44,22 @@ def test_wrong_use_exits_with_2_and_says_so_on_stderr(words: list[str], capsys: 
     assert "clew" in err
 
 
+@pytest.mark.parametrize(
+    ("words", "remedy"),
+    [
+        (["compress", "talk.json", "--frobnicate"], "`clew compress --help`"),
+        (["sessions", "list", "--frobnicate"], "`clew sessions --help`"),
+    ],
+)
+def test_an_unknown_flag_leads_to_the_help_of_its_command(
+    words: list[str], remedy: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words, {}) == 2
+    err = capsys.readouterr().err
+    assert "--frobnicate" in err
+    assert remedy in err
+
+
 @pytest.mark.parametrize("noun", [noun.name for noun in NOUNS])
 def test_every_command_explains_itself(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([noun, "--help"], {}) == 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
 from collections.abc import Sequence
 
 from clew.cli.output import Console, clipped, columns, shares
@@ -23,6 +25,19 @@ def short(tokens: int) -> str:
     if tokens < 999_500:
         return f"{tokens / 1_000:.1f}K" if tokens < 99_950 else f"{tokens / 1_000:.0f}K"
     return f"{tokens / 1_000_000:.2f}M" if tokens < 999_500_000 else f"{tokens / 1_000_000_000:.2f}G"
+
+
+def tokens_in(text: str, least: int) -> int:
+    """The number of tokens that a flag names: `10000`, `10,000` or `10k`."""
+    plain = text.strip().lower().replace(",", "")
+    number, unit = (plain[:-1], 1_000) if plain.endswith("k") else (plain, 1)
+    try:
+        tokens = int(float(number) * unit) if unit > 1 else int(number)
+    except (ValueError, OverflowError):
+        tokens = -1
+    if not least <= tokens <= sys.maxsize:
+        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; expects a number of tokens, {least} or more")
+    return tokens
 
 
 def percent(part: int, whole: int) -> str:

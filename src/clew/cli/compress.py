@@ -8,12 +8,12 @@ from __future__ import annotations
 import argparse
 import json
 import math
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from clew.cli.amounts import tokens_in
 from clew.cli.config import add_set_flag
 from clew.cli.output import Console
 from clew.cli.progress import phase
@@ -304,20 +304,8 @@ def _check_target(path: Path, source: str) -> None:
 
 
 def _target(text: str) -> int:
-    return _tokens(text, SMALLEST_TARGET)
+    return tokens_in(text, SMALLEST_TARGET)
 
 
 def _window(text: str) -> int:
-    return _tokens(text, SMALLEST_WINDOW)
-
-
-def _tokens(text: str, least: int) -> int:
-    plain = text.strip().lower().replace(",", "")
-    number, unit = (plain[:-1], 1_000) if plain.endswith("k") else (plain, 1)
-    try:
-        tokens = int(float(number) * unit) if unit > 1 else int(number)
-    except (ValueError, OverflowError):
-        tokens = -1
-    if not least <= tokens <= sys.maxsize:
-        raise argparse.ArgumentTypeError(f"{text!r} is not allowed; expects a number of tokens, {least} or more")
-    return tokens
+    return tokens_in(text, SMALLEST_WINDOW)

@@ -9,6 +9,7 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from clew.cli.amounts import tokens_in
 from clew.cli.config import add_set_flag
 from clew.cli.context_view import Cost, Counting, Report, Reported, WindowSize, as_json, say_report
 from clew.cli.output import Console
@@ -27,18 +28,18 @@ Hermes or pi; gzipped or not.
 
 examples:
   clew context session.jsonl
-  clew context session.jsonl --model claude-sonnet-4-5 --window 200000
+  clew context session.jsonl --model claude-sonnet-4-5 --window 200k
   cat request.json | clew context - --json
 """
 DEFAULT_TOP = 8
-ASSUMED = "assumed: this model is not in the table; --window N or model.context_length says better"
+ASSUMED = "assumed: this model is not in the table; --window TOKENS or model.context_length says better"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     parser.add_argument("file", metavar="FILE", help="the conversation; - is standard input")
     parser.add_argument("--model", metavar="M", help="count and price for this model, not the one the file names")
-    parser.add_argument("--window", metavar="N", type=_tokens, help="the size of the window in tokens")
+    parser.add_argument("--window", metavar="TOKENS", type=_tokens, help="the size of the window: 200000 or 200k")
     parser.add_argument(
         "--top",
         metavar="N",
@@ -177,7 +178,7 @@ def _repairs(messages: Sequence[Message]) -> tuple[str, ...]:
 
 
 def _tokens(text: str) -> int:
-    return _at_least(1, text)
+    return tokens_in(text, 1)
 
 
 def _count(text: str) -> int:

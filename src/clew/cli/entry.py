@@ -101,7 +101,10 @@ def _run(words: Sequence[str], console: Console) -> int:
     if not words:
         parser.print_help(console.err)
         return WRONG_USE
-    arguments = parser.parse_args(words)
+    arguments, unknown = parser.parse_known_args(words)
+    if unknown:
+        command = f"clew {noun.name}" if noun else "clew"
+        parser.error(f"unknown: {' '.join(unknown)}; `{command} --help` says what it takes")
     if module is None:
         parser.error("a command is missing")
     return module.run(arguments, console)

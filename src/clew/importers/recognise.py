@@ -76,7 +76,7 @@ def _whole_document(source: Source, margin: Margin) -> Session:
     try:
         value = parsed(raw, source.limits.depth, margin.notices)
     except BadJson as bad:
-        raise source.unreadable(f"is no JSON: {bad}", "Check that the file is complete; " + EXPECTED) from bad
+        raise source.unreadable(f"is no JSON: {bad}", "Check that the file is complete. " + EXPECTED) from bad
     if isinstance(value, list):
         return plain_session(source, "json", value, margin)
     return _from_object(source, value, margin)
