@@ -101,6 +101,18 @@ def test_a_reader_that_goes_away_is_no_reason_to_complain(tmp_path: Path) -> Non
     assert done.returncode == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no device that is always full")
+def test_a_full_disk_behind_the_output_is_one_line_without_a_traceback(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "clew", "config", "show"]
+    with Path("/dev/full").open("wb") as full:
+        done = subprocess.run(
+            command, env=os.environ | {"CLEW_HOME": str(tmp_path)}, stdout=full, stderr=-1, check=False
+        )
+    assert done.stderr.startswith(b"clew: standard output: ")
+    assert done.stderr.count(b"\n") == 1
+    assert done.returncode == 1
+
+
 def test_help_imports_nothing_that_only_commands_need(tmp_path: Path) -> None:
     code = (
         "import sys; from clew.cli import main; main(['--help'], {}); "

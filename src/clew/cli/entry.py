@@ -88,6 +88,10 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     except BrokenPipeError:
         _silence(console)
         return FAILED
+    except OSError as error:  # rooms translate theirs: what is left is our own output, to a full disk for one
+        _silence(console)
+        console.fail(f"{error.filename or 'standard output'}: {error.strerror or error}; make room, or write elsewhere")
+        return FAILED
     except KeyboardInterrupt:
         console.fail("stopped")
         return INTERRUPTED
@@ -135,7 +139,7 @@ def _sentence(about: str) -> str:
 
 
 def _silence(console: Console) -> None:
-    """Whoever read our output has gone: the interpreter must not complain when it flushes at the end."""
+    """Nobody takes our output any more: the interpreter must not complain when it flushes at the end."""
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, console.out.fileno())
