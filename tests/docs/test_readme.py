@@ -20,6 +20,7 @@ WALK = (ROOT / "docs" / "walk.md").read_text(encoding="utf-8")
 GUIDE = (ROOT / "docs" / "guides" / "compress.md").read_text(encoding="utf-8")
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md"), *ROOT.glob("benchmarks/*.md")])
 FOLDERS = ("benchmarks", "docs", "examples", "src/clew", "tests")
+MADE_BY_RUNNING = ("benchmarks/results/",)
 COLOUR = re.compile(r"\x1b\[[\d;]*m")
 
 
@@ -127,7 +128,7 @@ def test_every_link_leads_to_a_file(page: Path) -> None:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_file_of_the_project_that_is_named_is_there(page: Path) -> None:
     named = re.findall(rf"`(?:python )?((?:{'|'.join(FOLDERS)})/[\w./-]+)", page.read_text(encoding="utf-8"))
-    assert [name for name in named if not (ROOT / name).exists()] == []
+    assert [name for name in named if name not in MADE_BY_RUNNING and not (ROOT / name).exists()] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
