@@ -154,10 +154,8 @@ def _budgets(
         try:
             return budgets_for_target(target - beside, settings)
         except InvalidArgument as error:
-            raise InvalidArgument(
-                f"target_tokens={target} is too small: beside the messages stand {beside:,} tokens (the tools); "
-                f"use at least {beside + 500:,}"
-            ) from error
+            why = f": tools and framing alone take {beside:,} tokens" if beside > 100 else ""
+            raise InvalidArgument(f"target_tokens={target} is too small{why}; use at least {beside + 500:,}") from error
     window = window_of(model, configured=context_length)
     return budgets_for(window.tokens, settings)
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from clew.cli import main
 from clew.cli.open_store import store_place
 from clew.config import Settings, load_config
 from clew.testing.store_postgres import empty_schema, postgres_server
@@ -82,3 +83,13 @@ def test_the_commands_serve_postgresql_too(empty_home: Kept, kept_on_server: str
     code, out, _ = empty_home.run("doctor", **environ)
     assert (code, "All is well." in out) == (0, True)
     assert empty_home.run("sessions", "delete", "s_4f1c", "--yes", **environ)[0] == 0
+
+
+def test_a_server_that_refuses_is_told_at_once_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main(
+        ["sessions", "list", "--set", "store.url=postgresql://nobody@localhost:1/x"], {"CLEW_HOME": str(tmp_path)}
+    )
+    err = capsys.readouterr().err
+    assert code == 1
+    assert err.count("\n") == 1
+    assert "refused" in err

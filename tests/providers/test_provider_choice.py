@@ -99,8 +99,8 @@ def test_a_configured_key_comes_before_the_usual_one() -> None:
     [
         ({"name": "gpt-5.1"}, "OPENAI_API_KEY"),
         ({"name": "x", "provider": "nobody"}, "'nobody' is unknown"),
-        ({"name": "unheard-of"}, "model.provider"),
-        ({"name": None}, "model.provider"),
+        ({"name": "unheard-of"}, "its provider"),
+        ({"name": None}, "its provider"),
         ({"name": "x", "provider": "local"}, ".gguf"),
         ({"name": "/nowhere/model.gguf"}, "no model file"),
     ],

@@ -65,7 +65,7 @@ def known_provider(name: str | None, base_url: str | None, model: str | None) ->
     else:
         row = _by_host(base_url) if base_url else _by_model(model)
         if row is None and not base_url:
-            raise InvalidArgument(f"nobody is known to serve the model {model!r}; set model.provider or model.base_url")
+            raise InvalidArgument(f"nobody is known to serve the model {model!r}; set its provider or its base_url")
     if base_url is None:
         assert row is not None
         return row

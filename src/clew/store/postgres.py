@@ -139,6 +139,8 @@ async def open_postgres(
     )
     database = PostgresDatabase(where, pool, busy_seconds, on_statement)
     try:
+        # A server that refuses says so at once here; the pool would try again and again, and log each time.
+        await (await psycopg.AsyncConnection.connect(url)).close()
         await pool.open(wait=True, timeout=busy_seconds)
         while await database.write(lambda: _migrate(where)):
             pass
