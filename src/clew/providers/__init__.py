@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from clew.providers.base import Delta, FinishReason, OnDelta, Provider, ProviderRefused, Reply, Request
-from clew.providers.classify import ErrorClass, ErrorKind, classify_error
+from clew.providers.classify import ErrorClass, classify_error
+from clew.providers.error_table import ErrorKind
 
 if TYPE_CHECKING:
     from clew.providers.anthropic import AnthropicProvider

@@ -11,24 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import islice
-from typing import Literal, TypeAlias, cast
+from typing import TypeAlias, cast
 
-from clew.providers.error_table import FIGURES, OUTPUT_FIGURES, ROWS, Figure, Row
+from clew.providers.error_table import FIGURES, OUTPUT_FIGURES, ROWS, ErrorKind, Figure, Row
 from clew.providers.error_text import flat_text
 from clew.providers.retry_after import retry_after_seconds
-
-ErrorKind: TypeAlias = Literal[
-    "prompt_too_long",
-    "output_cap_too_large",
-    "payload_too_large",
-    "rate_limit",
-    "overloaded",
-    "auth",
-    "quota",
-    "bad_request",
-    "network",
-    "other",
-]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,9 +18,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
-# `context` is not a kind: whether the prompt or the output is too large is decided by the numbers.
-Verdict: TypeAlias = Literal[
-    "context",
+ErrorKind: TypeAlias = Literal[
     "prompt_too_long",
     "output_cap_too_large",
     "payload_too_large",
@@ -32,6 +30,9 @@ Verdict: TypeAlias = Literal[
     "network",
     "other",
 ]
+
+# `context` is not a kind: whether the prompt or the output is too large is decided by the numbers.
+Verdict: TypeAlias = ErrorKind | Literal["context"]
 
 # A count of tokens: "131072", "131,072", "128k", "1m", "12288.0"; not a part of a word, an address or a version, and
 # not a number of bytes, characters, pixels, seconds or money.
