@@ -135,7 +135,7 @@ class Statement:
 
 def spoken(text: str) -> str:
     """What a person said in a user message: without fenced code and what a program put between tags."""
-    return _FENCED.sub(" ", text).strip() if "```" in text or "<" in text or "~~~" in text else text.strip()
+    return _FENCED.sub("\n", text).strip() if "```" in text or "<" in text or "~~~" in text else text.strip()
 
 
 def rules_in(text: str, number: int) -> list[Statement]:
