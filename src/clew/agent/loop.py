@@ -1,0 +1,159 @@
+"""The agent's loop: ask the model, run the tools it calls, come back with their results, until it answers.
+
+One exchange with a person is any number of turns (`clew.turn`). A stop keeps what came: the text so far and the results
+so far are in the history, and the next question goes on from there.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from itertools import groupby
+
+from clew.agent.approvals import Approvals
+from clew.agent.onlooker import Doing, Onlooker
+from clew.agent.toolbox import Toolbox
+from clew.agent.tools import CallContext, ToolResult, wrong
+from clew.errors import ClewError
+from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
+from clew.providers import Delta, ProviderRefused, Reply
+from clew.turn import Pin, Runtime, pin, receive, run_turn
+
+STOPPED = "[stopped by the user]"
+_NOT_RUN = f"{STOPPED} This call was not finished."
+
+
+@dataclass(frozen=True, slots=True)
+class Exchange:
+    """What became of a question."""
+
+    reply: Reply
+    rounds: int
+    """Calls of the model it took."""
+    is_cut: bool = False
+    """The model wanted to go on, but the most rounds were reached."""
+
+
+@dataclass(slots=True)
+class _Heard:
+    """The reply so far, and whoever else listens to it."""
+
+    onlooker: Onlooker
+    text: list[str] = field(default_factory=list)
+
+    def __call__(self, delta: Delta) -> None:
+        if delta.kind == "text":
+            self.text.append(delta.text)
+        self.onlooker.piece(delta)
+
+
+class Agent:
+    """Answers questions with a model and tools."""
+
+    def __init__(self, runtime: Runtime, toolbox: Toolbox, approvals: Approvals, max_rounds: int = 200) -> None:
+        self.runtime = runtime
+        self.toolbox = toolbox
+        self.approvals = approvals
+        self.max_rounds = max_rounds
+
+    async def ask(self, session: str, message: Message, onlooker: Onlooker | None = None) -> Exchange:
+        """The answer to a message. Cancelling stops it and keeps what came; refusals of the provider pass."""
+        watch = onlooker or Onlooker()
+        incoming: list[Message] = [message]
+        for rounds in range(1, self.max_rounds + 1):
+            reply = await self._turn(session, incoming, watch)
+            calls = calls_of(reply.message)
+            if not calls:
+                return Exchange(reply, rounds)
+            incoming = await self._results(session, calls, watch)
+        await receive(self.runtime, session, incoming)
+        return Exchange(reply, self.max_rounds, is_cut=True)
+
+    async def close(self) -> None:
+        """End what runs in the background."""
+        for tool in self.toolbox.tools:
+            await tool.close()
+
+    # -- the model -----------------------------------------------------------------------------------------------------
+
+    async def _turn(self, session: str, incoming: Sequence[Message], watch: Onlooker) -> Reply:
+        heard = _Heard(watch)
+        live = await self.runtime.conversation(session)
+        tools = self.toolbox.schemas_for(live)
+        try:
+            reply = await run_turn(self.runtime, session, incoming, tools=tools, on_delta=heard)
+        except asyncio.CancelledError:
+            await asyncio.shield(self._keep(session, "".join(heard.text)))
+            raise
+        except ProviderRefused as refused:
+            if refused.partial is not None:
+                await self._keep(session, "".join(heard.text))
+            raise
+        watch.replied(reply)
+        return reply
+
+    async def _keep(self, session: str, text: str) -> None:
+        """A reply that was broken off, as far as it came."""
+        if text.strip():
+            kept: Message = {"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}
+            await receive(self.runtime, session, [kept])
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    async def _results(self, session: str, calls: Sequence[ToolCall], watch: Onlooker) -> list[Message]:
+        """The results of calls in their order. Neighbours that change nothing run side by side."""
+        done: dict[str, ToolResult] = {}
+        try:
+            for is_quiet, group in groupby(calls, self.toolbox.changes_nothing):
+                together = list(group)
+                for batch in [together] if is_quiet else [[call] for call in together]:
+                    await asyncio.gather(*(self._run(session, call, watch, done) for call in batch))
+        except asyncio.CancelledError:
+            stopped = [_result(call, done.get(call["id"]) or wrong(_NOT_RUN)) for call in calls]
+            await asyncio.shield(receive(self.runtime, session, stopped))
+            raise
+        for result in done.values():
+            if result.pinned_as is not None:
+                await pin(self.runtime, session, Pin(result.pinned_as, result.text))
+        return [_result(call, done[call["id"]]) for call in calls]
+
+    async def _run(self, session: str, call: ToolCall, watch: Onlooker, done: dict[str, ToolResult]) -> None:
+        doing = Doing(call["id"], name_of_call(call), self.toolbox.headline(call))
+        started = time.monotonic()
+        watch.began(doing)
+        context = CallContext(session, call["id"], lambda text: watch.output(doing, text))
+        done[call["id"]] = result = await self._result_of(call, context)
+        watch.ended(doing, result, time.monotonic() - started)
+
+    async def _result_of(self, call: ToolCall, context: CallContext) -> ToolResult:
+        name, arguments = name_of_call(call), arguments_of_call(call)
+        if UNREADABLE in arguments:
+            return wrong(f"the arguments are no JSON object: {str(arguments[UNREADABLE])[:200]!r}; send an object")
+        tool = self.toolbox.find(name)
+        if tool is None:
+            return await self._engines_own(name, arguments, context.session)
+        risk = tool.risk(arguments)
+        if risk is not None:
+            decision = await self.approvals.decide(name, risk)
+            if not decision.allowed:
+                return wrong(decision.reason)
+        try:
+            return await tool.run(arguments, context)
+        except (ClewError, OSError, ValueError) as problem:
+            return wrong(f"{name} failed: {problem}")
+
+    async def _engines_own(self, name: str, arguments: dict[str, object], session: str) -> ToolResult:
+        live = await self.runtime.conversation(session)
+        try:
+            return ToolResult(await live.engine.handle_tool_call(name, arguments))
+        except LookupError:
+            return wrong(f"there is no tool {name!r}; there are {', '.join(self.toolbox.names)}")
+
+
+def _result(call: ToolCall, result: ToolResult) -> Message:
+    message: Message = {"role": "tool", "tool_call_id": call["id"], "content": result.text}
+    if result.is_error:
+        message["is_error"] = True
+    return message
