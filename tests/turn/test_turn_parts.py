@@ -177,8 +177,9 @@ async def test_the_longest_unused_conversations_are_let_go(tmp_path: Path) -> No
 async def test_hosts_are_told_before_and_after_a_session_is_continued(tmp_path: Path) -> None:
     heard: list[tuple[str, ...]] = []
 
-    async def before(old: str) -> None:
+    async def before(old: str) -> str | None:
         heard.append(("before", old))
+        return None
 
     async def after(old: str, new: str) -> None:
         heard.append(("after", old, new))

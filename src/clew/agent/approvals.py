@@ -1,4 +1,4 @@
-"""Whether a dangerous call may run: what was allowed before, what a person says now, and what holds when nobody is there.
+"""Whether a dangerous call may run: what was allowed before, what a person says now, and what holds without one.
 
 Knows risks as values; which calls are dangerous is each tool's own knowledge.
 """

@@ -16,7 +16,8 @@ from clew.agent.approvals import Approvals
 from clew.agent.onlooker import Doing, Onlooker
 from clew.agent.toolbox import Toolbox
 from clew.agent.tools import CallContext, ToolResult, wrong
-from clew.errors import ClewError
+from clew.errors import ClewError, InvalidArgument
+from clew.events import Notice
 from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.providers import Delta, ProviderRefused, Reply
 from clew.turn import Pin, Runtime, pin, receive, run_turn
@@ -80,8 +81,7 @@ class Agent:
 
     async def _turn(self, session: str, incoming: Sequence[Message], watch: Onlooker) -> Reply:
         heard = _Heard(watch)
-        live = await self.runtime.conversation(session)
-        tools = self.toolbox.schemas_for(live)
+        tools = await self.toolbox.schemas_for(self.runtime, session)
         try:
             reply = await run_turn(self.runtime, session, incoming, tools=tools, on_delta=heard)
         except asyncio.CancelledError:
@@ -91,6 +91,7 @@ class Agent:
             if refused.partial is not None:
                 await self._keep(session, "".join(heard.text))
             raise
+        self.toolbox.note_use(session, calls_of(reply.message))
         watch.replied(reply)
         return reply
 
@@ -115,9 +116,16 @@ class Agent:
             await asyncio.shield(receive(self.runtime, session, stopped))
             raise
         for result in done.values():
-            if result.pinned_as is not None:
-                await pin(self.runtime, session, Pin(result.pinned_as, result.text))
+            await self._pin(session, result)
         return [_result(call, done[call["id"]]) for call in calls]
+
+    async def _pin(self, session: str, result: ToolResult) -> None:
+        if result.pinned_as is None:
+            return
+        try:
+            await pin(self.runtime, session, Pin(result.pinned_as, result.text))
+        except InvalidArgument as problem:
+            self.runtime.tell(Notice(f"{result.pinned_as} will not come back word for word: {problem}"))
 
     async def _run(self, session: str, call: ToolCall, watch: Onlooker, done: dict[str, ToolResult]) -> None:
         doing = Doing(call["id"], name_of_call(call), self.toolbox.headline(call))

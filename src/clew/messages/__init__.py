@@ -3,7 +3,15 @@
 Knows nothing of tokens, models or files.
 """
 
-from clew.messages.content import arguments_of_call, calls_of, images_of, name_of_call, reasoning_of, text_of
+from clew.messages.content import (
+    UNREADABLE,
+    arguments_of_call,
+    calls_of,
+    images_of,
+    name_of_call,
+    reasoning_of,
+    text_of,
+)
 from clew.messages.conversation import Conversation, convert, read_conversation
 from clew.messages.detect import detect_dialect
 from clew.messages.groups import last_cut_at_or_before, safe_cut_at_or_before, safe_cuts, tool_groups
@@ -15,6 +23,7 @@ from clew.messages.types import DialectName, FunctionCall, Message, Part, Repair
 
 __all__ = [
     "NO_RESULT",
+    "UNREADABLE",
     "Conversation",
     "DialectName",
     "FunctionCall",

@@ -9,6 +9,7 @@ from clew.turn.compaction import Draft
 from clew.turn.fit import apply_draft, compact_now, preview_compaction, undo_compaction
 from clew.turn.intake import follow_sync
 from clew.turn.live import LiveConversation
+from clew.turn.pins import Pin, pin, pins_of, unpin
 from clew.turn.problems import ContextExhausted
 from clew.turn.run import answer, receive, run_turn
 from clew.turn.runtime import Host, Runtime, spill_folder
@@ -21,6 +22,7 @@ __all__ = [
     "Draft",
     "Host",
     "LiveConversation",
+    "Pin",
     "Runtime",
     "Target",
     "answer",
@@ -28,10 +30,13 @@ __all__ = [
     "cache_policy",
     "compact_now",
     "follow_sync",
+    "pin",
+    "pins_of",
     "preview_compaction",
     "receive",
     "run_turn",
     "spill_folder",
     "summary_model_of",
     "undo_compaction",
+    "unpin",
 ]

@@ -102,8 +102,7 @@ async def _renew(runtime: Runtime, lease: Lease) -> None:
 async def commit(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: Lease | None) -> None:
     """End the session with the compaction and go on in its continuation."""
     done, old, host = drawn.compaction, live.session, runtime.host
-    if host.before_switch is not None:
-        await host.before_switch(old)
+    system = None if host.before_switch is None else await host.before_switch(old)
     entry = CompactionEntry.of(
         drawn.view,
         done.messages,
@@ -119,8 +118,12 @@ async def commit(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: 
     )
     calls = tuple(live.calls)
     async with live.writing:
-        continuation = await runtime.store.commit_compaction(live.session, entry, lease=lease, calls=calls)
+        continuation = await runtime.store.commit_compaction(
+            live.session, entry, lease=lease, calls=calls, system=system
+        )
         del live.calls[: len(calls)]
+        if system is not None:
+            live.prompt = {"role": "system", "content": system}
         await _show(runtime, live, drawn, continuation.id)
     live.engine.on_session_start(SessionStart(continuation.id, continues=old, memory=live.engine.memory))
     runtime.follow(live)

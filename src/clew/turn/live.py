@@ -12,10 +12,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from clew.engines import ContextEngine
-from clew.messages import Message, Part, Tool, calls_of
+from clew.messages import Message, Part, Tool, calls_of, text_of
 from clew.store import Appended, ModelCall, View
 from clew.summaries import SYSTEM_NOTE
 from clew.tokens import Calibration, ConversationSize, Window, count_each, counter_for
+from clew.turn.pins import Pin, pinned_text
 from clew.turn.target import Target
 
 if TYPE_CHECKING:
@@ -45,6 +46,9 @@ class LiveConversation:
     calls: list[ModelCall] = field(default_factory=list)
     """Calls of the summariser that are not stored yet."""
     saved_memory: Any = None
+    pins: tuple[Pin, ...] = ()
+    standing: str = ""
+    """Pinned texts that the view no longer shows, as they stand behind the system prompt."""
     preparation: Preparation | None = None
     busy: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Held by a turn: those that come meanwhile wait in their order."""
@@ -71,6 +75,7 @@ class LiveConversation:
         self.messages = list(view.messages if messages is None else messages)
         self.places = list(view.places)
         self.last_prompt_tokens = 0
+        self._stand()
         self._count(known)
 
     def use(self, target: Target, window: Window) -> None:
@@ -111,17 +116,30 @@ class LiveConversation:
             self.prompt = prompt
             self._weigh_prompt()
 
+    def use_pins(self, pins: tuple[Pin, ...]) -> None:
+        """Other pins. Those in view change nothing now."""
+        self.pins = pins
+        self._stand()
+        self._weigh_prompt()
+
+    def _stand(self) -> None:
+        shown = {text_of(message) for message in self.messages} if self.pins else set()
+        self.standing = pinned_text(pin for pin in self.pins if pin.text not in shown)
+
     def system_message(self, *, as_blocks: bool) -> Message | None:
-        """The system prompt; after a compaction with one note behind it, which leaves what is cached cached."""
-        if self.prompt is None or not self.is_compacted:
+        """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
+        if self.prompt is None:
+            return {"role": "system", "content": self.standing} if self.standing else None
+        behind = "\n\n".join(text for text in (SYSTEM_NOTE if self.is_compacted else "", self.standing) if text)
+        if not behind:
             return self.prompt
         content = self.prompt.get("content")
-        note: Part = {"type": "text", "text": SYSTEM_NOTE}
+        note: Part = {"type": "text", "text": behind}
         if isinstance(content, list):
             return {**self.prompt, "content": [*content, note]}
         if as_blocks:
             return {**self.prompt, "content": [{"type": "text", "text": content or ""}, note]}
-        return {**self.prompt, "content": f"{content or ''}\n\n{SYSTEM_NOTE}"}
+        return {**self.prompt, "content": f"{content or ''}\n\n{behind}"}
 
     def tools_with(self, given: Sequence[Tool]) -> Sequence[Tool]:
         """The caller's tools and the engine's own; the same object for as long as the caller gives the same."""

@@ -14,11 +14,13 @@ from pathlib import Path
 from clew.config import Settings
 from clew.engines import ContextEngine, EngineFactory, EngineSetup, SessionStart
 from clew.events import Event, Events, Notice
+from clew.messages import Message
 from clew.store import CallSource, Store, View
 from clew.summaries import Cooldowns
 from clew.tokens import Calibration, LearntLimits, Window, window_of
 from clew.tooloutput import OutputLimits, SpillFolder
 from clew.turn.live import LiveConversation
+from clew.turn.pins import PINS_STATE, pins_from_plain
 from clew.turn.summarizer import summarizer_for
 from clew.turn.target import Target, window_for
 
@@ -45,8 +47,11 @@ class Host:
     most_live: int = 512
     """So many conversations are kept live; the longest unused are let go, and loaded again when asked for."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    before_switch: Callable[[str], Awaitable[None]] | None = None
-    """Called with the old session before a compaction ends it: memory is committed there."""
+    before_switch: Callable[[str], Awaitable[str | None]] | None = None
+    """Called with the old session before a compaction ends it: memory is committed there.
+
+    Gives the system prompt of the continuation, where it shall be another one: the prefix moves in any case.
+    """
     after_switch: Callable[[str, str], Awaitable[None]] | None = None
     """Called with the old session and the one that continues it: a compaction, not a new conversation."""
 
@@ -94,6 +99,8 @@ class Runtime:
         """Read the view again: others have written to the conversation."""
         tip = await self.store.resume(live.session)
         live.observes = False
+        live.prompt = _as_message(await self.store.system_prompt(tip.id))
+        live.pins = pins_from_plain((await self.store.state(tip.id)).get(PINS_STATE))
         live.show(await self.store.view(tip.id))
         self._remember(tip.id, live)
 
@@ -136,10 +143,9 @@ class Runtime:
         view = await self.store.view(session)
         window = await self._window(self.target)
         chain = await self.store.sessions_of(view.conversation)
-        system = await self.store.system_prompt(session)
         live = LiveConversation(
             root=chain[0].id,
-            prompt=None if system is None else {"role": "system", "content": system},
+            prompt=_as_message(await self.store.system_prompt(session)),
             target=self.target,
             window=window,
             view=view,
@@ -185,6 +191,7 @@ class Runtime:
         memory = state.get(ENGINE_STATE + live.engine.name) or {}
         live.saved_memory = memory or None
         live.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + live.target.model))
+        live.use_pins(pins_from_plain(state.get(PINS_STATE)))
         live.engine.on_session_start(SessionStart(view.session, memory=memory))
 
     async def _window(self, target: Target) -> Window:
@@ -219,6 +226,10 @@ class Runtime:
         while live.calls:
             await self.store.record_call(live.session, live.calls[0])
             del live.calls[0]
+
+
+def _as_message(prompt: str | None) -> Message | None:
+    return None if prompt is None else {"role": "system", "content": prompt}
 
 
 def spill_folder(home: Path, settings: Settings) -> SpillFolder:
