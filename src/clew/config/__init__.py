@@ -14,10 +14,12 @@ from clew.config.keys import api_key_of
 from clew.config.load import Loaded, Origin, declared, load_config, read_config, setting_named, value_from
 from clew.config.problems import InvalidConfig, Problem
 from clew.config.settings import (
+    AgentSettings,
     AuxiliaryModelSettings,
     AuxiliarySettings,
     CompressionSettings,
     ContextSettings,
+    MemorySettings,
     ModelSettings,
     PromptCachingSettings,
     Settings,
@@ -28,12 +30,14 @@ if TYPE_CHECKING:
     from clew.config.change import set_in_file, unset_in_file
 
 __all__ = [
+    "AgentSettings",
     "AuxiliaryModelSettings",
     "AuxiliarySettings",
     "CompressionSettings",
     "ContextSettings",
     "InvalidConfig",
     "Loaded",
+    "MemorySettings",
     "ModelSettings",
     "Origin",
     "Problem",

@@ -92,6 +92,28 @@ class ToolOutputSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class AgentSettings:
+    """What the agent of `clew chat` may do."""
+
+    approvals: str = setting(
+        "ask", "Before something dangerous: ask a person, allow it, or deny it", choices=("ask", "allow", "deny")
+    )
+    max_rounds: int = setting(200, "Calls of the model for one question, at most", low=1)
+    command_seconds: int = setting(120, "A command is ended after so many seconds, unless it asked for more", low=1)
+    allowed_paths: str | None = setting(None, "Folders outside the project that tools may touch, parted by colons")
+    max_tokens: int | None = setting(None, "Output of one reply, at most; null: left to the provider", low=16)
+
+
+@dataclass(frozen=True, slots=True)
+class MemorySettings:
+    """What the agent remembers from one session to the next, in MEMORY.md and USER.md."""
+
+    enabled: bool = setting(True, "Show memory to the model, and let it write there")
+    memory_chars: int = setting(4_000, "Most that MEMORY.md may hold", low=200, high=100_000)
+    user_chars: int = setting(2_000, "Most that USER.md may hold", low=200, high=100_000)
+
+
+@dataclass(frozen=True, slots=True)
 class StoreSettings:
     """Where sessions are kept."""
 
@@ -110,4 +132,6 @@ class Settings:
     auxiliary: AuxiliarySettings = field(default_factory=AuxiliarySettings)
     prompt_caching: PromptCachingSettings = field(default_factory=PromptCachingSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
+    agent: AgentSettings = field(default_factory=AgentSettings)
+    memory: MemorySettings = field(default_factory=MemorySettings)
     store: StoreSettings = field(default_factory=StoreSettings)

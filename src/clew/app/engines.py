@@ -1,13 +1,12 @@
-"""The one place where names in the config become objects.
+"""Which engine serves: the one that the config names, or the built-in, and why.
 
-Knows every room that has something to choose from. Decides which engine serves; what it then does is its own affair.
+What it then does is its own affair.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from clew import __version__
 from clew.config import Loaded, Settings, clew_home
@@ -20,11 +19,8 @@ from clew.engines import (
 )
 from clew.errors import PluginError
 from clew.plugins import Catalog, Plugin
-from clew.summaries import ModelSummarizer, Summarize, SummaryModel, summary_model
-from clew.tokens import DEFAULT_WINDOW, window_of
-
-if TYPE_CHECKING:
-    pass
+from clew.summaries import ModelSummarizer, Summarize
+from clew.tokens import DEFAULT_WINDOW
 
 ENGINE_KEY = "context.engine"
 DEFAULT_ENGINE = "compressor"
@@ -90,42 +86,6 @@ def engine_setup(
     window = context_length or settings.model.context_length or DEFAULT_WINDOW
     cooldowns = summarize.cooldowns if isinstance(summarize, ModelSummarizer) else None
     return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize, cooldowns)
-
-
-def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> SummaryModel | None:
-    """The model that `auxiliary.compression` names for writing summaries; None where it names none.
-
-    What it leaves open is the main model's. Settings that lead nowhere show when it is asked to write, so that the
-    built-in summariser can take over and say why.
-    """
-    from clew.providers import Patience, provider_for  # only who asks a model pays for it
-    from clew.turn import summary_model_of
-
-    chosen = settings.auxiliary.compression
-    if chosen.model is None and chosen.provider is None and chosen.base_url is None:
-        return None
-    main = settings.model
-    own_endpoint = chosen.provider is not None or chosen.base_url is not None
-    endpoint = replace(
-        chosen,
-        model=chosen.model or main.name,
-        provider=chosen.provider if own_endpoint else main.provider,
-        base_url=chosen.base_url if own_endpoint else main.base_url,
-        api_key=chosen.api_key or (None if own_endpoint else main.api_key),
-        api_key_env=chosen.api_key_env or (None if own_endpoint else main.api_key_env),
-    )
-    name = endpoint.model or "the configured model"
-    window = window_of(endpoint.model, base_url=endpoint.base_url, configured=endpoint.context_length)
-
-    async def write(prompt: str, max_tokens: int) -> str:
-        # The summaries room waits and tries again by itself.
-        provider = provider_for(endpoint, environ=environ, patience=Patience(retries=0))
-        try:
-            return await summary_model_of(provider, name, window.tokens).complete(prompt, max_tokens)
-        finally:
-            await provider.close()
-
-    return summary_model(write, name=name, context_length=window.tokens, max_output=window.max_output)
 
 
 def register_built_in_engines() -> None:

@@ -1,0 +1,199 @@
+"""The desk an agent works at: a store, a model, an engine, tools, memory and skills, put together as the config says.
+
+Whoever talks to a person (the terminal, a test) opens one. Holds no policy of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+
+from clew.agent import Agent, AgentTool, Approvals, AskPerson, Mode, Toolbox
+from clew.agent.context_files import context_files
+from clew.agent.memory import Memory
+from clew.agent.paths import Workplace
+from clew.agent.prompt import PromptParts, build_prompt
+from clew.agent.skills import Skill, find_skills
+from clew.agent.tools.memory import MemoryTool
+from clew.agent.tools.patch import Patch
+from clew.agent.tools.read_file import ReadFile
+from clew.agent.tools.recall import Recall
+from clew.agent.tools.search_files import SearchFiles
+from clew.agent.tools.skill import OpenSkill
+from clew.agent.tools.terminal import Terminal
+from clew.agent.tools.write_file import WriteFile
+from clew.app.engines import EngineChoice
+from clew.app.models import auxiliary_target, target_of
+from clew.config import Loaded, Settings, clew_home, learnt_limits_path
+from clew.engines import ContextEngine, EngineSetup
+from clew.errors import ClewError
+from clew.events import Events, Notice
+from clew.providers import Provider
+from clew.store import NewSession, Store
+from clew.tokens import LearntLimits
+from clew.turn import Host, Runtime, Target, cache_policy, spill_folder
+
+
+@dataclass(frozen=True, slots=True)
+class DeskOptions:
+    """What is not in the config: where the work is, and who is there."""
+
+    project: Path
+    ask: AskPerson | None = None
+    """Asks a person before something dangerous; None where nobody is there."""
+    approvals: Mode | None = None
+    """Instead of what the config says."""
+    events: Events | None = None
+    provider: Provider | None = None
+    """Instead of the one that the config means."""
+    has_tools: bool = True
+    system: str | None = None
+    """A system prompt of the person's own, instead of ours."""
+
+
+class Desk:
+    """Everything that a chat needs. Made by `open_desk`."""
+
+    def __init__(self, config: Loaded, environ: Mapping[str, str], store: Store, options: DeskOptions) -> None:
+        self.config = config
+        self.settings: Settings = config.settings
+        self.environ = environ
+        self.store = store
+        self.project = options.project.resolve()
+        self.home = clew_home(environ)
+        self.engines = EngineChoice(config, environ)
+        self.engine_name = self.engines.serving()[0].name
+        limits = self.settings.memory
+        self.memory = Memory(self.home, limits.memory_chars, limits.user_chars)
+        self.skills: tuple[Skill, ...]
+        self.skills, self._skill_notices = find_skills(self.project, self.home)
+        self.target = self._target(options)
+        self._options = options
+        host = self._host()
+        self.runtime = Runtime(store, self.target, host, options.events)
+        self.agent = self._agent(options, host)
+        self._targets = [self.target, *([host.auxiliary] if host.auxiliary else [])]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should read before the first question."""
+        return (*self.config.notices, *self._skill_notices)
+
+    async def new_session(self, title: str | None = None) -> str:
+        """A fresh session, with a system prompt that stays the same byte for byte."""
+        new = NewSession(source="agent", model=self.target.model, title=title, system=self.prompt())
+        return (await self.store.start_session(new)).id
+
+    async def use_model(self, session: str, name: str) -> Target:
+        """Another model from the next turn on; for new sessions too."""
+        settings = replace(self.settings.model, name=name, provider=None, base_url=None, context_length=None)
+        if self._options.provider is not None or self.settings.model.base_url is not None:
+            settings = replace(self.settings.model, name=name, context_length=None)
+        target = target_of(settings, self.environ, self._options.provider, max_tokens=self.settings.agent.max_tokens)
+        await self.runtime.use_model(session, target)
+        self.target = self.runtime.target = target
+        self._targets.append(target)
+        return target
+
+    def caching_line(self) -> str:
+        """Whether and why requests are cached, for the line at start."""
+        return cache_policy(self.runtime, self.target).describe()
+
+    def prompt(self) -> str:
+        """The system prompt of a session that begins now."""
+        if self._options.system is not None:
+            return self._options.system
+        return build_prompt(
+            PromptParts(
+                project=self.project,
+                memory=self.memory.snapshot() if self.settings.memory.enabled else None,
+                context_files=context_files(self.project, self.home),
+                skills=self.skills,
+                tools=tuple(self.agent.toolbox.names),
+                today=date.today(),
+            )
+        )
+
+    async def close(self) -> None:
+        await self.agent.close()
+        await self.runtime.close()
+        for target in self._targets:
+            await target.provider.close()
+
+    # -- putting it together -------------------------------------------------------------------------------------------
+
+    def _target(self, options: DeskOptions) -> Target:
+        cap = self.settings.agent.max_tokens
+        return target_of(self.settings.model, self.environ, options.provider, max_tokens=cap)
+
+    def _host(self) -> Host:
+        return Host(
+            new_engine=self._engine,
+            spill=spill_folder(self.home, self.settings),
+            settings=self.settings,
+            source="agent",
+            auxiliary=auxiliary_target(self.settings, self.environ),
+            learnt=LearntLimits(learnt_limits_path(self.environ)),
+            before_switch=self._before_switch,
+            after_switch=self._after_switch,
+        )
+
+    def _engine(self, setup: EngineSetup) -> ContextEngine:
+        loaded = self.engines.load(setup)
+        for notice in loaded.notices:
+            self.runtime.tell(Notice(notice))
+        return loaded.engine
+
+    def _agent(self, options: DeskOptions, host: Host) -> Agent:
+        mode: Mode = options.approvals or self.settings.agent.approvals  # type: ignore[assignment]  # its choices
+        tools = self._tools(host) if options.has_tools else []
+        return Agent(self.runtime, Toolbox(tools), Approvals(mode, options.ask), self.settings.agent.max_rounds)
+
+    def _tools(self, host: Host) -> list[AgentTool]:
+        allowed = [Path(it).expanduser() for it in (self.settings.agent.allowed_paths or "").split(":") if it]
+        workplace = Workplace(self.project, allowed, read_only_allowed=[host.spill.path_of_folder])
+        terminal = Terminal(self.project, self.environ, self.settings.agent.command_seconds)
+        tools: list[AgentTool] = [
+            ReadFile(workplace),
+            WriteFile(workplace),
+            Patch(workplace),
+            SearchFiles(workplace, self.environ),
+            terminal,
+            Recall(self.store),
+        ]
+        if self.settings.memory.enabled:
+            tools.append(MemoryTool(self.memory))
+        if self.skills:
+            tools.append(OpenSkill(self.skills))
+        return tools
+
+    # -- at a compaction -----------------------------------------------------------------------------------------------
+
+    async def _before_switch(self, session: str) -> str | None:
+        """Memory is committed on the session that ends; what the prompt shows of it follows, as all else moves too."""
+        if not self.settings.memory.enabled:
+            return None
+        try:
+            has_changed = await self.memory.commit(session)
+        except ClewError as problem:
+            self.runtime.tell(Notice(f"Memory could not be written: {problem}"))
+            return None
+        return self.prompt() if has_changed else None
+
+    async def _after_switch(self, old: str, new: str) -> None:
+        self.memory.continued(old, new)
+
+
+@asynccontextmanager
+async def open_desk(
+    config: Loaded, environ: Mapping[str, str], store: Store, options: DeskOptions
+) -> AsyncIterator[Desk]:
+    """A desk while it is needed."""
+    desk = Desk(config, environ, store, options)
+    try:
+        yield desk
+    finally:
+        await desk.close()

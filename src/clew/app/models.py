@@ -1,0 +1,94 @@
+"""The models that the config names: the one that works, and the one that writes summaries.
+
+Sends nothing; a provider that cannot be reached shows when it is asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
+from clew.errors import InvalidArgument
+from clew.providers import Patience, Provider, provider_for
+from clew.summaries import SummaryModel, summary_model
+from clew.tokens import window_of
+from clew.turn import Target, summary_model_of
+
+NO_MODEL = (
+    "no model is chosen. With a key in the environment: `clew chat --model claude-sonnet-4-5` or any other; on this "
+    "machine: `clew models get smollm2`, then `clew chat --model local`; elsewhere: --model NAME --base-url ADDRESS. "
+    "`clew models use NAME` remembers the choice"
+)
+
+
+def target_of(
+    settings: ModelSettings,
+    environ: Mapping[str, str],
+    provider: Provider | None = None,
+    *,
+    max_tokens: int | None = None,
+) -> Target:
+    """The main model at its provider; `provider` stands in for the one that the settings mean."""
+    if settings.name is None and settings.provider != "local":
+        raise InvalidArgument(NO_MODEL)
+    serving = provider or provider_for(settings, environ=environ)
+    name = settings.name or "local"
+    return Target(serving, name, settings.base_url, settings.context_length or _own_window(serving), max_tokens)
+
+
+def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target | None:
+    """The model that `auxiliary.compression` names; None where the main model writes summaries."""
+    endpoint = _summary_endpoint(settings)
+    if endpoint is None:
+        return None
+    # The summaries room waits and tries again by itself.
+    provider = provider_for(endpoint, environ=environ, patience=Patience(retries=0))
+    window = endpoint.context_length or _own_window(provider)
+    return Target(provider, endpoint.model or "local", endpoint.base_url, window)
+
+
+def _own_window(provider: Provider) -> int | None:
+    """A model in a file has the window it is started with."""
+    from clew.providers import LocalProvider
+
+    return provider.context_length if isinstance(provider, LocalProvider) else None
+
+
+def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> SummaryModel | None:
+    """The model that `auxiliary.compression` names for writing summaries; None where it names none.
+
+    What it leaves open is the main model's. Settings that lead nowhere show when it is asked to write, so that the
+    built-in summariser can take over and say why.
+    """
+    endpoint = _summary_endpoint(settings)
+    if endpoint is None:
+        return None
+    name = endpoint.model or "the configured model"
+    window = window_of(endpoint.model, base_url=endpoint.base_url, configured=endpoint.context_length)
+
+    async def write(prompt: str, max_tokens: int) -> str:
+        # The summaries room waits and tries again by itself.
+        provider = provider_for(endpoint, environ=environ, patience=Patience(retries=0))
+        try:
+            return await summary_model_of(provider, name, window.tokens).complete(prompt, max_tokens)
+        finally:
+            await provider.close()
+
+    return summary_model(write, name=name, context_length=window.tokens, max_output=window.max_output)
+
+
+def _summary_endpoint(settings: Settings) -> AuxiliaryModelSettings | None:
+    """Where summaries are written, what is left open taken from the main model."""
+    chosen, main = settings.auxiliary.compression, settings.model
+    if chosen.model is None and chosen.provider is None and chosen.base_url is None:
+        return None
+    own_endpoint = chosen.provider is not None or chosen.base_url is not None
+    return replace(
+        chosen,
+        model=chosen.model or main.name,
+        provider=chosen.provider if own_endpoint else main.provider,
+        base_url=chosen.base_url if own_endpoint else main.base_url,
+        api_key=chosen.api_key or (None if own_endpoint else main.api_key),
+        api_key_env=chosen.api_key_env or (None if own_endpoint else main.api_key_env),
+    )
