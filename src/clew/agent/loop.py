@@ -123,7 +123,7 @@ class Agent:
         if result.pinned_as is None:
             return
         try:
-            await pin(self.runtime, session, Pin(result.pinned_as, result.text))
+            await pin(self.runtime, session, Pin(result.pinned_as, result.text), is_coming=True)
         except InvalidArgument as problem:
             self.runtime.tell(Notice(f"{result.pinned_as} will not come back word for word: {problem}"))
 
@@ -149,8 +149,8 @@ class Agent:
                 return wrong(decision.reason)
         try:
             return await tool.run(arguments, context)
-        except (ClewError, OSError, ValueError) as problem:
-            return wrong(f"{name} failed: {problem}")
+        except (ClewError, OSError, ValueError, TypeError, LookupError) as problem:  # whatever arguments led to
+            return wrong(f"{name} failed: {type(problem).__name__}: {problem}")
 
     async def _engines_own(self, name: str, arguments: dict[str, object], session: str) -> ToolResult:
         live = await self.runtime.conversation(session)

@@ -116,11 +116,12 @@ class LiveConversation:
             self.prompt = prompt
             self._weigh_prompt()
 
-    def use_pins(self, pins: tuple[Pin, ...]) -> None:
-        """Other pins. Those in view change nothing now."""
+    def use_pins(self, pins: tuple[Pin, ...], *, stand: bool = True) -> None:
+        """Other pins. Those in view change nothing now; without `stand`, what is not in view yet is on its way."""
         self.pins = pins
-        self._stand()
-        self._weigh_prompt()
+        if stand:
+            self._stand()
+            self._weigh_prompt()
 
     def _stand(self) -> None:
         shown = {text_of(message) for message in self.messages} if self.pins else set()

@@ -31,11 +31,11 @@ class Pin:
     text: str
 
 
-async def pin(runtime: Runtime, session: str, new: Pin) -> None:
-    """Pin a text; one of the same label takes the place of the former."""
+async def pin(runtime: Runtime, session: str, new: Pin, *, is_coming: bool = False) -> None:
+    """Pin a text; one of the same label takes the place of the former. `is_coming`: the next messages hold it."""
     live = await runtime.conversation(session)
     kept = [old for old in live.pins if old.label != new.label and old.text != new.text]
-    await _keep(runtime, live, [*kept, new])
+    await _keep(runtime, live, [*kept, new], is_coming)
 
 
 async def unpin(runtime: Runtime, session: str, number: int) -> Pin:
@@ -65,7 +65,7 @@ def pins_from_plain(value: Any) -> tuple[Pin, ...]:
     return tuple(Pin(str(row["label"]), str(row["text"])) for row in rows if isinstance(row, dict))
 
 
-async def _keep(runtime: Runtime, live: LiveConversation, pins: Sequence[Pin]) -> None:
+async def _keep(runtime: Runtime, live: LiveConversation, pins: Sequence[Pin], is_coming: bool = False) -> None:
     tokens = counter_for(live.target.model).text(pinned_text(pins))
     most = int(LARGEST_SHARE * live.window.tokens)
     if tokens > most and len(pins) >= len(live.pins):
@@ -75,4 +75,4 @@ async def _keep(runtime: Runtime, live: LiveConversation, pins: Sequence[Pin]) -
         )
     plain = [{"label": it.label, "text": it.text} for it in pins]
     await runtime.store.set_state(live.session, {PINS_STATE: plain or None})
-    live.use_pins(tuple(pins))
+    live.use_pins(tuple(pins), stand=not is_coming)

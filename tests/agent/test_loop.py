@@ -1,0 +1,234 @@
+"""The loop of an agent: calls are run and answered until the model answers, and a stop keeps what came."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from clew.agent import Agent, AgentTool, Approvals, CallContext, Doing, Onlooker, Risk, Toolbox, ToolResult
+from clew.agent.approvals import Answer, AskPerson
+from clew.agent.tools import Arguments, function_schema, wrong
+from clew.messages import Message, text_of
+from clew.providers import Delta, OnDelta, ProviderRefused, Reply, Request
+from clew.testing import call, user
+from clew.testing.runtime import SESSION, Flow, answers, flow_with, is_whole
+from clew.testing.scripted import ScriptedProvider, breaks_off, calls
+from clew.turn import compact_now
+
+
+class Echo(AgentTool):
+    """Says what it is told; `risky` and `quiet` as the test wants."""
+
+    def __init__(self, name: str = "echo", *, quiet: bool = False, risky: bool = False, pinned: str | None = None):
+        self.name, self.changes_nothing, self.risky, self.pinned = name, quiet, risky, pinned
+        self.schema = function_schema(name, "Says what it is told.", {"text": {"type": "string"}}, "text")
+        self.ran: list[str] = []
+        self.side_by_side = 0
+        self._running = 0
+
+    def risk(self, arguments: Arguments) -> Risk | None:
+        return Risk(f"say {arguments.get('text')}", ("it is loud",), "speech") if self.risky else None
+
+    async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
+        self._running += 1
+        self.side_by_side = max(self.side_by_side, self._running)
+        await asyncio.sleep(0)
+        text = str(arguments["text"])
+        call.on_output(text)
+        self.ran.append(text)
+        self._running -= 1
+        return ToolResult(f"heard {text}", pinned_as=self.pinned)
+
+
+class Stuck(AgentTool):
+    """Never comes back."""
+
+    name = "stuck"
+    schema = function_schema("stuck", "Waits for ever.", {})
+
+    def __init__(self) -> None:
+        self.began = asyncio.Event()
+
+    async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
+        self.began.set()
+        await asyncio.Event().wait()
+        return wrong("unreachable")
+
+
+class Watching(Onlooker):
+    """Writes down all that it sees."""
+
+    def __init__(self) -> None:
+        self.seen: list[str] = []
+
+    def piece(self, delta: Delta) -> None:
+        self.seen.append(f"{delta.kind}:{delta.text}")
+
+    def began(self, doing: Doing) -> None:
+        self.seen.append(f"began {doing.headline}")
+
+    def output(self, doing: Doing, text: str) -> None:
+        self.seen.append(f"out {text}")
+
+    def ended(self, doing: Doing, result: ToolResult, seconds: float) -> None:
+        self.seen.append(f"ended {doing.tool} {'badly' if result.is_error else 'well'}")
+
+
+class Hanging(ScriptedProvider):
+    """Says a few words and then nothing more."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_hanging = asyncio.Event()
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        self.requests.append(request)
+        if on_delta is not None:
+            on_delta(Delta("text", "First I would "))
+            on_delta(Delta("text", "look at"))
+        self.is_hanging.set()
+        await asyncio.Event().wait()
+        raise AssertionError("unreachable")
+
+
+def agent_with(flow: Flow, *tools: AgentTool, ask: AskPerson | None = None, rounds: int = 20) -> Agent:
+    return Agent(flow.runtime, Toolbox(tools), Approvals("ask", ask), rounds)
+
+
+def results(request: Request) -> list[str]:
+    return [text_of(message) for message in request.messages if message["role"] == "tool"]
+
+
+async def test_calls_are_run_and_answered_until_the_model_answers(tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        calls(call("echo", {"text": "one"}, id="c1"), call("echo", {"text": "two"}, id="c2")), answers("Both said.")
+    )
+    watch = Watching()
+    async with flow_with(provider, tmp_path) as flow:
+        done = await agent_with(flow, Echo()).ask(SESSION, user("Say one and two."), watch)
+        assert (text_of(done.reply.message), done.rounds, done.is_cut) == ("Both said.", 2, False)
+        assert results(provider.requests[1]) == ["heard one", "heard two"]
+        assert [line for line in watch.seen if not line.startswith("text:")] == [
+            "call:echo", "call:echo", "began echo one", "out one", "ended echo well", "began echo two", "out two",
+            "ended echo well",
+        ]  # fmt: skip
+        assert is_whole(await flow.view())
+
+
+async def test_calls_that_only_look_run_side_by_side_and_the_others_one_by_one(tmp_path: Path) -> None:
+    many = [call(name, {"text": f"{name}{n}"}, id=f"{name}{n}") for name in ("look", "act") for n in range(3)]
+    look, act = Echo("look", quiet=True), Echo("act")
+    async with flow_with(ScriptedProvider(calls(*many), answers("Done.")), tmp_path) as flow:
+        await agent_with(flow, look, act).ask(SESSION, user("Go."))
+        assert (look.side_by_side, act.side_by_side) == (3, 1)
+
+
+async def test_what_the_model_gets_wrong_is_a_result_that_says_so(tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        calls(call("ecko", {"text": "x"}, id="c1"), call("echo", '{"text": "x', id="c2"), call("echo", {}, id="c3")),
+        answers("Sorry."),
+    )
+    async with flow_with(provider, tmp_path) as flow:
+        await agent_with(flow, Echo()).ask(SESSION, user("Go."))
+        unknown, broken, missing = results(provider.requests[1])
+        assert "no tool 'ecko'; there are echo" in unknown
+        assert "no JSON object" in broken
+        assert "echo failed" in missing
+        wrongs = [m for m in provider.requests[1].messages if m["role"] == "tool"]
+        assert all(message.get("is_error") for message in wrongs)
+
+
+@pytest.mark.parametrize(
+    ("answer", "ran"), [(("once", ""), ["a"]), (("session", ""), ["a", "b"]), (("no", "use whisper"), [])]
+)
+async def test_a_dangerous_call_waits_for_a_person(tmp_path: Path, answer: tuple[Answer, str], ran: list[str]) -> None:
+    asked: list[Risk] = []
+    replies: Sequence[tuple[Answer, str]] = [answer, ("no", "")]
+
+    async def ask(tool: str, risk: Risk) -> tuple[Answer, str]:
+        asked.append(risk)
+        return replies[len(asked) - 1]
+
+    provider = ScriptedProvider(
+        calls(call("echo", {"text": "a"}, id="c1"), call("echo", {"text": "b"}, id="c2")), answers("Well.")
+    )
+    loud = Echo(risky=True)
+    async with flow_with(provider, tmp_path) as flow:
+        await agent_with(flow, loud, ask=ask).ask(SESSION, user("Go."))
+        assert loud.ran == ran
+        told = results(provider.requests[1])
+        assert ("They said: use whisper" in told[0]) == (answer[0] == "no")
+
+
+async def test_without_anybody_to_ask_what_is_dangerous_is_refused(tmp_path: Path) -> None:
+    provider = ScriptedProvider(calls(call("echo", {"text": "a"}, id="c1")), answers("Well."))
+    loud = Echo(risky=True)
+    async with flow_with(provider, tmp_path) as flow:
+        await agent_with(flow, loud).ask(SESSION, user("Go."))
+        assert not loud.ran
+        assert "nobody is here to approve it: it is loud" in results(provider.requests[1])[0]
+
+
+async def test_a_stop_while_the_model_writes_keeps_the_text_so_far(tmp_path: Path) -> None:
+    provider = Hanging()
+    async with flow_with(provider, tmp_path) as flow:
+        asking = asyncio.create_task(agent_with(flow).ask(SESSION, user("What would you do?")))
+        await provider.is_hanging.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        kept = [text_of(message) for message in await flow.view()]
+        assert kept == ["What would you do?", "First I would look at\n\n[stopped by the user]"]
+
+
+async def test_a_stop_while_tools_run_keeps_the_results_so_far_and_whole_groups(tmp_path: Path) -> None:
+    stuck = Stuck()
+    provider = ScriptedProvider(calls(call("echo", {"text": "a"}, id="c1"), call("stuck", {}, id="c2")))
+    async with flow_with(provider, tmp_path) as flow:
+        agent = agent_with(flow, Echo(), stuck)
+        asking = asyncio.create_task(agent.ask(SESSION, user("Go.")))
+        await stuck.began.wait()
+        asking.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await asking
+        assert [text_of(message) for message in (await flow.view())[2:]] == [
+            "heard a", "[stopped by the user] This call was not finished."
+        ]  # fmt: skip
+        provider.then(answers("I stopped."))
+        await agent.ask(SESSION, user("Why did you stop?"))
+        assert is_whole(provider.requests[-1].messages)
+
+
+async def test_a_line_that_breaks_keeps_what_had_come(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(breaks_off("Half a ")), tmp_path) as flow:
+        with pytest.raises(ProviderRefused):
+            await agent_with(flow).ask(SESSION, user("Tell me."))
+        assert text_of((await flow.view())[-1]).startswith("Half a")
+
+
+async def test_a_model_that_never_stops_calling_is_stopped(tmp_path: Path) -> None:
+    provider = ScriptedProvider(*(calls(call("echo", {"text": "x"}, id=f"c{n}")) for n in range(3)))
+    async with flow_with(provider, tmp_path) as flow:
+        done = await agent_with(flow, Echo(), rounds=3).ask(SESSION, user("Go."))
+        assert done.is_cut
+        assert is_whole(await flow.view())
+
+
+async def test_an_opened_skill_is_pinned_and_comes_back_after_a_compaction(tmp_path: Path) -> None:
+    opens = calls(call("skill", {"text": "how to review"}, id="c1"))
+    provider = ScriptedProvider(answers("Hello."), answers("Well."), opens, answers("Read."))
+    async with flow_with(provider, tmp_path) as flow:
+        agent = agent_with(flow, Echo("skill", pinned="skill review"))
+        for text in ("Hello.", "How are you?", "Open the skill."):
+            await agent.ask(SESSION, user(text))
+        for number in range(8):
+            provider.then(answers(f"{number}: " + "a long answer about it " * 100))
+            await agent.ask(SESSION, user(f"{number}: " + "a long question about it " * 100))
+        await compact_now(flow.runtime, SESSION)
+        provider.then(answers("Still known."))
+        await agent.ask(SESSION, user("Go on."))
+        first: Message = provider.requests[-1].messages[0]
+        assert "<pinned label='skill review'>\nheard how to review\n</pinned>" in text_of(first)
