@@ -12,6 +12,7 @@ import pytest
 import compress
 import quality
 import recoverable
+import turn
 from clew.messages import Message, repair, text_of
 from clew.testing import assistant, synthetic_history, user
 from hermes_side import load_hermes
@@ -27,6 +28,13 @@ def test_the_ledger_is_measured_per_kilobyte() -> None:
     kilobytes, microseconds = compress.ledger_pass(30)
     assert kilobytes > 1_000
     assert microseconds > 0
+
+
+async def test_a_turn_and_the_wait_at_the_threshold_are_measured() -> None:
+    row = await turn.overhead(40, 3, "normal")
+    assert row["messages"] == 40
+    assert row["median"] > 0
+    assert [wait["prepared"] for wait in await turn.waits(0.01)] == ["no", "yes"]
 
 
 def test_hermes_that_is_missing_is_said_to_be_missing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
