@@ -23,8 +23,9 @@ from clew.providers import (
     ProviderRefused,
     Request,
     ResponsesProvider,
+    trained_window,
 )
-from clew.providers.local import started_server
+from clew.providers.local_child import Orders, ServerChild
 from clew.providers.wire import HttpProvider
 from clew.testing.messages import assistant, system, user
 from clew.testing.summaries import Waits
@@ -59,9 +60,9 @@ async def local() -> AsyncIterator[LocalProvider]:
 def served() -> Iterator[tuple[str, str]]:
     """The server by itself, once for all who ask it directly: its address and its key."""
     assert MODEL is not None
-    key = "made-for-" + "this-test"
-    server = started_server(MODEL, WINDOW, 1, key)
-    yield server.listening_address, key
+    child = ServerChild(Orders(MODEL, WINDOW, threads=1))
+    yield child.address.result(timeout=120), child.key
+    child.stop()
 
 
 async def test_a_conversation_with_a_real_model_has_real_usage_and_a_real_cache(local: LocalProvider) -> None:
@@ -116,10 +117,28 @@ async def test_its_models_endpoint_states_the_window(local: LocalProvider) -> No
     assert window_of(str(listed[0]["id"]), endpoint={"data": listed}).tokens == WINDOW
 
 
-async def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
-    broken = tmp_path / "broken.gguf"
-    broken.write_bytes(b"this is no model")
-    provider = LocalProvider(broken)
-    with pytest.raises(InvalidArgument, match="cannot be run"):
+async def test_a_window_larger_than_the_model_was_trained_for_is_cut(tmp_path: Path) -> None:
+    assert MODEL is not None
+    assert trained_window(MODEL) == 8_192
+    assert LocalProvider(MODEL, context_length=1_000_000).context_length == 8_192
+    assert LocalProvider(MODEL).context_length == 8_192
+
+
+async def test_a_broken_model_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    assert MODEL is not None
+    cut = tmp_path / "cut.gguf"
+    cut.write_bytes(MODEL.read_bytes()[:50_000])
+    provider = LocalProvider(cut)
+    with pytest.raises(InvalidArgument, match=r"cannot be run.*CLEW_LOCAL_LOG"):
         await provider.send(Request("m", [user("hi")]))
     await provider.close()
+
+
+async def test_a_log_takes_what_llama_cpp_says(tmp_path: Path) -> None:
+    assert MODEL is not None
+    log = tmp_path / "llama.log"
+    provider = LocalProvider(MODEL, context_length=WINDOW, threads=1, log=log)
+    await provider.models()
+    await provider.close()
+    assert "n_ctx" in log.read_text(errors="replace")
+    assert log.stat().st_mode & 0o777 == 0o600

@@ -101,7 +101,6 @@ def test_a_configured_key_comes_before_the_usual_one() -> None:
         ({"name": "x", "provider": "nobody"}, "'nobody' is unknown"),
         ({"name": "unheard-of"}, "its provider"),
         ({"name": None}, "its provider"),
-        ({"name": "x", "provider": "local"}, ".gguf"),
         ({"name": "/nowhere/model.gguf"}, "no model file"),
     ],
 )

@@ -16,20 +16,35 @@ from clew.providers.error_table import ErrorKind
 if TYPE_CHECKING:
     from clew.providers.anthropic import AnthropicProvider
     from clew.providers.chat import OpenAIChatProvider
-    from clew.providers.choose import known_provider, provider_for
+    from clew.providers.choose import known_provider, means_local, provider_for
+    from clew.providers.fetch import FetchFailed, fetch_model
+    from clew.providers.gguf import trained_window
     from clew.providers.known import KNOWN, Known
     from clew.providers.local import LocalProvider
+    from clew.providers.local_models import (
+        LocalModel,
+        choose_local_model,
+        chosen_local_model,
+        local_model_file,
+        local_models,
+        models_folder,
+    )
+    from clew.providers.local_table import FETCHABLE, Fetchable
     from clew.providers.patience import Patience
     from clew.providers.responses import ResponsesProvider
 
 __all__ = [
+    "FETCHABLE",
     "KNOWN",
     "AnthropicProvider",
     "Delta",
     "ErrorClass",
     "ErrorKind",
+    "FetchFailed",
+    "Fetchable",
     "FinishReason",
     "Known",
+    "LocalModel",
     "LocalProvider",
     "OnDelta",
     "OpenAIChatProvider",
@@ -39,22 +54,42 @@ __all__ = [
     "Reply",
     "Request",
     "ResponsesProvider",
+    "choose_local_model",
+    "chosen_local_model",
     "classify_error",
+    "fetch_model",
     "known_provider",
+    "local_model_file",
+    "local_models",
+    "means_local",
+    "models_folder",
     "provider_for",
+    "trained_window",
 ]
 
 # Most who come by this door read an error and send nothing.
 _LATE = {
     "AnthropicProvider": "anthropic",
+    "FETCHABLE": "local_table",
+    "FetchFailed": "fetch",
+    "Fetchable": "local_table",
     "KNOWN": "known",
     "Known": "known",
+    "LocalModel": "local_models",
     "LocalProvider": "local",
     "OpenAIChatProvider": "chat",
     "Patience": "patience",
     "ResponsesProvider": "responses",
+    "choose_local_model": "local_models",
+    "chosen_local_model": "local_models",
+    "fetch_model": "fetch",
     "known_provider": "choose",
+    "local_model_file": "local_models",
+    "local_models": "local_models",
+    "means_local": "choose",
+    "models_folder": "local_models",
     "provider_for": "choose",
+    "trained_window": "gguf",
 }
 
 

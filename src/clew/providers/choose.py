@@ -8,22 +8,23 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
-from clew.config import AuxiliaryModelSettings, ModelSettings, api_key_of
+from clew.config import AuxiliaryModelSettings, ModelSettings, api_key_of, clew_home
 from clew.errors import InvalidArgument
 from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Provider
 from clew.providers.chat import OpenAIChatProvider
 from clew.providers.known import ALL_REASONING, KNOWN, MODEL_PREFIXES, Known
+from clew.providers.local_models import LOCAL, LOCAL_PREFIX, SUFFIX, local_model_file
 from clew.providers.responses import ResponsesProvider
 from clew.providers.wire import HttpProvider
 
 if TYPE_CHECKING:
     from clew.providers.patience import Patience
 
-LOCAL = "local"
 _WIRES: dict[str, type[HttpProvider]] = {
     "openai_chat": OpenAIChatProvider,
     "responses": ResponsesProvider,
@@ -41,8 +42,8 @@ def provider_for(
     """The provider that these settings mean; raises `InvalidArgument` where they mean none, or no key is found."""
     environ = os.environ if environ is None else environ
     model = endpoint.name if isinstance(endpoint, ModelSettings) else endpoint.model
-    if endpoint.provider == LOCAL or (endpoint.provider is None and endpoint.base_url is None and _is_file(model)):
-        return _local(endpoint, model, patience)
+    if means_local(endpoint.provider, endpoint.base_url, model):
+        return _local(endpoint, model, environ, patience)
     known = known_provider(endpoint.provider, endpoint.base_url, model)
     key = api_key_of(endpoint, environ) or _usual_key(known, endpoint.base_url, environ)
     if not key and _host(known.base_url) not in _LOOPBACK and not endpoint.base_url:
@@ -109,13 +110,34 @@ def _host(base_url: str) -> str:
     return (urlsplit(base_url).hostname or "").lower()
 
 
-def _is_file(model: str | None) -> bool:
-    return bool(model) and str(model).lower().endswith(".gguf")
+def means_local(provider: str | None, base_url: str | None, model: str | None) -> bool:
+    """Whether these settings mean a model in a file.
+
+    `local` as a model's name does so whoever is configured for other models, unless an address is given or the
+    provider is a server on this machine: those may call a model what they like.
+    """
+    if (provider or "").strip().lower() == LOCAL:
+        return True
+    name = (model or "").strip().lower()
+    if base_url is not None:
+        return False
+    if provider is None:
+        return name == LOCAL or name.startswith(LOCAL_PREFIX) or name.endswith(SUFFIX)
+    row = _by_name(provider)
+    is_elsewhere = row is not None and _host(row.base_url) not in _LOOPBACK
+    return is_elsewhere and (name == LOCAL or name.startswith(LOCAL_PREFIX))
 
 
-def _local(endpoint: ModelSettings | AuxiliaryModelSettings, model: str | None, patience: Patience | None) -> Provider:
+def _local(
+    endpoint: ModelSettings | AuxiliaryModelSettings,
+    model: str | None,
+    environ: Mapping[str, str],
+    patience: Patience | None,
+) -> Provider:
     from clew.providers.local import LocalProvider
 
-    if not _is_file(model):
-        raise InvalidArgument(f"model.name = {model!r} is no local model; give the path of a .gguf file")
-    return LocalProvider(str(model), context_length=endpoint.context_length, patience=patience)
+    file = local_model_file(model, clew_home(environ))
+    log = environ.get("CLEW_LOCAL_LOG")
+    return LocalProvider(
+        file, context_length=endpoint.context_length, patience=patience, log=Path(log).expanduser() if log else None
+    )

@@ -1,25 +1,36 @@
-"""A model in a file on this machine: a llama.cpp server inside this process, on loopback, with a key of its own.
+"""A model in a file on this machine: llama.cpp's server in a child process, on loopback, with a key of its own.
 
-Knows how that server is started and stopped; requests go through the provider of the chat wire. The library
-(`xllamacpp`, the extra `local`) is imported when the first request is sent.
+Knows when that process is started, when it is started again and when it is stopped; requests go through the provider
+of the chat wire. The library (`xllamacpp`, the extra `local`) is imported by the child alone.
 """
 
 from __future__ import annotations
 
 import asyncio
-import secrets
+import weakref
 from collections.abc import Mapping
-from importlib import import_module
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from clew.errors import InvalidArgument
-from clew.providers.base import OnDelta, Provider, Reply, Request
+from clew.providers.base import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.providers.chat import OpenAIChatProvider
+from clew.providers.gguf import trained_window
+from clew.providers.local_child import Orders, ServerChild
 from clew.providers.patience import Patience
 
-DEFAULT_CONTEXT_LENGTH = 8_192
-"""A window costs memory from the first token on, so a large one is asked for, not given."""
+DEFAULT_CONTEXT_LENGTH = 16_384
+"""A window costs memory from the first token on, so a larger one is asked for, not given."""
+# A prompt of a full window takes minutes on a small machine, and not a byte comes before it is read. A server that
+# dies is noticed at once all the same.
+_IDLE_SECONDS = 1_800.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    child: ServerChild
+    chat: OpenAIChatProvider
 
 
 class LocalProvider(Provider):
@@ -32,64 +43,98 @@ class LocalProvider(Provider):
         context_length: int | None = None,
         threads: int | None = None,
         patience: Patience | None = None,
+        log: Path | None = None,
     ) -> None:
-        """`threads` None: as many as the machine has cores, which is slow where others use them too."""
+        """`context_length` is cut to what the model was trained for; `log` is where llama.cpp's chatter goes."""
         self.name = "local"
-        self._file = Path(model_file).expanduser()
-        if not self._file.is_file():
-            raise InvalidArgument(f"there is no model file at {self._file}; give the path of a .gguf file")
-        self.context_length = context_length or DEFAULT_CONTEXT_LENGTH
-        self._threads = threads
-        self._patience = patience
-        self._server: Any = None
-        self._chat: OpenAIChatProvider | None = None
-        self._starting = asyncio.Lock()
+        self.file = Path(model_file).expanduser().absolute()
+        if not self.file.is_file():
+            raise InvalidArgument(f"there is no model file at {self.file}; give the path of a .gguf file")
+        trained = trained_window(self.file)
+        asked = context_length or DEFAULT_CONTEXT_LENGTH
+        self.context_length = min(asked, trained) if trained else asked
+        """The window that the server runs with; known before it is started."""
+        self._orders = Orders(self.file, self.context_length, threads, log)
+        # A server on this machine that does not answer is dead: asking again would only wait.
+        self._patience = replace(patience or Patience(), retries=0, idle_seconds=_IDLE_SECONDS)
+        self._running: _Running | None = None
+        self._child: ServerChild | None = None
+        self._end: weakref.finalize[..., LocalProvider] | None = None
+
+    @property
+    def model(self) -> str:
+        """What the model is called: its file's name."""
+        return self.file.stem
+
+    @property
+    def base_url(self) -> str:
+        """Tells this model in this window apart from others, where stated limits are remembered."""
+        return f"local://{self.file.name}/{self.context_length}"
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        return await (await self._started()).send(request, on_delta)
+        running = await self._started()
+        try:
+            return await running.chat.send(request, on_delta)
+        except ProviderRefused as refused:
+            if refused.fault.kind != "network" or not await _has_ended(running.child):
+                raise
+            raise self._died(running.child, refused) from refused
 
     async def models(self) -> list[Mapping[str, Any]]:
-        return await (await self._started()).models()
+        return await (await self._started()).chat.models()
 
     async def close(self) -> None:
-        async with self._starting:
-            chat, self._chat = self._chat, None
-            if chat is not None:
-                await chat.close()
-            self._server = None  # it stops when nobody holds it
+        running, child = self._taken_off()
+        await _let_go(running, child)
 
-    async def _started(self) -> OpenAIChatProvider:
-        async with self._starting:
-            if self._chat is None:
-                key = secrets.token_urlsafe(24)
-                self._server = await asyncio.to_thread(
-                    started_server, self._file, self.context_length, self._threads, key
-                )
-                address = f"{self._server.listening_address}/v1"
-                self._chat = OpenAIChatProvider(address, api_key=key, name=self.name, patience=self._patience)
-            return self._chat
+    async def _started(self) -> _Running:
+        """The server, started where none runs. Nothing waits between a look and a change here: no lock is needed."""
+        if self._child is None or not self._child.is_running:
+            running, child = self._taken_off()
+            self._child = ServerChild(self._orders)
+            self._end = weakref.finalize(self, self._child.stop)
+            await _let_go(running, child)
+        child = self._child
+        if child is None:
+            raise InvalidArgument(f"{self.file.name} was closed while it was being started; ask again to start it")
+        try:
+            # Shielded: who stops waiting does not stop the loading, and the next request finds it further on.
+            address = await asyncio.shield(asyncio.wrap_future(child.address))
+        except InvalidArgument:
+            if self._child is child:
+                await self.close()
+            raise
+        if self._running is None or self._running.child is not child:
+            chat = OpenAIChatProvider(f"{address}/v1", api_key=child.key, name=self.name, patience=self._patience)
+            self._running = _Running(child, chat)
+        return self._running
+
+    def _taken_off(self) -> tuple[_Running | None, ServerChild | None]:
+        taken = self._running, self._child
+        self._running = self._child = None
+        if self._end is not None:
+            self._end.detach()
+        return taken
+
+    def _died(self, child: ServerChild, refused: ProviderRefused) -> ProviderRefused:
+        told = (
+            f"the server of {self.file.name} ended during the request ({child.ending}); "
+            "the next request starts it again. If that repeats, a smaller model.context_length takes less memory"
+        )
+        return ProviderRefused(self.name, refused.fault, told, refused.partial)
 
 
-def started_server(file: Path, context_length: int, threads: int | None, key: str) -> Any:
-    """A server on any free port of loopback, which lives as long as somebody holds it."""
-    try:
-        xllamacpp = import_module("xllamacpp")
-    except ImportError as error:
-        raise InvalidArgument("models in files need the extra `local`; pip install 'clew[local]'") from error
-    asked = xllamacpp.CommonParams()
-    asked.model.path = str(file)
-    asked.model_alias = {file.stem}
-    asked.n_ctx = context_length
-    asked.n_parallel = 1  # more would share the window out among them
-    if threads is not None:
-        asked.cpuparams.n_threads = asked.cpuparams_batch.n_threads = threads
-    asked.hostnames = ["127.0.0.1"]
-    asked.port = 0
-    asked.api_keys = [key]  # a page in a browser can reach loopback too
-    asked.cors_origins = ""
-    asked.ui = False
-    asked.verbosity = -1
-    try:
-        return xllamacpp.Server(asked)
-    except (RuntimeError, ValueError) as error:
-        raise InvalidArgument(f"{file} cannot be run: {error}; is it a GGUF file, and is there memory?") from error
+async def _has_ended(child: ServerChild) -> bool:
+    """Whether the process is gone; a connection can break a moment before that shows."""
+    for _ in range(20):
+        if not child.is_running:
+            return True
+        await asyncio.sleep(0.01)
+    return False
+
+
+async def _let_go(running: _Running | None, child: ServerChild | None) -> None:
+    if running is not None:
+        await running.chat.close()
+    if child is not None:
+        await asyncio.to_thread(child.stop)
