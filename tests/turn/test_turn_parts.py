@@ -337,6 +337,8 @@ async def test_strikes_are_not_forgotten_by_a_restart(tmp_path: Path) -> None:
         started = len(flow.told(CompactionStarted))
         assert (await flow.runtime.conversation(SESSION)).engine.get_status().paused is not None
         assert any("the system prompt" in notice.text for notice in flow.told(Notice))
+        warned = " ".join(warning for done in flow.told(CompactionFinished) for warning in done.warnings)
+        assert "System prompt, tools and what else is sent take" in warned
     async with flow_with(provider, tmp_path) as flow:
         assert (await flow.runtime.conversation(SESSION)).engine.get_status().paused is not None
         await flow.turn(user("go on"))

@@ -45,8 +45,11 @@ def small_window(budgets: Budgets) -> list[str]:
 
 def why_paused(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
     """`system` and `beside` (tools and what else is sent) are what no compaction makes smaller."""
+    # A host may send the system prompt beside the messages: then its size is not known apart.
+    apart = f"The system prompt takes {system:,} tokens, tools and what else is sent {beside:,}."
     return (
         f"Automatic compaction is paused: the last {strikes.count} freed less than 10% or left the request "
-        f"over the threshold of {threshold:,} tokens. The system prompt takes {system:,} tokens, "
-        f"tools and what else is sent {beside:,}. Make those smaller, compact by hand, or start afresh with /new."
+        f"over the threshold of {threshold:,} tokens. "
+        f"{apart if system else f'System prompt, tools and what else is sent take {beside:,} tokens.'} "
+        "Make those smaller, compact by hand, or start afresh with /new."
     )
