@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.engines import Fate
-from clew.events import CompactionStarted, Notice
+from clew.events import CompactionFinished, CompactionStarted, Notice
 from clew.messages import Message, Part, images_of, text_of
 from clew.providers import ErrorClass
 from clew.store import NewSession, open_store
