@@ -47,6 +47,11 @@ def build_prompt(parts: PromptParts) -> str:
     return _BETWEEN.join(_sections(parts)) + "\n"
 
 
+def is_ours(prompt: str) -> bool:
+    """Whether a prompt was built here, and not brought along with a session from elsewhere."""
+    return prompt.startswith(_template(VERSION))
+
+
 def shows_memory(prompt: str, snapshot: MemorySnapshot) -> bool:
     """Whether a prompt shows exactly this memory: then it need not be built again when a conversation goes on."""
     blocks = dict(_memory_blocks(snapshot))

@@ -12,24 +12,25 @@ from datetime import date
 from pathlib import Path
 
 from clew.agent import Agent, AgentTool, Approvals, AskPerson, Mode, Toolbox
-from clew.agent.context_files import context_files
-from clew.agent.memory import Memory
+from clew.agent.context_files import context_files, subfolder_files
+from clew.agent.memory import Memory, MemorySnapshot
 from clew.agent.paths import Workplace
-from clew.agent.prompt import PromptParts, build_prompt
+from clew.agent.prompt import PromptParts, build_prompt, is_ours, shows_memory
 from clew.agent.skills import Skill, find_skills
 from clew.agent.tools.memory import MemoryTool
 from clew.agent.tools.patch import Patch
+from clew.agent.tools.processes import Background, ProcessTool
 from clew.agent.tools.read_file import ReadFile
 from clew.agent.tools.recall import Recall
 from clew.agent.tools.search_files import SearchFiles
-from clew.agent.tools.skill import OpenSkill
+from clew.agent.tools.seen import FilesSeen
+from clew.agent.tools.skill import SkillTool
 from clew.agent.tools.terminal import Terminal
 from clew.agent.tools.write_file import WriteFile
 from clew.app.engines import EngineChoice
 from clew.app.models import auxiliary_target, target_of
 from clew.config import Loaded, Settings, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
-from clew.errors import ClewError
 from clew.events import Events, Notice
 from clew.providers import Provider
 from clew.store import NewSession, Store
@@ -108,12 +109,13 @@ class Desk:
             return self._options.system
         return build_prompt(
             PromptParts(
-                project=self.project,
-                memory=self.memory.snapshot() if self.settings.memory.enabled else None,
-                context_files=context_files(self.project, self.home),
-                skills=self.skills,
-                tools=tuple(self.agent.toolbox.names),
-                today=date.today(),
+                self.project,
+                date.today(),
+                self.memory.snapshot() if self.settings.memory.enabled else MemorySnapshot(),
+                context_files(self.project, self.home),
+                subfolder_files(self.project),
+                self.skills,
+                self.agent.toolbox.names,
             )
         )
 
@@ -154,34 +156,36 @@ class Desk:
 
     def _tools(self, host: Host) -> list[AgentTool]:
         allowed = [Path(it).expanduser() for it in (self.settings.agent.allowed_paths or "").split(":") if it]
-        workplace = Workplace(self.project, allowed, read_only_allowed=[host.spill.path_of_folder])
-        terminal = Terminal(self.project, self.environ, self.settings.agent.command_seconds)
+        skill_folders = [skill.path.parent for skill in self.skills]
+        workplace = Workplace(self.project, allowed, read_only_allowed=[host.spill.folder, *skill_folders])
+        seen, background = FilesSeen(), Background()
+        seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
-            ReadFile(workplace),
-            WriteFile(workplace),
-            Patch(workplace),
+            ReadFile(workplace, seen),
+            WriteFile(workplace, seen),
+            Patch(workplace, seen),
             SearchFiles(workplace, self.environ),
-            terminal,
+            Terminal(self.project, self.environ, seconds, background=background),
+            ProcessTool(background),
             Recall(self.store),
         ]
         if self.settings.memory.enabled:
             tools.append(MemoryTool(self.memory))
         if self.skills:
-            tools.append(OpenSkill(self.skills))
+            tools.append(SkillTool(self.skills))
         return tools
 
     # -- at a compaction -----------------------------------------------------------------------------------------------
 
     async def _before_switch(self, session: str) -> str | None:
         """Memory is committed on the session that ends; what the prompt shows of it follows, as all else moves too."""
-        if not self.settings.memory.enabled:
+        if not self.settings.memory.enabled or self._options.system is not None:
             return None
-        try:
-            has_changed = await self.memory.commit(session)
-        except ClewError as problem:
-            self.runtime.tell(Notice(f"Memory could not be written: {problem}"))
+        await self.memory.commit(session)
+        prompt = await self.store.system_prompt(session)
+        if prompt is not None and (not is_ours(prompt) or shows_memory(prompt, self.memory.snapshot())):
             return None
-        return self.prompt() if has_changed else None
+        return self.prompt()
 
     async def _after_switch(self, old: str, new: str) -> None:
         self.memory.continued(old, new)
