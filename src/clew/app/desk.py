@@ -85,7 +85,7 @@ class Desk:
 
     async def new_session(self, title: str | None = None) -> str:
         """A fresh session, with a system prompt that stays the same byte for byte."""
-        new = NewSession(source="agent", model=self.target.model, title=title, system=self.prompt())
+        new = NewSession(source="terminal", model=self.target.model, title=title, system=self.prompt())
         return (await self.store.start_session(new)).id
 
     async def use_model(self, session: str, name: str) -> Target:
@@ -136,7 +136,7 @@ class Desk:
             new_engine=self._engine,
             spill=spill_folder(self.home, self.settings),
             settings=self.settings,
-            source="agent",
+            source="terminal",
             auxiliary=auxiliary_target(self.settings, self.environ),
             learnt=LearntLimits(learnt_limits_path(self.environ)),
             before_switch=self._before_switch,
