@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from clew.app import Desk
+    from clew.turn import Draft
 
 
 @dataclass(slots=True)
@@ -31,6 +32,14 @@ class ChatState:
     is_leaving: bool = False
     asks: list[str] = field(default_factory=list)
     """Questions that a command wants asked next, as if typed."""
+    draft: Draft | None = None
+    """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
+    listed: tuple[str, ...] = ()
+    """The sessions of the last list on the screen: `/resume 2` means its second."""
+    names: tuple[str, ...] = ()
+    """Titles and ids of sessions, for completion; `commands.learn_names` reads them from the store."""
+    models: tuple[str, ...] = ()
+    """Models that were talked to before, for completion."""
 
 
 @dataclass(frozen=True, slots=True)

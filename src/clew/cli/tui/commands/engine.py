@@ -1,0 +1,75 @@
+"""`/engine`: the context engines there are and which one serves; or choose one, as `clew plugins use` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from clew.cli.output import Align, Console, printable, table
+from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
+from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
+    from clew.plugins import Plugin
+
+
+async def run(state: ChatState, words: str) -> None:
+    if words:
+        await _switch(state, words)
+        return
+    live = await state.desk.runtime.conversation(state.session)
+    serving = live.engine.name
+    rows = [_row(plugin, serving) for plugin in state.desk.engines.catalog.plugins()]
+
+    def draw(console: Console) -> None:
+        aligns: tuple[Align, ...] = ("<", "<", "<", "<")
+        printed = [tuple(printable(cell) for cell in row) for row in rows]
+        for row, line in zip(rows, table(printed, aligns, console.width - 4), strict=True):
+            console.say(MARGIN + console.paint(line, *(("green",) if row[0] else ())))
+        status = live.engine.get_status()
+        told = (
+            f"{serving} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens, "
+        )
+        told += f"and has done so {status.compactions:,} times since this was opened. /engine NAME chooses another."
+        for line in wrapped([told], console.width - 4):
+            console.say(MARGIN + console.paint(line, "dim"))
+
+    show(state, draw)
+
+
+async def _switch(state: ChatState, name: str) -> None:
+    from clew.app import ENGINE_KEY, EngineChoice, engine_setup
+    from clew.config import config_path, read_config, set_in_file, setting_named
+
+    desk = state.desk
+    live = await desk.runtime.conversation(state.session)
+    if live.is_in_use:
+        raise InvalidArgument("a turn is running; /engine can change the engine when it has ended")
+    catalog = desk.engines.catalog
+    plugin = catalog.find(name)
+    # Tried before it is written down: an engine that cannot be made must not be waiting for the next start.
+    catalog.build(plugin, engine_setup(desk.settings, live.window.tokens))
+    path = config_path(desk.environ)
+    notices = set_in_file(path, setting_named(ENGINE_KEY, "/engine"), plugin.name)
+    config = read_config(desk.environ)
+    if config.settings.context.engine != plugin.name:
+        raise InvalidArgument(
+            f"{ENGINE_KEY} is written, but {config.origin_of(ENGINE_KEY)} overrules {path}; unset that"
+        )
+    desk.engines = EngineChoice(config, desk.environ)
+    desk.engine_name = plugin.name
+    # Loaded again, the conversation gets the engine that now is chosen; the store has all of it.
+    await desk.runtime.forget(state.session)
+    await desk.runtime.conversation(state.session)
+    state.draft = None
+    tell(state, *notices, f"{plugin.name} serves from now on: here, in new conversations and after a restart ({path}).")
+
+
+def _row(plugin: Plugin, serving: str) -> tuple[str, ...]:
+    about = plugin.description
+    if plugin.problem:
+        about = f"cannot serve: {plugin.problem}"
+    elif plugin.shadowed:
+        about = f"hidden by another of its name; {about}"
+    mark = "*" if plugin.name == serving and not plugin.shadowed else ""
+    return mark, plugin.name, plugin.origin.value, about

@@ -1,0 +1,70 @@
+"""What a command shows: lines drawn for the width of the screen they land on, by the views that plain commands use.
+
+A page is drawn when the screen asks for it, so that it fits. All in it is known before: drawing waits for nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from io import StringIO
+from textwrap import wrap
+from typing import TYPE_CHECKING, TypeAlias
+
+from rich.text import Text
+
+from clew.cli.output import NARROWEST, WIDEST, Console, printable
+
+if TYPE_CHECKING:
+    from rich.console import Console as RichConsole
+    from rich.console import ConsoleOptions, RenderResult
+
+    from clew.cli.tui.state import ChatState
+
+MARGIN = "  "
+Draw: TypeAlias = Callable[[Console], None]
+
+
+class Page:
+    """Lines for a screen; `draw` says them to a console of that screen's width."""
+
+    def __init__(self, draw: Draw) -> None:
+        self._draw = draw
+
+    def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
+        width = max(NARROWEST, min(WIDEST, options.max_width))
+        colors = console.color_system is not None and not console.no_color
+        drawn = StringIO()
+        place = Console(drawn, drawn, {}, width, colors, not options.ascii_only, live=False)
+        self._draw(place)
+        for line in drawn.getvalue().removesuffix("\n").split("\n"):
+            yield Text.from_ansi(line)
+
+
+def show(state: ChatState, draw: Draw) -> None:
+    """Put a page on the screen."""
+    state.say(Page(draw))
+
+
+def tell(state: ChatState, *sentences: str) -> None:
+    """Put sentences on the screen, each on lines of its own, wrapped at words."""
+
+    def draw(console: Console) -> None:
+        for line in wrapped(sentences, console.width - 2 * len(MARGIN)):
+            console.say(MARGIN + line)
+
+    show(state, draw)
+
+
+def wrapped(sentences: Iterable[str], room: int) -> list[str]:
+    """Sentences as lines of at most `room` columns."""
+    return [line for sentence in sentences for line in wrap(printable(sentence), room)]
+
+
+def facts(pairs: Iterable[tuple[str, str]], console: Console, names: int = 10) -> list[str]:
+    """Facts with their names before them; what is long goes on below its beginning."""
+    lines = []
+    for name, fact in pairs:
+        first, *more = wrap(printable(fact), console.width - 2 * len(MARGIN) - names - 2) or [""]
+        lines.append(f"{console.paint(name.ljust(names), 'dim')}  {first}")
+        lines += [f"{'':{names}}  {line}" for line in more]
+    return lines

@@ -1,0 +1,44 @@
+"""`/search`: words in everything that was ever said, whether it is still in view or not."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from typing import TYPE_CHECKING
+
+from clew.cli.output import Console
+from clew.cli.search import DEFAULT_LIMIT, _search
+from clew.cli.search_view import say_answer
+from clew.cli.tui.commands.page import MARGIN, show
+from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
+
+HERE = "--here"
+
+
+async def run(state: ChatState, words: str) -> None:
+    is_here = words == HERE or words.startswith(f"{HERE} ")
+    query = words.removeprefix(HERE).strip() if is_here else words
+    if not query:
+        raise InvalidArgument("/search needs words to look for: /search retry backoff")
+    asked = Namespace(
+        session=None,
+        conversation=state.session if is_here else None,
+        role=None,
+        tool=None,
+        since=None,
+        until=None,
+        limit=DEFAULT_LIMIT,
+    )
+    answered = await _search(state.desk.store, query, asked)
+    where = "in this conversation" if is_here else ""
+
+    def draw(console: Console) -> None:
+        say_answer(answered, where, console)
+        if answered.answer.hits:
+            hint = "/pin mN keeps a message of this conversation; /resume SESSION goes to another"
+            console.say()
+            console.say(MARGIN + console.paint(hint[: console.width - 4], "dim"))
+
+    show(state, draw)
