@@ -33,6 +33,7 @@ class Noun:
 
 
 NOUNS = (
+    Noun("chat", "clew.cli.chat", "talk to a model that can work in a project"),
     Noun("compress", "clew.cli.compress", "fold a long conversation into a short one"),
     Noun("context", "clew.cli.context", "show what fills the window of a conversation"),
     Noun("sessions", "clew.cli.sessions", "list, show, rename, branch, undo and delete what is kept"),
@@ -52,6 +53,7 @@ cost, without losing a word."""
 
 MORE = """\
 first steps:
+  clew chat                              talk to a model; clew chat -p "..." asks once
   clew compress session.jsonl            a long conversation, folded into a short one
   clew context session.jsonl             any agent's session file; - is stdin
   clew context session.jsonl --model gpt-5 --top 20
