@@ -6,10 +6,11 @@ Reads and bounds; obeys nothing in them, follows no imports, and no link that le
 from __future__ import annotations
 
 import os
-import stat
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from clew.agent.plain_files import read_plain
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_CHARS = 20_000
@@ -84,11 +85,7 @@ def _read(path: Path, within: Path) -> ContextFile:
         real = path.resolve(strict=True)
         if not real.is_relative_to(within):
             return ContextFile(path, "", problem="it is a link that leads out of the project")
-        descriptor = os.open(real, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
-        with os.fdopen(descriptor, "rb") as file:
-            if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-                return ContextFile(path, "", problem="it is no file")
-            content = file.read(_READ_BYTES + 1)
+        content, _ = read_plain(real, _READ_BYTES + 1)
     except (OSError, RuntimeError) as problem:
         words = problem.strerror if isinstance(problem, OSError) else "links in a circle"
         return ContextFile(path, "", problem=f"it cannot be read: {words}")

@@ -12,13 +12,13 @@ import fcntl
 import json
 import os
 import secrets
-import stat
 import time
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
+from clew.agent.plain_files import read_plain
 from clew.errors import ClewError
 
 LOCK = ".memory.lock"
@@ -60,22 +60,13 @@ class Change:
 def read_memory_file(path: Path) -> MemoryFile:
     """The file; empty where there is none. Never raises."""
     try:
-        # Without waiting for a writer, should somebody have made it a pipe.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        content, found = read_plain(path, LARGEST_BYTES + 1)
     except FileNotFoundError:
         return MemoryFile("", None)
     except OSError as problem:
-        return MemoryFile("", None, f"{path} cannot be read: {problem.strerror or problem}")
-    with os.fdopen(descriptor, "rb", closefd=True) as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            return MemoryFile("", None, f"{path} is no file; move it away")
-        if found.st_size > LARGEST_BYTES:
-            return MemoryFile("", None, f"{path} has {found.st_size:,} bytes, which is no memory; move it away")
-        try:
-            content = file.read()
-        except OSError as problem:
-            return MemoryFile("", None, f"{path} cannot be read: {problem.strerror or problem}")
+        return MemoryFile("", None, f"{path} cannot be read: {problem.strerror or problem}; move it away")
+    if len(content) > LARGEST_BYTES:
+        return MemoryFile("", None, f"{path} has {found.st_size:,} bytes, which is no memory; move it away")
     return _decoded(path, content, _stamp(found))
 
 

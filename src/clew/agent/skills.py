@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import os
 import re
-import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from clew.agent.fence import visible
+from clew.agent.plain_files import read_plain
 
 FILE = "SKILL.md"
 PLACES = (".clew/skills", ".claude/skills")
@@ -107,14 +107,10 @@ def _front_matter(text: str) -> dict[str, Any]:
 
 
 def _text(path: Path) -> str:
-    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    with os.fdopen(descriptor, "rb") as file:
-        found = os.fstat(file.fileno())
-        if not stat.S_ISREG(found.st_mode):
-            raise _Broken(f"its {FILE} is no file")
-        if found.st_size > LARGEST_BYTES:
-            raise _Broken(f"its {FILE} has {found.st_size:,} bytes; {LARGEST_BYTES:,} are the most")
-        try:
-            return file.read().decode("utf-8")
-        except UnicodeDecodeError as problem:
-            raise _Broken(f"its {FILE} is not UTF-8 at byte {problem.start:,}") from None
+    content, found = read_plain(path, LARGEST_BYTES + 1)
+    if len(content) > LARGEST_BYTES:
+        raise _Broken(f"its {FILE} has {found.st_size:,} bytes; {LARGEST_BYTES:,} are the most")
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as problem:
+        raise _Broken(f"its {FILE} is not UTF-8 at byte {problem.start:,}") from None

@@ -45,7 +45,7 @@ class MemoryTool(AgentTool):
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         which = arguments.get("which")
-        if which not in FILES:
+        if not isinstance(which, str) or which not in FILES:
             return wrong(f"which is {which!r}; it has to be {' or '.join(FILES)}")
         action = arguments.get("action")
         if action not in ACTIONS:

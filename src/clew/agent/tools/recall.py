@@ -144,7 +144,7 @@ def _asked(arguments: Arguments) -> _Asked | ToolResult:
     if offset is None or (around is None and arguments.get("around") is not None):
         return wrong("around and offset have to be numbers, 0 or more: around=12 for m12")
     kind = arguments.get("kind") or "messages"
-    if kind not in _KINDS:
+    if not isinstance(kind, str) or kind not in _KINDS:
         return wrong(f"kind is {kind!r}; it has to be {' or '.join(_KINDS)}")
     texts = {name: arguments.get(name) for name in ("query", "session", "output")}
     unfit = [name for name, value in texts.items() if value is not None and not isinstance(value, str)]
