@@ -16,6 +16,8 @@ NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_CHARS = 20_000
 ALL_CHARS = 40_000
 MOST_SUBFOLDERS = 20
+_LEAST_CHARS = 200
+"""Less of a file says nothing."""
 _READ_BYTES = 4 * FILE_CHARS
 _MOST_LOOKED_AT = 2_000
 """Folders, while looking for files further down."""
@@ -94,17 +96,13 @@ def _read(path: Path, within: Path) -> ContextFile:
 
 
 def _without_repeats(files: Sequence[ContextFile]) -> list[ContextFile]:
-    """Each text of a folder and each file once, at its first place; empty files say nothing."""
+    """Each text once, at its first place: often one file is a copy of the other, or a link to it."""
+    told: set[str] = {""}
     kept: list[ContextFile] = []
-    texts: set[tuple[Path, str]] = set()
-    places: set[Path] = set()
     for file in files:
-        text, place = (file.path.parent, file.text), file.path.resolve()
-        is_told = file.problem is not None or bool(file.text)
-        if is_told and place not in places and (file.problem is not None or text not in texts):
+        if file.problem is not None or file.text not in told:
             kept.append(file)
-            texts.add(text)
-            places.add(place)
+            told.add(file.text)
     return kept
 
 
@@ -121,7 +119,7 @@ def _fitted(files: Sequence[ContextFile]) -> tuple[ContextFile, ...]:
 def _cut(file: ContextFile, most: int) -> ContextFile:
     if len(file.text) <= most and not file.is_cut:
         return file
-    shown = file.text[:most]
+    shown = file.text[:most] if most >= _LEAST_CHARS else ""
     whole_lines = shown.rpartition("\n")[0]
     return replace(file, text=whole_lines if len(whole_lines) > most // 2 else shown, is_cut=True)
 
