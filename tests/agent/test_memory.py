@@ -197,8 +197,17 @@ async def test_a_commit_waits_for_a_change_that_is_under_way(memory: Memory) -> 
     changes = [asyncio.create_task(memory.add("memory", f"entry {n}")) for n in range(8)]
     await asyncio.sleep(0)
     await memory.commit("s")
-    await asyncio.gather(*changes)
     assert len(memory.entries("memory")) == 8
+    await asyncio.gather(*changes)
+
+
+async def test_a_change_that_nobody_waits_for_any_more_is_made_whole(memory: Memory) -> None:
+    change = asyncio.create_task(memory.add("memory", "entry"))
+    await asyncio.sleep(0)
+    change.cancel()
+    await memory.commit("s")
+    assert memory.entries("memory") in ([], ["entry"])
+    assert [it.entry for it in memory.changes()] == memory.entries("memory")
 
 
 async def test_every_change_is_in_the_journal_with_what_it_took_away(memory: Memory) -> None:

@@ -71,10 +71,10 @@ async def test_the_numbers_of_a_handoff_are_the_numbers_that_recall_reads(tmp_pa
             assert f'from="m{number} {said[number]["role"]}' in read.text
             assert text_of(said[number]) in read.text
         folded = next(number for number in range(handoff.first, handoff.last) if said[number]["role"] == "user")
-        hits = await recall(flow.store, tip, query=f"walrus{folded // 2}")
-        assert f"this conversation, m{folded} user" in hits.text
-        in_view = await recall(flow.store, tip, query="walrus14")
-        assert "Nothing found" in in_view.text
+        for session in (tip, SESSION):
+            hits = await recall(flow.store, session, query=f"walrus{folded // 2}")
+            assert f"this conversation, m{folded} user" in hits.text
+            assert "Nothing found" in (await recall(flow.store, session, query="walrus14")).text
 
 
 async def test_a_long_message_is_read_part_by_part_to_its_end(store: Store) -> None:

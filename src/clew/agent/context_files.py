@@ -6,6 +6,7 @@ Reads and bounds; obeys nothing in them, follows no imports, and no link that le
 from __future__ import annotations
 
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -54,9 +55,9 @@ def subfolder_files(project: Path) -> tuple[str, ...]:
     """Where files for agents stand further down, relative to the project: the first few, the nearest first."""
     project = project.expanduser().resolve()
     found: list[str] = []
-    waiting, looked_at = [project], 0
+    waiting, looked_at = deque([project]), 0
     while waiting and looked_at < _MOST_LOOKED_AT and len(found) < MOST_SUBFOLDERS:
-        folder = waiting.pop(0)
+        folder = waiting.popleft()
         looked_at += 1
         names = {entry.name: entry for entry in _entries(folder)}
         if folder != project:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -81,6 +82,8 @@ class Memory:
         self.limits: dict[Which, int] = {"memory": memory_chars, "user": user_chars}
         self._clock = clock
         self._shown: dict[str | None, MemorySnapshot] = {}
+        # One thread, so that whatever waits for it comes after all that was begun before.
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="clew-memory")
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -126,7 +129,7 @@ class Memory:
 
         Whether the memory now reads otherwise than the session's prompt shows; also True where that is not known.
         """
-        await asyncio.to_thread(self._settle)
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._settle)
         shown = self._shown.get(session) or self._shown.get(None)
         return shown is None or shown != self._now()
 
@@ -136,7 +139,7 @@ class Memory:
             self._shown[new] = self._shown.pop(old)
 
     def _settle(self) -> None:
-        """Wait for changes that are under way, and flush what people wrote by hand too."""
+        """Wait for other processes' changes that are under way, and flush what people wrote by hand too."""
         with contextlib.suppress(OSError, MemoryUnusable):  # each change has told its own trouble
             if not self.folder.is_dir():
                 return
@@ -176,7 +179,7 @@ class Memory:
         if refusal is not None:
             return Remembered(False, refusal)
         wish = replace(wish, entry=entry)
-        return await asyncio.to_thread(self._change_now, wish)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._change_now, wish)
 
     def _change_now(self, wish: _Wish) -> Remembered:
         path = self.path(wish.which)

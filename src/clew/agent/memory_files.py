@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import fcntl
+import glob
 import json
 import os
 import secrets
@@ -172,7 +173,7 @@ def _write_new(partial: Path, content: bytes) -> None:
 
 def _remove_abandoned(target: Path) -> None:
     """What a killed writer left: whoever holds the lock is the only writer there is."""
-    for partial in target.parent.glob(f".{target.name}.*.part"):
+    for partial in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         partial.unlink(missing_ok=True)
 
 

@@ -62,7 +62,8 @@ class Recall(AgentTool):
         asked = _asked(arguments)
         if isinstance(asked, ToolResult):
             return asked
-        here = await self._store.session(call.session)
+        # A call may still name the session that a compaction has ended since.
+        here = await self._store.session(await self._store.get_compression_tip(call.session))
         try:
             there = here
             if asked.session not in (None, _THIS):
