@@ -39,7 +39,7 @@ def _hint(text: str, old: str, new: str, number: Callable[[int], int]) -> str:
 
 def _likeliest(lines: Sequence[str], wanted: Sequence[str]) -> int | None:
     """The line from which on most of the wanted lines stand in their places."""
-    places = defaultdict(list)
+    places: defaultdict[str, list[int]] = defaultdict(list)
     for place, line in enumerate(lines):
         if len(places[line.strip()]) < 100:
             places[line.strip()].append(place)
