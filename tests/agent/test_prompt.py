@@ -14,9 +14,15 @@ from hypothesis import strategies as st
 
 from clew.agent.context_files import ContextFile
 from clew.agent.memory import Memory, MemorySnapshot
-from clew.agent.prompt import PromptParts, build_prompt, shows_memory
+from clew.agent.prompt import PromptParts, build_prompt, is_ours, shows_memory
 from clew.agent.skills import Skill
+from clew.store import NewSession, Store, open_store
+from clew.testing import assistant, user
+from clew.testing.runtime import compressor
+from clew.testing.scripted import ScriptedProvider
 from clew.tokens import count_tokens
+from clew.tooloutput import SpillFolder
+from clew.turn import Host, Runtime, Target, compact_now, receive
 
 TOOLS = ("memory", "skill", "recall", "read_file")
 BARE = PromptParts(Path("/p"), date(2026, 5, 4), system="Linux")
@@ -119,3 +125,42 @@ async def test_a_memory_in_the_prompt_is_the_one_on_disk(tmp_path: Path) -> None
     await memory.add("user", "Is called Kim.")
     assert await memory.commit("s")
     assert not shows_memory(prompt, memory.snapshot())
+
+
+async def test_a_compaction_shows_what_was_learnt_and_moves_no_prompt_otherwise(tmp_path: Path) -> None:
+    memory = Memory(tmp_path / "home")
+    store: Store
+
+    def prompt_now() -> str:
+        return build_prompt(replace(BARE, memory=memory.snapshot(), tools=TOOLS))
+
+    async def before_switch(old: str) -> str | None:
+        await memory.commit(old)
+        prompt = await store.system_prompt(old)
+        return None if prompt is not None and shows_memory(prompt, memory.snapshot()) else prompt_now()
+
+    async def after_switch(old: str, new: str) -> None:
+        memory.continued(old, new)
+
+    spill = SpillFolder(tmp_path / "outputs")
+    host = Host(compressor, spill, summarizes=False, before_switch=before_switch, after_switch=after_switch)
+    async with open_store(tmp_path / "state.db", flush="normal") as store:
+        await store.start_session(NewSession(id="s", system=prompt_now()))
+        runtime = Runtime(store, Target(ScriptedProvider(), "m", context_length=20_000), host)
+        prompts = []
+        for learnt in (None, "The build needs make 4.", None):
+            if learnt is not None:
+                await memory.add("memory", learnt, "s")
+            said = [it for n in range(12) for it in (user(f"{n} " + "words of the plan " * 90), assistant(f"Did {n}."))]
+            await receive(runtime, "s", said)
+            await compact_now(runtime, "s")
+            prompts.append(await store.system_prompt(await store.get_compression_tip("s")))
+        await runtime.close()
+    assert prompts[0] is not None and "make 4" not in prompts[0]
+    assert prompts[1] is not None and "make 4" in prompts[1]
+    assert prompts[2] == prompts[1] == prompt_now()
+
+
+def test_only_a_prompt_of_ours_is_ours() -> None:
+    assert is_ours(build_prompt(FULL)) and is_ours(build_prompt(BARE))
+    assert not is_ours("You are a careful assistant.")

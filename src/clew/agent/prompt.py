@@ -49,7 +49,8 @@ def build_prompt(parts: PromptParts) -> str:
 
 def is_ours(prompt: str) -> bool:
     """Whether a prompt was built here, and not brought along with a session from elsewhere."""
-    return prompt.startswith(_template(VERSION))
+    # Its first line stays the same over versions.
+    return prompt.startswith(_template(VERSION).partition("\n")[0])
 
 
 def shows_memory(prompt: str, snapshot: MemorySnapshot) -> bool:
