@@ -8,6 +8,9 @@
     │   └── InvalidConfig      all that is wrong with a configuration at once (clew.config)
     ├── PluginError            a plugin that cannot be loaded
     ├── SummaryFailed          a summariser that gave nothing usable
+    ├── ProviderRefused        a call that failed for good (clew.providers)
+    ├── ContextExhausted       a request that fits by no means (clew.turn)
+    ├── MemoryUnusable         a memory file that cannot be read or written (clew.agent)
     └── StoreError             a database that cannot serve
         └── UnknownSession, StaleView, StaleHistory, LeaseLost, ...  (clew.store)
 

@@ -81,7 +81,8 @@ class Desk:
     @property
     def notices(self) -> tuple[str, ...]:
         """What a person should read before the first question."""
-        return (*self.config.notices, *self._skill_notices)
+        remembered = self.memory.snapshot().notices if self.settings.memory.enabled else ()
+        return (*self.config.notices, *self._skill_notices, *remembered)
 
     async def new_session(self, title: str | None = None) -> str:
         """A fresh session, with a system prompt that stays the same byte for byte."""
@@ -156,8 +157,9 @@ class Desk:
 
     def _tools(self, host: Host) -> list[AgentTool]:
         allowed = [Path(it).expanduser() for it in (self.settings.agent.allowed_paths or "").split(":") if it]
-        skill_folders = [skill.path.parent for skill in self.skills]
-        workplace = Workplace(self.project, allowed, read_only_allowed=[host.spill.folder, *skill_folders])
+        skills = [skill.path.parent for skill in self.skills]
+        notes = [file.path for file in context_files(self.project, self.home)]
+        workplace = Workplace(self.project, allowed, read_only_allowed=[host.spill.folder, *skills, *notes])
         seen, background = FilesSeen(), Background()
         seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
@@ -179,9 +181,11 @@ class Desk:
 
     async def _before_switch(self, session: str) -> str | None:
         """Memory is committed on the session that ends; what the prompt shows of it follows, as all else moves too."""
-        if not self.settings.memory.enabled or self._options.system is not None:
+        if not self.settings.memory.enabled:
             return None
         await self.memory.commit(session)
+        if self._options.system is not None:
+            return None
         prompt = await self.store.system_prompt(session)
         if prompt is not None and (not is_ours(prompt) or shows_memory(prompt, self.memory.snapshot())):
             return None
