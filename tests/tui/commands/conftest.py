@@ -1,4 +1,4 @@
-"""A chat whose screen is a list of lines: what is typed runs the real commands over a real store and engine."""
+"""A chat whose screen is a list of lines: what is typed runs the real commands at a real desk, over a real store."""
 
 from __future__ import annotations
 
@@ -6,28 +6,45 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from io import StringIO
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from rich.console import Console, RenderableType
+from rich.text import Text
 
-from clew.agent import Agent, Approvals, Toolbox
-from clew.agent.fence import fenced
-from clew.agent.memory import Memory
-from clew.agent.skills import find_skills
-from clew.app import EngineChoice
+from clew.app import Desk, DeskOptions, open_desk
 from clew.cli.tui.commands import find_command
 from clew.cli.tui.state import ChatState
 from clew.config import load_config
+from clew.events import Event, Events
 from clew.messages import Message
-from clew.store import NewSession
+from clew.providers import Reply, Request
+from clew.store import open_store
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import Flow, answers, flow_with
-from clew.testing.scripted import ScriptedProvider
-from clew.turn import Runtime, Target, cache_policy, receive
+from clew.testing.runtime import answers
+from clew.testing.scripted import ScriptedProvider, refuses, says
+from clew.turn import Runtime, receive
 
 WINDOW = 20_000
+SKILL = "---\nname: release\ndescription: How a release is made here.\n---\nTag it.\n"
+
+
+class Talker(ScriptedProvider):
+    """Answers every question; writes the summary that the test gave it, and refuses to write one where it gave none."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.summary: str | None = None
+        self.unseen = 0
+        """Tokens that it counts in a prompt and nobody else does."""
+        self.summaries = 0
+
+    def answered(self, request: Request) -> Reply:
+        if len(request.messages) > 1:
+            return answers(f"answer {len(self.requests) - self.summaries}", grows=self.unseen)(request)
+        self.summaries += 1
+        if self.summary is None:
+            raise refuses("auth", "no key for summaries")
+        return says(self.summary, prompt_tokens=900)
 
 
 @dataclass
@@ -35,20 +52,20 @@ class Chat:
     """One chat, what its screen showed, and what the person answers when asked."""
 
     state: ChatState
-    provider: ScriptedProvider
-    flow: Flow
+    provider: Talker
     width: int = 80
     shown: list[RenderableType] = field(default_factory=list)
     asked: list[str] = field(default_factory=list)
     answers: list[bool] = field(default_factory=list)
+    events: list[Event] = field(default_factory=list)
 
     @property
-    def desk(self) -> Any:
+    def desk(self) -> Desk:
         return self.state.desk
 
     @property
     def runtime(self) -> Runtime:
-        return self.flow.runtime
+        return self.desk.runtime
 
     async def type(self, line: str) -> str:
         """Run a command and give back what it put on the screen."""
@@ -60,43 +77,28 @@ class Chat:
         return "\n".join(self.drawn(self.width)[before:])
 
     def drawn(self, width: int) -> list[str]:
-        """Everything that was shown, as plain text for a width."""
+        """Everything that was shown, as plain text for a width; no line may be longer."""
         return [plain(each, width) for each in self.shown]
+
+    async def hear(self, *messages: Message) -> None:
+        """Messages that came without the model being asked."""
+        await receive(self.runtime, self.state.session, list(messages))
 
     async def view(self) -> list[Message]:
         tip = await self.desk.store.get_compression_tip(self.state.session)
         return list((await self.desk.store.view(tip)).messages)
 
-    async def confirm(self, question: str) -> bool:
-        self.asked.append(question)
-        return self.answers.pop(0) if self.answers else False
 
-
-def plain(shown: RenderableType, width: int, color: bool = False) -> str:
-    """What a screen of that width shows, as text."""
-    out = StringIO()
-    console = Console(file=out, width=width, color_system="standard" if color else None, force_terminal=color)
-    console.print(shown)
-    text = out.getvalue()
-    assert all(len(line) <= width for line in text.splitlines()) or color, text
+def plain(shown: RenderableType, width: int) -> str:
+    """What a screen of that width shows, as text. No line is longer, with colours or without."""
+    for colors in ("standard", None):
+        out = StringIO()
+        console = Console(file=out, width=width, color_system=colors, force_terminal=colors is not None)
+        console.print(shown, no_wrap=True, overflow="ignore", crop=False)
+        text = out.getvalue()
+        lines = [Text.from_ansi(line) for line in text.split("\n")]
+        assert [line.plain for line in lines if line.cell_len > width] == []
     return text
-
-
-class FakeDesk(SimpleNamespace):
-    """What `clew.app.Desk` offers, over a flow."""
-
-    async def new_session(self, title: str | None = None) -> str:
-        new = NewSession(source="agent", model=self.target.model, title=title, system="You are a careful assistant.")
-        return (await self.store.start_session(new)).id
-
-    async def use_model(self, session: str, name: str) -> Target:
-        target = Target(self.target.provider, name)
-        await self.runtime.use_model(session, target)
-        self.target = self.runtime.target = target
-        return target
-
-    def caching_line(self) -> str:
-        return cache_policy(self.runtime, self.target).describe()
 
 
 def long_talk(rounds: int = 30) -> list[Message]:
@@ -111,46 +113,37 @@ def long_talk(rounds: int = 30) -> list[Message]:
 
 @pytest.fixture
 async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
+    """A chat at a desk without tools, in a project with one skill, whose memory knows one thing."""
     home, project = tmp_path / "home", tmp_path / "project"
     skill = project / ".clew" / "skills" / "release"
     skill.mkdir(parents=True)
     home.mkdir()
-    (skill / "SKILL.md").write_text("---\nname: release\ndescription: How a release is made here.\n---\nTag it.\n")
+    (skill / "SKILL.md").write_text(SKILL)
+    (home / "MEMORY.md").write_text("- Ovens are called Greta and Hilde\n")
     environ = {"CLEW_HOME": str(home)}
-    provider = ScriptedProvider(*[answers(f"answer {at}") for at in range(9)])
-    system = "You are a careful assistant.\n\n" + fenced("MEMORY.md", "- Ovens are called Greta and Hilde")
-    async with flow_with(provider, tmp_path, window=WINDOW, system=system) as flow:
-        config = load_config(environ)
-        engines = EngineChoice(config, environ)
-        desk = FakeDesk(
-            config=config,
-            settings=config.settings,
-            environ=environ,
-            project=project,
-            home=home,
-            store=flow.store,
-            runtime=flow.runtime,
-            agent=Agent(flow.runtime, Toolbox([]), Approvals("deny")),
-            memory=Memory(home),
-            skills=find_skills(project, home)[0],
-            notices=(),
-            target=flow.runtime.target,
-            engines=engines,
-            engine_name="compressor",
-        )
+    config = load_config(environ, ["model.name=scripted-model", f"model.context_length={WINDOW}"])
+    provider = Talker()
+    provider.then(*[provider.answered] * 60)
+    events: list[Event] = []
+    options = DeskOptions(project, approvals="deny", events=Events(events.append), provider=provider, has_tools=False)
+    async with (
+        open_store(tmp_path / "state.db", flush="normal") as store,
+        open_desk(config, environ, store, options) as desk,
+    ):
         shown: list[RenderableType] = []
         made: list[Chat] = []
 
         async def confirm(question: str) -> bool:
-            return await made[0].confirm(question)
+            made[0].asked.append(question)
+            return made[0].answers.pop(0) if made[0].answers else False
 
-        state = ChatState(desk=desk, session=flow.session, say=shown.append, confirm=confirm)  # type: ignore[arg-type]
-        made.append(Chat(state, provider, flow, shown=shown))
+        state = ChatState(desk=desk, session=await desk.new_session(), say=shown.append, confirm=confirm)
+        made.append(Chat(state, provider, shown=shown, events=events))
         yield made[0]
 
 
 @pytest.fixture
 async def long_chat(chat: Chat) -> Chat:
     """A chat with something to fold."""
-    await receive(chat.runtime, chat.state.session, long_talk())
+    await chat.hear(*long_talk())
     return chat

@@ -81,7 +81,7 @@ async def _preview(state: ChatState, focus: str | None, *, whole: bool) -> None:
         return
     state.draft = drawn
     live = await runtime.conversation(state.session)
-    outlook = outlook_of(drawn, live.count)
+    outlook = outlook_of(drawn, live)
     show(state, lambda console: say_draft(drawn, outlook, console, whole=whole))
     if await state.confirm("Apply exactly this?"):
         await _apply(state)

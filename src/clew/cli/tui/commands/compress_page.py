@@ -6,11 +6,10 @@ Gets finished values and decides nothing but layout.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from textwrap import wrap
 
 from clew.cli.amounts import counted, percent
-from clew.cli.output import Align, Console, printable, table
-from clew.cli.tui.commands.page import MARGIN, facts
+from clew.cli.output import Align, Console, table
+from clew.cli.tui.commands.page import MARGIN, facts, hint, wrapped
 from clew.cli.tui.commands.stretches import Outlook, Stretch
 from clew.engines import Compaction, Fate
 from clew.turn import Draft
@@ -19,9 +18,9 @@ SHOWN_LINES = 24
 UNVERIFIED_SHOWN = 3
 ABOUT = {
     "head": ("green", "how it began"),
-    "handoff": ("red", "the earlier handoff, taken into the new one"),
+    "handoff": ("red", "the earlier handoff, taken in"),
     "folded": ("magenta", "told by the handoff"),
-    "kept": ("green", "the newest request or reply, word for word"),
+    "kept": ("green", "the newest request or reply"),
     "tail": ("green", "the newest messages"),
     "removed": ("red", "broken, and left out"),
 }
@@ -39,19 +38,19 @@ def say_done(done: Compaction, focus: str | None, console: Console) -> None:
     for line in facts(told, console):
         console.say(MARGIN + line)
     _say_warnings(done, console)
-    hint = "/compress --undo brings every message back; /tree shows the chain"
-    console.say(MARGIN + console.paint(hint, "dim"))
+    console.say(hint("/compress --undo brings every message back; /tree shows the chain", console))
 
 
 def say_draft(drawn: Draft, outlook: Outlook, console: Console, *, whole: bool) -> None:
     """What a compaction would do, with the very text that would then stand there."""
     done = drawn.compaction
-    console.say(f"{MARGIN}{console.paint('preview', 'bold')}  {_sizes(done, console)}  nothing is changed yet")
+    console.say(f"{MARGIN}{console.paint('preview', 'bold')}  {_sizes(done, console)}")
+    console.say(hint("nothing is changed yet", console))
     console.say()
     for line in _table(outlook, console):
         console.say(MARGIN + line)
     console.say()
-    for line in facts(_account(done, drawn.focus), console):
+    for line in facts([*_account(done, drawn.focus), *_pinned(outlook)], console):
         console.say(MARGIN + line)
     _say_warnings(done, console)
     if done.summary:
@@ -80,13 +79,20 @@ def _account(done: Compaction, focus: str | None) -> list[tuple[str, str]]:
         rest = f" and {more:,} more" if more > 0 else ""
         told.append(("unverified", f"{len(done.unverified):,} not found in the originals: {shown}{rest}"))
     elif done.summary:
-        told.append(("unverified", "nothing: every path, number and name in it stands in the originals"))
+        told.append(("unverified", "nothing; its paths, numbers and names stand in the originals"))
     return told
+
+
+def _pinned(outlook: Outlook) -> list[tuple[str, str]]:
+    if not outlook.pins:
+        return []
+    texts = counted(outlook.pins, "pinned text")
+    return [("pinned", f"{texts} would come back behind the system prompt, {outlook.pinned:,} tokens beside these")]
 
 
 def _say_warnings(done: Compaction, console: Console) -> None:
     for warning in done.warnings:
-        for number, line in enumerate(wrap(printable(warning), console.width - 6)):
+        for number, line in enumerate(wrapped([warning], console.width - 6)):
             console.say(MARGIN + console.paint(f"{' ' if number else '!'} {line}", "yellow"))
 
 
@@ -123,7 +129,7 @@ def _numbers(stretch: Stretch) -> str:
 def _handoff(summary: str, tokens: int, console: Console, *, whole: bool) -> Iterator[str]:
     """The handoff line by line as it would stand there; the whole of it where that is asked for."""
     room = console.width - 2 * len(MARGIN) - 2
-    lines = [piece for line in summary.splitlines() for piece in wrap(printable(line), room) or [""]]
+    lines = [piece for line in summary.splitlines() for piece in wrapped([line], room) or [""]]
     shown = lines if whole else lines[:SHOWN_LINES]
     counts = f"{tokens:,} tokens, {counted(len(lines), 'line')}"
     yield f"{console.paint('the handoff', 'bold')}  {console.paint(counts, 'dim')}"

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from clew.cli.amounts import counted
 from clew.cli.moments import shown
-from clew.cli.output import Align, Console, printable, table
+from clew.cli.output import Align, Console, clipped, printable, table
 from clew.cli.session_lookup import every_id, find_session, short_ids
 from clew.cli.sessions import _facts_of
 from clew.cli.sessions_view import Listed, said
 from clew.cli.tui.commands import learn_names
-from clew.cli.tui.commands.page import MARGIN, facts, show, tell
+from clew.cli.tui.commands.page import MARGIN, facts, hint, show, tell
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -38,17 +38,16 @@ async def new(state: ChatState, words: str) -> None:
     state.session = await desk.new_session(title)
     state.draft = None
     await learn_names(state)
-    called = f" ({name})" if name else ""
     tell(
         state,
         f"A fresh conversation begins{f': {words}' if words else ''}.",
-        f"The one before is kept: /resume {name or old} goes back to {old}{called}.",
+        f"The one before is kept: /resume {old} goes back to {name or 'it'}.",
     )
 
 
 async def resume(state: ChatState, words: str) -> None:
     if not words:
-        await _list(state, "", "/resume NUMBER goes on with one")
+        await _list(state, "")
         return
     store = state.desk.store
     found = _numbered(state, words) or (await find_session(store, words)).id
@@ -61,6 +60,7 @@ async def resume(state: ChatState, words: str) -> None:
     state.session, state.draft = live.session, None
     await learn_names(state)
     session = await store.session(live.session)
+    opening = (await _facts_of(store, session)).opening
     last = [(message["role"], said(message)) for message in live.messages if message["role"] in ("user", "assistant")]
     told = [("session", live.session)]
     told.append(("messages", f"{live.next_seq:,} in the history, {len(live.messages):,} in view"))
@@ -70,7 +70,10 @@ async def resume(state: ChatState, words: str) -> None:
     told += [("you" if role == "user" else "it", words) for role, words in last[-2:]]
 
     def draw(console: Console) -> None:
-        console.say(MARGIN + console.paint(f"back in {printable(session.title or session.id)}", "bold"))
+        console.say(
+            MARGIN
+            + console.paint(clipped(f"back in: {printable(session.title or opening)}", console.width - 4), "bold")
+        )
         for line in facts(told, console):
             console.say(MARGIN + line)
 
@@ -78,7 +81,7 @@ async def resume(state: ChatState, words: str) -> None:
 
 
 async def sessions(state: ChatState, words: str) -> None:
-    await _list(state, words, "/resume NUMBER goes on with one")
+    await _list(state, words)
 
 
 def _numbered(state: ChatState, words: str) -> str | None:
@@ -93,18 +96,17 @@ def _numbered(state: ChatState, words: str) -> str | None:
     return state.listed[number - 1]
 
 
-async def _list(state: ChatState, words: str, hint: str) -> None:
+async def _list(state: ChatState, words: str) -> None:
     """A numbered list of conversations, newest first."""
     store = state.desk.store
     here = (await state.desk.runtime.conversation(state.session)).session
     found: list[Listed] = []
     for session in await store.list_sessions(limit=LOOKED_THROUGH, only_tips=True):
-        if session.kind == "subagent":
-            continue
-        each = await _facts_of(store, session)
-        about = f"{session.title or ''} {each.opening} {session.id}".casefold()
-        if each.stretch.stop and all(word in about for word in words.casefold().split()):
-            found.append(each)
+        opening = [said(row.message) for row in await store.messages(session.id, 0, 1)]
+        about = " ".join([session.title or "", session.id, *opening]).casefold()
+        is_meant = all(word in about for word in words.casefold().split())
+        if opening and is_meant and session.kind != "subagent":
+            found.append(await _facts_of(store, session))
         if len(found) > SHOWN:
             break
     shown_ones = found[:SHOWN]
@@ -119,8 +121,9 @@ async def _list(state: ChatState, words: str, hint: str) -> None:
     def draw(console: Console) -> None:
         for line in _lines(shown_ones, ids, here, console):
             console.say(line)
-        more = "; there are more, /sessions WORDS narrows it" if len(found) > SHOWN else ""
-        console.say(MARGIN + console.paint(f"{hint}{more}"[: console.width - 4], "dim"))
+        more = "; there are more: /sessions WORDS" if len(found) > SHOWN else ""
+        star = "* is here; " if here in state.listed else ""
+        console.say(hint(f"{star}/resume NUMBER goes on with one{more}", console))
 
     show(state, draw)
 

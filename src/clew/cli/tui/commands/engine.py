@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.cli.output import Align, Console, printable, table
+from clew.cli.amounts import counted
+from clew.cli.output import Console, printable
 from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
 from clew.errors import InvalidArgument
 
@@ -19,19 +20,18 @@ async def run(state: ChatState, words: str) -> None:
         return
     live = await state.desk.runtime.conversation(state.session)
     serving = live.engine.name
+    made = [each for each in await state.desk.store.compactions(live.session) if each.is_in_effect]
     rows = [_row(plugin, serving) for plugin in state.desk.engines.catalog.plugins()]
 
     def draw(console: Console) -> None:
-        aligns: tuple[Align, ...] = ("<", "<", "<", "<")
-        printed = [tuple(printable(cell) for cell in row) for row in rows]
-        for row, line in zip(rows, table(printed, aligns, console.width - 4), strict=True):
-            console.say(MARGIN + console.paint(line, *(("green",) if row[0] else ())))
+        for mark, name, origin, about in rows:
+            console.say(f"{MARGIN}{mark} {console.paint(printable(name), 'cyan', 'bold')}  {origin}")
+            for line in wrapped([about], console.width - 8):
+                console.say(f"{MARGIN}  {line}")
         status = live.engine.get_status()
-        told = (
-            f"{serving} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens, "
-        )
-        told += f"and has done so {status.compactions:,} times since this was opened. /engine NAME chooses another."
-        for line in wrapped([told], console.width - 4):
+        told = f"{serving} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens,"
+        told += f" and {counted(len(made), 'compaction')} in effect here."
+        for line in wrapped([told, "/engine NAME chooses another."], console.width - 4):
             console.say(MARGIN + console.paint(line, "dim"))
 
     show(state, draw)
@@ -71,5 +71,5 @@ def _row(plugin: Plugin, serving: str) -> tuple[str, ...]:
         about = f"cannot serve: {plugin.problem}"
     elif plugin.shadowed:
         about = f"hidden by another of its name; {about}"
-    mark = "*" if plugin.name == serving and not plugin.shadowed else ""
+    mark = "*" if plugin.name == serving and not plugin.shadowed else " "
     return mark, plugin.name, plugin.origin.value, about

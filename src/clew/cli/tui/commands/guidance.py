@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.cli.output import Console, table
+from clew.cli.output import Console, clipped
 from clew.cli.tui.commands import COMMANDS, find_command, unknown_command
-from clew.cli.tui.commands.page import MARGIN, show, wrapped
+from clew.cli.tui.commands.page import MARGIN, hint, show, wrapped
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
 
+WIDEST_USAGE = 36
 EXAMPLES = {
     "compress": (
         "/compress                       fold now",
@@ -69,10 +70,13 @@ async def leave(state: ChatState, words: str) -> None:
 
 
 def _everything(console: Console) -> None:
-    rows = [(f"/{command.name}", command.about) for command in COMMANDS]
-    for line, command in zip(table(rows, ("<", "<"), console.width - 4), COMMANDS, strict=True):
-        name = f"/{command.name}"
-        console.say(MARGIN + console.paint(name, "cyan") + line[len(name) :])
+    left = min(WIDEST_USAGE, (console.width - 6) // 2)
+    for command in COMMANDS:
+        name, usage = f"/{command.name}", clipped(command.usage, left - len(command.name) - 2)
+        first, *more = wrapped([command.about], console.width - left - 6)
+        typed = f"{console.paint(name, 'cyan')} {usage}" + " " * (left - len(f"{name} {usage}"))
+        console.say(f"{MARGIN}{typed}  {first}")
+        for line in more:
+            console.say(f"{MARGIN}{'':{left}}  {line}")
     console.say()
-    for line in wrapped(["A beginning is enough: /comp. /help COMMAND says more about one."], console.width - 4):
-        console.say(MARGIN + console.paint(line, "dim"))
+    console.say(hint("A beginning is enough: /comp. /help COMMAND says more about one.", console))

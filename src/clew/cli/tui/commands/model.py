@@ -72,4 +72,5 @@ def _told(live: LiveConversation) -> Iterator[tuple[str, str]]:
 
 
 def _dollars(amount: Decimal) -> str:
-    return f"${amount:,.2f}" if amount >= Decimal("0.1") or not amount else f"${amount.normalize():f}"
+    cents = amount.quantize(Decimal("0.01"))
+    return f"${cents:,}" if cents == amount else f"${amount.normalize():f}"

@@ -5,14 +5,14 @@ A page is drawn when the screen asks for it, so that it fits. All in it is known
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
 from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
 
-from clew.cli.output import NARROWEST, WIDEST, Console, printable
+from clew.cli.output import NARROWEST, WIDEST, Console, clipped, columns, printable
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -56,15 +56,39 @@ def tell(state: ChatState, *sentences: str) -> None:
 
 
 def wrapped(sentences: Iterable[str], room: int) -> list[str]:
-    """Sentences as lines of at most `room` columns."""
-    return [line for sentence in sentences for line in wrap(printable(sentence), room)]
+    """Sentences as lines of at most `room` columns, whatever script they are in."""
+    return [line for sentence in sentences for line in _wrapped(printable(sentence), room)]
+
+
+def _wrapped(sentence: str, room: int) -> Iterator[str]:
+    # Python's own counts characters, of which some take two columns.
+    if sentence.isascii():
+        yield from wrap(sentence, room)
+        return
+    rest = sentence.strip()
+    while columns(rest) > room:
+        stop = used = 0
+        while used + columns(rest[stop]) <= room:
+            used += columns(rest[stop])
+            stop += 1
+        space = rest.rfind(" ", 0, stop + 1)
+        cut = space if space > stop // 2 else max(stop, 1)
+        yield rest[:cut].rstrip()
+        rest = rest[cut:].lstrip()
+    if rest:
+        yield rest
+
+
+def hint(words: str, console: Console) -> str:
+    """A line in the margin of attention: what could be typed next."""
+    return MARGIN + console.paint(clipped(words, console.width - 2 * len(MARGIN)), "dim")
 
 
 def facts(pairs: Iterable[tuple[str, str]], console: Console, names: int = 10) -> list[str]:
     """Facts with their names before them; what is long goes on below its beginning."""
     lines = []
     for name, fact in pairs:
-        first, *more = wrap(printable(fact), console.width - 2 * len(MARGIN) - names - 2) or [""]
+        first, *more = wrapped([fact], console.width - 2 * len(MARGIN) - names - 2) or [""]
         lines.append(f"{console.paint(name.ljust(names), 'dim')}  {first}")
         lines += [f"{'':{names}}  {line}" for line in more]
     return lines

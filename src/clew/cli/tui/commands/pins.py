@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.amounts import percent
 from clew.cli.output import Align, Console, clipped, printable, table
-from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
+from clew.cli.tui.commands.page import MARGIN, hint, show, tell
 from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.summaries import unwrap
@@ -118,8 +118,7 @@ async def _list(state: ChatState, live: LiveConversation) -> None:
             console.say(MARGIN + line)
         share = percent(total, live.window.tokens)
         told = f"{total:,} tokens together, {share} of the window. /pin remove N takes one away."
-        for line in wrapped([told], console.width - 4):
-            console.say(MARGIN + console.paint(line, "dim"))
+        console.say(hint(told, console))
 
     show(state, draw)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clew.cli.output import Console
 from clew.cli.search import DEFAULT_LIMIT, _search
 from clew.cli.search_view import say_answer
-from clew.cli.tui.commands.page import MARGIN, show
+from clew.cli.tui.commands.page import hint, show, tell
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -33,12 +33,14 @@ async def run(state: ChatState, words: str) -> None:
     )
     answered = await _search(state.desk.store, query, asked)
     where = "in this conversation" if is_here else ""
+    if not answered.answer.hits:
+        elsewhere = "/search without --here looks everywhere" if is_here else "other words may find it"
+        tell(state, f"Nothing found for {query!r} among {answered.answer.searched}; {elsewhere}.")
+        return
 
     def draw(console: Console) -> None:
         say_answer(answered, where, console)
-        if answered.answer.hits:
-            hint = "/pin mN keeps a message of this conversation; /resume SESSION goes to another"
-            console.say()
-            console.say(MARGIN + console.paint(hint[: console.width - 4], "dim"))
+        console.say()
+        console.say(hint("/pin mN keeps one of this conversation; /resume SESSION goes to its", console))
 
     show(state, draw)

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from clew.cli.output import Console, clipped, printable
-from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
+from clew.cli.tui.commands.page import MARGIN, hint, show, tell, wrapped
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -19,8 +19,8 @@ async def run(state: ChatState, words: str) -> None:
         found = [skill for skill in skills if skill.name.casefold() == words.casefold()]
         if not found:
             near = get_close_matches(words, [skill.name for skill in skills], 1)
-            hint = f"did you mean {near[0]}?" if near else "/skills lists those there are"
-            raise InvalidArgument(f"there is no skill {words!r}; {hint}")
+            remedy = f"did you mean {near[0]}?" if near else "/skills lists those there are"
+            raise InvalidArgument(f"there is no skill {words!r}; {remedy}")
         state.asks.append(f"Open the skill {found[0].name} and follow it.")
         return
     if not skills:
@@ -34,6 +34,6 @@ async def run(state: ChatState, words: str) -> None:
             for line in wrapped([skill.description], console.width - 6):
                 console.say(MARGIN * 2 + line)
             console.say(MARGIN * 2 + console.paint(clipped(printable(str(skill.path)), console.width - 6), "dim"))
-        console.say(MARGIN + console.paint("/skills NAME has one opened; its text then survives compactions", "dim"))
+        console.say(hint("/skills NAME has one opened; its text then survives compactions", console))
 
     show(state, draw)

@@ -12,7 +12,8 @@ from itertools import groupby
 from clew.engines import Fate
 from clew.messages import Message, text_of
 from clew.summaries import unwrap
-from clew.turn import Draft
+from clew.tokens import counter_for
+from clew.turn import Draft, LiveConversation, Pin
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,15 +35,19 @@ class Outlook:
 
     stretches: tuple[Stretch, ...]
     handoff: int
+    pins: int = 0
+    """Pinned texts that the result no longer shows, and so would stand behind the system prompt."""
+    pinned: int = 0
+    """What these take."""
 
     @property
     def first_folded(self) -> Stretch | None:
         return next((stretch for stretch in self.stretches if stretch.place == "folded"), None)
 
 
-def outlook_of(drawn: Draft, count: Callable[[Sequence[Message]], list[int]]) -> Outlook:
-    """The outlook of a draft; `count` gives the size of each message."""
-    view, done = drawn.view, drawn.compaction
+def outlook_of(drawn: Draft, live: LiveConversation) -> Outlook:
+    """The outlook of a draft of a conversation."""
+    view, done, count = drawn.view, drawn.compaction, live.count
     before = count(view.messages)
     result, handoff = _without_handoff(drawn, count)
     stays = [index for index, fate in enumerate(done.fates) if fate in (Fate.KEPT, Fate.PRUNED)]
@@ -62,7 +67,15 @@ def outlook_of(drawn: Draft, count: Callable[[Sequence[Message]], list[int]]) ->
                 sum(done.fates[row] is Fate.PRUNED for row in rows),
             )
         )
-    return Outlook(tuple(stretches), handoff)
+    pins = _folded_pins(drawn, live)
+    text = counter_for(live.target.model).text
+    return Outlook(tuple(stretches), handoff, len(pins), sum(text(pin.text) for pin in pins))
+
+
+def _folded_pins(drawn: Draft, live: LiveConversation) -> list[Pin]:
+    """Pins that are in view now, and would not be."""
+    before, after = ({text_of(message) for message in them} for them in (live.messages, drawn.compaction.messages))
+    return [pin for pin in live.pins if pin.text in before and pin.text not in after]
 
 
 def _without_handoff(drawn: Draft, count: Callable[[Sequence[Message]], list[int]]) -> tuple[list[Message], int]:

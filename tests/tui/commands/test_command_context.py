@@ -1,0 +1,132 @@
+"""/context: every part of the next request, and together exactly what preflight counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clew.agent import Agent, AgentTool, Approvals, CallContext, Toolbox, ToolResult
+from clew.agent.tools import Arguments, function_schema
+from clew.cli.tui.commands.window import Filling, filling_of
+from clew.testing import assistant, user
+from clew.testing.runtime import real_size
+from clew.turn import Ask, receive
+from clew.turn.fit import request_tokens
+
+
+class Kiln(AgentTool):
+    """A tool with something to say about itself."""
+
+    name = "kiln"
+    schema = function_schema(name, "Fire the kiln at a heat. " * 30, {"heat": {"type": "integer"}}, "heat")
+
+    async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
+        del arguments, call
+        return ToolResult("fired")
+
+
+async def filled(chat: Any) -> Filling:
+    """What the command shows, held against what preflight counts at the same moment."""
+    filling = await filling_of(chat.state)
+    live = await chat.runtime.conversation(chat.state.session)
+    assert sum(part.tokens for part in filling.parts) == filling.tokens == request_tokens(live, Ask())
+    assert filling.free == filling.window - filling.tokens
+    return filling
+
+
+def sizes(filling: Filling) -> dict[str, int]:
+    return {part.name: part.tokens for part in filling.parts}
+
+
+def give_tool(chat: Any) -> None:
+    chat.desk.agent = Agent(chat.runtime, Toolbox([Kiln()]), Approvals("deny"))
+
+
+async def test_a_fresh_conversation_has_its_prompt_its_memory_and_its_tools(chat: Any) -> None:
+    give_tool(chat)
+    filling = await filled(chat)
+    parts = sizes(filling)
+    assert list(parts) == ["system", "memory", "tools"]
+    assert parts["tools"] > 100
+    shown = await chat.type("/context")
+    assert f"{filling.tokens:,} of 20,000 tokens" in shown
+    assert "free" in shown
+    assert "compaction begins at 10,000" in shown
+
+
+async def test_a_long_conversation_shows_what_a_compaction_would_fold(long_chat: Any) -> None:
+    parts = {part.name: part for part in (await filled(long_chat)).parts}
+    assert [parts[name].messages for name in ("head", "middle", "tail")] == [3, 40, 20]
+    shown = await long_chat.type("/context")
+    assert "what a compaction would fold, 40 messages" in shown
+    assert "with the next question" in shown
+
+
+async def test_after_a_compaction_the_summary_is_a_part_of_its_own(long_chat: Any) -> None:
+    await long_chat.type("/compress")
+    parts = sizes(await filled(long_chat))
+    assert parts["summary"] > 500
+    assert "middle" not in parts
+    shown = await long_chat.type("/context")
+    assert "the handoff, 1 message" in shown
+
+
+async def test_the_parts_are_those_of_the_very_next_request(long_chat: Any) -> None:
+    give_tool(long_chat)
+    await long_chat.type("/compress")
+    filling = await filled(long_chat)
+    await long_chat.desk.agent.ask(long_chat.state.session, user("Go on."))
+    live = await long_chat.runtime.conversation(long_chat.state.session)
+    question = live.count([user("Go on.")])[0]
+    assert real_size(long_chat.provider.requests[-1]) == filling.tokens + question
+
+
+async def test_a_real_figure_puts_every_part_right(chat: Any) -> None:
+    give_tool(chat)
+    question = user("What is in the oven? " * 40)
+    await chat.desk.agent.ask(chat.state.session, question)
+    before = await filled(chat)
+    assert before.counted == before.tokens
+    chat.provider.unseen = 500
+    await chat.desk.agent.ask(chat.state.session, question)
+    filling = await filled(chat)
+    assert filling.reported
+    assert filling.tokens == pytest.approx(filling.counted + 500, abs=60)
+    assert sizes(filling)["tools"] > sizes(before)["tools"]
+    assert f"the provider counted {filling.reported:,} for the last" in " ".join((await chat.type("/context")).split())
+
+
+async def test_pins_that_were_folded_have_their_part(long_chat: Any) -> None:
+    await long_chat.type("/pin m10")
+    assert "pinned" not in sizes(await filled(long_chat))
+    await long_chat.type("/compress")
+    parts = sizes(await filled(long_chat))
+    assert parts["pinned"] > 300
+    assert "comes back word for word" in await long_chat.type("/context")
+
+
+async def test_the_five_largest_messages_are_named_by_their_numbers(long_chat: Any) -> None:
+    await receive(long_chat.runtime, long_chat.state.session, [assistant("flour " * 900)])
+    shown = await long_chat.type("/context")
+    largest = shown.partition("largest messages\n")[2].partition("\n\n")[0].splitlines()
+    assert len(largest) == 5
+    assert largest[0].split()[:2] == ["m63", "assistant"]
+
+
+async def test_more_than_the_window_holds_is_said_loudly(long_chat: Any) -> None:
+    await receive(long_chat.runtime, long_chat.state.session, [user("rye " * 15_000)])
+    assert (await filled(long_chat)).free < 0
+    shown = await long_chat.type("/context")
+    assert "too much" in shown
+    assert "the window ends here" in shown
+
+
+async def test_it_fits_from_60_to_120_columns_and_in_colour(long_chat: Any) -> None:
+    await long_chat.type("/context")
+    await long_chat.type("/compress")
+    await long_chat.type("/context")
+    for width in (60, 80, 120):
+        lines = [line for text in long_chat.drawn(width) for line in text.splitlines()]
+        bars = [line for line in lines if line.startswith("  S") and "░░" in line]
+        assert {len(bar) for bar in bars} == {width - 2}
