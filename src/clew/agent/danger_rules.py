@@ -1,0 +1,435 @@
+"""What is dangerous about one simple command: rules, each of which sees the command and says what it finds.
+
+Rules combine; they do not know each other. The facts they go by are in `danger_table`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from functools import lru_cache
+
+from clew.agent.danger_places import Map, Place, is_disk, is_guarded, secret_in
+from clew.agent.danger_table import (
+    CODE_FACTS,
+    DESTINATIONS,
+    DOWNLOADERS,
+    FACTS,
+    OUTPUT_FLAGS,
+    READERS,
+    SECRET_VARIABLE,
+    SQL_CLIENTS,
+    SQL_FACTS,
+    TAKES_PATTERN,
+    VALUED,
+    CodeFact,
+    Fact,
+    Kind,
+)
+from clew.agent.shell import UNKNOWN, Simple, Word
+
+_BY_SUBCOMMAND = frozenset({Kind.PUBLISH, Kind.HISTORY, Kind.PACKAGES, Kind.DATABASE})
+"""Here an agreement for the session is for the subcommand; elsewhere, for the same words only."""
+_LOOPBACK = re.compile(
+    r"^(?:\w+://)?(?:[^/@]*@)?(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)", re.I
+)
+_URL = re.compile(r"^\w+://|^(?:localhost|127\.0\.0\.1|\[::1\])|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)", re.I)
+_SENDS = re.compile(
+    r"^(?:-d|--data(?:-\w+)?|--json|-F|--form(?:-string)?|-T|--upload-file|--post-data|--post-file|--body-data|--body-file)"
+    r"(?==|$)|^-[sSkLifgvN]*[dFT](?!e)"
+)
+_METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
+_AWK_RUNS = re.compile(r"\bsystem\s*\(|\|\s*\"|\bgetline\b.*\|")
+
+
+@dataclass(frozen=True, slots=True)
+class Danger:
+    """One thing that is dangerous about a command."""
+
+    kind: Kind
+    why: str
+    piece: str
+    """The part of the line that it is about."""
+    covers: str
+    """What an agreement for the session covers."""
+    always_ask: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """A command as rules see it."""
+
+    simple: Simple
+    name: str
+    args: tuple[Word, ...]
+    folder: str | None
+    """Where it runs, if that is known."""
+    map: Map
+    environ: Mapping[str, str] | None = None
+    own_jobs: frozenset[str] = frozenset()
+    """Variables that hold the numbers of processes started on the same line."""
+    in_venv: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        return [word.text for word in self.args]
+
+    @property
+    def plain(self) -> list[Word]:
+        """Arguments that are no flags, nor the values of flags before a subcommand."""
+        return list(_plain(self.args, VALUED.get(self.name, "")))
+
+    def place(self, word: Word) -> Place:
+        return self.map.place(word, self.folder)
+
+    def has_flag(self, *flags: str) -> bool:
+        return any(_is_flag(text, flag) for text in self.texts for flag in flags)
+
+    def danger(self, kind: Kind, why: str, covers: str = "", *, always_ask: bool = False) -> Danger:
+        piece = shown(self.simple.source or " ".join([self.name, *self.texts]))
+        return Danger(kind, why, piece, f"{kind}: {covers or piece}", always_ask)
+
+
+Rule = Callable[[Seen], Iterator[Danger]]
+
+
+def shown(text: str, most_chars: int = 120) -> str:
+    """A text on one line, with what a screen would not show made visible."""
+    seen = "".join(char if char.isprintable() else "…" if char == UNKNOWN else _visible(char) for char in text.strip())
+    if len(seen) <= most_chars:
+        return seen
+    half = most_chars // 2
+    return f"{seen[:half]} …({len(seen) - 2 * half:,} chars)… {seen[-half:]}"
+
+
+def _visible(char: str) -> str:
+    return {"\n": " ⏎ ", "\t": " "}.get(char) or char.encode("unicode_escape").decode("ascii")
+
+
+# -- facts of the table ------------------------------------------------------------------------------------------------
+
+
+def known_commands(seen: Seen) -> Iterator[Danger]:
+    for fact in FACTS:
+        if _is_named(seen.name, fact.commands) and _is_met(seen, fact):
+            yield seen.danger(fact.kind, fact.why, _covers(seen, fact), always_ask=fact.always_ask)
+
+
+def _covers(seen: Seen, fact: Fact) -> str:
+    if fact.kind not in _BY_SUBCOMMAND:
+        return ""
+    terms = [term for term in fact.needs.split() if not term.startswith(("-", "~"))]
+    return shown(" ".join([seen.name, *(word.text for word in seen.plain[: max(1, len(terms))])]))
+
+
+@lru_cache(maxsize=4_096)
+def _is_named(name: str, names: str) -> bool:
+    return any(fnmatchcase(name, one) for one in names.split("|"))
+
+
+def _is_met(seen: Seen, fact: Fact) -> bool:
+    if any(_meets_alone(seen, term) for term in fact.unless.split()):
+        return False
+    plain, place = [word.text for word in seen.plain], 0
+    for term in fact.needs.split():
+        if not _meets(seen, term, plain[place] if place < len(plain) else None):
+            return False
+        place += not term.startswith(("-", "~"))
+    return True
+
+
+def _meets(seen: Seen, term: str, argument: str | None) -> bool:
+    if term.startswith("~"):
+        return any(re.search(term[1:], text) for text in seen.texts)
+    return any(
+        _meets(seen, one, None)
+        if one.startswith("~")
+        else seen.has_flag(one)
+        if one.startswith("-")
+        else argument is not None and fnmatchcase(argument, one)
+        for one in term.split("|")
+    )
+
+
+def _meets_alone(seen: Seen, term: str) -> bool:
+    return any(_meets(seen, term, text) for text in [word.text for word in seen.plain] or [""])
+
+
+def _is_flag(text: str, flag: str) -> bool:
+    if text == flag or text.startswith(f"{flag}="):
+        return True
+    is_short = len(flag) == 2 and flag != "--"
+    return is_short and re.match(r"-[A-Za-z0-9]+$", text) is not None and flag[1] in text[1:]
+
+
+def _plain(args: tuple[Word, ...], valued: str) -> Iterator[Word]:
+    flags, skip, only_plain = valued.split(), False, False
+    for word in args:
+        if skip:
+            skip = False
+        elif word.text == "--" and not only_plain:
+            only_plain = True
+        elif only_plain or word.text == "-" or not word.text.startswith("-"):
+            yield word
+        else:
+            skip = word.text in flags
+
+
+# -- deleting ----------------------------------------------------------------------------------------------------------
+
+
+def deleting(seen: Seen) -> Iterator[Danger]:
+    if seen.name not in {"rm", "unlink", "shred", "srm", "rimraf", "trash", "del-cli"} or seen.has_flag("--help"):
+        return
+    whole = seen.has_flag("-r", "-R", "--recursive") or seen.name in {"rimraf", "trash", "del-cli"}
+    for word in seen.plain:
+        yield from _deleted(seen, word, whole)
+
+
+def _deleted(seen: Seen, word: Word, whole: bool) -> Iterator[Danger]:
+    place = seen.place(word)
+    name = seen.map.name(place)
+    if place.where == "unknown" or (UNKNOWN in word.text and whole):
+        yield seen.danger(Kind.DELETE, "what it deletes is only known when it runs", always_ask=True)
+    elif (whole or word.text in {"*", "./*"}) and seen.map.is_broad(place.path):
+        yield seen.danger(Kind.DELETE, f"deletes everything in {shown(place.path)}", always_ask=True)
+    elif place.where == "outside":
+        yield seen.danger(Kind.DELETE, f"deletes outside the project: {shown(place.path)}", always_ask=True)
+    elif f"{place.path}/".endswith("/.git/") or is_guarded(place.path):
+        yield seen.danger(Kind.DELETE, "deletes what git knows of the project", always_ask=True)
+    elif whole:
+        every = f"{name}/*" if place.is_pattern else name
+        yield seen.danger(Kind.DELETE, "deletes a folder and all that is in it, without a way back", f"all of {every}")
+    elif place.where == "inside":
+        yield seen.danger(Kind.DELETE, "deletes files without a way back", "single files inside the project")
+    elif place.is_pattern:
+        yield seen.danger(Kind.DELETE, "deletes files without a way back", f"files in {name}")
+
+
+def finding(seen: Seen) -> Iterator[Danger]:
+    if seen.name not in {"find", "fd", "fdfind"}:
+        return
+    texts = seen.texts
+    runs = [texts[i + 1] for i, text in enumerate(texts[:-1]) if text in {"-exec", "-execdir", "-ok", "-okdir", "-x"}]
+    if "-delete" not in texts and not any(name.rpartition("/")[2] in {"rm", "unlink", "shred"} for name in runs):
+        return
+    roots = []
+    for word in seen.args:
+        if word.text.startswith(("-", "(", "!")):
+            break
+        roots.append(seen.place(word))
+    is_far = any(root.where in ("outside", "unknown") for root in roots)
+    why = "deletes whatever it finds" + (" outside the project" if is_far else "")
+    yield seen.danger(Kind.DELETE, why, always_ask=is_far)
+
+
+# -- writing -----------------------------------------------------------------------------------------------------------
+
+
+def writing(seen: Seen) -> Iterator[Danger]:
+    for word in _written(seen):
+        yield from written_to(seen, word)
+
+
+def _written(seen: Seen) -> Iterator[Word]:
+    plain = list(_plain(seen.args, OUTPUT_FLAGS.get(seen.name, "") + " -m -o -g -s -d -p -i"))
+    which = DESTINATIONS.get(seen.name)
+    if which is not None and plain:
+        targets = {"last": plain[-1:], "all": plain, "rest": plain[1:], "first": plain[:1]}[which]
+        yield from targets if which != "last" or len(plain) > 1 else []
+    if seen.name in {"sed", "perl"} and any(re.match(r"-[nEerpl]*i|--in-place", text) for text in seen.texts):
+        yield from seen.plain[0 if seen.has_flag("-e", "--expression") else 1 :]
+    flags = OUTPUT_FLAGS.get(seen.name, "").split()
+    for word, after in zip(seen.args, seen.args[1:], strict=False):
+        if word.text in flags:
+            yield after
+    for word in seen.args:
+        flag, equals, value = word.text.partition("=")
+        if equals and (flag in flags or (seen.name == "dd" and flag == "of")):
+            yield Word(value, word.variables, word.inner)
+
+
+def written_to(seen: Seen, word: Word) -> Iterator[Danger]:
+    """What is dangerous about writing to a file."""
+    place = seen.place(word)
+    name = shown(seen.map.name(place))
+    if re.match(r"/dev/(?:tcp|udp)/", place.path):
+        yield seen.danger(Kind.SENDING, "opens a connection through which anything can go", always_ask=True)
+    elif is_disk(place.path):
+        yield seen.danger(Kind.DISK, f"writes over {name}", always_ask=True)
+    elif place.where == "outside" and word.text != "-":
+        is_of_person = seen.map.is_of_person(place.path)
+        why = f"changes settings of the person or the machine: {name}" if is_of_person else f"writes to {name}"
+        yield seen.danger(Kind.OUTSIDE, f"{why}, outside the project", name, always_ask=is_of_person)
+    elif place.where == "inside" and is_guarded(place.path):
+        yield seen.danger(Kind.HIDDEN_CODE, f"changes what git runs: {name}", name)
+
+
+def redirecting(seen: Seen) -> Iterator[Danger]:
+    for redirect in seen.simple.redirects:
+        if redirect.writes:
+            yield from written_to(seen, redirect.target)
+        elif redirect.operator == "<":
+            yield from _secret_file(seen, redirect.target)
+
+
+# -- secrets -----------------------------------------------------------------------------------------------------------
+
+
+def reading_secrets(seen: Seen) -> Iterator[Danger]:
+    if seen.name in READERS:
+        words = seen.plain
+        if seen.name in TAKES_PATTERN and not seen.has_flag("-e", "-f", "--regexp", "--expression"):
+            words = words[1:]
+        if DESTINATIONS.get(seen.name) == "last":
+            words = words[:-1]
+        for word in words:
+            yield from _secret_file(seen, word)
+
+
+def _secret_file(seen: Seen, word: Word) -> Iterator[Danger]:
+    place = seen.place(word)
+    what = secret_in(word.text) or (secret_in(place.path) if place.where != "unknown" else None)
+    if what is not None:
+        yield seen.danger(Kind.SECRETS, f"reads {what}: {shown(word.text)}", shown(word.text))
+
+
+def showing_variables(seen: Seen) -> Iterator[Danger]:
+    plain = [word.text for word in seen.plain]
+    shows_all = {
+        "env": not plain,
+        "printenv": not plain,
+        "export": not plain,
+        "set": not seen.args,
+        "declare": not plain and (not seen.args or seen.has_flag("-p", "-x")),
+        "typeset": not plain,
+    }.get(seen.name, False)
+    if shows_all and not seen.has_flag("--help", "--version"):
+        yield seen.danger(Kind.SECRETS, "shows every variable, with the keys among them", "every variable")
+    names = plain if seen.name == "printenv" else [name for word in seen.args for name in word.variables]
+    if seen.name in {"printenv", "echo", "printf"} and (found := next(filter(SECRET_VARIABLE.search, names), None)):
+        yield seen.danger(Kind.SECRETS, f"shows the secret in {shown(found)}", shown(found))
+
+
+# -- the network -------------------------------------------------------------------------------------------------------
+
+
+def sending(seen: Seen) -> Iterator[Danger]:
+    if seen.name not in DOWNLOADERS or _is_local(seen):
+        return
+    if any(SECRET_VARIABLE.search(name) for word in seen.args for name in word.variables):
+        yield seen.danger(Kind.SENDING, "sends a secret over the network")
+    if any(_prints_unseen(word) for word in seen.args):
+        yield seen.danger(Kind.SENDING, "sends what another command prints")
+    sends = any(_SENDS.match(text) for text in seen.texts) and not seen.has_flag("-G", "--get")
+    if sends or any(_METHOD.match(text) for text in seen.texts) or any("=@" in t or t[:1] == "@" for t in seen.texts):
+        yield seen.danger(Kind.SENDING, "sends data to another machine")
+
+
+def _prints_unseen(word: Word) -> bool:
+    return any(
+        inner.words and inner.words[0].text not in {"echo", "printf", "date", "uname", "arch", "dpkg"}
+        for inner in word.inner
+    )
+
+
+def _is_local(seen: Seen) -> bool:
+    addresses = [text for text in seen.texts if _URL.match(text)]
+    return bool(addresses) and all(_LOOPBACK.match(address) for address in addresses)
+
+
+# -- processes and packages --------------------------------------------------------------------------------------------
+
+
+def killing(seen: Seen) -> Iterator[Danger]:
+    if seen.name != "kill" or seen.has_flag("-l", "-L") or "-0" in seen.texts:
+        return
+    words = [word for word in seen.args if word.text == "-1" or not word.text.startswith("-")]
+    if seen.has_flag("-s", "-n") and words:
+        words = words[1:]
+    if all(_is_own(seen, word) for word in words):
+        return
+    is_all = any(word.text in {"1", "-1"} for word in words[1:] or words)
+    yield seen.danger(Kind.SYSTEM, "ends a process that may not be its own", "kill by number", always_ask=is_all)
+
+
+def _is_own(seen: Seen, word: Word) -> bool:
+    own = seen.own_jobs | {"!", "$"}
+    return word.text == "0" or word.text.startswith("%") or (bool(word.variables) and set(word.variables) <= own)
+
+
+def python_packages(seen: Seen) -> Iterator[Danger]:
+    if not re.fullmatch(r"pip[\d.]*|easy_install", seen.name):
+        return
+    if not {"install", "uninstall"} & {word.text for word in seen.plain[:1]} and seen.name != "easy_install":
+        return
+    if seen.has_flag("--user", "--break-system-packages"):
+        yield seen.danger(Kind.PACKAGES, "changes software for every project", "pip outside the project")
+    elif seen.environ is not None and not _is_in_venv(seen) and not seen.has_flag("--target", "-t", "--dry-run"):
+        yield seen.danger(Kind.PACKAGES, "changes software outside a virtual environment", "pip outside the project")
+
+
+def _is_in_venv(seen: Seen) -> bool:
+    first = seen.simple.words[0] if seen.simple.words else Word("")
+    is_of_project = "/" in first.text and seen.map.place(first, seen.folder).where != "outside"
+    environ = seen.environ or {}
+    return seen.in_venv or is_of_project or any(environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
+
+
+# -- code and SQL ------------------------------------------------------------------------------------------------------
+
+
+def database_loss(seen: Seen) -> Iterator[Danger]:
+    if seen.name in SQL_CLIENTS:
+        told = [*seen.texts, seen.simple.text_in or "", text_from(seen.simple.left) or ""]
+        yield from _facts_in(seen, told, SQL_FACTS)
+
+
+def awk_code(seen: Seen) -> Iterator[Danger]:
+    if seen.name in {"awk", "gawk", "mawk"} and any(_AWK_RUNS.search(text) for text in seen.texts):
+        yield seen.danger(Kind.HIDDEN_CODE, "the code runs other commands")
+
+
+def dangerous_code(seen: Seen, code: str) -> Iterator[Danger]:
+    """What is dangerous about code for an interpreter."""
+    yield from _facts_in(seen, [code], CODE_FACTS)
+    yield from _facts_in(seen, [code] if re.search(r"execute|query|cursor", code) else [], SQL_FACTS[:3])
+    if seen.name in {"perl", "ruby", "php"} and re.search(r"`[^`]+`|\bqx\b|%x", code):
+        yield seen.danger(Kind.HIDDEN_CODE, "the code runs other commands")
+
+
+def _facts_in(seen: Seen, told: list[str], facts: tuple[CodeFact, ...]) -> Iterator[Danger]:
+    for fact in facts:
+        if any(fact.pattern.search(text) for text in told):
+            yield seen.danger(fact.kind, fact.why, always_ask=fact.always_ask)
+
+
+def text_from(left: Simple | None) -> str | None:
+    """What a command prints into a pipe, where that stands on the line."""
+    if left is None or not left.words:
+        return None
+    name, *rest = (word.text for word in left.words)
+    if name in {"echo", "printf"}:
+        return " ".join(text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text)).replace("\\n", "\n")
+    if name == "cat" and (not rest or rest == ["-"]):
+        return left.text_in if left.text_in is not None else text_from(left.left)
+    return None
+
+
+RULES: tuple[Rule, ...] = (
+    known_commands,
+    deleting,
+    finding,
+    writing,
+    reading_secrets,
+    showing_variables,
+    sending,
+    killing,
+    python_packages,
+    database_loss,
+    awk_code,
+)
+
+__all__ = ["RULES", "Danger", "Seen", "dangerous_code", "redirecting", "shown", "text_from"]

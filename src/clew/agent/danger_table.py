@@ -1,0 +1,454 @@
+"""What is known to be dangerous in a shell: commands, paths, code and SQL. One line a fact.
+
+Facts only; `clew.agent.dangers` reads them. In `needs`, terms stand apart by blanks and each must be met: a term with
+a dash is a flag (`-r` is met by `-xrf`, too), one with ~ is a regular expression that any argument must hold, any other
+is the next plain argument. `|` separates what may stand for each other, `*` is met by anything that begins so.
+"""
+
+# ruff: noqa: E501 (one line a fact)
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+
+class Kind(StrEnum):
+    """What sort of harm."""
+
+    DELETE = "delete files"
+    DISK = "overwrite a disk"
+    PERMISSIONS = "change permissions"
+    PRIVILEGES = "act as another user"
+    SYSTEM = "control the system"
+    HISTORY = "lose work in git"
+    PUBLISH = "publish"
+    REMOTE = "change something remote"
+    DATABASE = "lose data in a database"
+    REMOTE_CODE = "run code from the network"
+    HIDDEN_CODE = "run code that cannot be seen"
+    OUTSIDE = "write outside the project"
+    SECRETS = "read secrets"
+    SENDING = "send data away"
+    PACKAGES = "change installed software"
+    EXHAUST = "exhaust the machine"
+    UNREADABLE = "could not be read"
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A command that is dangerous for what it is, wherever it points."""
+
+    kind: Kind
+    commands: str
+    needs: str
+    why: str
+    unless: str = ""
+    """Terms that make it harmless, each on its own."""
+    always_ask: bool = False
+    """So bad that an agreement holds for exactly the same command only."""
+
+
+_FORCE_PUSH = "rewrites or removes history that others may have"
+_NO_WAY_BACK = "throws away changes that are not committed"
+_CLOUD = "delete*|remove*|terminate*|destroy*|rm|rb|purge*"
+
+# fmt: off
+FACTS: tuple[Fact, ...] = (
+    Fact(Kind.DISK, "mkfs*|mke2fs|mkswap|wipefs|fdisk|sfdisk|parted|gdisk|sgdisk|cfdisk|blkdiscard|hdparm|cryptsetup|lvremove|vgremove|pvremove|zpool|mdadm", "", "changes or erases a disk", "-l|--list --version", True),
+    Fact(Kind.DISK, "diskutil", "erase*|partition*|apfs", "changes or erases a disk", always_ask=True),
+    Fact(Kind.DISK, "mount|umount|swapoff|losetup", "~.", "changes what is mounted", "-l --version"),
+    Fact(Kind.PRIVILEGES, "sudo|doas|pkexec|run0|runas", "", "runs with the rights of another user", "-V|--version -l", True),
+    Fact(Kind.PRIVILEGES, "su", "", "becomes another user", "--version", True),
+    Fact(Kind.PRIVILEGES, "passwd|chpasswd|useradd|userdel|usermod|groupadd|groupdel|adduser|deluser|visudo|chsh|setcap", "", "changes users or their rights", always_ask=True),
+    Fact(Kind.PERMISSIONS, "chmod", "-R|--recursive ~^(?:[0-7]?[0-7]?[0-7][2367]|[ao]*[ugo]*o?[ugo]*\\+\\S*w\\S*|a\\+\\S*w\\S*|\\+\\S*w\\S*|a=\\S*w\\S*)$", "lets everybody write to a whole folder"),
+    Fact(Kind.PERMISSIONS, "chmod", "~^(?:0?[4-7]\\d{3}|[ugo]*\\+\\S*s\\S*)$", "lets a program run with its owner's rights", always_ask=True),
+    Fact(Kind.PERMISSIONS, "chown|chgrp|setfacl", "-R|--recursive", "gives a whole folder another owner"),
+    Fact(Kind.SYSTEM, "shutdown|reboot|halt|poweroff|telinit", "", "stops the machine", always_ask=True),
+    Fact(Kind.SYSTEM, "init", "0|1|6", "stops the machine", always_ask=True),
+    Fact(Kind.SYSTEM, "systemctl", "stop|disable|mask|kill|restart|start|enable|reboot|poweroff|halt|isolate|daemon-reload|set-default|suspend|edit|revert", "changes services of the machine"),
+    Fact(Kind.SYSTEM, "service|rc-service", "* stop|restart|start|reload", "changes services of the machine"),
+    Fact(Kind.SYSTEM, "launchctl", "unload|load|remove|bootout|bootstrap|disable|kill", "changes services of the machine"),
+    Fact(Kind.SYSTEM, "iptables|ip6tables|nft|ufw|firewall-cmd|sysctl|modprobe|rmmod|insmod|swapon|hostnamectl|timedatectl", "~.", "changes settings of the machine", "-L|--list|-n|-a list status"),
+    Fact(Kind.SYSTEM, "killall|pkill|skill|taskkill", "~.", "ends processes by name, whoever started them", "-l|-V|--version -0"),
+    Fact(Kind.SYSTEM, "fuser|lsof", "-k", "ends processes that were not started here"),
+    Fact(Kind.SYSTEM, "crontab", "-r|-e", "changes what runs at fixed times"),
+    Fact(Kind.SYSTEM, "crontab", "*", "changes what runs at fixed times", "-l"),
+    Fact(Kind.SYSTEM, "at|batch|systemd-run", "~.", "runs something later or outside this session"),
+    Fact(Kind.SYSTEM, "history", "-c|-w", "changes the shell's history"),
+    # git: work that is lost
+    Fact(Kind.HISTORY, "git", "push -f|--force|--force-with-lease|--force-if-includes|--mirror|-d|--delete|--prune", _FORCE_PUSH, always_ask=True),
+    Fact(Kind.HISTORY, "git", "push ~^[+:].", _FORCE_PUSH, always_ask=True),
+    Fact(Kind.HISTORY, "git", "reset --hard|--merge|--keep", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "clean -f|--force", "deletes files that git does not know", "-n|--dry-run"),
+    Fact(Kind.HISTORY, "git", "checkout -f|--force|--", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "checkout .|./|*/.|:/", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "checkout * .|./|:/", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "restore", _NO_WAY_BACK, "-S|--staged"),
+    Fact(Kind.HISTORY, "git", "restore -W|--worktree", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "switch -f|--force|--discard-changes|-C", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "branch -D|-M|-f|--force", "removes or moves a branch that may not be merged"),
+    Fact(Kind.HISTORY, "git", "branch -d|--delete --force|-f", "removes a branch that may not be merged"),
+    Fact(Kind.HISTORY, "git", "tag -d|--delete|-f|--force", "removes or moves a tag"),
+    Fact(Kind.HISTORY, "git", "stash drop|clear", "throws away stashed changes"),
+    Fact(Kind.HISTORY, "git", "filter-branch|filter-repo|replace", "rewrites history", always_ask=True),
+    Fact(Kind.HISTORY, "git-filter-repo|bfg", "", "rewrites history", always_ask=True),
+    Fact(Kind.HISTORY, "git", "rebase", "rewrites commits that may be published", "--abort|--continue|--skip|--quit|--show-current-patch|--edit-todo"),
+    Fact(Kind.HISTORY, "git", "reflog expire|delete", "removes the way back to lost commits", always_ask=True),
+    Fact(Kind.HISTORY, "git", "gc --prune|--aggressive", "removes the way back to lost commits"),
+    Fact(Kind.HISTORY, "git", "prune", "removes the way back to lost commits", "-n|--dry-run"),
+    Fact(Kind.HISTORY, "git", "update-ref|symbolic-ref -d|--delete|--stdin", "removes a reference"),
+    Fact(Kind.HISTORY, "git", "worktree remove -f|--force", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "submodule deinit -f|--force|--all", _NO_WAY_BACK),
+    Fact(Kind.HISTORY, "git", "rm -f|--force", _NO_WAY_BACK, "--cached|-n|--dry-run"),
+    Fact(Kind.OUTSIDE, "git", "config --global|--system", "changes git for every project"),
+    Fact(Kind.HIDDEN_CODE, "git", "~^(?:alias\\.[^=]*=!|core\\.(?:sshcommand|pager|editor|fsmonitor|hookspath)=|(?:diff|filter|merge|credential)\\..*=)", "makes git run a command that is hidden in a setting", always_ask=True),
+    # publishing
+    Fact(Kind.PUBLISH, "git", "push", "sends commits to a remote", "-n|--dry-run"),
+    Fact(Kind.PUBLISH, "git", "send-email|svn dcommit", "sends commits away"),
+    Fact(Kind.PUBLISH, "npm|pnpm|yarn|bun", "publish|unpublish|deprecate|dist-tag|owner|access", "publishes a package", "--dry-run"),
+    Fact(Kind.PUBLISH, "yarn", "npm publish|tag", "publishes a package", "--dry-run"),
+    Fact(Kind.PUBLISH, "lerna|changeset|semantic-release|release-it|np|goreleaser", "publish|release|*", "publishes a release", "--dry-run|--snapshot init version status add"),
+    Fact(Kind.PUBLISH, "twine", "upload", "publishes a package"),
+    Fact(Kind.PUBLISH, "poetry|flit|hatch|uv|pdm|rye|maturin", "publish|upload", "publishes a package", "--dry-run"),
+    Fact(Kind.PUBLISH, "cargo", "publish|yank|owner", "publishes a package", "--dry-run"),
+    Fact(Kind.PUBLISH, "gem", "push|yank|owner", "publishes a package"),
+    Fact(Kind.PUBLISH, "dotnet", "nuget push|delete", "publishes a package"),
+    Fact(Kind.PUBLISH, "mvn|mvnw", "*deploy*|release:*", "publishes a package"),
+    Fact(Kind.PUBLISH, "gradle|gradlew", "publish*|upload*", "publishes a package"),
+    Fact(Kind.PUBLISH, "docker|podman|nerdctl|buildah", "push", "publishes an image"),
+    Fact(Kind.PUBLISH, "docker|podman", "image|manifest push", "publishes an image"),
+    Fact(Kind.PUBLISH, "docker|podman", "build|buildx --push", "publishes an image"),
+    Fact(Kind.PUBLISH, "skopeo|crane|oras", "copy|push|delete", "publishes an image"),
+    Fact(Kind.PUBLISH, "helm", "push", "publishes a chart"),
+    Fact(Kind.PUBLISH, "vsce|ovsx", "publish|unpublish", "publishes an extension"),
+    Fact(Kind.PUBLISH, "gh|hub|glab", "release create|edit|delete|upload|delete-asset", "changes a release that others see"),
+    Fact(Kind.PUBLISH, "gh|hub|glab", "pr|mr merge|close|create|comment|review|edit|reopen|ready|approve", "changes a pull request that others see"),
+    Fact(Kind.PUBLISH, "gh|hub|glab", "issue create|close|comment|edit|delete|transfer|reopen", "changes an issue that others see"),
+    Fact(Kind.PUBLISH, "gh|hub|glab", "repo create|delete|edit|rename|archive|sync|fork", "changes a repository that others see", always_ask=True),
+    Fact(Kind.PUBLISH, "gh|glab", "gist|snippet create|edit|delete", "publishes text"),
+    Fact(Kind.PUBLISH, "gh|glab", "workflow|run|secret|variable|cache|ssh-key|gpg-key|label|ci run|rerun|cancel|delete|set|remove|add|enable|disable|create|trigger", "changes what runs or is kept at a host"),
+    Fact(Kind.PUBLISH, "gh|glab", "api -X|--method|-f|-F|--field|--raw-field|--input", "changes something at a host", "~^(?:-X)?(?:GET|HEAD)$"),
+    Fact(Kind.PUBLISH, "vercel|netlify|firebase|surge|wrangler|heroku|flyctl|fly|railway|serverless|sls|eb|cdk|pulumi|sst|amplify|cap|ansible-playbook|dokku", "deploy|publish|--prod|up|destroy|delete|remove|rollback|apps:destroy|pg:reset|promote|*:delete|*:destroy|*.yml|*.yaml", "changes what runs in production"),
+    Fact(Kind.PUBLISH, "make|gmake|just|task|rake|invoke|inv|nox|tox", "deploy*|publish*|release*|upload*", "publishes, by its name", "-n|--dry-run"),
+    Fact(Kind.PUBLISH, "npm|pnpm|yarn|bun", "run deploy*|publish*|release*", "publishes, by its name"),
+    Fact(Kind.HIDDEN_CODE, "tar", "~^--(?:checkpoint-action=exec|to-command|use-compress-program|rsh-command)", "makes tar run a command", always_ask=True),
+    Fact(Kind.PUBLISH, "vercel|surge", "", "changes what runs in production", "dev build ls list logs login whoami env help --help --version"),
+    # infrastructure
+    Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "apply|destroy|import|taint|untaint|force-unlock", "changes real infrastructure", always_ask=True),
+    Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "state rm|mv|push|replace-provider", "changes what is known of real infrastructure", always_ask=True),
+    Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "workspace delete", "changes what is known of real infrastructure", always_ask=True),
+    Fact(Kind.REMOTE, "kubectl|oc|k", "delete|drain|replace", "removes things from a cluster", "~^--dry-run", True),
+    Fact(Kind.REMOTE, "kubectl|oc|k", "apply|create|patch|edit|scale|cordon|uncordon|taint|annotate|label|set|run|expose|autoscale|cp", "changes a cluster", "~^--dry-run"),
+    Fact(Kind.REMOTE, "kubectl|oc|k", "rollout restart|undo|pause|resume", "changes a cluster"),
+    Fact(Kind.REMOTE, "helm", "install|upgrade|uninstall|delete|rollback", "changes a cluster", "--dry-run"),
+    Fact(Kind.REMOTE, "aws", f"* {_CLOUD}", "removes things in the cloud", "--dryrun|--dry-run", True),
+    Fact(Kind.REMOTE, "aws", "s3 cp|sync|mv", "copies to or from the cloud", "--dryrun"),
+    Fact(Kind.REMOTE, "aws", "* create*|put*|update*|run*|start*|stop*|reboot*|modify*|attach*|detach*|invoke*|send*|publish*|deploy*", "changes things in the cloud", "--dryrun|--dry-run"),
+    Fact(Kind.REMOTE, "gcloud|az|doctl|linode-cli|hcloud|oci|ibmcloud|scw|exo|vultr-cli", f"~^(?:{'|'.join(_CLOUD.replace('*', '').split('|'))}|create|update|deploy|start|stop|reset|set-iam-policy|add-iam-policy-binding|ssh|scp)$", "changes things in the cloud", always_ask=True),
+    Fact(Kind.REMOTE, "gsutil|rclone|s3cmd|mc|azcopy", "cp|mv|rm|rsync|rb|mb|sync|copy|move|delete|purge|del|put|mirror|remove|deletefile", "copies to or removes from the cloud"),
+    Fact(Kind.REMOTE, "ssh|mosh|sshpass|pdsh|ansible", "~.", "acts on another machine", "-V|--version", True),
+    Fact(Kind.DELETE, "docker|podman|nerdctl", "rm|rmi|kill", "removes containers or images"),
+    Fact(Kind.DELETE, "docker|podman|nerdctl", "system|volume|image|container|network|builder|buildx prune|rm|remove", "removes containers, images or volumes"),
+    Fact(Kind.DELETE, "docker|podman|nerdctl", "compose down|rm -v|--volumes|--rmi", "removes volumes or images"),
+    Fact(Kind.DELETE, "docker-compose|podman-compose", "down|rm -v|--volumes|--rmi", "removes volumes or images"),
+    Fact(Kind.PRIVILEGES, "docker|podman|nerdctl", "run|create|exec --privileged", "gives a container the machine", always_ask=True),
+    Fact(Kind.PRIVILEGES, "docker|podman|nerdctl", "run|create ~^(?:-v|--volume=?|--mount=?)?(?:.*(?:source|src)=)?(?:/|/etc|/root|/home|/var/run/docker\\.sock)(?:/?:|,|$)", "gives a container the machine's files", always_ask=True),
+    Fact(Kind.DELETE, "vagrant|multipass|minikube|kind|k3d", "destroy|delete|purge", "removes a machine"),
+    # databases
+    Fact(Kind.DATABASE, "dropdb|dropuser|pg_resetwal|pg_dropcluster", "", "removes a database", "--help --version", True),
+    Fact(Kind.DATABASE, "mysqladmin|mariadb-admin", "drop|flush*|shutdown", "removes a database", always_ask=True),
+    Fact(Kind.DATABASE, "pg_restore|mongorestore", "-c|--clean|--drop", "drops what it restores over"),
+    Fact(Kind.DATABASE, "redis-cli|valkey-cli|keydb-cli", "~^(?i:flushall|flushdb|del|unlink|shutdown)$", "removes keys from a database"),
+    Fact(Kind.DATABASE, "rails|rake|bin/rails", "db:drop*|db:reset*|db:purge*|db:truncate*|db:schema:load*|db:migrate:reset*|db:setup*", "removes a database"),
+    Fact(Kind.DATABASE, "manage.py|django-admin|*manage.py", "flush|reset_db|sqlflush", "empties a database"),
+    Fact(Kind.DATABASE, "manage.py|django-admin|*manage.py", "migrate * zero", "undoes every migration"),
+    Fact(Kind.DATABASE, "prisma", "migrate reset", "empties a database"),
+    Fact(Kind.DATABASE, "prisma", "db push --force-reset|--accept-data-loss", "empties a database"),
+    Fact(Kind.DATABASE, "alembic|flask|knex|sequelize|typeorm|dbmate|goose|migrate", "~^(?:downgrade|rollback|down|drop|reset|db:drop|db:migrate:undo.*|schema:drop|migrate:rollback)$", "undoes migrations, with what they hold"),
+    Fact(Kind.DATABASE, "artisan|*artisan", "migrate:fresh|migrate:reset|migrate:refresh|db:wipe|migrate:rollback", "empties a database"),
+    # sending away
+    Fact(Kind.SENDING, "scp|sftp|ftp|lftp|tftp|croc|magic-wormhole|wormhole|ngrok|cloudflared|localtunnel|bore|transfer|pastebinit|mail|mailx|sendmail|mutt|swaks", "~.", "can send files to another machine", "-V|--version|--help"),
+    Fact(Kind.SENDING, "nc|ncat|netcat|socat|telnet", "~.", "opens a connection through which anything can go", "-z|-h|-V|--version"),
+    Fact(Kind.SENDING, "rsync", "~^(?!-)[^/]*[^/\\\\]:", "copies to or from another machine"),
+    # installed software
+    Fact(Kind.PACKAGES, "apt|apt-get|aptitude|dnf|yum|zypper|apk|brew|port|snap|flatpak|choco|winget|scoop|pkg|nix-env|emerge|conda|mamba|micromamba|microdnf|tdnf", "install|remove|purge|upgrade|dist-upgrade|full-upgrade|autoremove|add|del|delete|uninstall|reinstall|update|downgrade|in|rm|tap|dup", "changes software of the machine", "-s|--dry-run|--simulate|--download-only"),
+    Fact(Kind.PACKAGES, "pacman|yay|paru", "~^-[SRU]", "changes software of the machine", "~^-S[si]"),
+    Fact(Kind.PACKAGES, "dpkg|rpm", "-i|-r|-P|-e|-U|--install|--remove|--purge|--erase|--upgrade", "changes software of the machine", "-q|-l|-L|-s"),
+    Fact(Kind.PACKAGES, "npm|pnpm|yarn|bun", "install|i|add|uninstall|remove|rm|update|up|link -g|--global|~^--location=global$", "changes software for every project"),
+    Fact(Kind.PACKAGES, "yarn", "global add|remove|upgrade", "changes software for every project"),
+    Fact(Kind.PACKAGES, "gem|cargo|pipx|dart|luarocks|cpan|cpanm|opam|raco|ghcup|rustup|sdk|asdf|mise|nvm|pyenv|rbenv", "install|uninstall|update|upgrade|remove|self|inject|reinstall|use", "changes software for every project", "~^--(?:root|path|local|user-install|prefix)"),
+    Fact(Kind.PACKAGES, "go", "install", "puts a program among the user's own", "~^\\./"),
+    Fact(Kind.PACKAGES, "uv", "tool install|uninstall|upgrade", "changes software for every project"),
+    Fact(Kind.PACKAGES, "uv", "pip install|uninstall|sync --system|--break-system-packages", "changes software of the machine"),
+    Fact(Kind.PACKAGES, "composer", "global", "changes software for every project"),
+    Fact(Kind.PACKAGES, "update-alternatives|ldconfig|dpkg-reconfigure|add-apt-repository|apt-key|xcode-select|softwareupdate", "~.", "changes software of the machine", "--list|--display -p"),
+    # settings of the person
+    Fact(Kind.OUTSIDE, "defaults", "write|delete", "changes settings of the person"),
+    Fact(Kind.OUTSIDE, "gsettings|dconf", "set|write|reset", "changes settings of the person"),
+    Fact(Kind.OUTSIDE, "npm|pnpm|yarn", "config set|delete", "changes settings for every project", "~^--location=project"),
+    Fact(Kind.OUTSIDE, "pip|pip3", "config set|unset|edit", "changes settings for every project"),
+    # secrets
+    Fact(Kind.SECRETS, "security", "find-*-password|dump-keychain|export", "reads passwords", always_ask=True),
+    Fact(Kind.SECRETS, "pass|gopass|op|bw|lpass|secret-tool|vault|keyring", "show|get|read|list|item|lookup|kv|ls|export|search", "reads passwords", always_ask=True),
+    Fact(Kind.SECRETS, "gpg|gpg2", "~^--(?:export-secret|decrypt)|^-d$", "uses secret keys"),
+    Fact(Kind.SECRETS, "gh|glab", "auth token", "shows a token"),
+    Fact(Kind.SECRETS, "gcloud|az", "auth|account print-*|get-access-token", "shows a token"),
+    Fact(Kind.SECRETS, "aws", "configure get|export-credentials", "shows a key"),
+    Fact(Kind.SECRETS, "aws", "secretsmanager|ssm get-*", "reads secrets"),
+    Fact(Kind.SECRETS, "kubectl|oc", "get|describe secret*|secrets/*", "reads secrets", "~^-o=?name$"),
+    Fact(Kind.SECRETS, "git", "credential fill|get", "shows a password"),
+    Fact(Kind.SECRETS, "docker", "login", "takes a password", "--help"),
+)
+# fmt: on
+
+
+@dataclass(frozen=True, slots=True)
+class Wrapper:
+    """A command that runs the command in its arguments."""
+
+    name: str
+    """Several words where a subcommand does it: `uv run`."""
+    valued: str = ""
+    """Flags whose value is the next word."""
+    skips: int = 0
+    """Plain arguments before the command."""
+    adds_arguments: bool = False
+    """It adds arguments that are known only when it runs."""
+
+
+WRAPPERS: tuple[Wrapper, ...] = (
+    Wrapper("sudo", "-u -g -p -C -h -r -t -T -U -D -R --user --group --prompt --chdir --host"),
+    Wrapper("doas", "-u -C"),
+    Wrapper("pkexec", "--user"),
+    Wrapper("run0", "-u --user"),
+    Wrapper("env", "-u --unset -C --chdir"),
+    Wrapper("timeout", "-s -k --signal --kill-after", 1),
+    Wrapper("gtimeout", "-s -k --signal --kill-after", 1),
+    Wrapper("nice", "-n --adjustment"),
+    Wrapper("ionice", "-c -n --class --classdata"),
+    Wrapper("chrt", "", 1),
+    Wrapper("taskset", "", 1),
+    Wrapper("nohup"),
+    Wrapper("setsid"),
+    Wrapper("stdbuf", "-i -o -e --input --output --error"),
+    Wrapper("unbuffer"),
+    Wrapper("time", "-f -o --format --output"),
+    Wrapper("command"),
+    Wrapper("builtin"),
+    Wrapper("exec", "-a"),
+    Wrapper("xargs", "-I -n -P -L -d -s -E -a --max-args --max-procs --delimiter --arg-file --replace", 0, True),
+    Wrapper("parallel", "-j -S -a --jobs --colsep", 0, True),
+    Wrapper("watch", "-n --interval"),
+    Wrapper("entr", "", 0),
+    Wrapper("strace", "-e -o -p -s -u"),
+    Wrapper("ltrace", "-e -o -p -s -u"),
+    Wrapper("flock", "-w -E --timeout", 1),
+    Wrapper("chroot", "", 1),
+    Wrapper("unshare", "-S -G"),
+    Wrapper("nsenter", "-t --target"),
+    Wrapper("firejail"),
+    Wrapper("faketime", "", 1),
+    Wrapper("busybox"),
+    Wrapper("caffeinate", "-t -w"),
+    Wrapper("dotenv run", "-f"),
+    Wrapper("uv run", "--with --python -p --extra --group --env-file --project --directory --package"),
+    Wrapper("uvx", "--with --python -p --from"),
+    Wrapper("poetry run"),
+    Wrapper("pipenv run"),
+    Wrapper("pdm run", "-p"),
+    Wrapper("rye run"),
+    Wrapper("hatch run"),
+    Wrapper("conda run", "-n -p --name --prefix"),
+    Wrapper("mamba run", "-n -p"),
+    Wrapper("mise exec", "", 0),
+    Wrapper("direnv exec", "", 1),
+    Wrapper("bundle exec"),
+    Wrapper("git bisect run"),
+    Wrapper("npx", "-p --package"),
+    Wrapper("bunx"),
+    Wrapper("pnpm exec"),
+    Wrapper("pnpm dlx"),
+    Wrapper("yarn dlx"),
+    Wrapper("npm exec"),
+    Wrapper("docker exec", "-e -u -w --env --user --workdir --env-file --detach-keys", 1),
+    Wrapper("podman exec", "-e -u -w --env --user --workdir", 1),
+    Wrapper("docker compose exec", "-e -u -w --env --user --workdir --index", 1),
+    Wrapper("docker-compose exec", "-e -u -w --env --user --workdir --index", 1),
+    Wrapper("kubectl exec", "-n --namespace -c --container --context", 1),
+)
+
+VALUED: dict[str, str] = {
+    "git": "-C -c --git-dir --work-tree --namespace --exec-path",
+    "kubectl": "-n --namespace --context --kubeconfig -l --selector -o --output -f --filename --cluster --user",
+    "helm": "-n --namespace --kube-context -f --values --set",
+    "docker": "-H --host --context --config -c -l --log-level -f --file",
+    "docker-compose": "-f --file -p --project-name --profile",
+    "npm": "--prefix -w --workspace --registry",
+    "pnpm": "-C --dir -F --filter",
+    "yarn": "--cwd",
+    "aws": "--profile --region --output --query --endpoint-url",
+    "gcloud": "--project --account --zone --region --format --filter",
+    "gh": "-R --repo",
+    "terraform": "-chdir",
+    "cargo": "--manifest-path -p --package -Z",
+    "uv": "--directory --project --python -p",
+    "systemctl": "-H --host -M --machine",
+    "make": "-C -f -j",
+}
+"""Flags before a subcommand whose value is the next word: `git -C dir push` is a push."""
+
+SHELLS = frozenset("sh bash zsh dash ksh mksh ash fish rbash csh tcsh pwsh".split())
+INTERPRETERS: dict[str, str] = {
+    "python": "-c",
+    "python2": "-c",
+    "python3": "-c",
+    "pypy": "-c",
+    "pypy3": "-c",
+    "perl": "-e -E",
+    "ruby": "-e",
+    "node": "-e --eval -p --print",
+    "nodejs": "-e --eval -p --print",
+    "deno": "eval",
+    "bun": "-e --eval",
+    "php": "-r",
+    "lua": "-e",
+    "Rscript": "-e",
+    "osascript": "-e",
+    "tclsh": "",
+}
+"""Programs that run code, and the flags after which it stands."""
+DOWNLOADERS = frozenset("curl wget fetch aria2c http https xh lynx w3m".split())
+DECODERS = frozenset("base64 base32 xxd openssl uudecode gunzip zcat bzcat xzcat unxz tr rev od hexdump gpg".split())
+
+
+@dataclass(frozen=True, slots=True)
+class CodeFact:
+    """Something dangerous in code or SQL that stands on the command line."""
+
+    kind: Kind
+    pattern: re.Pattern[str]
+    why: str
+    always_ask: bool = False
+
+
+def _code(kind: Kind, pattern: str, why: str, *, always_ask: bool = False) -> CodeFact:
+    return CodeFact(kind, re.compile(pattern, re.IGNORECASE | re.DOTALL), why, always_ask)
+
+
+# fmt: off
+CODE_FACTS: tuple[CodeFact, ...] = (
+    _code(Kind.DELETE, r"\brmtree\s*\(|\brm_?rf?\b\s*[('\"]|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
+    _code(Kind.DELETE, r"\bos\.(?:remove|unlink|rmdir|removedirs)\b|\.unlink\s*\(|\.rmdir\s*\(|\bunlink(?:Sync)?\b|\brm(?:dir)?Sync\b|\bfs(?:\.promises)?\.rm\b|\bFile\.(?:delete|unlink)\b|\bDir\.(?:delete|rmdir)\b|\bsend2trash\b", "the code deletes files"),
+    _code(Kind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo shell script\b", "the code runs other commands"),
+    _code(Kind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]*(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
+    _code(Kind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*os\b", "the code hides what it calls"),
+    _code(Kind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.*(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
+    _code(Kind.SENDING, r"\brequests\.(?:post|put|patch|delete)\b|\bhttpx\.(?:post|put|patch|delete)\b|\bsocket\.(?:socket|create_connection)\b|\bsmtplib\b|\bmethod\s*[:=]\s*['\"](?:POST|PUT|DELETE)", "the code sends data away"),
+    _code(Kind.SECRETS, r"\bos\.environ\b(?!\s*[\[.])|\bos\.environ\.(?:items|values|copy)\b|\bprocess\.env\b(?!\s*[\[.])|\bENV\.(?:each|to_h|inspect)\b|\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b", "the code reads secrets"),
+    _code(Kind.OUTSIDE, r"open\s*\(\s*['\"](?:/(?!tmp/|dev/null)|~)[^'\"]*['\"]\s*,\s*['\"][wax]|/etc/(?:passwd|sudoers|cron)|\.(?:bashrc|zshrc|profile|bash_profile)\b", "the code writes outside the project"),
+    _code(Kind.PERMISSIONS, r"\bos\.(?:chmod|chown)\b|\bset[ug]id\b", "the code changes permissions"),
+    _code(Kind.SYSTEM, r"\bos\.(?:kill|killpg|reboot)\b|\bprocess\.kill\b|\bos\.fork\b.*\bwhile\b|\bwhile\b.*\bos\.fork\b", "the code ends processes or multiplies itself"),
+)
+SQL_FACTS: tuple[CodeFact, ...] = (
+    _code(Kind.DATABASE, r"\bdrop\s+(?:table|database|schema|view|materialized|index|keyspace|user|role|column|type|extension|owned|sequence)\b", "drops a part of the database", always_ask=True),
+    _code(Kind.DATABASE, r"\btruncate\b", "empties tables", always_ask=True),
+    _code(Kind.DATABASE, r"\bdelete\s+from\s+(?:(?!\bwhere\b)[^;])*(?:;|\Z)", "deletes every row: there is no WHERE", always_ask=True),
+    _code(Kind.DATABASE, r"\bdelete\s+from\b.*\bwhere\b", "deletes rows"),
+    _code(Kind.DATABASE, r"\bupdate\s+[\w.\"`]+\s+set\s+(?:(?!\bwhere\b)[^;])*(?:;|\Z)", "changes every row: there is no WHERE", always_ask=True),
+    _code(Kind.DATABASE, r"\balter\s+table\b.*\bdrop\b", "drops a part of a table", always_ask=True),
+    _code(Kind.DATABASE, r"\b(?:drop(?:Database|Collection)?|deleteMany|remove)\s*\(", "removes data", always_ask=True),
+    _code(Kind.DATABASE, r"\b(?:flushall|flushdb)\b", "removes every key", always_ask=True),
+    _code(Kind.PRIVILEGES, r"\bgrant\s+all\b|\balter\s+(?:user|role)\b", "changes rights in the database"),
+    _code(Kind.HIDDEN_CODE, r"^\s*\\!|\bcopy\b.*\bprogram\b|^\s*\.(?:shell|system)\b|\bxp_cmdshell\b", "runs a command from within the database"),
+)
+# fmt: on
+SQL_CLIENTS = frozenset(
+    "psql mysql mariadb sqlite3 sqlite duckdb clickhouse-client clickhouse cqlsh sqlcmd sqlplus mongosh mongo "
+    "redis-cli pgcli mycli usql bq snowsql cockroach turso wrangler".split()
+)
+
+READERS = frozenset(
+    "cat head tail less more bat batcat nl tac grep egrep fgrep rg ag ack sed awk gawk mawk cut sort uniq xxd od hexdump "
+    "strings base64 base32 cp mv scp rsync tar zip gzip 7z openssl diff cmp jq yq dd wc paste column fold rev tee "
+    "vim vi nano emacs ed view install ln curl wget nc ncat socat xargs python python3 perl ruby node".split()
+)
+"""Commands that show, copy or send what is in a file they are given."""
+TAKES_PATTERN = frozenset("grep egrep fgrep rg ag ack sed awk gawk mawk jq yq".split())
+"""Their first plain argument is no file."""
+
+# fmt: off
+SECRET_FILES: tuple[tuple[str, str], ...] = (
+    (r"(?:^|/)\.env(?:\.(?!example$|sample$|template$|dist$|test$|defaults$)[\w.-]+)?$", "a file of secret settings"),
+    (r"(?:^|/)\.ssh(?:/(?!known_hosts|config$|authorized_keys$|.*\.pub$).*)?$", "keys of the person"),
+    (r"(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?$", "a private key"),
+    (r"\.(?:pem|p12|pfx|keystore|jks|kdbx|ppk)$|(?:^|/)[\w.-]*private[\w.-]*\.key$", "a private key"),
+    (r"(?:^|/)\.aws(?:/(?:credentials.*|sso.*|cli.*))?$", "keys to a cloud"),
+    (r"(?:^|/)(?:\.config/)?gcloud(?:/.*)?$|application_default_credentials|service[-_]account[\w-]*\.json$", "keys to a cloud"),
+    (r"(?:^|/)\.azure(?:/.*)?$", "keys to a cloud"),
+    (r"(?:^|/)\.kube(?:/config.*)?$", "keys to a cluster"),
+    (r"(?:^|/)\.docker/config\.json$", "keys to registries"),
+    (r"(?:^|/)\.(?:netrc|pgpass|my\.cnf|git-credentials|pypirc|npmrc|vault-token|boto|s3cfg|htpasswd)$", "passwords or tokens"),
+    (r"(?:^|/)\.gnupg(?:/.*)?$|(?:^|/)\.password-store(?:/.*)?$", "keys of the person"),
+    (r"(?:^|/)\.config/(?:gh|hub|op|rclone)(?:/.*)?$", "tokens"),
+    (r"(?:^|/)\.(?:bash|zsh|python|psql|mysql|node_repl)_history$", "what the person typed"),
+    (r"^/etc/(?:shadow|gshadow|sudoers)", "passwords of the machine"),
+    (r"^/proc/[^/]+/environ$", "the environment of a process"),
+    (r"(?:^|/)(?:credentials|secrets?)(?:\.(?:json|ya?ml|toml|ini|txt))?$", "secrets, by its name"),
+    (r"(?:^|/)\.clew/config\.ya?ml$", "Clew's own keys"),
+    (r"(?:Login Data|cookies\.sqlite|Cookies|key4\.db|logins\.json)$", "passwords of a browser"),
+)
+SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PRIVATE_KEY|PAT|AUTH)(?:_ID)?$", re.IGNORECASE)
+"""A variable that holds a secret, by its name."""
+GUARDED_INSIDE = re.compile(r"(?:^|/)\.git/(?!COMMIT_EDITMSG|MERGE_MSG|info/exclude)")
+"""Files inside a project that make other commands run things: hooks and settings of git."""
+SCRATCH = ("/tmp", "/var/tmp", "/private/tmp", "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/zero")  # noqa: S108 (names what may be written to)
+"""Outside a project, but nobody's."""
+CODE_SETTINGS = re.compile(r"^(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|PERL5OPT|RUBYOPT|PYTHONSTARTUP)$")
+"""Variables that make other programs run something."""
+# fmt: on
+
+DESTINATIONS: dict[str, str] = {
+    "cp": "last",
+    "mv": "all",
+    "ln": "last",
+    "install": "last",
+    "rsync": "last",
+    "tee": "all",
+    "touch": "all",
+    "mkdir": "all",
+    "truncate": "all",
+    "rmdir": "all",
+    "chmod": "rest",
+    "chown": "rest",
+    "chgrp": "rest",
+    "patch": "all",
+    "sponge": "all",
+    "mkfifo": "all",
+    "mknod": "first",
+}
+"""Commands that change files, and which of their plain arguments those are."""
+OUTPUT_FLAGS: dict[str, str] = {
+    "curl": "-o --output --output-dir --cookie-jar -c",
+    "wget": "-O --output-document -P --directory-prefix -o",
+    "tar": "-C --directory",
+    "unzip": "-d",
+    "sort": "-o --output",
+    "cp": "-t --target-directory",
+    "mv": "-t --target-directory",
+    "ln": "-t --target-directory",
+    "install": "-t --target-directory",
+    "gcc": "-o",
+    "cc": "-o",
+    "clang": "-o",
+    "go": "-o",
+    "rustc": "-o --out-dir",
+    "pip": "--target -t --prefix --root",
+    "pip3": "--target -t --prefix --root",
+    "pandoc": "-o --output",
+    "ffmpeg": "",
+    "openssl": "-out",
+    "ssh-keygen": "-f",
+    "git": "--git-dir --work-tree",
+}
+"""Flags whose value is a file or folder that is written to."""

@@ -1,0 +1,366 @@
+"""Whether a shell command must be shown to a person before it runs, and why.
+
+A seat belt, not a wall: it reads the command line as far as that can be read without running it, unwraps what runs
+other commands, and asks when in doubt. It does not open scripts: `python x.py` is as harmless as its name. Text that is
+only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from clew.agent.danger_places import Map
+from clew.agent.danger_rules import RULES, Danger, Seen, dangerous_code, redirecting, shown, text_from
+from clew.agent.danger_table import (
+    CODE_SETTINGS,
+    DECODERS,
+    DOWNLOADERS,
+    INTERPRETERS,
+    SHELLS,
+    WRAPPERS,
+    Kind,
+    Wrapper,
+)
+from clew.agent.shell import UNKNOWN, Line, Simple, Unreadable, Word, joined, read_line
+from clew.agent.tools.base import Risk
+
+_ACTION_CHARS = 1_000
+_MOST_REASONS = 12
+_GIVEN = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV")
+_WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
+_DEEPEST_LINES = 12
+
+
+def risk_of_command(
+    command: str, project: Path, workdir: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Risk | None:
+    """Why a command must be agreed to; None where nothing about it is dangerous. Never raises."""
+    folder = workdir or project
+    judge = _Judge(project, environ)
+    try:
+        found = list(judge.line(command, os.path.realpath(folder), 0))
+    except Unreadable as problem:
+        why = f"could not be read, so nobody knows what it does: {problem}"
+        found = [Danger(Kind.UNREADABLE, why, shown(command), "", always_ask=True)]
+    return _risk(command, folder, found) if found else None
+
+
+def outside_risk(command: str, folder: Path, risk: Risk | None) -> Risk:
+    """The risk of a command that runs in a folder outside the project."""
+    reason = f"runs outside the project, in {shown(str(folder))}"
+    if risk is None:
+        return Risk(f"run: {shown(command, _ACTION_CHARS)}", (reason,), f"run commands in {folder}")
+    return Risk(risk.action, (reason, *risk.reasons), f"{risk.scope} (in {folder})")
+
+
+def _risk(command: str, folder: Path, found: list[Danger]) -> Risk:
+    whole = shown(command)
+    reasons = dict.fromkeys(
+        danger.why if danger.piece in (whole, "") else f"{danger.why} (`{danger.piece}`)" for danger in found
+    )
+    if any(danger.always_ask for danger in found):
+        scope = f"exactly this command in {folder}: {command}"
+    else:
+        scope = "; ".join(sorted({danger.covers for danger in found}))
+    return Risk(f"run: {shown(command, _ACTION_CHARS)}", tuple(reasons)[:_MOST_REASONS], scope)
+
+
+def kinds_of_command(command: str, project: Path, environ: Mapping[str, str] | None = None) -> frozenset[Kind]:
+    """What sorts of harm a command can do."""
+    try:
+        return frozenset(danger.kind for danger in _Judge(project, environ).line(command, os.path.realpath(project), 0))
+    except Unreadable:
+        return frozenset({Kind.UNREADABLE})
+
+
+class _Judge:
+    """Goes through a command line, and through the lines inside it."""
+
+    def __init__(self, project: Path, environ: Mapping[str, str] | None) -> None:
+        self._environ = environ
+        self._map = Map(project, environ or {})
+        self._given = {name: value for name in _GIVEN if (value := (environ or {}).get(name))}
+        self._downloaded: set[str] = set()
+        self._own_jobs: set[str] = set()
+        self._in_venv = False
+
+    def line(self, text: str, folder: str | None, depth: int) -> Iterator[Danger]:
+        if depth > _DEEPEST_LINES:
+            raise Unreadable(f"commands run each other more than {_DEEPEST_LINES} deep")
+        line = read_line(text, {**self._given, **({"PWD": folder} if folder else {})})
+        folders: dict[tuple[int, ...], str | None] = {(): folder}
+        for simple in line.commands:
+            nest = simple.nest
+            while nest not in folders:
+                nest = nest[:-1]
+            yield from self._command(simple, line, folders[nest], depth)
+            moved = self._moved(simple, folders[nest])
+            if moved is not _STAYS:
+                folders[simple.nest] = moved
+
+    # -- one command ---------------------------------------------------------------------------------------------------
+
+    def _command(self, simple: Simple, line: Line, folder: str | None, depth: int) -> Iterator[Danger]:
+        self._own_jobs.update(name for name, value in simple.settings if value.variables == ("!",))
+        seen = self._seen(simple, folder)
+        yield from redirecting(seen)
+        for name, value in simple.settings:
+            if CODE_SETTINGS.match(name) and value.text:
+                yield seen.danger(Kind.HIDDEN_CODE, f"{name} makes other programs run something", always_ask=True)
+        if not simple.words:
+            return
+        if seen.name in line.functions:
+            left = simple.left
+            if left is not None and left.words and _name(left.words[0]) == seen.name:
+                yield seen.danger(Kind.EXHAUST, "starts copies of itself without end", always_ask=True)
+            return
+        yield from self._judged(seen, depth)
+
+    def _judged(self, seen: Seen, depth: int) -> Iterator[Danger]:
+        """A command, and every command that it runs."""
+        first = seen.simple.words[0]
+        if not seen.name or UNKNOWN in seen.name or (first.is_pattern and first.text not in ("[", "[[")):
+            yield seen.danger(Kind.HIDDEN_CODE, "which command it runs is only known when it runs", always_ask=True)
+        for rule in RULES:
+            yield from rule(seen)
+        yield from self._downloads(seen)
+        yield from self._code(seen, depth)
+        for inner in self._unwrapped(seen):
+            if depth > _DEEPEST_LINES:
+                raise Unreadable(f"commands run each other more than {_DEEPEST_LINES} deep")
+            yield from self._judged(inner, depth + 1)
+
+    def _seen(self, simple: Simple, folder: str | None) -> Seen:
+        name = _name(simple.words[0]) if simple.words else ""
+        own = frozenset(self._own_jobs)
+        return Seen(simple, name, tuple(simple.words[1:]), folder, self._map, self._environ, own, in_venv=self._in_venv)
+
+    def _again(self, seen: Seen, words: list[Word], in_venv: bool | None = None) -> Seen:
+        """The command inside a command, with what is around it."""
+        simple = Simple(words, [], [], seen.simple.text_in, seen.simple.left, seen.simple.nest, seen.simple.source)
+        is_in_venv = seen.in_venv if in_venv is None else in_venv
+        return replace(seen, simple=simple, name=_name(words[0]), args=tuple(words[1:]), in_venv=is_in_venv)
+
+    # -- commands that run commands ------------------------------------------------------------------------------------
+
+    def _unwrapped(self, seen: Seen) -> Iterator[Seen]:
+        words = seen.simple.words
+        wrapper, rest = _wrapper_of(words, seen)
+        if wrapper is not None and (inner := _inner_words(wrapper, rest)):
+            is_of_project = wrapper.name.endswith(" run") or wrapper.name == "uvx"
+            yield self._again(seen, inner, in_venv=seen.in_venv or is_of_project)
+        if seen.name in {"find", "fd", "fdfind"}:
+            yield from (self._again(seen, inner) for inner in _find_runs(words))
+        if seen.name in INTERPRETERS:
+            yield from self._script(seen)
+
+    def _script(self, seen: Seen) -> Iterator[Seen]:
+        """`python -m pip install` is pip, `python manage.py flush` is manage.py."""
+        flags = INTERPRETERS[seen.name].split()
+        for place, word in enumerate(seen.args):
+            if word.text == "-m" and seen.name.startswith(("python", "pypy")):
+                if rest := list(seen.args[place + 1 :]):
+                    is_near = "/" in seen.simple.words[0].text and seen.place(seen.simple.words[0]).where != "outside"
+                    yield self._again(seen, rest, in_venv=seen.in_venv or is_near)
+                return
+            if word.text in flags:
+                return
+            if not word.text.startswith("-"):
+                if word.is_known:
+                    yield self._again(seen, list(seen.args[place:]))
+                return
+
+    # -- code on the line ----------------------------------------------------------------------------------------------
+
+    def _code(self, seen: Seen, depth: int) -> Iterator[Danger]:
+        if seen.name in SHELLS or seen.name in {"su", "script", "runuser"}:
+            yield from self._shell(seen, depth)
+        elif seen.name == "eval" or (seen.name == "env" and seen.has_flag("-S")):
+            words = [word for word in seen.args if word.text != "-S"]
+            yield from self._text_of(seen, words, joined(words), depth)
+        elif seen.name in {"source", "."}:
+            yield from self._sourced(seen)
+        elif seen.name == "trap" and seen.args and seen.args[0].text not in {"-", "", "-l", "-p"}:
+            yield from self._text_of(seen, [seen.args[0]], seen.args[0].text, depth)
+        elif seen.name in INTERPRETERS:
+            yield from self._interpreted(seen)
+
+    def _shell(self, seen: Seen, depth: int) -> Iterator[Danger]:
+        """`sh -c text`, `... | sh`, `sh <<EOF`, `sh <(...)`."""
+        for place, word in enumerate(seen.args):
+            if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text[1:]:
+                rest = [one for one in seen.args[place + 1 :] if not one.text.startswith("-")][:1]
+                yield from self._text_of(seen, rest, joined(rest), depth)
+                return
+        script = next(iter(seen.plain), None)
+        if seen.name not in SHELLS:
+            return
+        if script is not None and script.text != "-" and not seen.has_flag("-s"):
+            yield from self._unseen(seen, script)
+        elif (text := _literal_input(seen.simple)) is not None:
+            yield from self._text_of(seen, [], text, depth)
+        else:
+            yield from _piped(seen)
+
+    def _interpreted(self, seen: Seen) -> Iterator[Danger]:
+        flags = INTERPRETERS[seen.name].split()
+        for word, after in zip(seen.args, seen.args[1:], strict=False):
+            if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
+                yield from self._unseen(seen, after)
+                yield from dangerous_code(seen, after.text)
+                return
+        script = next(iter(seen.plain), None)
+        if seen.has_flag("-m", "-V", "--version", "-h", "--help"):
+            return
+        if script is not None and script.text != "-":
+            yield from self._unseen(seen, script)
+        elif (text := _literal_input(seen.simple)) is not None:
+            yield from dangerous_code(seen, text)
+        else:
+            yield from _piped(seen)
+
+    def _sourced(self, seen: Seen) -> Iterator[Danger]:
+        for word in seen.args[:1]:
+            self._in_venv |= word.text.endswith("activate") or "/activate" in word.text
+            yield from self._unseen(seen, word)
+
+    def _text_of(self, seen: Seen, words: list[Word], text: str, depth: int) -> Iterator[Danger]:
+        """Words that are run as a command line of their own."""
+        for word in words:
+            yield from _from_commands(seen, word)
+        if text.replace(UNKNOWN, "").strip():
+            yield from self.line(text, seen.folder, depth + 1)
+        elif UNKNOWN in text and not any(word.inner for word in words):
+            yield seen.danger(Kind.HIDDEN_CODE, "what it runs is only known when it runs", always_ask=True)
+
+    def _unseen(self, seen: Seen, word: Word) -> Iterator[Danger]:
+        """Code out of a file, or out of other commands."""
+        yield from _from_commands(seen, word)
+        if word.text.rpartition("/")[2] in self._downloaded:
+            yield seen.danger(Kind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    def _downloads(self, seen: Seen) -> Iterator[Danger]:
+        """Remembers what is downloaded, and finds it where it is run."""
+        if seen.name in DOWNLOADERS:
+            written = [redirect.target.text for redirect in seen.simple.redirects if redirect.writes]
+            names = [*seen.texts, *written]
+            self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
+        elif "/" in seen.simple.words[0].text and seen.name in self._downloaded:
+            yield seen.danger(Kind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    # -- where it runs -------------------------------------------------------------------------------------------------
+
+    def _moved(self, simple: Simple, folder: str | None) -> str | None:
+        """The folder after a command: `cd` changes it."""
+        if not simple.words or simple.words[0].text not in {"cd", "pushd", "popd", "chdir"}:
+            return _STAYS
+        target = next((word for word in simple.words[1:] if not word.text.startswith("-") or word.text == "-"), None)
+        if simple.words[0].text == "popd" or (target is not None and target.text == "-"):
+            return None
+        if target is None:
+            return self._map.home or None
+        place = self._map.place(target, folder)
+        return None if place.where == "unknown" or place.is_pattern else place.path
+
+
+_STAYS = "\0"
+
+
+def _name(word: Word) -> str:
+    """A command by its name alone: `/usr/bin/rm` and `\\rm` are rm."""
+    return word.text.rpartition("/")[2]
+
+
+def _wrapper_of(words: list[Word], seen: Seen) -> tuple[Wrapper | None, list[Word]]:
+    """The wrapper that these words begin with, and the words after its name."""
+    if seen.name == "command" and seen.has_flag("-v", "-V"):
+        return None, []
+    plain = list(seen.plain)
+    for count in (2, 1, 0):
+        name = " ".join([seen.name, *(word.text for word in plain[:count])])
+        if len(plain) >= count and (wrapper := _WRAPPERS.get(name)) is not None:
+            start = words.index(plain[count - 1]) + 1 if count else 1
+            return wrapper, words[start:]
+    return None, []
+
+
+def _inner_words(wrapper: Wrapper, words: list[Word]) -> list[Word]:
+    """The command that a wrapper runs."""
+    valued, skips, at = wrapper.valued.split(), wrapper.skips, 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            if not skips:
+                break
+            skips = 0
+        elif text.startswith("-") and len(text) > 1:
+            at += 2 if text in valued else 1
+        elif wrapper.name in {"env", "sudo", "doas"} and "=" in text and not text.startswith("="):
+            at += 1
+        elif skips:
+            skips -= 1
+            at += 1
+        else:
+            break
+    inner = words[at:]
+    if wrapper.adds_arguments and inner:
+        return [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in inner] + [Word(UNKNOWN)]
+    return inner
+
+
+def _find_runs(words: list[Word]) -> Iterator[list[Word]]:
+    """Commands that `find` runs for what it finds."""
+    starts = [at for at, word in enumerate(words) if word.text in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}]
+    for start in starts:
+        ends = next((at for at in range(start, len(words)) if words[at].text in {";", "+"}), len(words))
+        inner = [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in words[start + 1 : ends]]
+        # What rm deletes is said by the rule for find itself.
+        if inner and _name(inner[0]) not in {"rm", "unlink", "shred"}:
+            yield inner
+
+
+def _ends_with_flag(text: str, flags: list[str]) -> bool:
+    """`-lne` ends with -e."""
+    return text[0] == "-" and text[1] != "-" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
+
+
+def _literal_input(simple: Simple) -> str | None:
+    return simple.text_in if simple.text_in is not None else text_from(simple.left)
+
+
+def _sources(simple: Simple | None) -> Iterator[str]:
+    """Names of the commands that feed a pipe."""
+    while simple is not None:
+        for word in simple.words[:6]:
+            yield _name(word)
+        simple = simple.left
+
+
+def _piped(seen: Seen) -> Iterator[Danger]:
+    """Code that comes through a pipe."""
+    left = seen.simple.left
+    if left is None:
+        return
+    names = set(_sources(left))
+    if names & DOWNLOADERS:
+        yield seen.danger(Kind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
+    elif names & DECODERS or not names & {"cat"}:
+        yield seen.danger(Kind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)
+
+
+def _from_commands(seen: Seen, word: Word) -> Iterator[Danger]:
+    """Code that is the output of other commands: `$( )`, `<( )`."""
+    if not word.inner or word.is_known:
+        return
+    names = {name for inner in word.inner for name in _sources(inner)}
+    if names & DOWNLOADERS:
+        yield seen.danger(Kind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
+    elif seen.name in {"eval", "source", ".", *SHELLS} or names & DECODERS:
+        yield seen.danger(Kind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)
+
+
+__all__ = ["kinds_of_command", "outside_risk", "risk_of_command"]

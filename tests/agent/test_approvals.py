@@ -1,0 +1,83 @@
+"""Who is asked, what an agreement covers, and what holds when nobody is there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from clew.agent.approvals import Answer, Approvals
+from clew.agent.dangers import risk_of_command
+from clew.agent.tools import Risk
+
+PROJECT = Path("/home/someone/project")
+
+
+class Person:
+    """Gives the answers it was told to, and keeps what it was asked."""
+
+    def __init__(self, *answers: tuple[Answer, str]) -> None:
+        self._answers = list(answers)
+        self.asked: list[str] = []
+
+    async def __call__(self, tool: str, risk: Risk) -> tuple[Answer, str]:
+        self.asked.append(f"{tool}: {risk.action}")
+        return self._answers.pop(0)
+
+
+def risk_of(command: str) -> Risk:
+    risk = risk_of_command(command, PROJECT)
+    assert risk is not None
+    return risk
+
+
+async def test_an_agreement_once_is_asked_for_again() -> None:
+    person = Person(("once", ""), ("once", ""))
+    approvals = Approvals(ask=person)
+    assert (await approvals.decide("terminal", risk_of("git push"))).allowed
+    assert (await approvals.decide("terminal", risk_of("git push"))).allowed
+    assert person.asked == ["terminal: run: git push"] * 2
+
+
+async def test_an_agreement_for_the_session_covers_the_same_sort() -> None:
+    person = Person(("session", ""))
+    approvals = Approvals(ask=person)
+    assert (await approvals.decide("terminal", risk_of("git push"))).allowed
+    assert (await approvals.decide("terminal", risk_of("git push origin main"))).allowed
+    assert len(person.asked) == 1
+
+
+async def test_an_agreement_to_delete_one_folder_allows_no_other() -> None:
+    person = Person(("session", ""), ("no", ""), ("no", ""), ("no", ""))
+    approvals = Approvals(ask=person)
+    assert (await approvals.decide("terminal", risk_of("rm -rf build"))).allowed
+    assert (await approvals.decide("terminal", risk_of("rm -rf ./build"))).allowed
+    for worse in ("rm -rf src", "rm -rf /", "rm -rf build && git push --force"):
+        assert not (await approvals.decide("terminal", risk_of(worse))).allowed
+
+
+async def test_the_worst_is_covered_by_an_agreement_to_exactly_it() -> None:
+    person = Person(("session", ""), ("no", ""))
+    approvals = Approvals(ask=person)
+    assert (await approvals.decide("terminal", risk_of("sudo ls"))).allowed
+    assert (await approvals.decide("terminal", risk_of("sudo ls"))).allowed
+    assert not (await approvals.decide("terminal", risk_of("sudo rm x"))).allowed
+
+
+async def test_a_refusal_tells_the_model_why_and_what_was_said() -> None:
+    approvals = Approvals(ask=Person(("no", "use the staging branch")))
+    decision = await approvals.decide("terminal", risk_of("git push"))
+    assert not decision.allowed
+    assert "sends commits to a remote" in decision.reason
+    assert "use the staging branch" in decision.reason
+
+
+async def test_where_nobody_can_be_asked_it_is_refused() -> None:
+    decision = await Approvals().decide("terminal", risk_of("git push"))
+    assert not decision.allowed
+    assert "nobody is here to approve" in decision.reason
+
+
+async def test_the_modes_ask_nobody() -> None:
+    person = Person()
+    assert (await Approvals("allow", person).decide("terminal", risk_of("git push"))).allowed
+    assert not (await Approvals("deny", person).decide("terminal", risk_of("git push"))).allowed
+    assert person.asked == []
