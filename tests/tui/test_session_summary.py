@@ -19,10 +19,6 @@ def test_the_summary_tells_everything_and_the_way_back() -> None:
     assert text.endswith("clew chat --resume s_1")
 
 
-def test_a_chat_in_which_nothing_was_asked_says_so() -> None:
-    assert summary_lines(Ended("s_1", None, 3, 0, Spent())) == ["nothing was asked; nothing is kept."]
-
-
 def test_an_unknown_price_is_said() -> None:
     assert any("no price" in line for line in summary_lines(Ended("s", None, 3, 1, Spent(1, 5, 0, 1, 0, 1))))
 

@@ -27,13 +27,16 @@ if TYPE_CHECKING:
     from clew.store import Store
 
 LAST = "\0last"
+OWN_SOURCE = "terminal"
+"""Of sessions that a chat began, not a gateway or an import."""
+_RECENT = 200
+_PATIENCE_SECONDS = 2.0
 NO_MODEL = """\
-no model is chosen. Three ways to get one:
-  on this machine   clew models get smollm2, then: clew chat --model local
-  with a key        export ANTHROPIC_API_KEY=..., then: clew chat --model claude-sonnet-4-5
-                    (OPENAI_API_KEY, OPENROUTER_API_KEY and others do the same for their models)
-  at an address     clew chat --base-url http://127.0.0.1:8080/v1 --model NAME
-`clew config set model.name NAME` remembers the choice."""
+no model is chosen. Three ways to get one: \
+on this machine: `clew models get smollm2`, then `clew chat --model local`; \
+with a key in the environment, ANTHROPIC_API_KEY for one: `clew chat --model claude-sonnet-4-5`; \
+at an address: `clew chat --base-url http://127.0.0.1:8080/v1 --model NAME`. \
+`clew config set model.name NAME` remembers the choice"""
 EXAMPLES = """\
 In the chat: Enter sends, Alt-Enter or a backslash at the end makes a new line, /help
 lists the commands, Ctrl-C stops a turn and keeps what came, Ctrl-D leaves. What is
@@ -82,8 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    is_terminal = sys.stdin.isatty() and console.out.isatty()
-    if arguments.once is None and is_terminal:
+    if _is_chat(arguments, console):
         if arguments.json:
             raise InvalidArgument('--json is for -p: clew chat -p "..." --json')
         return asyncio.run(_converse(arguments, console))
@@ -98,11 +100,16 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         return 1
 
 
+def _is_chat(arguments: argparse.Namespace, console: Console) -> bool:
+    """Whether somebody sits there; otherwise one question is asked."""
+    return arguments.once is None and sys.stdin is not None and sys.stdin.isatty() and console.out.isatty()
+
+
 # -- one question ------------------------------------------------------------------------------------------------------
 
 
 async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
-    question = _question(arguments)
+    question = _question(arguments, console)
     loaded = _config(arguments, console)
     from clew.cli.tui.once import Account, as_json, ask_once, say_answer
 
@@ -119,10 +126,10 @@ async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-def _question(arguments: argparse.Namespace) -> str:
+def _question(arguments: argparse.Namespace, console: Console) -> str:
     """What is asked: words given, with what is piped in behind them."""
     given = [*([arguments.once] if arguments.once not in (None, "-") else []), *arguments.question]
-    piped = _piped() if arguments.once == "-" or not given or _is_piped() else ""
+    piped = _piped(console) if arguments.once == "-" or not given or _is_piped() else ""
     question = "\n\n".join(part for part in (" ".join(given), piped.rstrip("\n")) if part.strip())
     if not question.strip():
         raise InvalidArgument('there is no question; give one: clew chat -p "...", or pipe one in')
@@ -138,13 +145,23 @@ def _is_piped() -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
-def _piped() -> str:
+def _piped(console: Console) -> str:
     if sys.stdin is None or sys.stdin.isatty():
         return ""
+    from threading import Timer
+
+    # A stdin that some program left open never ends: whoever wonders why nothing happens should read the reason.
+    waiting = Timer(
+        _PATIENCE_SECONDS, console.note, ["standard input is read too; close it (< /dev/null) where it says nothing"]
+    )
+    waiting.daemon = True
+    waiting.start()
     try:
         return sys.stdin.read()
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"standard input is no {error.encoding} text; pipe in text") from error
+    finally:
+        waiting.cancel()
 
 
 # -- a chat ------------------------------------------------------------------------------------------------------------
@@ -168,8 +185,6 @@ async def _converse(arguments: argparse.Namespace, console: Console) -> int:
 
 def _config(arguments: argparse.Namespace, console: Console) -> Loaded:
     given = {"name": arguments.model, "provider": arguments.provider, "base_url": arguments.base_url}
-    if arguments.model == "local":
-        given |= {"name": None, "provider": arguments.provider or "local"}
     flags = [f"model.{key}={value}" for key, value in given.items() if value is not None]
     loaded = load_config(console.environ, [*flags, *arguments.flags])
     if loaded.settings.model.name is None and loaded.settings.model.provider != "local":
@@ -238,7 +253,10 @@ async def _session(arguments: argparse.Namespace, desk: Desk) -> str:
 
 
 async def _last(store: Store) -> str:
-    newest = await store.list_sessions(limit=1, only_tips=True)
-    if not newest:
-        raise StoreError("there is no session to go on with yet; `clew chat` begins one")
-    return newest[0].id
+    newest = await store.list_sessions(limit=_RECENT, only_tips=True)
+    own = next((it for it in newest if it.source == OWN_SOURCE and it.kind != "subagent"), None)
+    if own is None:
+        raise StoreError(
+            "there is no chat to go on with yet; `clew chat` begins one, and --resume SESSION takes up any other"
+        )
+    return own.id

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 ONCE, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no")
 _ANSWERS: dict[Answer, str] = {"once": "allowed once", "session": "allowed for this session", "no": "refused"}
-CHOICES = "y once, a for this session, n no (n REASON tells the model why), Ctrl-C stops the turn"
+CHOICES = "y once, a for this session, n no (or n REASON), Ctrl-C stops the turn"
 
 
 def approval_in(line: str) -> tuple[Answer, str] | None:
@@ -84,17 +84,19 @@ class Questions:
         answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
         self._answer = answer
         self.label = label
+        self._screen.live.is_asking = True
         self.on_open()
         try:
             return await answer
         finally:
             self._answer, self.label = None, ""
+            self._screen.live.is_asking = False
             self.on_close()
 
 
 def _question(tool: str, risk: Risk) -> Text:
     text = Text.assemble(("? ", "yellow bold"), (f"{tool} wants to ", "bold"), (harmless(risk.action), "bold yellow"))
     for reason in risk.reasons:
-        text.append(f"\n  because it needs your word: {harmless(reason)}", "yellow")
+        text.append(f"\n  why you are asked: {harmless(reason)}", "yellow")
     text.append(f"\n  {CHOICES}", "dim")
     return text

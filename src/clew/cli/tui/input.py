@@ -122,7 +122,7 @@ class LineReader:
             self._laid_aside = ""
 
     def _message(self) -> StyleAndTextTuples:
-        rows: StyleAndTextTuples = []
+        rows: StyleAndTextTuples = [("", "\n")]
         for style, text in self._around.above():
             rows += [(style, text), ("", "\n")]
         label = self._around.label()

@@ -64,6 +64,8 @@ class Live:
     running: dict[str, Running] = field(default_factory=dict)
     compacting: Compacting | None = None
     queued: list[str] = field(default_factory=list)
+    is_asking: bool = False
+    """A person is asked something: what waits for the answer does not run."""
     unicode: bool = True
 
     def rows(self, now: float, width: int, most: int) -> list[Row]:
@@ -77,10 +79,12 @@ class Live:
             start = max(0, len(thought) - (width - 12))
             yield "class:live.dim", clipped(f"thinking: {'…' if start else ''}{thought[start:]}", width)
         if self.tail:
-            for row in rows_of(self.tail, width, min(TAIL_ROWS, most)):
+            for row in rows_of(harmless(self.tail[-_KEPT_CHARS:]), width, min(TAIL_ROWS, most)):
                 yield "", row
 
     def _tools(self, now: float, width: int) -> Iterator[Row]:
+        if self.is_asking:
+            return
         sign = "⏵" if self.unicode else ">"
         for running in self.running.values():
             seconds = now - running.since
@@ -97,7 +101,7 @@ class Live:
             dot = "·" if self.unicode else "|"
             seconds = f"{it.phase} {now - it.since:.0f} s {dot} {it.tokens:,} tokens"
             yield "class:live.work", clipped(f"{spin} compacting ({it.reason}): {seconds}", width)
-        elif self.waiting and not self.running and not self.tail:
+        elif self.waiting and not (self.running or self.tail or self.is_asking):
             yield "class:live.dim", clipped(f"{spin} {self.waiting} {now - self.waiting_since:.0f} s", width)
 
     def _queue(self, width: int) -> Iterator[Row]:

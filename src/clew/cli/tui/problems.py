@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 from clew.errors import ClewError, StoreError
 from clew.providers import ErrorKind, ProviderRefused
 
@@ -36,7 +38,18 @@ def remedy(problem: ProviderRefused) -> str:
 
 
 def _words(problem: ProviderRefused) -> str:
-    body = " ".join(problem.body.split())
+    body = " ".join(_said(problem.body).split())
     cut = f"{body[:400]}…" if len(body) > 400 else body
     kind = problem.fault.kind.replace("_", " ")
     return f"{problem.provider or 'the provider'} refused ({kind}): {cut.rstrip('.')}."
+
+
+def _said(body: str) -> str:
+    """The message inside an error's JSON; the body itself where it has none."""
+    try:
+        found = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    inner = found.get("error", found) if isinstance(found, dict) else body
+    said = inner.get("message") if isinstance(inner, dict) else inner
+    return said if isinstance(said, str) and said.strip() else body

@@ -48,6 +48,7 @@ class Chat:
         self.screen = screen
         self.title: str | None = None
         self.questions_asked = 0
+        self.is_kept = True
         self._watcher = watcher
         self._questions = questions
         self._tally = tally

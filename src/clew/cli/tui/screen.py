@@ -6,11 +6,14 @@ Lines that stay are printed once, in order, and never again. Knows that somethin
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from clew.cli.tui.drawing import Look, drawing_of, drawn
+from clew.cli.tui.harmless import harmless, harmless_line
 from clew.cli.tui.live import Live
 from clew.cli.tui.streaming import Block
 
@@ -20,6 +23,9 @@ if TYPE_CHECKING:
 MOST_LIVE_ROWS = 14
 _BESIDE_LIVE = 6
 """Rows for what is typed, the status line, and a little of what was said."""
+
+_EDGES = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m)*\n)+|(?:\n(?:\x1b\[[0-9;]*m)*)+\Z")
+"""Empty rows before and after, coloured or not."""
 
 Size = tuple[int, int]
 """Columns and rows."""
@@ -59,7 +65,9 @@ class Screen:
 
     def say_block(self, block: Block) -> None:
         """A block of a reply, with a gap before it unless it goes on from the one before."""
-        text = drawn(drawing_of(block), self.width, self.look).strip("\n")
+        # Only here, since a piece of a stream may end in the middle of an escape sequence.
+        safe = replace(block, text=harmless(block.text), language=harmless_line(block.language))
+        text = _EDGES.sub("", drawn(drawing_of(safe), self.width, self.look))
         self._put(f"{text}\n" if block.continues else f"\n{text}\n")
 
     def gap(self) -> None:

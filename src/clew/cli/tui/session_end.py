@@ -25,9 +25,7 @@ class Ended:
 
 
 def summary_lines(ended: Ended) -> list[str]:
-    """The lines; nothing of use is said of a chat in which nothing was asked."""
-    if not ended.questions and not ended.spent.calls:
-        return ["nothing was asked; nothing is kept."]
+    """The lines."""
     name = f"{ended.session} ({ended.title})" if ended.title else ended.session
     spent = ended.spent
     cached = percent(spent.cache_read_tokens, spent.prompt_tokens)

@@ -95,6 +95,8 @@ async def converse(
     screen.say(greeting(desk, live, mode, resumed=(chat.title or "") if is_resumed else None))
     await screen.flush()
     await talk(chat, _reader(chat, questions, keyboard or Keyboard()), first)
+    if not is_resumed:
+        await _forget_empty(chat)
     await _say_farewell(chat)
 
 
@@ -122,8 +124,19 @@ def _reader(chat: Chat, questions: Questions, keyboard: Keyboard) -> LineReader:
     return reader
 
 
+async def _forget_empty(chat: Chat) -> None:
+    """A session that was begun and never talked in is nothing to keep."""
+    desk, session = chat.state.desk, chat.state.session
+    live = await desk.runtime.conversation(session)
+    if not live.messages and live.root == live.session and not chat.questions_asked:
+        await desk.runtime.forget(session)
+        await desk.store.delete(session)
+        chat.is_kept = False
+
+
 async def _say_farewell(chat: Chat) -> None:
     chat.screen.gap()
-    for line in summary_lines(await chat.ended()):
+    lines = summary_lines(await chat.ended()) if chat.is_kept else ["nothing was asked, nothing is kept"]
+    for line in lines:
         chat.screen.say(Text(harmless(line), "dim"))
     await chat.screen.flush()

@@ -71,7 +71,7 @@ class ScreenWatcher(Onlooker):
         self.wait_for("waiting for the model")
 
     def _say(self, text: str) -> None:
-        for block in self._stream.feed(harmless(text)):
+        for block in self._stream.feed(text):
             self._screen.say_block(block)
 
     def settle(self) -> None:

@@ -1,0 +1,356 @@
+"""A chat driven by keys: what is typed, asked, queued, approved, stopped and left. No terminal is needed."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from prompt_toolkit.application import create_app_session
+from prompt_toolkit.input import create_pipe_input
+from prompt_toolkit.input.base import PipeInput
+from prompt_toolkit.output import DummyOutput
+
+from clew.agent import STOPPED
+from clew.app import DeskOptions, open_desk
+from clew.cli.tui.drawing import Look
+from clew.cli.tui.screen import Screen
+from clew.cli.tui.start import Keyboard, Terminal, converse
+from clew.config import load_config
+from clew.events import Events
+from clew.messages import text_of
+from clew.providers import Delta, OnDelta, Provider, Reply, Request
+from clew.store import Store, open_store
+from clew.testing import call
+from clew.testing.scripted import ScriptedProvider, calls, refuses, says
+
+ENTER, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x03", "\x04", "\x1b\r"
+DEADLINE_SECONDS = 10.0
+
+
+class Stalls(Provider):
+    """Says a few words, and then nothing more until it is stopped."""
+
+    name = "stalls"
+
+    def __init__(self) -> None:
+        self.requests: list[Request] = []
+        self.answers_from = 1
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        self.requests.append(request)
+        if len(self.requests) > self.answers_from:
+            return says("And so it goes on.")
+        if on_delta:
+            on_delta(Delta("text", "Half a sentence"))
+        await asyncio.Event().wait()
+        raise AssertionError("it never gets here")
+
+
+@dataclass
+class Driven:
+    """A chat at a screen that is a list of texts."""
+
+    terminal: Terminal
+    keys: PipeInput
+    store: Store
+    written: list[str] = field(default_factory=list)
+    task: asyncio.Task[None] | None = None
+
+    @property
+    def text(self) -> str:
+        return "".join(self.written)
+
+    @property
+    def going_on(self) -> str:
+        return "\n".join(text for _, text in self.terminal.screen.live_rows())
+
+    def type(self, *keys: str) -> None:
+        self.keys.send_text("".join(keys))
+
+    async def until(self, happened: Callable[[], bool]) -> None:
+        async with asyncio.timeout(DEADLINE_SECONDS):
+            while not happened():
+                assert self.task is None or not self.task.done() or self.task.exception() is None, self.task
+                await asyncio.sleep(0.005)
+
+    async def sees(self, text: str, times: int = 1) -> None:
+        try:
+            await self.until(lambda: self.text.count(text) >= times)
+        except TimeoutError:
+            raise AssertionError(f"{text!r} is not on the screen:\n{self.text[-3000:]}\n---\n{self.going_on}") from None
+
+    async def leaves(self) -> None:
+        self.type(CTRL_D)
+        assert self.task is not None
+        await asyncio.wait_for(self.task, DEADLINE_SECONDS)
+
+
+@asynccontextmanager
+async def chat_with(
+    provider: Provider, folder: Path, *first: str, window: int = 64_000, **settings: str
+) -> AsyncIterator[Driven]:
+    environ = {"CLEW_HOME": str(folder / "home"), "HOME": str(folder), "PATH": "/usr/bin:/bin"}
+    flags = ["model.name=scripted-model", f"model.context_length={window}"]
+    config = load_config(environ, [*flags, *(f"{key.replace('__', '.')}={value}" for key, value in settings.items())])
+    (folder / "project").mkdir(exist_ok=True)
+    written: list[str] = []
+    with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
+        screen = Screen(Look(colors=False), lambda: (100, 30), written.append)
+        terminal = Terminal.on(screen)
+        options = DeskOptions(folder / "project", terminal.questions.approve, "ask", Events(terminal.heard), provider)
+        async with (
+            open_store(folder / "home" / "state.db", flush="normal") as store,
+            open_desk(config, environ, store, options) as desk,
+        ):
+            driven = Driven(terminal, keys, store, written)
+            session = await desk.new_session()
+            work = converse(terminal, desk, session, "ask", first, keyboard=Keyboard(keys, DummyOutput()))
+            driven.task = asyncio.create_task(work)
+            try:
+                yield driven
+            finally:
+                if not driven.task.done():
+                    driven.task.cancel()
+                    await asyncio.gather(driven.task, return_exceptions=True)
+
+
+async def test_the_greeting_names_what_one_talks_to(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(), tmp_path) as chat:
+        await chat.sees("approvals")
+        assert "scripted-model through scripted, window 64.0K (as configured)" in chat.text
+        assert "compressor, compacts from 32,000 tokens" in chat.text
+        assert "caching" in chat.text
+        await chat.leaves()
+
+
+async def test_a_question_is_answered_in_blocks(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("# Clocks\n\nThe **third** one is late.\n\n```sh\noil hall3\n```\nThat is all."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Which one?", ENTER)
+        await chat.sees("That is all.")
+        assert "› Which one?" in chat.text
+        assert "The third one is late." in chat.text
+        assert chat.text.count("oil hall3") == 1
+        await chat.leaves()
+        assert "1 question, " in chat.text
+
+
+async def test_the_first_question_may_come_with_the_command(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(says("Late.")), tmp_path, "What is wrong?") as chat:
+        await chat.sees("Late.")
+        await chat.leaves()
+
+
+async def test_escape_sequences_of_a_model_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(says("\x1b[2Jcleared \x1b]0;title\x07 not")), tmp_path) as chat:
+        chat.type("Hello", ENTER)
+        await chat.sees("cleared")
+        assert "\x1b" not in chat.text
+        await chat.leaves()
+
+
+async def test_a_line_goes_on_after_a_backslash_or_alt_enter(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("Three."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("one", ALT_ENTER, "two\\", ENTER, "three", ENTER)
+        await chat.sees("Three.")
+        assert provider.requests[0].messages[-1]["content"] == "one\ntwo\nthree"
+        await chat.leaves()
+
+
+async def test_a_paste_of_several_lines_is_one_question(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("Read."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("\x1b[200~first\nsecond\x1b[201~", ENTER)
+        await chat.sees("Read.")
+        assert provider.requests[0].messages[-1]["content"] == "first\nsecond"
+        await chat.leaves()
+
+
+async def test_ctrl_c_stops_the_turn_and_keeps_what_came(tmp_path: Path) -> None:
+    provider = Stalls()
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Tell me", ENTER)
+        await chat.until(lambda: "Half a sentence" in chat.going_on)
+        chat.type(CTRL_C)
+        await chat.sees("stopped; what came is kept")
+        assert "Half a sentence" in chat.text
+        chat.type("Go on", ENTER)
+        await chat.sees("And so it goes on.")
+        kept = [text_of(message) for message in provider.requests[1].messages]
+        assert kept[-2:] == [f"Half a sentence\n\n{STOPPED}", "Go on"]
+        await chat.leaves()
+
+
+async def test_what_is_typed_meanwhile_is_shown_as_queued_and_asked_next(tmp_path: Path) -> None:
+    provider = Stalls()
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Tell me", ENTER)
+        await chat.until(lambda: "Half a sentence" in chat.going_on)
+        chat.type("And then?", ENTER)
+        await chat.until(lambda: "queued: And then?" in chat.going_on)
+        assert len(provider.requests) == 1
+        chat.type(CTRL_C)
+        await chat.sees("And so it goes on.")
+        assert "queued" not in chat.going_on
+        assert text_of(provider.requests[1].messages[-1]) == "And then?"
+        await chat.leaves()
+
+
+async def test_commands_that_only_look_need_not_wait(tmp_path: Path) -> None:
+    async with chat_with(Stalls(), tmp_path) as chat:
+        chat.type("Tell me", ENTER)
+        await chat.until(lambda: "Half a sentence" in chat.going_on)
+        chat.type("/help", ENTER)
+        await chat.sees("/compress")
+        assert "Half a sentence" in chat.going_on
+        await chat.leaves()
+        assert "go on" in chat.text
+
+
+async def test_ctrl_c_at_an_empty_line_says_how_to_leave(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(), tmp_path) as chat:
+        await chat.sees("approvals")
+        chat.type(CTRL_C)
+        await chat.sees("Ctrl-D or /quit leaves")
+        await chat.leaves()
+
+
+async def test_ctrl_c_forgets_what_is_typed(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("Yes."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("a mistake", CTRL_C, "right", ENTER)
+        await chat.sees("Yes.")
+        assert text_of(provider.requests[0].messages[-1]) == "right"
+        await chat.leaves()
+
+
+DANGER = calls(call("terminal", {"command": "rm -rf build"}))
+
+
+@pytest.mark.parametrize(("answer", "is_gone"), [("y", True), ("a", True), ("n", False)])
+async def test_a_person_is_asked_before_what_is_dangerous(tmp_path: Path, answer: str, is_gone: bool) -> None:
+    provider = ScriptedProvider(DANGER, says("So be it."))
+    async with chat_with(provider, tmp_path) as chat:
+        build = tmp_path / "project" / "build"
+        build.mkdir()
+        chat.type("Clean up", ENTER)
+        await chat.until(lambda: chat.terminal.questions.is_open)
+        await chat.sees("rm -rf build")
+        assert "why you are asked" in chat.text
+        chat.type(answer, ENTER)
+        await chat.sees("So be it.")
+        assert build.exists() is not is_gone
+        await chat.leaves()
+
+
+async def test_for_this_session_means_that_it_is_not_asked_again(tmp_path: Path) -> None:
+    provider = ScriptedProvider(DANGER, DANGER, says("Twice."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Clean up twice", ENTER)
+        await chat.until(lambda: chat.terminal.questions.is_open)
+        chat.type("a", ENTER)
+        await chat.sees("Twice.")
+        assert chat.text.count("why you are asked") == 1
+        await chat.leaves()
+
+
+async def test_a_reason_for_no_reaches_the_model(tmp_path: Path) -> None:
+    provider = ScriptedProvider(DANGER, says("I see."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Clean up", ENTER)
+        await chat.until(lambda: chat.terminal.questions.is_open)
+        chat.type("n use make clean", ENTER)
+        await chat.sees("I see.")
+        assert "use make clean" in text_of(provider.requests[1].messages[-1])
+        await chat.leaves()
+
+
+async def test_half_a_sentence_allows_nothing_and_is_there_again_afterwards(tmp_path: Path) -> None:
+    provider = ScriptedProvider(DANGER, says("I see."), says("Later."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Clean up", ENTER, "yes but")
+        await chat.until(lambda: chat.terminal.questions.is_open)
+        chat.type("yes please do", ENTER)
+        await chat.sees("y once, a for this session", times=2)
+        chat.type("n", ENTER)
+        await chat.sees("I see.")
+        chat.type(" later", ENTER)
+        await chat.sees("Later.")
+        assert text_of(provider.requests[2].messages[-1]) == "yes but later"
+        await chat.leaves()
+
+
+async def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(DANGER), tmp_path) as chat:
+        build = tmp_path / "project" / "build"
+        build.mkdir()
+        chat.type("Clean up", ENTER)
+        await chat.until(lambda: chat.terminal.questions.is_open)
+        chat.type(CTRL_C)
+        await chat.sees("stopped; what came is kept")
+        assert build.exists()
+        assert not chat.terminal.questions.is_open
+        await chat.leaves()
+
+
+async def test_a_refusal_is_explained_and_the_chat_goes_on(tmp_path: Path) -> None:
+    provider = ScriptedProvider(refuses("auth", "no such key"), says("Now it works."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Hello", ENTER)
+        await chat.sees("refused (auth): no such key. Check the key")
+        chat.type("Again", ENTER)
+        await chat.sees("Now it works.")
+        await chat.leaves()
+
+
+async def test_an_unknown_command_is_no_question(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("A file."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("/frobnicate", ENTER)
+        await chat.sees("no command /frobnicate")
+        chat.type("/etc/hosts is what?", ENTER)
+        await chat.sees("A file.")
+        await chat.leaves()
+
+
+async def test_a_compaction_is_told_with_the_way_back(tmp_path: Path) -> None:
+    long = "The clock in hall 3 runs late by a little every day. " * 80
+    provider = ScriptedProvider(*[says(f"Noted. {long}") for _ in range(40)])
+    async with chat_with(provider, tmp_path, window=16_000) as chat:
+        # The model writes the handoff too, so that not every call is an answer.
+        for number in range(1, 20):
+            chat.type(f"Part {number}", ENTER)
+            await chat.sees("Noted.", times=number)
+            if "compacted" in chat.text:
+                break
+        await chat.sees("/compress --undo brings it back")
+        assert re.search(r"compacted [\d,]+ → [\d,]+ tokens in \d+\.\d s, written by", chat.text)
+        await chat.leaves()
+        assert "tokens in 1 compaction" in chat.text
+
+
+async def test_the_session_gets_a_title_and_lines_get_a_private_history(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(says("Late.")), tmp_path) as chat:
+        chat.type("What is wrong with the clock?", ENTER)
+        await chat.sees("Late.")
+        await chat.leaves()
+        (session,) = await chat.store.list_sessions()
+        assert session.title == "What is wrong with the clock?"
+        assert f"clew chat --resume {session.id}" in chat.text
+    history = tmp_path / "home" / "chat_history"
+    assert "What is wrong with the clock?" in history.read_text()
+    assert history.stat().st_mode & 0o777 == 0o600
+
+
+async def test_a_chat_in_which_nothing_was_asked_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(), tmp_path) as chat:
+        await chat.sees("approvals")
+        await chat.leaves()
+        assert await chat.store.list_sessions() == []
+        assert "nothing was asked" in chat.text
