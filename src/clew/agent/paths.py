@@ -101,6 +101,10 @@ class Workplace:
         found = (self._concerns("write", place) for place in self._places(paths) if not _in_git(place.path))
         return tuple(concern for concerns in found for concern in concerns)
 
+    def secret_concerns(self, *paths: object) -> tuple[Concern, ...]:
+        """Why showing these has to be asked for, wherever they are."""
+        return tuple(concern for place in self._places(paths) for concern in self._secret_concerns(place))
+
     # -- during a call -------------------------------------------------------------------------------------------------
 
     def place_to_read(self, path: object) -> Place:
@@ -147,11 +151,19 @@ class Workplace:
     def _concerns(self, deed: Literal["read", "write"], place: Place) -> Iterable[Concern]:
         if not self._is_free(deed, place):
             self._asked.add((deed, place.path))
-            reason = f"{place.path} is outside the project {self.root}"
-            yield Concern(reason, f"{deed} outside: {place.path.parent}")
+            yield Concern(self._reason(place), f"{deed} outside: {place.path.parent}")
+        if deed == "read":
+            yield from self._secret_concerns(place)
+
+    def _secret_concerns(self, place: Place) -> Iterable[Concern]:
         kind = self.looks_secret(place.path)
-        if deed == "read" and kind and place.path.exists():
+        if kind and _is_there(place.path):
             yield Concern(f"{place.shown} looks like {kind}, and the model would see it", f"read secret: {place.path}")
+
+    def _reason(self, place: Place) -> str:
+        if place.zone == "read_only":
+            return f"{place.path} is in a folder that is only for reading"
+        return f"{place.path} is outside the project {self.root}"
 
     def _usable(self, path: object) -> Place:
         place = self.locate(path)
@@ -164,20 +176,23 @@ class Workplace:
         if self._is_free(deed, place) or (deed, place.path) in self._asked:
             return
         raise InvalidArgument(
-            f"{place.path} is outside the project {self.root}; a person can allow its folder for good with the "
-            f"setting {SETTING}"
+            f"{self._reason(place)}; a person can allow its folder for good with the setting {SETTING}"
         )
 
     def _is_free(self, deed: Literal["read", "write"], place: Place) -> bool:
         return place.zone in ("project", "allowed") or (deed == "read" and place.zone == "read_only")
 
     def _zone(self, path: Path) -> Zone:
+        """Of the folders that hold it, the innermost counts: a spill folder stays read-only in a project around it."""
         zones: tuple[tuple[Zone, tuple[Path, ...]], ...] = (
             ("project", (self.root,)),
             ("allowed", self.allowed),
             ("read_only", self.read_only_allowed),
         )
-        return next((zone for zone, folders in zones if any(map(path.is_relative_to, folders))), "outside")
+        holding = [
+            (len(folder.parts), zone) for zone, folders in zones for folder in folders if path.is_relative_to(folder)
+        ]
+        return max(holding, key=lambda found: found[0])[1] if holding else "outside"
 
 
 def secret_kind(path: Path) -> str | None:
@@ -211,6 +226,13 @@ def _special_kind(path: Path) -> str | None:
     except (FileNotFoundError, NotADirectoryError, PermissionError):
         return None
     return next((kind for is_kind, kind in _KINDS if is_kind(mode)), None)
+
+
+def _is_there(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:  # in a folder that we may not look into
+        return True
 
 
 def _in_git(path: Path) -> bool:

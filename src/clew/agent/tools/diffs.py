@@ -24,7 +24,7 @@ class Diff:
 
 def diff_of(shown: str, before: str, after: str) -> Diff:
     """The unified diff of two texts of the file that is shown under this name."""
-    old, new = before.splitlines(), after.splitlines()
+    old, new = _lines(before), _lines(after)
     same = _same_at_start(old, new)
     tail = _same_at_start(old[same:][::-1], new[same:][::-1])
     first, last = max(0, same - _AROUND), min(_AROUND, tail)
@@ -62,3 +62,8 @@ def _changes(old: Sequence[str], new: Sequence[str], skipped: int) -> list[str]:
 def _same_at_start(old: Sequence[str], new: Sequence[str]) -> int:
     pairs = zip(old, new, strict=False)
     return next((place for place, (a, b) in enumerate(pairs) if a != b), min(len(old), len(new)))
+
+
+def _lines(text: str) -> list[str]:
+    plain = text.replace("\r\n", "\n")
+    return plain.removesuffix("\n").split("\n") if plain else []

@@ -22,7 +22,7 @@ except ImportError:  # run as a program, beside its neighbour
     sys.path.insert(0, str(Path(__file__).parent))
     from globbing import Rule, glob_fits, is_ignored, rules_of  # type: ignore[import-not-found,no-redef]
 
-_LINE_BYTES = 1 << 20
+_PIECE_BYTES = 1 << 20
 _SNIFFED_BYTES = 8_192
 
 
@@ -67,23 +67,25 @@ def _rules_above(start: str) -> list[tuple[str, list[Rule]]]:
     return [(str(folder), _rules_in(str(folder))) for folder in reversed(Path(start).parents)]
 
 
-def lines_of(file: BinaryIO, is_named: bool) -> Iterator[str] | None:
-    """The lines of a file as text; None where it holds none. A file that was named is searched whatever it holds."""
+def lines_of(file: BinaryIO, is_named: bool) -> Iterator[tuple[int, str]]:
+    """The numbered lines of a file, endless ones in pieces. A file that was named is searched whatever it holds."""
     head = file.read(_SNIFFED_BYTES)
     file.seek(0)
     if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        return iter(file.read().decode("utf-16", "replace").split("\n"))
-    if b"\0" in head and not is_named:
-        return None
-    return (line.decode("utf-8", "replace") for line in iter(lambda: file.readline(_LINE_BYTES), b""))
+        yield from enumerate(file.read().decode("utf-16", "replace").split("\n"), 1)
+    elif b"\0" not in head or is_named:
+        number = 1
+        while piece := file.readline(_PIECE_BYTES):
+            yield number, piece.decode("utf-8", "replace")
+            number += piece.endswith(b"\n")
 
 
 def matches_in(path: str, pattern: re.Pattern[str], ask: dict[str, Any]) -> Iterator[dict[str, Any]]:
     """What ripgrep would say about a file: matching lines, with lines around them."""
     before: deque[tuple[int, str]] = deque(maxlen=ask["context"])
-    after = found_lines = 0
+    after = 0
     with Path(path).open("rb") as file:
-        for number, line in enumerate(lines_of(file, ask["is_file"]) or (), 1):
+        for number, line in lines_of(file, ask["is_file"]):
             found = pattern.search(line.rstrip("\r\n"))
             if found is None and not after:
                 before.append((number, line))
@@ -95,7 +97,7 @@ def matches_in(path: str, pattern: re.Pattern[str], ask: dict[str, Any]) -> Iter
             yield from (_said("context", path, *earlier) for earlier in before)
             before.clear()
             yield _said("match", path, number, line, len(line[: found.start()].encode()))
-            after, found_lines = ask["context"], found_lines + 1
+            after = ask["context"]
             if ask["first_only"]:
                 return
 

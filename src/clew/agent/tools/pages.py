@@ -166,17 +166,19 @@ def _next_line(stream: _Stream) -> _Line | None:
     if not stream.more():
         return None
     pieces: list[bytes] = []
-    kept = more_chars = 0
+    kept = dropped = chars = 0
     is_ended = False
     while not is_ended and stream.more():
         piece, is_ended = stream.piece_of_line()
         room = max(0, LINE_CHARS * 4 - kept)
         pieces.append(piece[:room])
         kept += min(room, len(piece))
-        more_chars += _chars(piece[room:])
+        dropped += max(0, len(piece) - room)
+        chars += _chars(piece)
     head = b"".join(pieces)
     text = head.decode("utf-8", ODD_BYTES)
-    return _Line(text[:LINE_CHARS], len(text[LINE_CHARS:]) + more_chars, is_ended, not more_chars and _is_odd(head))
+    more_chars = (chars if dropped else len(text)) - LINE_CHARS
+    return _Line(text[:LINE_CHARS], max(0, more_chars), is_ended, not dropped and _is_odd(head))
 
 
 def _texts_of_line(stream: _Stream) -> Iterator[str]:

@@ -107,8 +107,8 @@ class Patch(AgentTool):
     def risk(self, arguments: Arguments) -> Risk | None:
         paths = _paths(arguments)
         # Where an edit does not match, the report shows lines of the file.
-        secrets = [concern for concern in self._workplace.reading_concerns(*paths) if "secret" in concern.scope]
-        return risk_of(f"patch {', '.join(map(str, paths))}", [*self._workplace.writing_concerns(*paths), *secrets])
+        concerns = [*self._workplace.writing_concerns(*paths), *self._workplace.secret_concerns(*paths)]
+        return risk_of(f"patch {', '.join(map(str, paths))}", concerns)
 
     def headline(self, arguments: Arguments) -> str:
         raw = arguments.get("edits")

@@ -6,6 +6,7 @@ left out unless they are named.
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shutil
 from collections.abc import Mapping
@@ -89,15 +90,20 @@ class SearchFiles(AgentTool):
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call
         try:
-            place = self._workplace.place_to_read(arguments.get("path") or ".")
-            if not place.path.exists():
-                return wrong(f"there is no {place.shown}; give a folder or a file that exists")
-            mode, limit, ask = _asked(arguments, place)
+            place, mode, limit, ask = await asyncio.to_thread(self._understood, arguments)
             if mode == "names":
                 return await self._names(place, ask, limit)
             return await self._matches(place, ask, mode, limit)
         except InvalidArgument as problem:
             return wrong(str(problem))
+        except OSError as problem:
+            return wrong(f"{arguments.get('path', '.')} cannot be searched: {problem.strerror or problem}")
+
+    def _understood(self, arguments: Arguments) -> tuple[Place, str, int, Ask]:
+        place = self._workplace.place_to_read(arguments.get("path") or ".")
+        if not place.path.exists():
+            raise InvalidArgument(f"there is no {place.shown}; give a folder or a file that exists")
+        return place, *_asked(arguments, place)
 
     async def _names(self, place: Place, ask: Ask, limit: int) -> ToolResult:
         search = self._search(ask, use_ripgrep=True)
