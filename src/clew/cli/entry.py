@@ -44,6 +44,7 @@ NOUNS = (
     Noun("doctor", "clew.cli.doctor", "check that all that was kept is whole, and mend it"),
     Noun("import", "clew.cli.import_", "take in sessions of Claude Code, Codex, opencode, Hermes and pi"),
     Noun("config", "clew.cli.config", "show, set and check settings"),
+    Noun("models", "clew.cli.models", "list models, fetch one that runs on this machine, choose one"),
     Noun("plugins", "clew.cli.plugins", "list, describe and choose context engines"),
 )
 

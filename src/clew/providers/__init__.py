@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from clew.providers.gguf import trained_window
     from clew.providers.known import KNOWN, Known
     from clew.providers.local import LocalProvider
-    from clew.providers.local_models import (
+    from clew.providers.local_table import FETCHABLE, Fetchable
+    from clew.providers.model_files import (
         LocalModel,
         choose_local_model,
         chosen_local_model,
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
         local_models,
         models_folder,
     )
-    from clew.providers.local_table import FETCHABLE, Fetchable
     from clew.providers.patience import Patience
     from clew.providers.responses import ResponsesProvider
 
@@ -75,19 +75,19 @@ _LATE = {
     "Fetchable": "local_table",
     "KNOWN": "known",
     "Known": "known",
-    "LocalModel": "local_models",
+    "LocalModel": "model_files",
     "LocalProvider": "local",
     "OpenAIChatProvider": "chat",
     "Patience": "patience",
     "ResponsesProvider": "responses",
-    "choose_local_model": "local_models",
-    "chosen_local_model": "local_models",
+    "choose_local_model": "model_files",
+    "chosen_local_model": "model_files",
     "fetch_model": "fetch",
     "known_provider": "choose",
-    "local_model_file": "local_models",
-    "local_models": "local_models",
+    "local_model_file": "model_files",
+    "local_models": "model_files",
     "means_local": "choose",
-    "models_folder": "local_models",
+    "models_folder": "model_files",
     "provider_for": "choose",
     "trained_window": "gguf",
 }

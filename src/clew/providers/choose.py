@@ -18,7 +18,7 @@ from clew.providers.anthropic import AnthropicProvider
 from clew.providers.base import Provider
 from clew.providers.chat import OpenAIChatProvider
 from clew.providers.known import ALL_REASONING, KNOWN, MODEL_PREFIXES, Known
-from clew.providers.local_models import LOCAL, LOCAL_PREFIX, SUFFIX, local_model_file
+from clew.providers.model_files import LOCAL, LOCAL_PREFIX, SUFFIX, local_model_file
 from clew.providers.responses import ResponsesProvider
 from clew.providers.wire import HttpProvider
 

@@ -22,8 +22,8 @@ from urllib.parse import unquote, urlsplit
 
 from clew.errors import ClewError, InvalidArgument
 from clew.providers.gguf import MAGIC, is_gguf
-from clew.providers.local_models import SUFFIX, models_folder
 from clew.providers.local_table import FETCHABLE, Fetchable, fetchable
+from clew.providers.model_files import SUFFIX, models_folder
 
 Progress: TypeAlias = Callable[[int, int | None], None]
 """Takes the bytes that have come, and how many there will be, where that is known."""
