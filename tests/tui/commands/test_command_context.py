@@ -47,11 +47,11 @@ async def test_a_fresh_conversation_has_its_prompt_its_memory_and_its_tools(chat
     give_tool(chat)
     filling = await filled(chat)
     parts = sizes(filling)
-    assert list(parts) == ["system", "memory", "tools"]
+    assert [name for name, tokens in parts.items() if tokens] == ["system", "memory", "tools"]
     assert parts["tools"] > 100
     shown = await chat.type("/context")
     assert f"{filling.tokens:,} of 20,000 tokens" in shown
-    assert "free" in shown
+    assert all(f" {name} " in shown for name in ("system", "memory", "tools", "head", "summary", "tail", "free"))
     assert "compaction begins at 10,000" in shown
 
 
@@ -130,3 +130,28 @@ async def test_it_fits_from_60_to_120_columns_and_in_colour(long_chat: Any) -> N
         lines = [line for text in long_chat.drawn(width) for line in text.splitlines()]
         bars = [line for line in lines if line.startswith("  S") and "░░" in line]
         assert {len(bar) for bar in bars} == {width - 2}
+
+
+async def test_a_conversation_that_was_just_loaded_weighs_its_tools_too(chat: Any) -> None:
+    await chat.hear(user("hello"))
+    give_tool(chat)
+    await chat.type("/engine compressor")
+    live = await chat.runtime.conversation(chat.state.session)
+    assert live.size.tools > 100
+    await chat.type("/new")
+    await chat.type("/model")
+    live = await chat.runtime.conversation(chat.state.session)
+    assert live.size.tools > 100
+
+
+@pytest.mark.parametrize("rounds", range(20, 26))
+async def test_wherever_the_handoff_stands_it_is_the_summary(chat: Any, rounds: int) -> None:
+    talk = [
+        user(f"Shift {at}? " + "why " * 80) if at % 2 == 0 else assistant("Fine. " * 90) for at in range(2 * rounds)
+    ]
+    await chat.hear(*talk[: 2 * rounds - rounds % 2])
+    shown = await chat.type("/compress --preview")
+    handoff = int(shown.partition("the handoff  ")[2].split()[0].replace(",", ""))
+    await chat.type("/compress --apply")
+    filling = await filled(chat)
+    assert sizes(filling)["summary"] == handoff

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.amounts import counted
 from clew.cli.tui.commands.compress_page import say_done, say_draft
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import show, tell
 from clew.cli.tui.commands.stretches import outlook_of
 from clew.errors import InvalidArgument
@@ -33,6 +34,7 @@ class Order:
 
 async def run(state: ChatState, words: str) -> None:
     order = _order(words)
+    await conversation_of(state)
     if "--undo" in order.flags:
         await _undo(state)
     elif "--apply" in order.flags:
@@ -80,7 +82,7 @@ async def _preview(state: ChatState, focus: str | None, *, whole: bool) -> None:
         tell(state, *_nothing(drawn.compaction))
         return
     state.draft = drawn
-    live = await runtime.conversation(state.session)
+    live = await conversation_of(state)
     outlook = outlook_of(drawn, live)
     show(state, lambda console: say_draft(drawn, outlook, console, whole=whole))
     if await state.confirm("Apply exactly this?"):
@@ -104,7 +106,7 @@ async def _apply(state: ChatState) -> None:
 
 async def _undo(state: ChatState) -> None:
     runtime = state.desk.runtime
-    live = await runtime.conversation(state.session)
+    live = await conversation_of(state)
     messages, tokens = len(live.messages), live.size.tokens
     if not await undo_compaction(runtime, state.session):
         tell(state, "There is nothing to undo: no compaction is in effect, and the model sees the whole history.")

@@ -11,6 +11,7 @@ from clew.cli.session_lookup import every_id, find_session, short_ids
 from clew.cli.sessions import _facts_of
 from clew.cli.sessions_view import Listed, said
 from clew.cli.tui.commands import learn_names
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import MARGIN, facts, hint, show, tell
 from clew.errors import InvalidArgument
 
@@ -24,7 +25,7 @@ LOOKED_THROUGH = 500
 
 async def new(state: ChatState, words: str) -> None:
     desk, title = state.desk, words or None
-    live = await desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     old, was_empty = live.session, not live.next_seq
     if was_empty and title is None:
         tell(state, "This conversation is still empty: it is a fresh one.")
@@ -37,6 +38,7 @@ async def new(state: ChatState, words: str) -> None:
     await desk.runtime.end(old, "new")
     state.session = await desk.new_session(title)
     state.draft = None
+    await conversation_of(state)
     await learn_names(state)
     tell(
         state,
@@ -53,11 +55,12 @@ async def resume(state: ChatState, words: str) -> None:
     found = _numbered(state, words) or (await find_session(store, words)).id
     tip = await store.get_compression_tip(found)
     live = await state.desk.runtime.conversation(tip)
-    here = await state.desk.runtime.conversation(state.session)
+    here = await conversation_of(state)
     if live is here:
         tell(state, "That is the conversation you are in.")
         return
     state.session, state.draft = live.session, None
+    await conversation_of(state)
     await learn_names(state)
     session = await store.session(live.session)
     opening = (await _facts_of(store, session)).opening
@@ -99,7 +102,7 @@ def _numbered(state: ChatState, words: str) -> str | None:
 async def _list(state: ChatState, words: str) -> None:
     """A numbered list of conversations, newest first."""
     store = state.desk.store
-    here = (await state.desk.runtime.conversation(state.session)).session
+    here = (await conversation_of(state)).session
     found: list[Listed] = []
     for session in await store.list_sessions(limit=LOOKED_THROUGH, only_tips=True):
         opening = [said(row.message) for row in await store.messages(session.id, 0, 1)]

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.amounts import counted
 from clew.cli.output import Console, printable
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
 from clew.errors import InvalidArgument
 
@@ -18,7 +19,7 @@ async def run(state: ChatState, words: str) -> None:
     if words:
         await _switch(state, words)
         return
-    live = await state.desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     serving = live.engine.name
     made = [each for each in await state.desk.store.compactions(live.session) if each.is_in_effect]
     rows = [_row(plugin, serving) for plugin in state.desk.engines.catalog.plugins()]
@@ -42,7 +43,7 @@ async def _switch(state: ChatState, name: str) -> None:
     from clew.config import config_path, read_config, set_in_file, setting_named
 
     desk = state.desk
-    live = await desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     if live.is_in_use:
         raise InvalidArgument("a turn is running; /engine can change the engine when it has ended")
     catalog = desk.engines.catalog
@@ -60,7 +61,7 @@ async def _switch(state: ChatState, name: str) -> None:
     desk.engine_name = plugin.name
     # Loaded again, the conversation gets the engine that now is chosen; the store has all of it.
     await desk.runtime.forget(state.session)
-    await desk.runtime.conversation(state.session)
+    await conversation_of(state)
     state.draft = None
     tell(state, *notices, f"{plugin.name} serves from now on: here, in new conversations and after a restart ({path}).")
 

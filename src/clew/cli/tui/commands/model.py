@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.output import Console, printable
 from clew.cli.tui.commands import learn_names
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import MARGIN, facts, show, tell
 from clew.cli.tui.commands.window_page import SOURCES
 from clew.turn import cache_policy
@@ -22,7 +23,7 @@ async def run(state: ChatState, words: str) -> None:
     if words:
         await _switch(state, words)
         return
-    live = await state.desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     told = [*_told(live), ("caching", cache_policy(state.desk.runtime, live.target).describe())]
 
     def draw(console: Console) -> None:
@@ -35,13 +36,13 @@ async def run(state: ChatState, words: str) -> None:
 
 async def _switch(state: ChatState, name: str) -> None:
     desk = state.desk
-    live = await desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     before, window = live.target.model, live.window.tokens
     if name == before:
         tell(state, f"{name} answers already.")
         return
     await desk.use_model(state.session, name)
-    live = await desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     await learn_names(state)
     told = [f"{live.target.model} answers from the next question on, here and in new conversations."]
     size = "the same window" if live.window.tokens == window else f"a window of {live.window.tokens:,} tokens"

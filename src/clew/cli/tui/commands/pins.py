@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.amounts import percent
 from clew.cli.output import Align, Console, clipped, printable, table
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import MARGIN, hint, show, tell
 from clew.errors import InvalidArgument
 from clew.messages import text_of
@@ -28,7 +29,7 @@ _NOTE = re.compile(r"note (\d+)")
 
 
 async def run(state: ChatState, words: str) -> None:
-    live = await state.desk.runtime.conversation(state.session)
+    live = await conversation_of(state)
     if not words:
         await _list(state, live)
     elif removed := _REMOVE.fullmatch(words):

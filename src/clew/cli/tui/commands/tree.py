@@ -15,6 +15,7 @@ from clew.cli.output import Console, clipped, printable
 from clew.cli.session_lookup import short_ids
 from clew.cli.session_tree import Chain, Link, read_forest
 from clew.cli.sessions_view import folded, sizes
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import MARGIN, show
 
 if TYPE_CHECKING:
@@ -39,7 +40,7 @@ class _Drawing:
 
 async def run(state: ChatState, words: str) -> None:
     del words
-    here = (await state.desk.runtime.conversation(state.session)).session
+    here = (await conversation_of(state)).session
     forest = await read_forest(state.desk.store, here, 1)
     tree = forest.trees[0]
     ids = short_ids(_ids_in(tree), forest.every)

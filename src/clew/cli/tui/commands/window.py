@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from clew.cli.tui.commands.here import weigh_tools
 from clew.cli.tui.commands.page import show
 from clew.cli.window_use import LargeMessage, weigh
 from clew.engines import ContextCompressor, Place
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from clew.turn import LiveConversation
 
 LARGEST = 5
+ALWAYS = ("system", "memory", "tools", "head", "summary", "tail")
+"""Parts that are told even where there is nothing of them."""
 _REMEMBERED = re.compile(r'<data-(\w+) from="(?:MEMORY|USER)\.md">.*?</data-\1>', re.DOTALL)
 """As the agent's prompt fences what the memory says."""
 
@@ -74,7 +77,7 @@ async def filling_of(state: ChatState) -> Filling:
     """What the next request consists of."""
     desk = state.desk
     live = await desk.runtime.conversation(state.session)
-    live.tools_with(await desk.agent.toolbox.schemas_for(desk.runtime, state.session))
+    await weigh_tools(state, live)
     status, compression = live.engine.get_status(), desk.settings.compression
     sizes = live.size.counts
     return Filling(
@@ -143,9 +146,11 @@ def _scaled(parts: Sequence[Part], tokens: int) -> tuple[Part, ...]:
     """The parts in the measure of real figures: they add up to `tokens`, each as large beside the others as before."""
     counted = sum(part.tokens for part in parts)
     if counted == tokens or not counted:
-        return tuple(part for part in parts if part.tokens)
+        return tuple(part for part in parts if part.tokens or part.name in ALWAYS)
     exact = [part.tokens * tokens / counted for part in parts]
     given = [int(share) for share in exact]
     for index in sorted(range(len(parts)), key=lambda at: given[at] - exact[at])[: tokens - sum(given)]:
         given[index] += 1
-    return tuple(replace(part, tokens=share) for part, share in zip(parts, given, strict=True) if share)
+    return tuple(
+        replace(part, tokens=share) for part, share in zip(parts, given, strict=True) if share or part.name in ALWAYS
+    )

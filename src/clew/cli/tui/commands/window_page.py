@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from clew.cli.amounts import counted, percent
 from clew.cli.output import Align, Console, clipped, printable, shares, table
 from clew.cli.tui.commands.page import MARGIN, facts
-from clew.cli.tui.commands.window import Filling
+from clew.cli.tui.commands.window import Filling, Part
 
 # A colour where there are colours, a letter where there are none; and what it is.
 LOOKS: dict[str, tuple[str, str, str]] = {
@@ -75,8 +75,7 @@ def _mark(place: float, words: str, cells: int, console: Console) -> str:
 
 def _parts(filling: Filling, console: Console) -> Iterator[str]:
     rows: list[tuple[str, ...]] = [
-        (part.name, f"{part.tokens:,}", percent(part.tokens, filling.window), _things(part.messages, part.name))
-        for part in filling.parts
+        (part.name, f"{part.tokens:,}", percent(part.tokens, filling.window), _things(part)) for part in filling.parts
     ]
     is_free = filling.free >= 0
     left = (f"{abs(filling.free):,}", percent(abs(filling.free), filling.window))
@@ -90,9 +89,11 @@ def _parts(filling: Filling, console: Console) -> Iterator[str]:
             yield console.paint(f"! {line}", "bold", "red")
 
 
-def _things(messages: int, name: str) -> str:
-    about = LOOKS[name][2]
-    return f"{about}, {counted(messages, 'message')}" if messages else about
+def _things(part: Part) -> str:
+    if not part.tokens:
+        return "nothing yet"
+    about = LOOKS[part.name][2]
+    return f"{about}, {counted(part.messages, 'message')}" if part.messages else about
 
 
 def _largest(filling: Filling, console: Console) -> Iterator[str]:
@@ -135,7 +136,7 @@ def _counting(filling: Filling) -> str:
     elif filling.is_anchored:
         real = "the provider has counted earlier prompts, none since the view changed"
     else:
-        return f"{filling.counted:,} by our own count; the provider has not told a real figure yet"
+        return f"{filling.counted:,} by our own count; no real figure of the provider is there yet"
     if filling.counted == filling.tokens:
         return f"{real}; our count agrees"
     return f"{real}; our count of this request was {filling.counted:,}, and all parts are put right by it"
