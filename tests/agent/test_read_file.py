@@ -49,6 +49,12 @@ async def test_pages_put_together_are_the_file(tmp_path: Path) -> None:
     assert "no line end at the end" in page[-1]
 
 
+async def test_pages_can_be_smaller_for_a_small_window(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("x" * 90 + "\n" + ("y" * 90 + "\n") * 50)
+    tool = ReadFile(Workplace(tmp_path), FilesSeen(), page_chars=1_000)
+    assert "[lines 1-10 of 51; go on with offset=11]" in (await tool.run({"path": "a.txt"}, CALL)).text
+
+
 async def test_an_offset_behind_the_end_says_how_long_the_file_is(tmp_path: Path) -> None:
     for text in ("a\nb\n", "a\nb"):
         (tmp_path / "a.txt").write_text(text)

@@ -13,6 +13,8 @@ from collections.abc import Callable, Sequence
 _SHOWN_LINES = 24
 _SHOWN_CHARS = 200
 _COMPARED_LINES = 4_000
+_TELLING_CHARS = 8
+"""A shorter text stands in many files by chance."""
 _NUMBERED = re.compile(r"\d+\t")
 
 
@@ -31,7 +33,7 @@ def miss_report(text: str, old: str, new: str, number: Callable[[int], int] = in
 def _hint(text: str, old: str, new: str, number: Callable[[int], int]) -> str:
     if all(_NUMBERED.match(line) for line in old.split("\n") if line.strip()) and old.strip():
         return " (leave out the line numbers that read_file puts before each line)"
-    place = text.find(new.replace("\r\n", "\n")) if new.strip() else -1
+    place = text.find(new.replace("\r\n", "\n")) if len(new.strip()) >= _TELLING_CHARS else -1
     if place < 0:
         return ""
     return f" (new stands at line {number(text.count(chr(10), 0, place) + 1)} already: was this edit made before?)"

@@ -16,7 +16,6 @@ from clew.agent.tools.textfile import ODD_BYTES, mark_of
 MOST_LINES = 2_000
 PAGE_CHARS = 60_000
 LINE_CHARS = 2_000
-STRETCH_CHARS = 50_000
 _BLOCK_BYTES = 1 << 20
 _COUNTED_BYTES = 256 << 20
 """Above this the lines behind a page are not counted: a second of work for one number."""
@@ -63,14 +62,14 @@ class _Line:
     is_odd: bool
 
 
-def page_of(file: BinaryIO, offset: int, limit: int) -> Page:
+def page_of(file: BinaryIO, offset: int, limit: int, page_chars: int = PAGE_CHARS) -> Page:
     """The page that begins at line `offset`, counted from 1. A page past the end is empty and knows the total."""
     text_bytes = _as_utf8(file)
     skipped = _skip(text_bytes, offset - 1)
     page = Page(first=offset)
     if skipped < offset - 1:
         return _ended(page, skipped)
-    room = PAGE_CHARS
+    room = page_chars
     while len(page.lines) < limit:
         line = _next_line(text_bytes)
         if line is None:
@@ -86,7 +85,7 @@ def page_of(file: BinaryIO, offset: int, limit: int) -> Page:
     return page
 
 
-def stretch_of(file: BinaryIO, line: int, column: int) -> Stretch | None:
+def stretch_of(file: BinaryIO, line: int, column: int, page_chars: int = PAGE_CHARS) -> Stretch | None:
     """The chars of a line from `column` on, counted from 1; None where there is no such line or char."""
     text_bytes = _as_utf8(file)
     if _skip(text_bytes, line - 1) < line - 1:
@@ -96,8 +95,8 @@ def stretch_of(file: BinaryIO, line: int, column: int) -> Stretch | None:
         dropped = min(before, len(text))
         before -= dropped
         found += text[dropped:]
-        if len(found) > STRETCH_CHARS:
-            return Stretch(found[:STRETCH_CHARS], column, is_end=False)
+        if len(found) > page_chars:
+            return Stretch(found[:page_chars], column, is_end=False)
     return Stretch(found, column, is_end=True) if found else None
 
 

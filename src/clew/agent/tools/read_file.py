@@ -15,7 +15,7 @@ from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolR
 from clew.agent.tools.disk import open_regular
 from clew.agent.tools.kinds import HEAD_BYTES, kind_of
 from clew.agent.tools.neighbours import listing_of, similar_paths
-from clew.agent.tools.pages import MOST_LINES, Page, Stretch, page_of, stretch_of
+from clew.agent.tools.pages import MOST_LINES, PAGE_CHARS, Page, Stretch, page_of, stretch_of
 from clew.agent.tools.seen import FilesSeen, Stamp
 from clew.agent.tools.textfile import is_binary, mark_of
 from clew.errors import InvalidArgument
@@ -44,9 +44,10 @@ class ReadFile(AgentTool):
         "path",
     )
 
-    def __init__(self, workplace: Workplace, seen: FilesSeen) -> None:
+    def __init__(self, workplace: Workplace, seen: FilesSeen, page_chars: int = PAGE_CHARS) -> None:
         self._workplace = workplace
         self._seen = seen
+        self._page_chars = page_chars
 
     def risk(self, arguments: Arguments) -> Risk | None:
         path = arguments.get("path")
@@ -92,8 +93,8 @@ class ReadFile(AgentTool):
             if not head:
                 return ToolResult(f"[{place.shown} is empty]")
             if column:
-                return _stretch_result(stretch_of(file, offset, column), place.shown, offset, column)
-            page = page_of(file, offset, limit)
+                return _stretch_result(stretch_of(file, offset, column, self._page_chars), place.shown, offset, column)
+            page = page_of(file, offset, limit, self._page_chars)
         return _page_result(page, place.shown, [*_mark_notes(head), *_page_notes(page)], status.st_size)
 
 

@@ -53,21 +53,19 @@ class SearchFiles(AgentTool):
     changes_nothing = True
     schema = function_schema(
         name,
-        "Search text files by regular expression, line by line, or find files by name. "
-        "Leaves out what .gitignore names and binary files.",
+        "Find lines of text files by regular expression, or files by name; not what .gitignore names.",
         {
-            "pattern": {"type": "string", "description": "regular expression; not for mode names"},
+            "pattern": {"type": "string", "description": "regular expression"},
             "path": {"type": "string", "description": "folder or file", "default": "."},
-            "glob": {"type": "string", "description": "only files like *.py or src/**/*.{ts,tsx}"},
+            "glob": {"type": "string", "description": "*.py, src/**/*.{ts,tsx}"},
             "mode": {
                 "type": "string",
                 "enum": list(MODES),
-                "description": "content: lines; files: paths with a match; count: matching lines per file; "
-                "names: paths that fit glob",
+                "description": "lines, paths of files with matches, matches per file, or paths that fit glob",
                 "default": "content",
             },
-            "context": {"type": "integer", "description": "lines around each match", "default": 0},
-            "limit": {"type": "integer", "description": "results at most", "default": LIMIT},
+            "context": {"type": "integer", "description": "lines around each match"},
+            "limit": {"type": "integer", "default": LIMIT},
             "literal": {"type": "boolean", "description": "pattern is plain text"},
             "ignore_case": {"type": "boolean"},
         },
