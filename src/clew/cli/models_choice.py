@@ -8,9 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from clew.cli.models_view import alike
 from clew.config import ModelSettings
 from clew.errors import InvalidArgument
-from clew.providers import known_provider, local_model_file, local_models, means_local, models_folder
+from clew.providers import FETCHABLE, known_provider, local_model_file, local_models, means_local, models_folder
 
 LOCAL = "local"
 
@@ -45,8 +46,6 @@ def _is_local(name: str, provider: str | None, before: ModelSettings, home: Path
         return True
     if before.base_url is None and Path(name).expanduser().is_file():
         return True
-    from clew.providers import FETCHABLE
-
     short = {row.name for row in FETCHABLE}
     kept = {each.lower() for model in local_models(home) for each in (model.name, model.file.stem)}
     return name.lower() in short | kept
@@ -64,7 +63,11 @@ def _usual_provider(name: str, before: ModelSettings) -> str | None:
     except InvalidArgument:
         if before.provider and not is_local:
             return None
-        raise
+        meant = f"; did you mean {', '.join(others)}?" if (others := alike(name)) else ";"
+        raise InvalidArgument(
+            f"nobody is known to serve {name!r}{meant} Say who does with --provider NAME, "
+            "or give the name of a file that `clew models list` shows"
+        ) from None
 
 
 def _former_provider(before: ModelSettings) -> str | None:
