@@ -187,6 +187,46 @@ async def test_ctrl_c_stops_the_turn_and_keeps_what_came(tmp_path: Path) -> None
         await chat.leaves()
 
 
+class Resists(Stalls):
+    """Goes on for ever when it is stopped."""
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        try:
+            return await super().send(request, on_delta)
+        except asyncio.CancelledError:
+            await asyncio.Event().wait()
+            raise
+
+
+async def test_a_second_ctrl_c_does_not_wait_for_what_will_not_stop(tmp_path: Path) -> None:
+    async with chat_with(Resists(), tmp_path) as chat:
+        chat.type("Tell me", ENTER)
+        await chat.until(lambda: "Half a sentence" in chat.going_on)
+        chat.type(CTRL_C)
+        await chat.until(lambda: "stopping" in chat.going_on)
+        chat.type(CTRL_C)
+        await chat.sees("stopped; what came is kept")
+        await chat.leaves()
+
+
+class Breaks(Provider):
+    """Has a defect."""
+
+    name = "breaks"
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        raise KeyError("usage")
+
+
+async def test_a_defect_is_told_and_does_not_end_the_chat(tmp_path: Path) -> None:
+    async with chat_with(Breaks(), tmp_path) as chat:
+        chat.type("Hello", ENTER)
+        await chat.sees("KeyError: 'usage'")
+        chat.type("/help", ENTER)
+        await chat.sees("/compress")
+        await chat.leaves()
+
+
 async def test_what_is_typed_meanwhile_is_shown_as_queued_and_asked_next(tmp_path: Path) -> None:
     provider = Stalls()
     async with chat_with(provider, tmp_path) as chat:

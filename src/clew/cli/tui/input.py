@@ -26,6 +26,7 @@ from clew.cli.tui.state import ChatState, SlashCommand
 from clew.errors import StoreError
 
 HISTORY_FILE = "chat_history"
+REDRAW_SECONDS = 0.03
 STYLE = Style.from_dict(
     {
         "bottom-toolbar": "noreverse",
@@ -83,10 +84,15 @@ class LineReader:
             prompt_continuation="  ",
             style=STYLE,
             erase_when_done=True,
+            enable_suspend=True,
+            enable_open_in_editor=True,
             include_default_pygments_style=False,
             input=keyboard,
             output=output,
         )
+
+        # Pieces of a reply come faster than anybody reads.
+        self.session.app.min_redraw_interval = REDRAW_SECONDS
 
     async def line(self) -> str:
         """The next line; EOFError when the person leaves."""

@@ -64,6 +64,7 @@ class Live:
     running: dict[str, Running] = field(default_factory=dict)
     compacting: Compacting | None = None
     queued: list[str] = field(default_factory=list)
+    is_stopping: bool = False
     is_asking: bool = False
     """A person is asked something: what waits for the answer does not run."""
     unicode: bool = True
@@ -96,7 +97,9 @@ class Live:
 
     def _work(self, now: float, width: int) -> Iterator[Row]:
         spin = _SPINNING[int(now * 8) % len(_SPINNING)] if self.unicode else "|/-\\"[int(now * 8) % 4]
-        if self.compacting is not None:
+        if self.is_stopping:
+            yield "class:live.work", clipped(f"{spin} stopping; Ctrl-C again does not wait", width)
+        elif self.compacting is not None:
             it = self.compacting
             dot = "·" if self.unicode else "|"
             seconds = f"{it.phase} {now - it.since:.0f} s {dot} {it.tokens:,} tokens"

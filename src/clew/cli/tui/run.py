@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import signal
 import time
+import traceback
 from collections import deque
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
@@ -32,6 +35,7 @@ if TYPE_CHECKING:
     from clew.cli.tui.watching import ScreenWatcher
     from clew.turn import LiveConversation
 
+_log = logging.getLogger("clew.chat")
 # These only look: they need not wait for a turn that runs.
 AT_ONCE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree"})
 TICK_SECONDS = 0.2
@@ -73,6 +77,7 @@ class Chat:
             task = asyncio.create_task(self._guarded(self._command(line)))
             self._beside.add(task)
             task.add_done_callback(self._beside.discard)
+            task.add_done_callback(self._tell_defect)
         else:
             self._lines.append(line)
             self._arrived.set()
@@ -94,6 +99,8 @@ class Chat:
         if self._work.cancelling():
             self._given_up.set()
         self._work.cancel()
+        self.screen.live.is_stopping = True
+        self.screen.changed()
         return True
 
     def _show_queue(self) -> None:
@@ -134,8 +141,9 @@ class Chat:
             await asyncio.wait({self._work, given_up}, return_when=asyncio.FIRST_COMPLETED)
         given_up.cancel()
         was_stopped = not self._work.done() or self._work.cancelled()
-        self._work = None
         self._watcher.over()
+        self._tell_defect(self._work)
+        self._work = None
         if was_stopped:
             self.screen.say(Text("stopped; what came is kept" if not is_command else "stopped", "yellow"))
         await self._guarded(self.refresh())
@@ -147,6 +155,15 @@ class Chat:
         except ClewError as problem:
             self._watcher.settle()
             self.screen.say(Text(harmless(explained(problem)), "red"))
+
+    def _tell_defect(self, work: asyncio.Task[None]) -> None:
+        """What nobody has foreseen is told too, and does not end the chat either."""
+        defect = work.exception() if work.done() and not work.cancelled() else None
+        if defect is not None:
+            _log.debug("a line of the chat failed", exc_info=defect)
+            where = traceback.extract_tb(defect.__traceback__)[-1]
+            told = f"{type(defect).__name__}: {defect} (at {Path(where.filename).name}:{where.lineno})"
+            self.screen.say(Text(harmless(f"Clew itself failed, please report it: {told}. The chat goes on."), "red"))
 
     async def _command(self, line: str) -> None:
         name, _, words = line.strip()[1:].partition(" ")
@@ -246,18 +263,35 @@ async def talk(chat: Chat, reader: LineReader, first: Sequence[str] = ()) -> Non
     chat.screen.redraw, chat.screen.above = reader.redraw, reader.above
     printing = asyncio.create_task(chat.screen.print_for_ever())
     reading = asyncio.create_task(_read(chat, reader))
+    with _signals(chat):
+        try:
+            await chat.converse(first)
+        finally:
+            reader.leave()
+            await asyncio.gather(reading, return_exceptions=True)
+            printing.cancel()
+            await chat.screen.flush()
+
+
+@contextlib.contextmanager
+def _signals(chat: Chat) -> Iterator[None]:
+    """Signals mean what keys mean, also while nothing is read."""
     loop = asyncio.get_running_loop()
-    with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-        loop.add_signal_handler(signal.SIGINT, chat.interrupt)
+    wanted: dict[signal.Signals, Callable[[], object]] = {
+        signal.SIGINT: chat.interrupt,
+        signal.SIGTERM: chat.leave,
+        signal.SIGHUP: chat.leave,
+    }
+    # A loop that is not in the main thread gets none.
+    with contextlib.suppress(ValueError, RuntimeError):
+        for number, action in wanted.items():
+            loop.add_signal_handler(number, action)
     try:
-        await chat.converse(first)
+        yield
     finally:
-        reader.leave()
-        await asyncio.gather(reading, return_exceptions=True)
-        printing.cancel()
-        await chat.screen.flush()
-        with contextlib.suppress(NotImplementedError, ValueError, RuntimeError):
-            loop.remove_signal_handler(signal.SIGINT)
+        for number in wanted:
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(number)
 
 
 async def _read(chat: Chat, reader: LineReader) -> None:

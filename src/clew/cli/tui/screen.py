@@ -63,6 +63,12 @@ class Screen:
         """Something that stays, below what was said before."""
         self._put(drawn(renderable, self.width, self.look))
 
+    def say_first(self, renderable: RenderableType) -> None:
+        """The same, before everything that waits to be printed."""
+        waiting, self._pending = self._pending, []
+        self.say(renderable)
+        self._pending += waiting
+
     def say_block(self, block: Block) -> None:
         """A block of a reply, with a gap before it unless it goes on from the one before."""
         # Only here, since a piece of a stream may end in the middle of an escape sequence.

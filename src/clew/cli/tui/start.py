@@ -92,7 +92,8 @@ async def converse(
     chat = Chat(state, screen, terminal.watcher, questions, terminal.tally)
     await chat.refresh()
     live = await desk.runtime.conversation(session)
-    screen.say(greeting(desk, live, mode, resumed=(chat.title or "") if is_resumed else None))
+    # What was told while the conversation was loaded is read after who tells it.
+    screen.say_first(greeting(desk, live, mode, resumed=(chat.title or "") if is_resumed else None))
     await screen.flush()
     await talk(chat, _reader(chat, questions, keyboard or Keyboard()), first)
     if not is_resumed:

@@ -53,6 +53,8 @@ class ScreenWatcher(Onlooker):
         self._screen.changed()
 
     def piece(self, delta: Delta) -> None:
+        # A compaction that came to nothing may end without a word; a reply shows that it is over.
+        self._live.compacting = None
         if delta.kind == "text":
             self._live.thinking = ""
             self._has_streamed = True
@@ -88,6 +90,7 @@ class ScreenWatcher(Onlooker):
         self._live.running.clear()
         self._live.compacting = None
         self._live.waiting = ""
+        self._live.is_stopping = False
         self._screen.changed()
 
     # -- tools ---------------------------------------------------------------------------------------------------------
@@ -177,6 +180,7 @@ class ScreenWatcher(Onlooker):
                     f"{tool or 'a tool'} gave {chars:,} characters: they lie in a file, the model sees a part"
                 )
             case Notice(text=text):
+                self._live.compacting = None
                 self._warn(text)
             case _:
                 return
