@@ -43,3 +43,16 @@ def test_rows_fit_their_width_and_the_last_ones_are_kept() -> None:
 
 def test_only_the_end_of_a_long_tail_is_looked_at() -> None:
     assert rows_of("x" * 1_000_000 + "\nend", 80, 3)[-1] == "end"
+
+
+def test_rows_break_at_spaces_and_lose_nothing_but_those() -> None:
+    words = "the clock in hall three runs late by a little every single day"
+    rows = rows_of(words, 20, 9)
+    assert " ".join(rows) == words
+    assert all(columns(row) <= 20 for row in rows)
+
+
+def test_rows_do_not_dance_while_a_long_line_grows() -> None:
+    text = "word " * 1_000
+    before, after = rows_of(text, 80, 5), rows_of(text + "w", 80, 5)
+    assert after[:-1] == before[:-1]

@@ -344,3 +344,13 @@ async def test_strikes_are_not_forgotten_by_a_restart(tmp_path: Path) -> None:
         await flow.turn(user("go on"))
         assert started <= 3
         assert not flow.told(CompactionStarted)
+
+
+async def test_an_engine_counts_a_previewed_compaction_when_it_is_applied_and_not_before(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path) as flow:
+        await talk(flow)
+        drawn = await preview_compaction(flow.runtime, SESSION)
+        engine = (await flow.runtime.conversation(SESSION)).engine
+        assert engine.get_status().compactions == 0
+        assert await apply_draft(flow.runtime, SESSION, drawn)
+        assert engine.get_status().compactions == 1

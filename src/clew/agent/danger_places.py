@@ -1,6 +1,6 @@
 """Where a word of a command points: inside the project, to scratch space, outside, or nobody knows yet.
 
-Looks at the disk only to follow links. Knows no command.
+Looks at the disk only to follow links and to see what is there. Knows no command.
 """
 
 from __future__ import annotations
@@ -84,6 +84,9 @@ class Map:
         """Settings that the person or the machine lives by."""
         below_home = bool(self.home) and path.startswith(f"{self.home.rstrip('/')}/.")
         return below_home or path.startswith(("/etc", "/usr", "/bin", "/sbin", "/boot"))
+
+    def is_there(self, place: Place) -> bool:
+        return place.where == "inside" and Path(place.path).exists()
 
     def name(self, place: Place) -> str:
         """For people and scopes: relative to the project where it lies inside."""

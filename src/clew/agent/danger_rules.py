@@ -24,6 +24,7 @@ from clew.agent.danger_table import (
     SQL_FACTS,
     TAKES_PATTERN,
     VALUED,
+    VALUED_IN_WRITING,
     CodeFact,
     Fact,
     Kind,
@@ -41,7 +42,9 @@ _SENDS = re.compile(
     r"(?==|$)|^-[sSkLifgvN]*[dFT](?!e)"
 )
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
-_AWK_RUNS = re.compile(r"\bsystem\s*\(|\|\s*\"|\bgetline\b.*\|")
+_AWK_RUNS = re.compile(
+    r'\bsystem\s*\(|\|&?\s*"(?:\S*/)?(?:sudo|rm|(?:ba|z|da|k)?sh)\b|"[^"]*(?:sh|rm|curl)\b[^"]*"\s*\|\s*getline'
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,8 @@ def _visible(char: str) -> str:
 
 
 def known_commands(seen: Seen) -> Iterator[Danger]:
+    if {"--version", "--help"} >= set(seen.texts) and seen.texts:
+        return
     for fact in FACTS:
         if _is_named(seen.name, fact.commands) and _is_met(seen, fact):
             yield seen.danger(fact.kind, fact.why, _covers(seen, fact), always_ask=fact.always_ask)
@@ -208,6 +213,20 @@ def _deleted(seen: Seen, word: Word, whole: bool) -> Iterator[Danger]:
         yield seen.danger(Kind.DELETE, "deletes files without a way back", f"files in {name}")
 
 
+def moving_away(seen: Seen) -> Iterator[Danger]:
+    if seen.name == "mv" and seen.args and seen.args[-1].text == "/dev/null":
+        yield seen.danger(Kind.DELETE, "deletes files without a way back", always_ask=True)
+
+
+def taking_back(seen: Seen) -> Iterator[Danger]:
+    """`git checkout FILE`: the name alone does not tell a file from a branch, the disk does."""
+    plain = seen.plain
+    if seen.name != "git" or not plain or plain[0].text != "checkout" or seen.has_flag("-b", "-B", "--orphan"):
+        return
+    if any(seen.map.is_there(seen.place(word)) for word in plain[1:]):
+        yield seen.danger(Kind.HISTORY, "throws away changes that are not committed", "git checkout of files")
+
+
 def finding(seen: Seen) -> Iterator[Danger]:
     if seen.name not in {"find", "fd", "fdfind"}:
         return
@@ -234,13 +253,19 @@ def writing(seen: Seen) -> Iterator[Danger]:
 
 
 def _written(seen: Seen) -> Iterator[Word]:
-    plain = list(_plain(seen.args, OUTPUT_FLAGS.get(seen.name, "") + " -m -o -g -s -d -p -i"))
+    valued = f"{OUTPUT_FLAGS.get(seen.name, '')} {VALUED_IN_WRITING.get(seen.name, '')}"
+    plain = [word for word in _plain(seen.args, valued) if word.text]  # BSD's `sed -i ''` has an empty one
     which = DESTINATIONS.get(seen.name)
     if which is not None and plain:
         targets = {"last": plain[-1:], "all": plain, "rest": plain[1:], "first": plain[:1]}[which]
-        yield from targets if which != "last" or len(plain) > 1 else []
+        yield from targets if which != "last" or len(plain) > 1 or seen.has_flag("-d") else []
     if seen.name in {"sed", "perl"} and any(re.match(r"-[nEerpl]*i|--in-place", text) for text in seen.texts):
-        yield from seen.plain[0 if seen.has_flag("-e", "--expression") else 1 :]
+        has_script = any(re.match(r"-[nErpl]*i?[ef]$|--expression|--file", text) for text in seen.texts)
+        yield from plain if has_script else plain[1:]
+    if seen.name == "git" and [word.text for word in seen.plain[:1]] == ["clone"]:
+        yield from seen.plain[2:3]
+    if seen.name == "git" and [word.text for word in seen.plain[:2]] == ["worktree", "add"]:
+        yield from seen.plain[2:3]
     flags = OUTPUT_FLAGS.get(seen.name, "").split()
     for word, after in zip(seen.args, seen.args[1:], strict=False):
         if word.text in flags:
@@ -344,10 +369,10 @@ def _is_local(seen: Seen) -> bool:
 
 
 def killing(seen: Seen) -> Iterator[Danger]:
-    if seen.name != "kill" or seen.has_flag("-l", "-L") or "-0" in seen.texts:
+    if seen.name != "kill" or {"-l", "-L", "-0"} & set(seen.texts):
         return
     words = [word for word in seen.args if word.text == "-1" or not word.text.startswith("-")]
-    if seen.has_flag("-s", "-n") and words:
+    if {"-s", "-n"} & set(seen.texts) and words:
         words = words[1:]
     if all(_is_own(seen, word) for word in words):
         return
@@ -367,7 +392,7 @@ def python_packages(seen: Seen) -> Iterator[Danger]:
         return
     if seen.has_flag("--user", "--break-system-packages"):
         yield seen.danger(Kind.PACKAGES, "changes software for every project", "pip outside the project")
-    elif seen.environ is not None and not _is_in_venv(seen) and not seen.has_flag("--target", "-t", "--dry-run"):
+    elif seen.environ is not None and not _is_in_venv(seen) and not {"--target", "-t", "--dry-run"} & set(seen.texts):
         yield seen.danger(Kind.PACKAGES, "changes software outside a virtual environment", "pip outside the project")
 
 
@@ -421,6 +446,8 @@ def text_from(left: Simple | None) -> str | None:
 RULES: tuple[Rule, ...] = (
     known_commands,
     deleting,
+    moving_away,
+    taking_back,
     finding,
     writing,
     reading_secrets,

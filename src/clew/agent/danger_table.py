@@ -55,11 +55,12 @@ _CLOUD = "delete*|remove*|terminate*|destroy*|rm|rb|purge*"
 
 # fmt: off
 FACTS: tuple[Fact, ...] = (
-    Fact(Kind.DISK, "mkfs*|mke2fs|mkswap|wipefs|fdisk|sfdisk|parted|gdisk|sgdisk|cfdisk|blkdiscard|hdparm|cryptsetup|lvremove|vgremove|pvremove|zpool|mdadm", "", "changes or erases a disk", "-l|--list --version", True),
+    Fact(Kind.DISK, "mkfs*|mke2fs|mkswap|wipefs|cfdisk|blkdiscard|hdparm|cryptsetup|lvremove|vgremove|pvremove|zpool|mdadm", "", "changes or erases a disk", always_ask=True),
+    Fact(Kind.DISK, "fdisk|sfdisk|parted|gdisk|sgdisk", "", "changes or erases a disk", "-l|--list", True),
     Fact(Kind.DISK, "diskutil", "erase*|partition*|apfs", "changes or erases a disk", always_ask=True),
-    Fact(Kind.DISK, "mount|umount|swapoff|losetup", "~.", "changes what is mounted", "-l --version"),
-    Fact(Kind.PRIVILEGES, "sudo|doas|pkexec|run0|runas", "", "runs with the rights of another user", "-V|--version -l", True),
-    Fact(Kind.PRIVILEGES, "su", "", "becomes another user", "--version", True),
+    Fact(Kind.DISK, "mount|umount|swapoff|losetup", "~[^-]", "changes what is mounted"),
+    Fact(Kind.PRIVILEGES, "sudo|doas|pkexec|run0|runas", "", "runs with the rights of another user", always_ask=True),
+    Fact(Kind.PRIVILEGES, "su", "", "becomes another user", always_ask=True),
     Fact(Kind.PRIVILEGES, "passwd|chpasswd|useradd|userdel|usermod|groupadd|groupdel|adduser|deluser|visudo|chsh|setcap", "", "changes users or their rights", always_ask=True),
     Fact(Kind.PERMISSIONS, "chmod", "-R|--recursive ~^(?:[0-7]?[0-7]?[0-7][2367]|[ao]*[ugo]*o?[ugo]*\\+\\S*w\\S*|a\\+\\S*w\\S*|\\+\\S*w\\S*|a=\\S*w\\S*)$", "lets everybody write to a whole folder"),
     Fact(Kind.PERMISSIONS, "chmod", "~^(?:0?[4-7]\\d{3}|[ugo]*\\+\\S*s\\S*)$", "lets a program run with its owner's rights", always_ask=True),
@@ -69,8 +70,9 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.SYSTEM, "systemctl", "stop|disable|mask|kill|restart|start|enable|reboot|poweroff|halt|isolate|daemon-reload|set-default|suspend|edit|revert", "changes services of the machine"),
     Fact(Kind.SYSTEM, "service|rc-service", "* stop|restart|start|reload", "changes services of the machine"),
     Fact(Kind.SYSTEM, "launchctl", "unload|load|remove|bootout|bootstrap|disable|kill", "changes services of the machine"),
-    Fact(Kind.SYSTEM, "iptables|ip6tables|nft|ufw|firewall-cmd|sysctl|modprobe|rmmod|insmod|swapon|hostnamectl|timedatectl", "~.", "changes settings of the machine", "-L|--list|-n|-a list status"),
-    Fact(Kind.SYSTEM, "killall|pkill|skill|taskkill", "~.", "ends processes by name, whoever started them", "-l|-V|--version -0"),
+    Fact(Kind.SYSTEM, "iptables|ip6tables|nft|ufw|firewall-cmd|modprobe|rmmod|insmod|swapon|hostnamectl|timedatectl", "~.", "changes settings of the machine", "-L|--list|--list-all list status"),
+    Fact(Kind.SYSTEM, "sysctl", "-w|-p|--write|--load|~=", "changes settings of the machine"),
+    Fact(Kind.SYSTEM, "killall|pkill|skill|taskkill", "~.", "ends processes by name, whoever started them"),
     Fact(Kind.SYSTEM, "fuser|lsof", "-k", "ends processes that were not started here"),
     Fact(Kind.SYSTEM, "crontab", "-r|-e", "changes what runs at fixed times"),
     Fact(Kind.SYSTEM, "crontab", "*", "changes what runs at fixed times", "-l"),
@@ -101,7 +103,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.HISTORY, "git", "worktree remove -f|--force", _NO_WAY_BACK),
     Fact(Kind.HISTORY, "git", "submodule deinit -f|--force|--all", _NO_WAY_BACK),
     Fact(Kind.HISTORY, "git", "rm -f|--force", _NO_WAY_BACK, "--cached|-n|--dry-run"),
-    Fact(Kind.OUTSIDE, "git", "config --global|--system", "changes git for every project"),
+    Fact(Kind.OUTSIDE, "git", "config * * --global|--system", "changes git for every project", "--get|--get-all|--get-regexp|--list|-l"),
+    Fact(Kind.OUTSIDE, "git", "config --unset|--unset-all|--edit|-e|--remove-section|--rename-section --global|--system", "changes git for every project"),
     Fact(Kind.HIDDEN_CODE, "git", "~^(?:alias\\.[^=]*=!|core\\.(?:sshcommand|pager|editor|fsmonitor|hookspath)=|(?:diff|filter|merge|credential)\\..*=)", "makes git run a command that is hidden in a setting", always_ask=True),
     # publishing
     Fact(Kind.PUBLISH, "git", "push", "sends commits to a remote", "-n|--dry-run"),
@@ -132,14 +135,15 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.PUBLISH, "vercel|netlify|firebase|surge|wrangler|heroku|flyctl|fly|railway|serverless|sls|eb|cdk|pulumi|sst|amplify|cap|ansible-playbook|dokku", "deploy|publish|--prod|up|destroy|delete|remove|rollback|apps:destroy|pg:reset|promote|*:delete|*:destroy|*.yml|*.yaml", "changes what runs in production"),
     Fact(Kind.PUBLISH, "make|gmake|just|task|rake|invoke|inv|nox|tox", "deploy*|publish*|release*|upload*", "publishes, by its name", "-n|--dry-run"),
     Fact(Kind.PUBLISH, "npm|pnpm|yarn|bun", "run deploy*|publish*|release*", "publishes, by its name"),
+    Fact(Kind.HIDDEN_CODE, "powershell*|pwsh*|cmd|cmd.exe|wsl|wsl.exe", "~.", "runs a line for another shell, which is not read here"),
     Fact(Kind.HIDDEN_CODE, "tar", "~^--(?:checkpoint-action=exec|to-command|use-compress-program|rsh-command)", "makes tar run a command", always_ask=True),
     Fact(Kind.PUBLISH, "vercel|surge", "", "changes what runs in production", "dev build ls list logs login whoami env help --help --version"),
     # infrastructure
     Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "apply|destroy|import|taint|untaint|force-unlock", "changes real infrastructure", always_ask=True),
     Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "state rm|mv|push|replace-provider", "changes what is known of real infrastructure", always_ask=True),
     Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "workspace delete", "changes what is known of real infrastructure", always_ask=True),
-    Fact(Kind.REMOTE, "kubectl|oc|k", "delete|drain|replace", "removes things from a cluster", "~^--dry-run", True),
-    Fact(Kind.REMOTE, "kubectl|oc|k", "apply|create|patch|edit|scale|cordon|uncordon|taint|annotate|label|set|run|expose|autoscale|cp", "changes a cluster", "~^--dry-run"),
+    Fact(Kind.REMOTE, "kubectl|oc|k", "delete|drain|replace", "removes things from a cluster", "~^--dry-run(?!=none)", True),
+    Fact(Kind.REMOTE, "kubectl|oc|k", "apply|create|patch|edit|scale|cordon|uncordon|taint|annotate|label|set|run|expose|autoscale|cp", "changes a cluster", "~^--dry-run(?!=none)"),
     Fact(Kind.REMOTE, "kubectl|oc|k", "rollout restart|undo|pause|resume", "changes a cluster"),
     Fact(Kind.REMOTE, "helm", "install|upgrade|uninstall|delete|rollback", "changes a cluster", "--dry-run"),
     Fact(Kind.REMOTE, "aws", f"* {_CLOUD}", "removes things in the cloud", "--dryrun|--dry-run", True),
@@ -147,7 +151,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.REMOTE, "aws", "* create*|put*|update*|run*|start*|stop*|reboot*|modify*|attach*|detach*|invoke*|send*|publish*|deploy*", "changes things in the cloud", "--dryrun|--dry-run"),
     Fact(Kind.REMOTE, "gcloud|az|doctl|linode-cli|hcloud|oci|ibmcloud|scw|exo|vultr-cli", f"~^(?:{'|'.join(_CLOUD.replace('*', '').split('|'))}|create|update|deploy|start|stop|reset|set-iam-policy|add-iam-policy-binding|ssh|scp)$", "changes things in the cloud", always_ask=True),
     Fact(Kind.REMOTE, "gsutil|rclone|s3cmd|mc|azcopy", "cp|mv|rm|rsync|rb|mb|sync|copy|move|delete|purge|del|put|mirror|remove|deletefile", "copies to or removes from the cloud"),
-    Fact(Kind.REMOTE, "ssh|mosh|sshpass|pdsh|ansible", "~.", "acts on another machine", "-V|--version", True),
+    Fact(Kind.REMOTE, "ssh|mosh|sshpass|pdsh|ansible", "~.", "acts on another machine", "~^-V$", True),
     Fact(Kind.DELETE, "docker|podman|nerdctl", "rm|rmi|kill", "removes containers or images"),
     Fact(Kind.DELETE, "docker|podman|nerdctl", "system|volume|image|container|network|builder|buildx prune|rm|remove", "removes containers, images or volumes"),
     Fact(Kind.DELETE, "docker|podman|nerdctl", "compose down|rm -v|--volumes|--rmi", "removes volumes or images"),
@@ -156,7 +160,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.PRIVILEGES, "docker|podman|nerdctl", "run|create ~^(?:-v|--volume=?|--mount=?)?(?:.*(?:source|src)=)?(?:/|/etc|/root|/home|/var/run/docker\\.sock)(?:/?:|,|$)", "gives a container the machine's files", always_ask=True),
     Fact(Kind.DELETE, "vagrant|multipass|minikube|kind|k3d", "destroy|delete|purge", "removes a machine"),
     # databases
-    Fact(Kind.DATABASE, "dropdb|dropuser|pg_resetwal|pg_dropcluster", "", "removes a database", "--help --version", True),
+    Fact(Kind.DATABASE, "dropdb|dropuser|pg_resetwal|pg_dropcluster", "", "removes a database", always_ask=True),
     Fact(Kind.DATABASE, "mysqladmin|mariadb-admin", "drop|flush*|shutdown", "removes a database", always_ask=True),
     Fact(Kind.DATABASE, "pg_restore|mongorestore", "-c|--clean|--drop", "drops what it restores over"),
     Fact(Kind.DATABASE, "redis-cli|valkey-cli|keydb-cli", "~^(?i:flushall|flushdb|del|unlink|shutdown)$", "removes keys from a database"),
@@ -168,11 +172,11 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.DATABASE, "alembic|flask|knex|sequelize|typeorm|dbmate|goose|migrate", "~^(?:downgrade|rollback|down|drop|reset|db:drop|db:migrate:undo.*|schema:drop|migrate:rollback)$", "undoes migrations, with what they hold"),
     Fact(Kind.DATABASE, "artisan|*artisan", "migrate:fresh|migrate:reset|migrate:refresh|db:wipe|migrate:rollback", "empties a database"),
     # sending away
-    Fact(Kind.SENDING, "scp|sftp|ftp|lftp|tftp|croc|magic-wormhole|wormhole|ngrok|cloudflared|localtunnel|bore|transfer|pastebinit|mail|mailx|sendmail|mutt|swaks", "~.", "can send files to another machine", "-V|--version|--help"),
-    Fact(Kind.SENDING, "nc|ncat|netcat|socat|telnet", "~.", "opens a connection through which anything can go", "-z|-h|-V|--version"),
+    Fact(Kind.SENDING, "scp|sftp|ftp|lftp|tftp|croc|magic-wormhole|wormhole|ngrok|cloudflared|localtunnel|bore|transfer|pastebinit|mail|mailx|sendmail|mutt|swaks", "~.", "can send files to another machine"),
+    Fact(Kind.SENDING, "nc|ncat|netcat|socat|telnet", "~.", "opens a connection through which anything can go", "-z"),
     Fact(Kind.SENDING, "rsync", "~^(?!-)[^/]*[^/\\\\]:", "copies to or from another machine"),
     # installed software
-    Fact(Kind.PACKAGES, "apt|apt-get|aptitude|dnf|yum|zypper|apk|brew|port|snap|flatpak|choco|winget|scoop|pkg|nix-env|emerge|conda|mamba|micromamba|microdnf|tdnf", "install|remove|purge|upgrade|dist-upgrade|full-upgrade|autoremove|add|del|delete|uninstall|reinstall|update|downgrade|in|rm|tap|dup", "changes software of the machine", "-s|--dry-run|--simulate|--download-only"),
+    Fact(Kind.PACKAGES, "apt|apt-get|aptitude|dnf|yum|zypper|apk|brew|port|snap|flatpak|choco|winget|scoop|pkg|nix-env|emerge|conda|mamba|micromamba|microdnf|tdnf", "install|remove|purge|upgrade|dist-upgrade|full-upgrade|autoremove|add|del|delete|uninstall|reinstall|update|downgrade|in|rm|tap|dup", "changes software of the machine", "--dry-run|--simulate|--just-print"),
     Fact(Kind.PACKAGES, "pacman|yay|paru", "~^-[SRU]", "changes software of the machine", "~^-S[si]"),
     Fact(Kind.PACKAGES, "dpkg|rpm", "-i|-r|-P|-e|-U|--install|--remove|--purge|--erase|--upgrade", "changes software of the machine", "-q|-l|-L|-s"),
     Fact(Kind.PACKAGES, "npm|pnpm|yarn|bun", "install|i|add|uninstall|remove|rm|update|up|link -g|--global|~^--location=global$", "changes software for every project"),
@@ -190,7 +194,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.OUTSIDE, "pip|pip3", "config set|unset|edit", "changes settings for every project"),
     # secrets
     Fact(Kind.SECRETS, "security", "find-*-password|dump-keychain|export", "reads passwords", always_ask=True),
-    Fact(Kind.SECRETS, "pass|gopass|op|bw|lpass|secret-tool|vault|keyring", "show|get|read|list|item|lookup|kv|ls|export|search", "reads passwords", always_ask=True),
+    Fact(Kind.SECRETS, "pass|gopass|op|bw|lpass|secret-tool|vault|keyring", "show|get|read|list|item|document|inject|lookup|kv|ls|export|search", "reads or changes passwords", always_ask=True),
     Fact(Kind.SECRETS, "gpg|gpg2", "~^--(?:export-secret|decrypt)|^-d$", "uses secret keys"),
     Fact(Kind.SECRETS, "gh|glab", "auth token", "shows a token"),
     Fact(Kind.SECRETS, "gcloud|az", "auth|account print-*|get-access-token", "shows a token"),
@@ -340,7 +344,7 @@ def _code(kind: Kind, pattern: str, why: str, *, always_ask: bool = False) -> Co
 CODE_FACTS: tuple[CodeFact, ...] = (
     _code(Kind.DELETE, r"\brmtree\s*\(|\brm_?rf?\b\s*[('\"]|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
     _code(Kind.DELETE, r"\bos\.(?:remove|unlink|rmdir|removedirs)\b|\.unlink\s*\(|\.rmdir\s*\(|\bunlink(?:Sync)?\b|\brm(?:dir)?Sync\b|\bfs(?:\.promises)?\.rm\b|\bFile\.(?:delete|unlink)\b|\bDir\.(?:delete|rmdir)\b|\bsend2trash\b", "the code deletes files"),
-    _code(Kind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo shell script\b", "the code runs other commands"),
+    _code(Kind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
     _code(Kind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]*(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
     _code(Kind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*os\b", "the code hides what it calls"),
     _code(Kind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.*(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
@@ -428,6 +432,17 @@ DESTINATIONS: dict[str, str] = {
     "mknod": "first",
 }
 """Commands that change files, and which of their plain arguments those are."""
+VALUED_IN_WRITING: dict[str, str] = {
+    "mkdir": "-m --mode",
+    "install": "-m -o -g --mode --owner --group",
+    "truncate": "-s -r --size --reference",
+    "touch": "-d -t -r --date --reference",
+    "patch": "-p -i -d --strip --input",
+    "mkfifo": "-m --mode",
+    "sed": "-e -f --expression --file",
+    "perl": "-e -E",
+}
+"""Flags of such commands whose value is the next word, and no file they write."""
 OUTPUT_FLAGS: dict[str, str] = {
     "curl": "-o --output --output-dir --cookie-jar -c",
     "wget": "-O --output-document -P --directory-prefix -o",

@@ -213,7 +213,7 @@ class _Judge:
                 yield from dangerous_code(seen, after.text)
                 return
         script = next(iter(seen.plain), None)
-        if seen.has_flag("-m", "-V", "--version", "-h", "--help"):
+        if {"-m", "-V", "--version", "-h", "--help"} & set(seen.texts):
             return
         if script is not None and script.text != "-":
             yield from self._unseen(seen, script)

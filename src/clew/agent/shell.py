@@ -8,7 +8,8 @@ stands as `UNKNOWN` in a word. A text that cannot be taken apart is `Unreadable`
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from clew.errors import ClewError
@@ -98,8 +99,6 @@ class _Reader:
     """Goes over the text once, from left to right."""
 
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
-        if depth > _DEEPEST:
-            raise Unreadable(f"commands stand inside each other more than {_DEEPEST} deep")
         self.text = text
         self.at = 0
         self.depth = depth
@@ -164,11 +163,8 @@ class _Reader:
         self._shells += 1
         self._nest = (*outer, self._shells)
         self._cases, self._wants_pattern = 0, False
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            raise Unreadable(f"commands stand inside each other more than {_DEEPEST} deep")
-        self.commands(closing)
-        self.depth -= 1
+        with self._deeper():
+            self.commands(closing)
         self._nest = outer
         self._cases, self._wants_pattern = cases
         return tuple(self.found[first:])
@@ -457,10 +453,11 @@ class _Reader:
 
     def _expansions_in(self, text: str) -> str:
         """A text in which variables and substitutions are replaced, but quotes mean nothing."""
-        inner = _Reader(text, self.variables, self.depth + 1)
+        inner = _Reader(text, self.variables, self.depth)
         inner._nest = self._nest
         draft = _Draft()
-        inner._double_quoted(draft, "")
+        with inner._deeper():
+            inner._double_quoted(draft, "")
         self.found.extend(inner.found)
         return draft.word().text
 
@@ -524,6 +521,13 @@ class _Reader:
             draft.variables.append(name[0])
         self.at += 2
         inside = _Draft()
+        with self._deeper():
+            self._to_brace(inside)
+        draft.inner.extend(inside.inner)
+        draft.variables.extend(inside.variables)
+        draft.parts.append(UNKNOWN)
+
+    def _to_brace(self, inside: _Draft) -> None:
         while (here := self._peek()) != "}":
             if not here:
                 raise Unreadable("the } of a ${ is missing")
@@ -539,9 +543,6 @@ class _Reader:
             else:
                 self.at += 1
         self.at += 1
-        draft.inner.extend(inside.inner)
-        draft.variables.extend(inside.variables)
-        draft.parts.append(UNKNOWN)
 
     def _backtick(self, draft: _Draft) -> None:
         end = self.at + 1
@@ -549,10 +550,11 @@ class _Reader:
             end += 2 if self.text[end] == "\\" else 1
         if end >= len(self.text):
             raise Unreadable("a ` is not closed")
-        inner = _Reader(re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end]), self.variables, self.depth + 1)
+        inner = _Reader(re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end]), self.variables, self.depth)
         self._shells += 1
         inner._nest = (*self._nest, self._shells)
-        inner.commands("")
+        with inner._deeper():
+            inner.commands("")
         self.at = end + 1
         self.found.extend(inner.found)
         draft.inner.extend(inner.found)
@@ -571,6 +573,15 @@ class _Reader:
             raise Unreadable("a $' is not closed")
         raw, self.at = self.text[self.at + 2 : end], end + 1
         return _ESCAPED.sub(_unescaped, raw)
+
+    @contextmanager
+    def _deeper(self) -> Iterator[None]:
+        """Keeps nesting, and with it our own recursion, within bounds."""
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            raise Unreadable(f"commands stand inside each other more than {_DEEPEST} deep")
+        yield
+        self.depth -= 1
 
     # -- chars ---------------------------------------------------------------------------------------------------------
 

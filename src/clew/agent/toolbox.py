@@ -92,6 +92,11 @@ class Toolbox:
         offer.base, offer.at, offer.rounds = live.view.base, now, offer.rounds + 1
         return offer.schemas
 
+    async def offered_to(self, runtime: Runtime, session: str) -> Sequence[Tool]:
+        """The schemas as they are now, for those who only look."""
+        live = await runtime.conversation(session)
+        return (self._offers.get(live.root) or await self._first_offer(runtime, live)).schemas
+
     def bring_back(self, session: str, names: Sequence[str]) -> list[str]:
         """Offer these again from the next request on; the ones that were left out."""
         offer = self._offers[self._roots[session]]

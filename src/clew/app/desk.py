@@ -18,6 +18,7 @@ from clew.agent.paths import Workplace
 from clew.agent.prompt import PromptParts, build_prompt, is_ours, shows_memory
 from clew.agent.skills import Skill, find_skills
 from clew.agent.tools.memory import MemoryTool
+from clew.agent.tools.pages import PAGE_CHARS
 from clew.agent.tools.patch import Patch
 from clew.agent.tools.processes import Background, ProcessTool
 from clew.agent.tools.read_file import ReadFile
@@ -27,14 +28,25 @@ from clew.agent.tools.seen import FilesSeen
 from clew.agent.tools.skill import SkillTool
 from clew.agent.tools.terminal import Terminal
 from clew.agent.tools.write_file import WriteFile
-from clew.app.engines import EngineChoice
+from clew.app.engines import ENGINE_KEY, EngineChoice, engine_setup
 from clew.app.models import auxiliary_target, target_of
-from clew.config import Loaded, Settings, clew_home, learnt_limits_path
+from clew.config import (
+    Loaded,
+    Settings,
+    clew_home,
+    config_path,
+    learnt_limits_path,
+    read_config,
+    set_in_file,
+    setting_named,
+)
 from clew.engines import ContextEngine, EngineSetup
+from clew.errors import InvalidArgument
 from clew.events import Events, Notice
 from clew.providers import Provider
 from clew.store import NewSession, Store
-from clew.tokens import LearntLimits
+from clew.tokens import LearntLimits, window_of
+from clew.tooloutput import limits_for
 from clew.turn import Host, Runtime, Target, cache_policy, spill_folder
 
 
@@ -100,6 +112,25 @@ class Desk:
         self._targets.append(target)
         return target
 
+    async def use_engine(self, session: str, name: str) -> tuple[str, ...]:
+        """Another engine, written into the config; this conversation is loaded anew with it. Notices of the config."""
+        live = await self.runtime.conversation(session)
+        if live.is_in_use:
+            raise InvalidArgument("a turn is running; the engine can be changed when it has ended")
+        plugin = self.engines.catalog.find(name)
+        # Tried before it is written down: an engine that cannot be made must not be waiting for the next start.
+        self.engines.catalog.build(plugin, engine_setup(self.settings, live.window.tokens))
+        path = config_path(self.environ)
+        notices = set_in_file(path, setting_named(ENGINE_KEY, "/engine"), plugin.name)
+        config = read_config(self.environ)
+        if config.settings.context.engine != plugin.name:
+            raise InvalidArgument(
+                f"{ENGINE_KEY} is written, but {config.origin_of(ENGINE_KEY)} overrules {path}; unset that"
+            )
+        self.engines, self.engine_name = EngineChoice(config, self.environ), plugin.name
+        await self.runtime.forget(session)
+        return tuple(notices)
+
     def caching_line(self) -> str:
         """Whether and why requests are cached, for the line at start."""
         return cache_policy(self.runtime, self.target).describe()
@@ -163,7 +194,7 @@ class Desk:
         seen, background = FilesSeen(), Background()
         seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
-            ReadFile(workplace, seen),
+            ReadFile(workplace, seen, self._page_chars(host)),
             WriteFile(workplace, seen),
             Patch(workplace, seen),
             SearchFiles(workplace, self.environ),
@@ -176,6 +207,11 @@ class Desk:
         if self.skills:
             tools.append(SkillTool(self.skills))
         return tools
+
+    def _page_chars(self, host: Host) -> int:
+        """How much a file is read at once: what was read is never spilled, so it has to fit."""
+        window = window_of(self.target.model, base_url=self.target.base_url, configured=self.target.context_length)
+        return min(PAGE_CHARS, limits_for(window.tokens, host.output_limits).per_result_chars)
 
     # -- at a compaction -----------------------------------------------------------------------------------------------
 

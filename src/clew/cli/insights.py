@@ -47,7 +47,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         return 0
 
     async def work(store: Store) -> Insights:
-        return await _insights(store, first, arguments.until)
+        return await insights_of(store, first, arguments.until)
 
     insights = with_store(place, work, named="insights")
     from clew.cli.insights_view import insights_json, say_insights
@@ -59,7 +59,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def _insights(store: Store, first: datetime, last: datetime | None) -> Insights:
+async def insights_of(store: Store, first: datetime, last: datetime | None) -> Insights:
+    """Where tokens and money went between two moments."""
     from clew.cli.insights_view import Insights
     from clew.store import CallFilter
 

@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         return 0
 
     async def work(store: Store) -> Answered:
-        return await _search(store, query, arguments)
+        return await answer_to(store, query, arguments)
 
     answered = with_store(place, work, named=f"session {named!r}")
     from clew.cli.search_view import answer_json, say_answer
@@ -74,7 +74,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def _search(store: Store, query: str, arguments: argparse.Namespace) -> Answered:
+async def answer_to(store: Store, query: str, arguments: argparse.Namespace) -> Answered:
+    """The hits, with the names of their sessions."""
     from clew.cli.search_view import Answered
     from clew.cli.session_lookup import every_id, find_session, short_ids
     from clew.store import SearchScope

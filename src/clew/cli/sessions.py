@@ -138,12 +138,13 @@ async def _listed(store: Store, arguments: argparse.Namespace) -> tuple[list[Lis
 
     before = (await find_session(store, arguments.before)).id if arguments.before else None
     page = await store.list_sessions(limit=arguments.limit + 1, before=before, only_tips=not arguments.all)
-    listed = [await _facts_of(store, session) for session in page[: arguments.limit]]
+    listed = [await facts_of(store, session) for session in page[: arguments.limit]]
     ids = short_ids((each.session.id for each in listed), await every_id(store))
     return listed, ids, len(page) > arguments.limit
 
 
-async def _facts_of(store: Store, session: Session) -> Listed:
+async def facts_of(store: Store, session: Session) -> Listed:
+    """What a list says of a session."""
     from clew.cli.session_lookup import stretch_of
     from clew.cli.sessions_view import Listed, said
 

@@ -205,11 +205,15 @@ def compaction_json(each: Compaction) -> dict[str, Any]:
 
 
 def folded(each: Compaction) -> str:
-    """Which messages a compaction stands for: `m2-m142`."""
-    gaps = [rows for rows in each.entry.replaced if len(rows)]
-    if not gaps:
-        return "no message"
-    first, last = gaps[0].start, gaps[-1].stop - 1
+    """Which messages the handoff stands for: `m2-m142`; what was only shortened is not among them."""
+    told = each.entry.details.get("replaced")
+    if isinstance(told, list) and len(told) == 2 and told[0] < told[1]:
+        first, last = told[0], told[1] - 1
+    else:
+        gaps = [rows for rows in each.entry.replaced if len(rows)]
+        if not gaps:
+            return "no message"
+        first, last = gaps[0].start, gaps[-1].stop - 1
     return f"m{first}" if first == last else f"m{first}-m{last}"
 
 

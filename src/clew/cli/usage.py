@@ -52,7 +52,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     by: tuple[Grouping, ...] = tuple(dict.fromkeys(arguments.by)) if arguments.by else BY_DEFAULT
 
     async def work(store: Store) -> Account:
-        return await _account(store, arguments, by)
+        return await account_of(store, arguments, by)
 
     account = with_store(place, work, named=f"session {arguments.session!r}")
     from clew.cli.usage_view import account_json, say_account
@@ -64,7 +64,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
-async def _account(store: Store, arguments: argparse.Namespace, by: tuple[Grouping, ...]) -> Account:
+async def account_of(store: Store, arguments: argparse.Namespace, by: tuple[Grouping, ...]) -> Account:
+    """What was used, as the arguments ask for it."""
     from clew.cli.session_lookup import EVERY_ONE, find_session
     from clew.cli.usage_view import Account
     from clew.store import CallFilter

@@ -9,6 +9,7 @@ from clew.tokens.count import count_each, count_tokens
 from clew.tokens.counter import TokenCounter, counter_for
 from clew.tokens.learnt import LearntLimits
 from clew.tokens.names import plain_name
+from clew.tokens.pictures import size_in_header
 from clew.tokens.size import ConversationSize
 from clew.tokens.window_table import KnownModel
 from clew.tokens.windows import DEFAULT_WINDOW, LADDER, Window, known_model, next_guess, window_of
@@ -28,5 +29,6 @@ __all__ = [
     "known_model",
     "next_guess",
     "plain_name",
+    "size_in_header",
     "window_of",
 ]

@@ -109,7 +109,7 @@ def _preview(text: str, chars: int) -> tuple[str, ...]:
 
 def _how_to_read(spilled: Spilled) -> str:
     if spilled.lines and spilled.chars // spilled.lines > LONG_LINE_CHARS:
-        return "Its lines are very long: search it for the words you need, or cut out a stretch by chars or bytes."
+        return "Its lines are very long: search it for the words you need, or read a stretch of one (offset, column)."
     return (
         "Read a stretch of it with read_file on that path (offset: first line, limit: how many lines), "
         "or search it for the words you need."

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from clew.engines import Compaction, SessionStart
 from clew.errors import ClewError, StoreError
@@ -43,6 +44,8 @@ class Draft:
     compaction: Compaction
     focus: str | None = None
     engine: str = ""
+    memory: Mapping[str, Any] | None = None
+    """What the engine remembers once this is applied; None where it was let remember it already."""
 
     def for_tokens(self, tokens: int) -> Draft:
         """The same for a request that has grown since: what it frees stays the same."""
@@ -125,7 +128,8 @@ async def commit(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: 
         if system is not None:
             live.prompt = {"role": "system", "content": system}
         await _show(runtime, live, drawn, continuation.id)
-    live.engine.on_session_start(SessionStart(continuation.id, continues=old, memory=live.engine.memory))
+    memory = live.engine.memory if drawn.memory is None else drawn.memory
+    live.engine.on_session_start(SessionStart(continuation.id, continues=old, memory=memory))
     runtime.follow(live)
     await runtime.save_memory(live)
     if host.after_switch is not None:

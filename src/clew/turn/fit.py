@@ -5,6 +5,8 @@ Knows sizes and thresholds; how a compaction is made is next door.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from clew.engines import Compaction, SessionStart
 from clew.events import CompactionUndone
 from clew.turn.build import Ask
@@ -55,6 +57,7 @@ async def preview_compaction(runtime: Runtime, session: str, focus: str | None =
         await drop(runtime, live)
         memory = dict(live.engine.memory)
         drawn = await draft(live, Order("manual", live.size.tokens, focus, force=True))
+        drawn = replace(drawn, memory=dict(live.engine.memory))
         live.engine.on_session_start(SessionStart(live.session, memory=memory))
         await runtime.keep_calls(live)
         return drawn

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from clew.tokens.pictures import size_in_header
+from clew.tokens import size_in_header
 
 HEAD_BYTES = 65_536
 

@@ -32,20 +32,24 @@ def harmless_line(text: str) -> str:
 
 
 def rows_of(text: str, width: int, most: int) -> list[str]:
-    """The last rows of a text, each at most so many columns wide."""
-    # Only the end is looked at: a tail may be long, and is drawn often.
-    end = text[-max(1, width) * (most + 1) :]
+    """The last rows of a text, made harmless, each at most so many columns wide."""
+    # Only the end is looked at, since a tail may be long and is drawn often. Where that begins moves in steps: rows
+    # that are broken anew with every character would dance.
+    room = max(1, width) * (most + 1)
+    start = max(0, len(text) - room) // room * room
     rows: list[str] = []
-    for line in end.expandtabs(TAB).split("\n")[-most:]:
+    for line in harmless(text[start:]).expandtabs(TAB).split("\n"):
         rows += _folded(line, width)
     return rows[-most:]
 
 
 def _folded(line: str, width: int) -> list[str]:
+    """Rows of a line, broken at spaces where there are any."""
     rows = []
     while columns(line) > width:
         # `clipped` puts an ellipsis where it cuts; here the rest follows on the next row.
-        kept = len(clipped(line, width + 1)) - 1
-        rows.append(line[: max(1, kept)])
-        line = line[max(1, kept) :]
+        fits = max(1, len(clipped(line, width + 1)) - 1)
+        space = line.rfind(" ", 1, fits + 1)
+        rows.append(line[: space if space > 0 else fits].rstrip())
+        line = line[space + 1 if space > 0 else fits :]
     return [*rows, line]

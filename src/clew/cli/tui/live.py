@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from clew.cli.output import clipped
-from clew.cli.tui.harmless import harmless, harmless_line, rows_of
+from clew.cli.tui.harmless import harmless_line, rows_of
 
 OUTPUT_ROWS = 4
 TAIL_ROWS = 12
@@ -38,7 +38,7 @@ class Running:
 
     @property
     def end(self) -> str:
-        return harmless("".join(self.printed)[-_KEPT_CHARS:]).rstrip("\n")
+        return "".join(self.printed)[-_KEPT_CHARS:].rstrip("\r\n")
 
 
 @dataclass(slots=True)
@@ -80,7 +80,7 @@ class Live:
             start = max(0, len(thought) - (width - 12))
             yield "class:live.dim", clipped(f"thinking: {'…' if start else ''}{thought[start:]}", width)
         if self.tail:
-            for row in rows_of(harmless(self.tail[-_KEPT_CHARS:]), width, min(TAIL_ROWS, most)):
+            for row in rows_of(self.tail, width, min(TAIL_ROWS, most)):
                 yield "", row
 
     def _tools(self, now: float, width: int) -> Iterator[Row]:

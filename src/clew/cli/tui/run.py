@@ -213,6 +213,8 @@ class Chat:
 
     def figures(self, live: LiveConversation) -> Figures:
         status = live.engine.get_status()
+        # An engine has counted a compaction that was prepared and waits to be used.
+        is_ready = live.preparation is not None and live.preparation.task.done()
         return Figures(
             model=live.target.model,
             used=live.size.tokens,
@@ -221,7 +223,7 @@ class Chat:
             engine=live.engine.name,
             last=self._tally.last,
             session=self._tally.session,
-            compactions=status.compactions,
+            compactions=max(0, status.compactions - is_ready),
             is_paused=status.paused is not None,
             is_preparing=self._watcher.is_preparing,
             compacts=self.state.desk.settings.compression.enabled,

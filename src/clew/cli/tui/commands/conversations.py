@@ -8,7 +8,7 @@ from clew.cli.amounts import counted
 from clew.cli.moments import shown
 from clew.cli.output import Align, Console, clipped, printable, table
 from clew.cli.session_lookup import every_id, find_session, short_ids
-from clew.cli.sessions import _facts_of
+from clew.cli.sessions import facts_of
 from clew.cli.sessions_view import Listed, said
 from clew.cli.tui.commands import learn_names
 from clew.cli.tui.commands.here import conversation_of
@@ -63,7 +63,7 @@ async def resume(state: ChatState, words: str) -> None:
     await conversation_of(state)
     await learn_names(state)
     session = await store.session(live.session)
-    opening = (await _facts_of(store, session)).opening
+    opening = (await facts_of(store, session)).opening
     last = [(message["role"], said(message)) for message in live.messages if message["role"] in ("user", "assistant")]
     told = [("session", live.session)]
     told.append(("messages", f"{live.next_seq:,} in the history, {len(live.messages):,} in view"))
@@ -109,7 +109,7 @@ async def _list(state: ChatState, words: str) -> None:
         about = " ".join([session.title or "", session.id, *opening]).casefold()
         is_meant = all(word in about for word in words.casefold().split())
         if opening and is_meant and session.kind != "subagent":
-            found.append(await _facts_of(store, session))
+            found.append(await facts_of(store, session))
         if len(found) > SHOWN:
             break
     shown_ones = found[:SHOWN]

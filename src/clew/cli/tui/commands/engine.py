@@ -8,7 +8,6 @@ from clew.cli.amounts import counted
 from clew.cli.output import Console, printable
 from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
-from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
@@ -39,31 +38,11 @@ async def run(state: ChatState, words: str) -> None:
 
 
 async def _switch(state: ChatState, name: str) -> None:
-    from clew.app import ENGINE_KEY, EngineChoice, engine_setup
-    from clew.config import config_path, read_config, set_in_file, setting_named
-
-    desk = state.desk
-    live = await conversation_of(state)
-    if live.is_in_use:
-        raise InvalidArgument("a turn is running; /engine can change the engine when it has ended")
-    catalog = desk.engines.catalog
-    plugin = catalog.find(name)
-    # Tried before it is written down: an engine that cannot be made must not be waiting for the next start.
-    catalog.build(plugin, engine_setup(desk.settings, live.window.tokens))
-    path = config_path(desk.environ)
-    notices = set_in_file(path, setting_named(ENGINE_KEY, "/engine"), plugin.name)
-    config = read_config(desk.environ)
-    if config.settings.context.engine != plugin.name:
-        raise InvalidArgument(
-            f"{ENGINE_KEY} is written, but {config.origin_of(ENGINE_KEY)} overrules {path}; unset that"
-        )
-    desk.engines = EngineChoice(config, desk.environ)
-    desk.engine_name = plugin.name
-    # Loaded again, the conversation gets the engine that now is chosen; the store has all of it.
-    await desk.runtime.forget(state.session)
+    notices = await state.desk.use_engine(state.session, name)
     await conversation_of(state)
     state.draft = None
-    tell(state, *notices, f"{plugin.name} serves from now on: here, in new conversations and after a restart ({path}).")
+    chosen = state.desk.engine_name
+    tell(state, *notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")
 
 
 def _row(plugin: Plugin, serving: str) -> tuple[str, ...]:

@@ -19,4 +19,4 @@ async def conversation_of(state: ChatState) -> LiveConversation:
 
 async def weigh_tools(state: ChatState, live: LiveConversation) -> None:
     """Let the size have the tools that the very next request would have."""
-    live.tools_with(await state.desk.agent.toolbox.schemas_for(state.desk.runtime, state.session))
+    live.tools_with(await state.desk.agent.toolbox.offered_to(state.desk.runtime, state.session))

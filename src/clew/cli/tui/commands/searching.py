@@ -6,7 +6,7 @@ from argparse import Namespace
 from typing import TYPE_CHECKING
 
 from clew.cli.output import Console
-from clew.cli.search import DEFAULT_LIMIT, _search
+from clew.cli.search import DEFAULT_LIMIT, answer_to
 from clew.cli.search_view import say_answer
 from clew.cli.tui.commands.page import hint, show, tell
 from clew.errors import InvalidArgument
@@ -31,7 +31,7 @@ async def run(state: ChatState, words: str) -> None:
         until=None,
         limit=DEFAULT_LIMIT,
     )
-    answered = await _search(state.desk.store, query, asked)
+    answered = await answer_to(state.desk.store, query, asked)
     where = "in this conversation" if is_here else ""
     if not answered.answer.hits:
         elsewhere = "/search without --here looks everywhere" if is_here else "other words may find it"

@@ -20,7 +20,6 @@ from clew.cli.tui.commands.page import MARGIN, show
 
 if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
-    from clew.store import Compaction
 
 INDENT = 3
 
@@ -93,21 +92,12 @@ def _compaction(link: Link, console: Console) -> Iterator[str]:
         yield "continued"
         return
     undone = "" if each.is_in_effect else "UNDONE: "
-    yield f"{undone}{_folded(each)} folded, {sizes(each, console)}"
+    yield f"{undone}{folded(each)} folded, {sizes(each, console)}"
     who = "the built-in summariser" if each.entry.written_by == "built-in" else each.entry.written_by
     told = [f"written by {printable(who)}" if who else "shortened, without a summary", shown(each.at)]
     if each.entry.focus_topic:
         told.append(f"focus {printable(each.entry.focus_topic)}")
     yield ", ".join(told)
-
-
-def _folded(each: Compaction) -> str:
-    """Which messages the handoff stands for; what was only shortened is not among them."""
-    told = each.entry.details.get("replaced")
-    if not isinstance(told, list) or len(told) != 2 or told[0] >= told[1]:
-        return folded(each)
-    first, last = told[0], told[1] - 1
-    return f"m{first}" if first == last else f"m{first}-m{last}"
 
 
 def _session(link: Link, drawing: _Drawing, room: int) -> str:
