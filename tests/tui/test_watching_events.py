@@ -1,0 +1,201 @@
+"""What happens, as a person sees it: replies, calls of tools and events, on a screen that is a list."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from clew.agent import Doing, ToolResult
+from clew.cli.tui.asking import approval_in
+from clew.cli.tui.drawing import MOST_DIFF_ROWS, Look
+from clew.cli.tui.problems import explained
+from clew.cli.tui.screen import Screen
+from clew.cli.tui.watching import ScreenWatcher
+from clew.events import (
+    CompactionFinished,
+    CompactionPhase,
+    CompactionStarted,
+    Event,
+    Notice,
+    OutputCapLowered,
+    OutputSpilled,
+    Overflowed,
+    WindowLearnt,
+)
+from clew.providers import Delta
+from clew.store import UnknownSession
+from clew.testing.scripted import breaks_off, refuses, says
+
+
+class Watched:
+    """A watcher, and everything it put on the screen."""
+
+    def __init__(self, *, colors: bool = False, unicode: bool = True) -> None:
+        self.written: list[str] = []
+        self.screen = Screen(Look(colors, unicode, {"TERM": "xterm-256color"}), lambda: (80, 24), self.written.append)
+        self.watcher = ScreenWatcher(self.screen)
+
+    def text(self) -> str:
+        asyncio.run(self.screen.flush())
+        return "".join(self.written)
+
+    def going_on(self) -> list[str]:
+        return [text for _, text in self.screen.live_rows()]
+
+
+DOING = Doing("1", "terminal", "terminal pytest -q")
+
+
+def test_a_reply_that_did_not_stream_is_shown_whole() -> None:
+    seen = Watched()
+    seen.watcher.replied(says("One.\n\nTwo."))
+    assert seen.text() == "One.\n\nTwo.\n"
+
+
+def test_a_reply_that_streamed_is_not_shown_twice() -> None:
+    seen = Watched()
+    for piece in ("One.\n", "\nTw", "o."):
+        seen.watcher.piece(Delta("text", piece))
+    assert "Two." in seen.going_on()
+    seen.watcher.replied(says("One.\n\nTwo."))
+    assert seen.text() == "One.\n\nTwo.\n"
+
+
+def test_thinking_is_seen_only_while_it_lasts() -> None:
+    seen = Watched()
+    seen.watcher.piece(Delta("reasoning", "I should look first."))
+    assert "thinking: I should look first." in seen.going_on()
+    seen.watcher.piece(Delta("text", "It is late.\n\n"))
+    assert not any("thinking" in row for row in seen.going_on())
+    assert seen.text() == "It is late.\n"
+
+
+def test_markdown_is_drawn_with_colours_and_without_its_marks() -> None:
+    seen = Watched(colors=True)
+    seen.watcher.replied(says("A **bold** word and <b>a tag</b>."))
+    assert "\x1b[1mbold\x1b[0m" in seen.text()
+    assert "<b>a tag</b>" in seen.text()
+
+
+def test_the_address_of_a_link_is_seen() -> None:
+    seen = Watched()
+    seen.watcher.replied(says("[the bank](http://elsewhere.example/login)"))
+    assert "http://elsewhere.example/login" in seen.text()
+
+
+def test_a_call_runs_with_its_output_and_ends_in_one_line() -> None:
+    seen = Watched()
+    seen.watcher.began(DOING)
+    seen.watcher.output(DOING, "..F\n")
+    assert seen.going_on()[:2] == ["⏵ terminal pytest -q", "  ..F"]
+    seen.watcher.ended(DOING, ToolResult("all of it"), 1.23)
+    assert seen.going_on() == []
+    assert seen.text() == "✓ terminal pytest -q  1.2 s\n"
+
+
+def test_a_call_that_failed_shows_the_first_line_of_why() -> None:
+    seen = Watched()
+    seen.watcher.ended(DOING, ToolResult("\n\x1b[31mno such file\x1b[0m\nmore", is_error=True), 0.04)
+    assert seen.text() == "✗ terminal pytest -q  0.0 s\n  no such file\n"
+
+
+def test_a_terminal_without_such_signs_gets_plain_ones() -> None:
+    seen = Watched(unicode=False)
+    seen.watcher.ended(DOING, ToolResult("", is_error=True), 0.1)
+    assert seen.text().startswith("x terminal")
+
+
+def test_a_diff_is_bounded_and_coloured() -> None:
+    seen = Watched(colors=True)
+    diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n" + "".join(f"+new {number}\n" for number in range(60))
+    seen.watcher.ended(DOING, ToolResult("done", shown=diff), 0.1)
+    lines = seen.text().splitlines()
+    assert len(lines) == MOST_DIFF_ROWS + 2
+    assert "\x1b[31m  -old" in seen.text()
+    assert "\x1b[32m  +new 0" in seen.text()
+    assert "44 more lines" in lines[-1]
+
+
+def test_a_compaction_is_followed_and_then_told_in_one_line() -> None:
+    seen = Watched()
+    seen.watcher.heard(CompactionStarted("s", 61_240, "usage"))
+    assert "compacting (usage): summarise 0 s · 61,240 tokens" in seen.going_on()[0]
+    seen.watcher.heard(CompactionPhase("s", "summarise", 3.0))
+    assert "commit" in seen.going_on()[0]
+    seen.watcher.heard(CompactionFinished("s", "s2", 61_240, 9_870, "built-in", ("It may be less accurate.",)))
+    assert seen.going_on() == []
+    told = " ".join(seen.text().split())
+    assert told.startswith("compacted 61,240 → 9,870 tokens in 0.0 s, written by built-in; /compress --undo brings it")
+    assert told.endswith("It may be less accurate.")
+
+
+def test_a_compaction_by_hand_is_told_by_its_command_alone() -> None:
+    seen = Watched()
+    seen.watcher.heard(CompactionStarted("s", 61_240, "manual"))
+    seen.watcher.heard(CompactionFinished("s", "s2", 61_240, 9_870, "built-in", ()))
+    assert seen.text() == ""
+    assert len(seen.watcher.compactions) == 1
+
+
+def test_a_compaction_that_failed_does_not_stay_on_the_screen() -> None:
+    seen = Watched()
+    seen.watcher.heard(CompactionStarted("s", 61_240, "usage"))
+    seen.watcher.heard(Notice("The conversation was not compacted and goes on as it was: no room"))
+    assert seen.going_on() == []
+    assert "no room" in seen.text()
+
+
+def test_a_preparation_shows_in_the_status_line_only() -> None:
+    seen = Watched()
+    seen.watcher.heard(CompactionPhase("s", "prepare", 0.0))
+    during = seen.watcher.is_preparing
+    assert seen.going_on() == []
+    seen.watcher.heard(CompactionPhase("s", "prepared", 2.0))
+    assert (during, seen.watcher.is_preparing) == (True, False)
+    assert seen.text() == ""
+
+
+@pytest.mark.parametrize(
+    ("event", "told"),
+    [
+        (Overflowed("s", 1, 8_192), "states a window of 8,192 tokens"),
+        (WindowLearnt("s", "m-1", 8_192, True), "the window of m-1 is taken to be 8,192 tokens: the provider states"),
+        (WindowLearnt("s", "m-1", 64_000, False), "a guess for this session"),
+        (OutputCapLowered("s", 900), "at most 900 tokens of output"),
+        (OutputSpilled("s", "terminal", 300_000), "terminal gave 300,000 characters"),
+        (Notice("Read this."), "Read this."),
+    ],
+)
+def test_what_a_person_should_know_is_said(event: Event, told: str) -> None:
+    seen = Watched()
+    seen.watcher.heard(event)
+    assert told in " ".join(seen.text().split())
+
+
+@pytest.mark.parametrize(
+    ("line", "meant"),
+    [
+        ("y", ("once", "")),
+        (" YES ", ("once", "")),
+        ("a", ("session", "")),
+        ("n", ("no", "")),
+        ("no, use make clean", ("no", "use make clean")),
+        ("n use make clean", ("no", "use make clean")),
+        ("", None),
+        ("yes but first tell me", None),
+        ("a question of mine", None),
+        ("yep", None),
+    ],
+)
+def test_only_a_clear_answer_counts(line: str, meant: tuple[str, str] | None) -> None:
+    assert approval_in(line) == meant
+
+
+def test_a_refusal_is_explained_with_what_to_do() -> None:
+    told = explained(refuses("rate_limit", '{"error": {"message": "too many"}}', retry_after=7))
+    assert told == "scripted refused (rate limit): too many. It says to wait 7 s. " + (
+        "Wait a little and ask again; what you asked is kept."
+    )
+    assert "What came is kept." in explained(breaks_off("Half"))
+    assert "clew doctor" in explained(UnknownSession("s_1"))
