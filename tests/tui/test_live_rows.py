@@ -56,6 +56,11 @@ def test_what_is_queued_is_seen() -> None:
     assert texts(Live(queued=["and then\nthis"])) == ["queued: and then this"]
 
 
+def test_a_long_queue_does_not_push_the_reply_away() -> None:
+    rows = texts(Live(tail="the reply", queued=[f"line {number}" for number in range(9)]))
+    assert rows == ["the reply", "queued: line 0", "queued: line 1", "queued: line 2", "queued: 6 more"]
+
+
 def test_there_are_never_more_rows_than_there_is_room() -> None:
     live = Live(tail="x\n" * 100, running={str(n): Running(f"t {n}", 0.0) for n in range(9)}, queued=["q"] * 9)
     assert len(texts(live, most=6)) == 6

@@ -14,6 +14,7 @@ from clew.cli.output import clipped
 from clew.cli.tui.harmless import harmless_line, rows_of
 
 OUTPUT_ROWS = 4
+QUEUED_ROWS = 3
 TAIL_ROWS = 12
 _KEPT_CHARS = 4_000
 _SPINNING = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
@@ -108,5 +109,7 @@ class Live:
             yield "class:live.dim", clipped(f"{spin} {self.waiting} {now - self.waiting_since:.0f} s", width)
 
     def _queue(self, width: int) -> Iterator[Row]:
-        for line in self.queued:
+        for line in self.queued[:QUEUED_ROWS]:
             yield "class:live.dim", clipped(f"queued: {harmless_line(line)}", width)
+        if len(self.queued) > QUEUED_ROWS:
+            yield "class:live.dim", f"queued: {len(self.queued) - QUEUED_ROWS} more"

@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from clew.cli.tui.asking import Questions
     from clew.cli.tui.input import LineReader
     from clew.cli.tui.screen import Screen
-    from clew.cli.tui.state import ChatState, SlashCommand
+    from clew.cli.tui.state import ChatState
     from clew.cli.tui.watching import ScreenWatcher
     from clew.turn import LiveConversation
 
 _log = logging.getLogger("clew.chat")
 # These only look: they need not wait for a turn that runs.
 AT_ONCE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree"})
+LEAVING = "quit"
 TICK_SECONDS = 0.2
 HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Ctrl-C stops what runs"
 
@@ -69,19 +70,25 @@ class Chat:
         """A line that was typed, whenever that is."""
         if self._questions.is_open:
             self._questions.take(line)
-        elif not line.strip():
-            return
-        elif self._work is not None and (command := _command_in(line)) and command.name == "quit":
-            self.leave()
-        elif self._work is not None and command and command.name in AT_ONCE:
-            task = asyncio.create_task(self._guarded(self._command(line)))
-            self._beside.add(task)
-            task.add_done_callback(self._beside.discard)
-            task.add_done_callback(self._tell_defect)
-        else:
+        elif line.strip() and not (self._work is not None and self._does_at_once(line)):
             self._lines.append(line)
             self._arrived.set()
             self._show_queue()
+
+    def _does_at_once(self, line: str) -> bool:
+        """Whether a line is a command that need not wait for what runs; then it is on its way."""
+        command = find_command(line.split()[0]) if _is_command(line) else None
+        if command is None or command.name not in (*AT_ONCE, LEAVING):
+            return False
+        if command.name == LEAVING:
+            self.leave()
+            return True
+        self._echo(line)
+        task = asyncio.create_task(self._guarded(self._command(line)))
+        self._beside.add(task)
+        task.add_done_callback(self._beside.discard)
+        task.add_done_callback(self._tell_defect)
+        return True
 
     def leave(self) -> None:
         """Stop what runs, and go."""
@@ -265,14 +272,20 @@ async def talk(chat: Chat, reader: LineReader, first: Sequence[str] = ()) -> Non
     chat.screen.redraw, chat.screen.above = reader.redraw, reader.above
     printing = asyncio.create_task(chat.screen.print_for_ever())
     reading = asyncio.create_task(_read(chat, reader))
+    for task in (printing, reading):
+        # Without eyes or hands there is nobody to talk to.
+        task.add_done_callback(lambda _: chat.leave())
     with _signals(chat):
         try:
             await chat.converse(first)
         finally:
             reader.leave()
-            await asyncio.gather(reading, return_exceptions=True)
             printing.cancel()
+            problems = await asyncio.gather(reading, printing, return_exceptions=True)
             await chat.screen.flush()
+    for problem in problems:
+        if isinstance(problem, Exception):
+            raise problem
 
 
 @contextlib.contextmanager
@@ -310,7 +323,3 @@ def _is_command(line: str) -> bool:
     """A slash and a name; a path such as /etc/hosts is none."""
     first = line.strip().split(maxsplit=1)[0] if line.strip() else ""
     return first.startswith("/") and "/" not in first[1:]
-
-
-def _command_in(line: str) -> SlashCommand | None:
-    return find_command(line.strip().split()[0]) if _is_command(line) else None
