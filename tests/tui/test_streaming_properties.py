@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from clew.cli.tui.streaming import Block, BlockStream
 
 LINES = st.sampled_from(
-    "|words|# heading|- item|  - nested|1. one|   more|```|```py|~~~|---|    deep".split("|") + ["| a | b |", "|--|--|"]
+    [*"|words|# heading|- item|  - nested|1. one|   more|```|```py|~~~|---|    deep".split("|"), "| a | b |", "|--|--|"]
 )
 REPLIES = st.lists(LINES | st.text(alphabet=st.characters(exclude_characters="\n"), max_size=8), max_size=60)
 

@@ -71,7 +71,8 @@ class Screen:
 
     def say_block(self, block: Block) -> None:
         """A block of a reply, with a gap before it unless it goes on from the one before."""
-        # As wide as the tail was, so that no word moves when it stays. Made harmless only here, since a piece of a stream may end in the middle of an escape sequence.
+        # Harmless only here, since a piece of a stream may end in the middle of an escape sequence. As wide as the
+        # tail was, so that no word moves when it stays.
         safe = replace(block, text=harmless(block.text), language=harmless_line(block.language))
         text = _EDGES.sub("", drawn(drawing_of(safe), self.width - 1, self.look))
         self._put(f"{text}\n" if block.continues else f"\n{text}\n")
