@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.danger_table import GUARDED_INSIDE, SCRATCH, SECRET_FILES
+from clew.agent.danger_table import GUARDED_INSIDE, SCRATCH, SECRET_FILES, STREAMS
 from clew.agent.shell import UNKNOWN, Word
 
 Where: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]
@@ -67,7 +67,9 @@ class Map:
         real = os.path.realpath(path)
         if is_below(real, self.project):
             return "inside"
-        if any(is_below(path, scratch) or is_below(real, scratch) for scratch in self._scratch):
+        if any(is_below(real, os.path.realpath(scratch)) for scratch in self._scratch):
+            return "scratch"
+        if path in STREAMS or path.startswith("/dev/fd/"):
             return "scratch"
         return "outside"
 

@@ -43,7 +43,7 @@ _SENDS = re.compile(
 )
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
 _AWK_RUNS = re.compile(
-    r'\bsystem\s*\(|\|&?\s*"(?:\S*/)?(?:sudo|rm|(?:ba|z|da|k)?sh)\b|"[^"]*(?:sh|rm|curl)\b[^"]*"\s*\|\s*getline'
+    r'\bsystem\s*\(|\|&?\s*"(?:\S{0,80}/)?(?:sudo|rm|(?:ba|z|da|k)?sh)\b|"[^"]{0,200}"\s*\|\s*getline'
 )
 
 
@@ -433,13 +433,16 @@ def _facts_in(seen: Seen, told: list[str], facts: tuple[CodeFact, ...]) -> Itera
 
 def text_from(left: Simple | None) -> str | None:
     """What a command prints into a pipe, where that stands on the line."""
-    if left is None or not left.words:
-        return None
-    name, *rest = (word.text for word in left.words)
-    if name in {"echo", "printf"}:
-        return " ".join(text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text)).replace("\\n", "\n")
-    if name == "cat" and (not rest or rest == ["-"]):
-        return left.text_in if left.text_in is not None else text_from(left.left)
+    while left is not None and left.words:
+        name, *rest = (word.text for word in left.words)
+        if name in {"echo", "printf"}:
+            texts = (text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text))
+            return " ".join(texts).replace("\\n", "\n")
+        if name != "cat" or rest not in ([], ["-"]):
+            return None
+        if left.text_in is not None:
+            return left.text_in
+        left = left.left
     return None
 
 

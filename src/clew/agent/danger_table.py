@@ -62,8 +62,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.PRIVILEGES, "sudo|doas|pkexec|run0|runas", "", "runs with the rights of another user", always_ask=True),
     Fact(Kind.PRIVILEGES, "su", "", "becomes another user", always_ask=True),
     Fact(Kind.PRIVILEGES, "passwd|chpasswd|useradd|userdel|usermod|groupadd|groupdel|adduser|deluser|visudo|chsh|setcap", "", "changes users or their rights", always_ask=True),
-    Fact(Kind.PERMISSIONS, "chmod", "-R|--recursive ~^(?:[0-7]?[0-7]?[0-7][2367]|[ao]*[ugo]*o?[ugo]*\\+\\S*w\\S*|a\\+\\S*w\\S*|\\+\\S*w\\S*|a=\\S*w\\S*)$", "lets everybody write to a whole folder"),
-    Fact(Kind.PERMISSIONS, "chmod", "~^(?:0?[4-7]\\d{3}|[ugo]*\\+\\S*s\\S*)$", "lets a program run with its owner's rights", always_ask=True),
+    Fact(Kind.PERMISSIONS, "chmod", "-R|--recursive ~^(?:[0-7]{1,3}[2367]$|(?:[ug]*[oa][ugoa]*)?[+=][rwxXst]*w)", "lets everybody write to a whole folder"),
+    Fact(Kind.PERMISSIONS, "chmod", "~^(?:0?[4-7]\\d{3}$|[ugoa]*[+=][rwxX]*s)", "lets a program run with its owner's rights", always_ask=True),
     Fact(Kind.PERMISSIONS, "chown|chgrp|setfacl", "-R|--recursive", "gives a whole folder another owner"),
     Fact(Kind.SYSTEM, "shutdown|reboot|halt|poweroff|telinit", "", "stops the machine", always_ask=True),
     Fact(Kind.SYSTEM, "init", "0|1|6", "stops the machine", always_ask=True),
@@ -345,26 +345,26 @@ CODE_FACTS: tuple[CodeFact, ...] = (
     _code(Kind.DELETE, r"\brmtree\s*\(|\brm_?rf?\b\s*[('\"]|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
     _code(Kind.DELETE, r"\bos\.(?:remove|unlink|rmdir|removedirs)\b|\.unlink\s*\(|\.rmdir\s*\(|\bunlink(?:Sync)?\b|\brm(?:dir)?Sync\b|\bfs(?:\.promises)?\.rm\b|\bFile\.(?:delete|unlink)\b|\bDir\.(?:delete|rmdir)\b|\bsend2trash\b", "the code deletes files"),
     _code(Kind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
-    _code(Kind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]*(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
+    _code(Kind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]{0,500}(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
     _code(Kind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*os\b", "the code hides what it calls"),
-    _code(Kind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.*(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
+    _code(Kind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.{0,1000}?(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
     _code(Kind.SENDING, r"\brequests\.(?:post|put|patch|delete)\b|\bhttpx\.(?:post|put|patch|delete)\b|\bsocket\.(?:socket|create_connection)\b|\bsmtplib\b|\bmethod\s*[:=]\s*['\"](?:POST|PUT|DELETE)", "the code sends data away"),
     _code(Kind.SECRETS, r"\bos\.environ\b(?!\s*[\[.])|\bos\.environ\.(?:items|values|copy)\b|\bprocess\.env\b(?!\s*[\[.])|\bENV\.(?:each|to_h|inspect)\b|\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b", "the code reads secrets"),
     _code(Kind.OUTSIDE, r"open\s*\(\s*['\"](?:/(?!tmp/|dev/null)|~)[^'\"]*['\"]\s*,\s*['\"][wax]|/etc/(?:passwd|sudoers|cron)|\.(?:bashrc|zshrc|profile|bash_profile)\b", "the code writes outside the project"),
     _code(Kind.PERMISSIONS, r"\bos\.(?:chmod|chown)\b|\bset[ug]id\b", "the code changes permissions"),
-    _code(Kind.SYSTEM, r"\bos\.(?:kill|killpg|reboot)\b|\bprocess\.kill\b|\bos\.fork\b.*\bwhile\b|\bwhile\b.*\bos\.fork\b", "the code ends processes or multiplies itself"),
+    _code(Kind.SYSTEM, r"\bos\.(?:kill|killpg|reboot)\b|\bprocess\.kill\b|\bos\.fork\b", "the code ends processes or multiplies itself"),
 )
 SQL_FACTS: tuple[CodeFact, ...] = (
     _code(Kind.DATABASE, r"\bdrop\s+(?:table|database|schema|view|materialized|index|keyspace|user|role|column|type|extension|owned|sequence)\b", "drops a part of the database", always_ask=True),
     _code(Kind.DATABASE, r"\btruncate\b", "empties tables", always_ask=True),
     _code(Kind.DATABASE, r"\bdelete\s+from\s+(?:(?!\bwhere\b)[^;])*(?:;|\Z)", "deletes every row: there is no WHERE", always_ask=True),
-    _code(Kind.DATABASE, r"\bdelete\s+from\b.*\bwhere\b", "deletes rows"),
+    _code(Kind.DATABASE, r"\bdelete\s+from\b", "deletes rows"),
     _code(Kind.DATABASE, r"\bupdate\s+[\w.\"`]+\s+set\s+(?:(?!\bwhere\b)[^;])*(?:;|\Z)", "changes every row: there is no WHERE", always_ask=True),
-    _code(Kind.DATABASE, r"\balter\s+table\b.*\bdrop\b", "drops a part of a table", always_ask=True),
+    _code(Kind.DATABASE, r"\balter\s+table\b.{0,2000}?\bdrop\b", "drops a part of a table", always_ask=True),
     _code(Kind.DATABASE, r"\b(?:drop(?:Database|Collection)?|deleteMany|remove)\s*\(", "removes data", always_ask=True),
     _code(Kind.DATABASE, r"\b(?:flushall|flushdb)\b", "removes every key", always_ask=True),
     _code(Kind.PRIVILEGES, r"\bgrant\s+all\b|\balter\s+(?:user|role)\b", "changes rights in the database"),
-    _code(Kind.HIDDEN_CODE, r"^\s*\\!|\bcopy\b.*\bprogram\b|^\s*\.(?:shell|system)\b|\bxp_cmdshell\b", "runs a command from within the database"),
+    _code(Kind.HIDDEN_CODE, r"^\s*\\!|\bcopy\b.{0,500}?\bprogram\b|^\s*\.(?:shell|system)\b|\bxp_cmdshell\b", "runs a command from within the database"),
 )
 # fmt: on
 SQL_CLIENTS = frozenset(
@@ -406,8 +406,10 @@ SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASS
 """A variable that holds a secret, by its name."""
 GUARDED_INSIDE = re.compile(r"(?:^|/)\.git/(?!COMMIT_EDITMSG|MERGE_MSG|info/exclude)")
 """Files inside a project that make other commands run things: hooks and settings of git."""
-SCRATCH = ("/tmp", "/var/tmp", "/private/tmp", "/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/fd", "/dev/zero")  # noqa: S108 (names what may be written to)
+SCRATCH = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 (names what may be written to)
 """Outside a project, but nobody's."""
+STREAMS = frozenset({"/dev/null", "/dev/zero", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/full"})
+"""No files, though they have paths."""
 CODE_SETTINGS = re.compile(r"^(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|PERL5OPT|RUBYOPT|PYTHONSTARTUP)$")
 """Variables that make other programs run something."""
 # fmt: on

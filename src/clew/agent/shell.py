@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from clew.errors import ClewError
 
 UNKNOWN = "\ufffc"
 MOST_CHARS = 200_000
+MOST_COMMANDS = 2_000
 _DEEPEST = 24
 _BLANK = " \t"
 _ENDS_WORD = " \t\n;&|<>()"
@@ -151,11 +152,20 @@ class _Reader:
         if self.text.startswith("((", self.at):
             ends = self._arithmetic_end(self.at + 2)
             if ends is not None:
-                self._expansions_in(self.text[self.at + 2 : ends - 2])
+                self._arithmetic(self.text[self.at + 2 : ends - 2])
                 self.at = ends
                 return
         self.at += 1
         self._inside(")")
+
+    def _arithmetic(self, text: str) -> None:
+        """`(( ))`. Bash computes; other shells take the brackets for subshells, so both are read."""
+        self._expansions_in(text)
+        inner = _Reader(text, dict(self.variables), self.depth)
+        inner._nest = self._nest
+        with suppress(Unreadable), inner._deeper():
+            inner.commands("")
+        self.found.extend(inner.found)
 
     def _inside(self, closing: str) -> tuple[Simple, ...]:
         """Commands of a shell of their own."""
@@ -177,11 +187,11 @@ class _Reader:
         if self._peek() == "(":
             self.at += 1
         while (here := self._peek()) != ")":
+            if not here or here in "\n;&<>(":
+                raise Unreadable("a pattern of `case` has no ')'")
             if here in _BLANK or here == "|":
                 self.at += 1
                 continue
-            if not here or here in _ENDS_WORD:
-                raise Unreadable("a pattern of `case` has no ')'")
             if self._word().text == "esac":
                 self._cases -= 1
                 return
@@ -231,6 +241,8 @@ class _Reader:
             self.variables["PWD"] = UNKNOWN
         if command.words or command.redirects or command.settings:
             self.found.append(command)
+            if len(self.found) > MOST_COMMANDS:
+                raise Unreadable(f"it has more than {MOST_COMMANDS:,} commands")
 
     def _set(self, name: str, value: Word) -> None:
         # A loop or a branch may set it otherwise: a second value makes it uncertain.
@@ -488,7 +500,7 @@ class _Reader:
 
     def _substitution(self, draft: _Draft) -> None:
         if self.text.startswith("$((", self.at) and (ends := self._arithmetic_end(self.at + 3)) is not None:
-            self._expansions_in(self.text[self.at + 3 : ends - 2])
+            self._arithmetic(self.text[self.at + 3 : ends - 2])
             self.at = ends
             draft.parts.append(UNKNOWN)
             return
