@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 
 from clew.agent.approvals import Answer, Approvals
@@ -60,6 +61,29 @@ async def test_the_worst_is_covered_by_an_agreement_to_exactly_it() -> None:
     assert (await approvals.decide("terminal", risk_of("sudo ls"))).allowed
     assert (await approvals.decide("terminal", risk_of("sudo ls"))).allowed
     assert not (await approvals.decide("terminal", risk_of("sudo rm x"))).allowed
+
+
+async def test_an_agreement_holds_for_its_own_tool_only() -> None:
+    person = Person(("session", ""), ("no", ""))
+    approvals = Approvals(ask=person)
+    risk = Risk("x", ("y",), "the same scope")
+    assert (await approvals.decide("read_file", risk)).allowed
+    assert not (await approvals.decide("write_file", risk)).allowed
+
+
+async def test_calls_side_by_side_are_asked_about_one_after_another() -> None:
+    asked = 0
+
+    async def ask(tool: str, risk: Risk) -> tuple[Answer, str]:
+        nonlocal asked
+        asked += 1
+        await asyncio.sleep(0)
+        return "session", ""
+
+    approvals = Approvals(ask=ask)
+    both = await asyncio.gather(*(approvals.decide("terminal", risk_of("git push")) for _ in range(3)))
+    assert all(decision.allowed for decision in both)
+    assert asked == 1
 
 
 async def test_a_refusal_tells_the_model_why_and_what_was_said() -> None:

@@ -108,6 +108,15 @@ async def test_a_look_at_one_tells_of_the_end_of_another(tmp_path: Path, backgro
     assert "also" not in await looked(tool, action="output", id="p1")
 
 
+async def test_the_next_command_tells_of_the_end_of_one(tmp_path: Path, background: Background) -> None:
+    terminal = Terminal(tmp_path, ENVIRON, background=background)
+    command = await started(background, tmp_path, "exit 5")
+    await command.wait(30)
+    told = (await terminal.run({"command": "echo hi"}, CALL)).text.split("\n")
+    assert told[0] == "hi" and told[1].startswith("p1 ended") and told[2].startswith("[exit 0]")
+    assert "p1" not in (await terminal.run({"command": "echo hi"}, CALL)).text
+
+
 async def test_the_list_shows_how_each_stands(tmp_path: Path, background: Background) -> None:
     tool = ProcessTool(background)
     assert "no command was started" in await looked(tool, action="list")

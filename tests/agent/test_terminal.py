@@ -39,6 +39,13 @@ def is_running(pid: int) -> bool:
     return state not in "ZX"
 
 
+def command_line(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""
+
+
 async def test_both_streams_come_back_in_order_with_the_exit_code(tmp_path: Path) -> None:
     result = await ran(tmp_path, "echo one; echo two >&2; echo three; exit 3")
     assert result.text.startswith("one\ntwo\nthree\n[exit 3] after ")
@@ -126,6 +133,19 @@ async def test_stopping_twice_still_ends_it(tmp_path: Path) -> None:
     assert not is_running(pid)
 
 
+async def test_stopping_at_any_moment_of_the_start_leaves_nothing(tmp_path: Path) -> None:
+    token = f"token{tmp_path.name}"
+    for moment in range(12):
+        task = asyncio.create_task(ran(tmp_path, f"sleep 30; echo {token}"))
+        for _ in range(moment):
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+    found = [path.parent.name for path in Path("/proc").glob("[0-9]*/cmdline") if token in command_line(path)]
+    assert not [pid for pid in found if is_running(int(pid))]
+
+
 async def test_standard_input_is_empty_and_there_is_no_terminal(tmp_path: Path) -> None:
     result = await ran(tmp_path, "cat; tty; echo $TERM $PAGER $GIT_TERMINAL_PROMPT")
     assert "not a tty\ndumb cat 0\n" in result.text
@@ -163,6 +183,8 @@ async def test_a_key_that_a_project_needs_is_kept_by_name(tmp_path: Path) -> Non
         ({"command": "  "}, "command is"),
         ({"command": 3}, "command is 3"),
         ({"command": "a\0b"}, "NUL"),
+        ({"command": "echo \ud800"}, "surrogate"),
+        ({"command": "ls", "workdir": "\ud800"}, "workdir is"),
         ({"command": "ls", "workdir": 3}, "workdir is 3"),
         ({"command": "ls", "workdir": "not-there"}, "is no folder"),
         ({"command": "ls", "timeout": -1}, "timeout is -1"),
@@ -193,6 +215,12 @@ def test_a_link_that_leads_out_of_the_project_is_a_risk(tmp_path: Path) -> None:
     project.mkdir()
     (project / "out").symlink_to(tmp_path)
     assert Terminal(project, ENVIRON).risk({"command": "ls", "workdir": "out"}) is not None
+
+
+def test_links_in_a_circle_are_no_folder_and_no_exception(tmp_path: Path) -> None:
+    (tmp_path / "a").symlink_to(tmp_path / "b")
+    (tmp_path / "b").symlink_to(tmp_path / "a")
+    assert Terminal(tmp_path, ENVIRON).risk({"command": "ls > a", "workdir": "a"}) is None
 
 
 def test_both_risks_are_named_where_a_dangerous_command_runs_outside(tmp_path: Path) -> None:

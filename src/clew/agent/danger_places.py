@@ -64,7 +64,10 @@ class Map:
 
     def _where(self, path: str) -> Where:
         # A link inside the project may lead out of it, and a project may lie in the scratch space.
-        real = os.path.realpath(path)
+        try:
+            real = os.path.realpath(path)
+        except ValueError:  # chars that no path can hold
+            return "unknown"
         if is_below(real, self.project):
             return "inside"
         if any(is_below(real, os.path.realpath(scratch)) for scratch in self._scratch):

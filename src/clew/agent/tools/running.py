@@ -40,7 +40,21 @@ class Running:
 
     @classmethod
     async def start(cls, command: str, folder: Path, environ: Mapping[str, str], on_bytes: OnBytes) -> Running:
-        """Starts it. Raises OSError where that cannot be."""
+        """Starts it. Raises OSError where that cannot be. Cancelled on the way, nothing runs."""
+        starting = asyncio.ensure_future(cls._start(command, folder, environ, on_bytes))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The command may run already, and only what is under way knows it. That is short: whoever stops it again
+            # waits for it, too.
+            ending = asyncio.ensure_future(_ended(starting))
+            while not ending.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.shield(ending)
+            raise
+
+    @classmethod
+    async def _start(cls, command: str, folder: Path, environ: Mapping[str, str], on_bytes: OnBytes) -> Running:
         # A pipe of our own: asyncio's would make waiting for the exit wait for grandchildren that hold it, too.
         read_end, write_end = os.pipe()
         try:
@@ -105,6 +119,11 @@ class Running:
     def _signal(self, number: signal.Signals) -> None:
         with suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, number)
+
+
+async def _ended(starting: asyncio.Future[Running]) -> None:
+    with suppress(OSError, ValueError):
+        await (await starting).end(grace=0)
 
 
 class _Reader(asyncio.Protocol):

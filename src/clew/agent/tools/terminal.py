@@ -7,6 +7,7 @@ about a command is known to `clew.agent.dangers`; this is no sandbox: an allowed
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -122,6 +123,8 @@ class Terminal(AgentTool):
             left_some = await running.end()
         seconds = time.monotonic() - started
         text = printed.text().rstrip("\n")
+        news = [f"{one.id} {one.state}" for one in self.background.ended_since_last_look()]
+        text = "\n".join([*([text] if text else []), *news])
         return ToolResult(_report(text, code, seconds, order.seconds, left_some), is_error=code is None)
 
     async def _start(self, order: _Order) -> ToolResult:
@@ -143,9 +146,9 @@ class Terminal(AgentTool):
         command, workdir = arguments.get("command"), arguments.get("workdir") or "."
         if not isinstance(command, str) or not command.strip():
             return wrong(f"command is {command!r}; give the command as text")
-        if "\0" in command:
-            return wrong("command holds a NUL char, which no shell can run; leave it out")
-        if not isinstance(workdir, str) or "\0" in workdir:
+        if not _can_be_passed(command):
+            return wrong("command holds NUL or half of a surrogate pair, which no shell can run; leave that out")
+        if not isinstance(workdir, str) or not _can_be_passed(workdir):
             return wrong(f"workdir is {workdir!r}; give a folder as text, or leave it out")
         seconds = self._limit(arguments.get("timeout"))
         if seconds is None:
@@ -153,7 +156,7 @@ class Terminal(AgentTool):
         home = self._environ.get("HOME", "")
         if workdir == "~" or workdir.startswith("~/"):
             workdir = home + workdir[1:]
-        folder = (self._project / workdir).resolve()
+        folder = Path(os.path.realpath(self._project / workdir))  # Path.resolve raises where links go in circles
         return _Order(command, folder, seconds, arguments.get("background") is True)
 
     def _limit(self, timeout: object) -> float | None:
@@ -162,6 +165,13 @@ class Terminal(AgentTool):
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
             return None
         return min(float(timeout), self._most_seconds)
+
+
+def _can_be_passed(text: str) -> bool:
+    try:
+        return b"\0" not in os.fsencode(text)
+    except UnicodeEncodeError:
+        return False
 
 
 def _show(on_output: Callable[[str], None], text: str) -> None:
