@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import signal
 import sys
-from asyncio.subprocess import PIPE
+from asyncio.subprocess import PIPE, Process
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ import pytest
 
 from clew.cli import main
 from clew.testing import call
-from clew.testing.upstream import Answer, Fault, Upstream
+from clew.testing.upstream import Answer, Fault, Streamed, Upstream
 
 Run = Callable[..., Awaitable[tuple[int, str, str]]]
 
@@ -152,13 +153,19 @@ async def test_a_picture_that_is_named_goes_along(run: Run, tmp_path: Path) -> N
     assert content[1]["image_url"]["url"].startswith("data:image/png;base64,")
 
 
-async def piped(tmp_path: Path, text: str, *words: str) -> tuple[int, str, str]:
-    """The program itself, with something piped in."""
+async def started(tmp_path: Path, *words: str) -> Process:
+    """The program itself."""
     environ = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
     environ |= {"CLEW_HOME": str(tmp_path / "home"), "PYTHONIOENCODING": "utf-8"}
-    running = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "clew", "chat", *words, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, cwd=tmp_path
+    command = [sys.executable, "-m", "clew", "chat", *words]
+    return await asyncio.create_subprocess_exec(
+        *command, stdin=PIPE, stdout=PIPE, stderr=PIPE, env=environ, cwd=tmp_path
     )
+
+
+async def piped(tmp_path: Path, text: str, *words: str) -> tuple[int, str, str]:
+    """The same, with something piped in."""
+    running = await started(tmp_path, *words)
     out, err = await running.communicate(text.encode())
     return running.returncode or 0, out.decode(), err.decode()
 
@@ -177,6 +184,21 @@ async def test_what_is_piped_in_is_asked(tmp_path: Path, words: list[str], asked
         code, out, err = await piped(tmp_path, "late by 3 s\n", *words, *where)
         assert (code, out) == (0, "Yes.\n"), err
         assert upstream.received[0].body["messages"][-1]["content"] == asked
+
+
+async def test_ctrl_c_stops_it_and_the_question_is_kept(tmp_path: Path) -> None:
+    half = Streamed(Answer("Half of this sentence comes and the rest does not."), stall_after=6)
+    async with Upstream(half, Answer("On it goes.")) as upstream:
+        where = ["--base-url", upstream.base_url, "--model", "mock-1"]
+        running = await started(tmp_path, "-p", "Tell me", *where)
+        assert running.stdin is not None
+        running.stdin.close()
+        await asyncio.wait_for(upstream.stalled.wait(), 30)
+        running.send_signal(signal.SIGINT)
+        _, err = await running.communicate()
+        assert (running.returncode, err.decode().splitlines()[-1]) == (130, "clew: stopped")
+        await piped(tmp_path, "", "-p", "And?", "--continue", *where)
+        assert "Tell me" in [message["content"] for message in upstream.received[1].body["messages"]]
 
 
 async def test_no_question_at_all_is_wrong_use(tmp_path: Path) -> None:
