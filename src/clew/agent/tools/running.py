@@ -18,7 +18,7 @@ GRACE_SECONDS = 2.0
 """Between asking a group to end and ending it."""
 LINGER_SECONDS = 0.5
 """How long output may still come after the command ended: a `tee` that it wrote to needs a moment."""
-_POLL_SECONDS = 0.02
+_POLL_SECONDS = 0.01
 _PIECE_BYTES = 65_536
 
 OnBytes = Callable[[bytes], None]
@@ -98,9 +98,7 @@ class Running:
             left = self._is_alive()
             if left:
                 self._signal(signal.SIGTERM)
-                deadline = time.monotonic() + grace
-                while self._is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 (nobody tells of grandchildren)
-                    await asyncio.sleep(_POLL_SECONDS)
+                await self._alive_for(grace)
             return left
         finally:
             # Also when the waiting itself is cancelled: no command survives its call.
@@ -111,7 +109,15 @@ class Running:
 
     async def _gone(self) -> None:
         await self._child.wait()
+        # A signal is not yet a death; but who hangs in the kernel must not hang the call.
+        await self._alive_for(GRACE_SECONDS)
         await self._reader.at_end
+
+    async def _alive_for(self, most_seconds: float) -> None:
+        """Until nothing of the group runs, but no longer than this."""
+        deadline = time.monotonic() + most_seconds
+        while self._is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 (nobody tells of grandchildren)
+            await asyncio.sleep(_POLL_SECONDS)
 
     def _is_alive(self) -> bool:
         return self._child.returncode is None or bool(_living_members(self.pid))
