@@ -6,7 +6,6 @@ Decodes arguments, opens the desk and hands it to the screen. What is drawn is i
 from __future__ import annotations
 
 import argparse
-import asyncio
 import os
 import stat
 import sys
@@ -85,6 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
+    import asyncio  # late, as everything that `--help` does not need
+
     if _is_chat(arguments, console):
         if arguments.json:
             raise InvalidArgument('--json is for -p: clew chat -p "..." --json')
