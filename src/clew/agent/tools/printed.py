@@ -41,7 +41,9 @@ class Cleaner:
                 text, self._held = text[: unfinished.start()], text[unfinished.start() :]
             elif text.endswith("\r"):  # the line feed after it may be on its way
                 text, self._held = text[:-1], "\r"
-        return _CONTROL.sub("", _ESCAPE.sub("", text)).replace("\r\n", "\n")
+        if "\x1b" in text or "\x9b" in text:
+            text = _ESCAPE.sub("", text)
+        return _CONTROL.sub("", text).replace("\r\n", "\n")
 
 
 class Folder:
@@ -51,9 +53,12 @@ class Folder:
         self._line = ""
 
     def feed(self, text: str) -> str:
-        lines = (self._line + text).split("\n")
-        self._line = _last_state(lines.pop())
-        whole = "".join(f"{_last_state(line)}\n" for line in lines)
+        whole, end, line = (self._line + text).rpartition("\n")
+        self._line = _last_state(line)
+        # Most output is written once: only a carriage return makes every line worth a look.
+        if "\r" in whole:
+            whole = "\n".join(_last_state(line).rstrip("\r") for line in whole.split("\n"))
+        whole += end
         if len(self._line) > _LONGEST_LINE:
             whole, self._line = whole + self._line, ""
         return whole
