@@ -13,6 +13,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,8 @@ class Answers(BaseHTTPRequestHandler):
         asked = json.loads(self.rfile.read(int(self.headers["content-length"])))
         if asked["messages"][-1]["content"] == "die":
             os.kill(os.getpid(), signal.SIGKILL)
-        told = {"key": self.headers["authorization"], "pid": os.getpid(), "argv": open("/proc/self/cmdline").read()}
+        told = {"key": self.headers["authorization"], "most": asked.get("max_tokens"), "pid": os.getpid()}
+        told["argv"] = open("/proc/self/cmdline").read()
         message = {"role": "assistant", "content": json.dumps(told)}
         body = json.dumps({"choices": [{"message": message, "finish_reason": "stop"}], "model": "m"}).encode()
         self.send_response(200)
@@ -97,9 +99,9 @@ def is_gone(pid: int) -> bool:
         os.close(watched)
 
 
-async def told_by(provider: LocalProvider) -> dict[str, str]:
+async def told_by(provider: LocalProvider) -> dict[str, Any]:
     reply = await provider.send(Request("m", [user("hello")]))
-    told: dict[str, str] = json.loads(str(reply.message["content"]))
+    told: dict[str, Any] = json.loads(str(reply.message["content"]))
     return told
 
 
@@ -111,6 +113,14 @@ async def test_it_serves_with_a_key_that_no_command_line_shows_and_is_gone_when_
     assert (await told_by(provider))["pid"] == told["pid"]
     await provider.close()
     assert is_gone(int(told["pid"]))
+    await provider.close()
+
+
+async def test_a_reply_has_an_end_also_where_nobody_asks_for_one(tmp_path: Path) -> None:
+    provider = LocalProvider(model(tmp_path), context_length=4_000)
+    assert (await told_by(provider))["most"] == 1_000
+    reply = await provider.send(Request("m", [user("hello")], max_tokens=7))
+    assert json.loads(str(reply.message["content"]))["most"] == 7
     await provider.close()
 
 

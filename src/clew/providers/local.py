@@ -22,6 +22,9 @@ from clew.providers.patience import Patience
 
 DEFAULT_CONTEXT_LENGTH = 16_384
 """A window costs memory from the first token on, so a larger one is asked for, not given."""
+# A small model that has lost its thread goes on until the window is full, which takes minutes.
+_OUTPUT_SHARE = 4
+_LEAST_OUTPUT = 256
 # A prompt of a full window takes minutes on a small machine, and not a byte comes before it is read. A server that
 # dies is noticed at once all the same.
 _IDLE_SECONDS = 1_800.0
@@ -74,7 +77,7 @@ class LocalProvider(Provider):
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
         running = await self._started()
         try:
-            return await running.chat.send(request, on_delta)
+            return await running.chat.send(self._capped(request), on_delta)
         except ProviderRefused as refused:
             if refused.fault.kind != "network" or not await _has_ended(running.child):
                 raise
@@ -115,6 +118,12 @@ class LocalProvider(Provider):
         if self._end is not None:
             self._end.detach()
         return taken
+
+    def _capped(self, request: Request) -> Request:
+        """A request with an end to its reply: where none is asked for, a quarter of the window."""
+        if request.max_tokens is not None:
+            return request
+        return replace(request, max_tokens=max(_LEAST_OUTPUT, self.context_length // _OUTPUT_SHARE))
 
     def _died(self, child: ServerChild, refused: ProviderRefused) -> ProviderRefused:
         told = (

@@ -22,7 +22,6 @@ from clew.providers.gguf import is_gguf
 from clew.providers.local_server import MISSING
 
 _GRACE_SECONDS = 3.0
-_FEW_CORES = 4
 _REMEDY = "A smaller model.context_length takes less; CLEW_LOCAL_LOG=FILE keeps what llama.cpp says"
 
 
@@ -39,12 +38,16 @@ class Orders:
 
 
 def usual_threads() -> int:
-    """As many as there are cores, but half where there are many: the second half are mostly twins of the first."""
+    """Half of the cores, and at least one.
+
+    Often the other half are their twins and bring nothing. And threads wait for each other after every step: where one of
+    them has to share its core with another program, all of them together were measured slower than one alone.
+    """
     try:
         cores = len(os.sched_getaffinity(0))
     except AttributeError:
         cores = os.cpu_count() or 1
-    return max(min(cores, _FEW_CORES), cores // 2)
+    return max(1, cores // 2)
 
 
 class ServerChild:
