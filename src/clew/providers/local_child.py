@@ -40,8 +40,8 @@ class Orders:
 def usual_threads() -> int:
     """Half of the cores, and at least one.
 
-    Often the other half are their twins and bring nothing. And threads wait for each other after every step: where one of
-    them has to share its core with another program, all of them together were measured slower than one alone.
+    Often the other half are their twins and bring nothing. And threads wait for each other after every step: where one
+    of them has to share its core with another program, two together were measured slower than one alone.
     """
     try:
         cores = len(os.sched_getaffinity(0))
