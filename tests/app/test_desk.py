@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.app import Desk, DeskOptions, open_desk
+from clew.app import Desk, DeskOptions, NoModel, open_desk
 from clew.config import load_config
-from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.providers import Provider
 from clew.store import open_store
@@ -154,6 +153,6 @@ async def test_a_person_may_bring_a_prompt_of_their_own_and_no_tools(tmp_path: P
 async def test_no_model_at_all_is_said_with_the_ways_to_get_one(tmp_path: Path) -> None:
     environ = {"CLEW_HOME": str(tmp_path)}
     async with open_store(tmp_path / "state.db", flush="normal") as store:
-        with pytest.raises(InvalidArgument, match="no model is chosen"):
+        with pytest.raises(NoModel, match="no model is chosen"):
             async with open_desk(load_config(environ), environ, store, DeskOptions(tmp_path)):
                 pass

@@ -1,7 +1,5 @@
 """A contract suite is worth something only if a bad engine fails it: here are many, each bad in one way."""
 
-# ruff: noqa: ARG002 (what makes these bad is often what they ignore)
-
 from __future__ import annotations
 
 import asyncio

@@ -19,7 +19,7 @@ from clew.app.engines import (
 
 if TYPE_CHECKING:
     from clew.app.desk import Desk, DeskOptions, open_desk
-    from clew.app.models import configured_summary_model, target_of
+    from clew.app.models import NoModel, check_model, configured_summary_model, target_of
 
 __all__ = [
     "DEFAULT_ENGINE",
@@ -28,6 +28,8 @@ __all__ = [
     "DeskOptions",
     "EngineChoice",
     "LoadedEngine",
+    "NoModel",
+    "check_model",
     "configured_summary_model",
     "engine_setup",
     "load_engine",
@@ -40,6 +42,8 @@ __all__ = [
 _LATE = {
     "Desk": "desk",
     "DeskOptions": "desk",
+    "NoModel": "models",
+    "check_model": "models",
     "configured_summary_model": "models",
     "open_desk": "desk",
     "target_of": "models",

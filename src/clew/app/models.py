@@ -9,17 +9,27 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
-from clew.errors import InvalidArgument
+from clew.errors import ClewError
 from clew.providers import Patience, Provider, provider_for
 from clew.summaries import SummaryModel, summary_model
 from clew.tokens import window_of
 from clew.turn import Target, summary_model_of
 
 NO_MODEL = (
-    "no model is chosen. With a key in the environment: `clew chat --model claude-sonnet-4-5` or any other; on this "
-    "machine: `clew models get smollm2`, then `clew chat --model local`; elsewhere: --model NAME --base-url ADDRESS. "
-    "`clew models use NAME` remembers the choice"
+    "no model is chosen. Three ways to get one: on this machine: `clew models get smollm2`, then `clew chat --model "
+    "local`; with a key in the environment, ANTHROPIC_API_KEY for one: `clew chat --model claude-sonnet-4-5`; at an "
+    "address: `clew chat --base-url http://127.0.0.1:8080/v1 --model NAME`. `clew models use NAME` remembers the choice"
 )
+
+
+class NoModel(ClewError):  # noqa: N818 (reads as what it says)
+    """Nobody to talk to."""
+
+
+def check_model(settings: ModelSettings) -> None:
+    """Raise `NoModel`, with the ways to get one, where the settings name none."""
+    if settings.name is None and settings.provider != "local":
+        raise NoModel(NO_MODEL)
 
 
 def target_of(
@@ -30,8 +40,7 @@ def target_of(
     max_tokens: int | None = None,
 ) -> Target:
     """The main model at its provider; `provider` stands in for the one that the settings mean."""
-    if settings.name is None and settings.provider != "local":
-        raise InvalidArgument(NO_MODEL)
+    check_model(settings)
     serving = provider or provider_for(settings, environ=environ)
     name = settings.name or "local"
     return Target(serving, name, settings.base_url, settings.context_length or _own_window(serving), max_tokens)

@@ -30,12 +30,6 @@ OWN_SOURCE = "terminal"
 """Of sessions that a chat began, not a gateway or an import."""
 _RECENT = 200
 _PATIENCE_SECONDS = 2.0
-NO_MODEL = """\
-no model is chosen. Three ways to get one: \
-on this machine: `clew models get smollm2`, then `clew chat --model local`; \
-with a key in the environment, ANTHROPIC_API_KEY for one: `clew chat --model claude-sonnet-4-5`; \
-at an address: `clew chat --base-url http://127.0.0.1:8080/v1 --model NAME`. \
-`clew config set model.name NAME` remembers the choice"""
 EXAMPLES = """\
 In the chat: Enter sends, Alt-Enter or a backslash at the end makes a new line, /help
 lists the commands, Ctrl-C stops a turn and keeps what came, Ctrl-D leaves. What is
@@ -185,16 +179,13 @@ async def _converse(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _config(arguments: argparse.Namespace, console: Console) -> Loaded:
+    from clew.app import check_model  # late, as all that only a chat needs
+
     given = {"name": arguments.model, "provider": arguments.provider, "base_url": arguments.base_url}
     flags = [f"model.{key}={value}" for key, value in given.items() if value is not None]
     loaded = load_config(console.environ, [*flags, *arguments.flags])
-    if loaded.settings.model.name is None and loaded.settings.model.provider != "local":
-        raise NoModel(NO_MODEL)
+    check_model(loaded.settings.model)
     return loaded
-
-
-class NoModel(ClewError):  # noqa: N818 (reads as what it says)
-    """Nobody to talk to."""
 
 
 @asynccontextmanager

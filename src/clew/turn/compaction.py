@@ -163,9 +163,19 @@ async def compact(
 
     The caller holds `live.compacting`.
     """
-    started = time.monotonic()
     old = live.session
     runtime.tell(CompactionStarted(old, order.tokens, order.reason))
+    done: Compaction | None = None
+    try:
+        done = await _compacted(runtime, live, order, ready)
+    finally:
+        # Also where it failed or was stopped: whoever shows that it runs must learn that it does not any more.
+        _tell_done(runtime, live, old, done or Compaction.nothing((), order.tokens))
+    return done
+
+
+async def _compacted(runtime: Runtime, live: LiveConversation, order: Order, ready: Draft | None) -> Compaction | None:
+    started, old = time.monotonic(), live.session
     async with leased(runtime, live) as lease:
         if lease is None:
             return None
@@ -178,7 +188,6 @@ async def compact(
     if not drawn.compaction.changed:
         await runtime.keep_calls(live)
         await runtime.save_memory(live)
-    _tell_done(runtime, live, old, drawn.compaction)
     return drawn.compaction
 
 
