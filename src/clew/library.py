@@ -166,7 +166,7 @@ async def _compact(
     size = engine.size_of(conversation.messages) + beside
     if target is not None and size <= target:
         return Compaction.nothing(conversation.messages, size)
-    return await engine.compress(conversation.messages, size, focus, force=True)
+    return await engine.compress(conversation.messages, size, focus)
 
 
 def _repaired(engine: ContextCompressor, conversation: Conversation, unchanged: Compaction) -> Compaction:

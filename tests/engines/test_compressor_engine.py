@@ -429,3 +429,14 @@ def test_a_preview_comes_true() -> None:
     assert done.tokens_after <= foreseen.tokens_after
     folded = [number for number, place in zip(foreseen.numbers, foreseen.places, strict=True) if place == "folded"]
     assert folded == [place for place, fate in enumerate(done.fates) if fate is Fate.SUMMARISED]
+
+
+async def test_a_person_who_insists_gets_a_short_conversation_shorter_and_then_it_stays() -> None:
+    long = "The importer reads one file after the other and writes what it found. " * 20
+    history = [user("Import it."), *(say(f"{n} {long}") for n in range(12) for say in (assistant, user))]
+    engine = ContextCompressor(200_000)
+    assert not (await engine.compress(history)).changed
+    done = await engine.compress(history, force=True)
+    assert done.changed
+    assert done.messages[-1] is history[-1]
+    assert not (await engine.compress(done.messages, force=True)).changed

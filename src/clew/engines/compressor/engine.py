@@ -153,6 +153,9 @@ class ContextCompressor(ContextEngine):
         if not force and self._strikes.forgiven(before, self._budgets.threshold).out:
             return Compaction.nothing(messages, before, self._why_paused(layout, sizes, before - counted))
         cut, tail = self._cut(layout, sizes)
+        if force and not cut.folded and (layout.previous is None or before >= self._budgets.threshold):
+            # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
+            cut, tail = self._cut(layout, sizes, int(self._settings.target_ratio * sum(sizes)))
         if not cut.folded and before < self._budgets.threshold:
             return Compaction.nothing(messages, before, NOTHING_TO_FOLD)
         standing = self._standing(layout, cut, tail)
@@ -173,15 +176,13 @@ class ContextCompressor(ContextEngine):
         )
         return self._account(layout, cut, result, summary, (before, after), fates, warnings)
 
-    def _cut(self, layout: Layout, sizes: Sequence[int]) -> tuple[Cut, list[Message]]:
-        messages = layout.messages
+    def _cut(self, layout: Layout, sizes: Sequence[int], tail_tokens: int | None = None) -> tuple[Cut, list[Message]]:
+        messages, budget = layout.messages, self._budgets.tail if tail_tokens is None else tail_tokens
         head = layout.position if layout.previous else self._head_end(messages)
         # In a short history of huge messages the last 20 may be all there is: at least half of it can be folded.
         protected = min(self._settings.protect_last_n, (len(messages) - head) // 2)
-        start = max(head, tail_start(sizes, messages, self._budgets.tail, protected))
-        later, tail = fit_tail(
-            messages[start:], layout.numbers[start:], sizes[start:], self._budgets.tail, self._counter.message
-        )
+        start = max(head, tail_start(sizes, messages, budget, protected))
+        later, tail = fit_tail(messages[start:], layout.numbers[start:], sizes[start:], budget, self._counter.message)
         return cut_at(messages, head, start + later), tail
 
     def _head_end(self, messages: Sequence[Message]) -> int:
