@@ -9,6 +9,7 @@
     ├── PluginError            a plugin that cannot be loaded
     ├── SummaryFailed          a summariser that gave nothing usable
     ├── ProviderRefused        a call that failed for good (clew.providers)
+    ├── FetchFailed            a model file that could not be brought here (clew.providers)
     ├── ContextExhausted       a request that fits by no means (clew.turn)
     ├── MemoryUnusable         a memory file that cannot be read or written (clew.agent)
     └── StoreError             a database that cannot serve

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import ClewError
-from clew.providers import Patience, Provider, provider_for
+from clew.providers import LocalProvider, Patience, Provider, provider_for
 from clew.summaries import SummaryModel, summary_model
 from clew.tokens import window_of
 from clew.turn import Target, summary_model_of
@@ -42,8 +42,9 @@ def target_of(
     """The main model at its provider; `provider` stands in for the one that the settings mean."""
     check_model(settings)
     serving = provider or provider_for(settings, environ=environ)
-    name = settings.name or "local"
-    return Target(serving, name, settings.base_url, settings.context_length or _own_window(serving), max_tokens)
+    if isinstance(serving, LocalProvider):
+        return _local_target(serving, max_tokens)
+    return Target(serving, settings.name or "local", settings.base_url, settings.context_length, max_tokens)
 
 
 def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target | None:
@@ -53,15 +54,14 @@ def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target |
         return None
     # The summaries room waits and tries again by itself.
     provider = provider_for(endpoint, environ=environ, patience=Patience(retries=0))
-    window = endpoint.context_length or _own_window(provider)
-    return Target(provider, endpoint.model or "local", endpoint.base_url, window)
+    if isinstance(provider, LocalProvider):
+        return _local_target(provider)
+    return Target(provider, endpoint.model or "local", endpoint.base_url, endpoint.context_length)
 
 
-def _own_window(provider: Provider) -> int | None:
-    """A model in a file has the window it is started with."""
-    from clew.providers import LocalProvider
-
-    return provider.context_length if isinstance(provider, LocalProvider) else None
+def _local_target(provider: LocalProvider, max_tokens: int | None = None) -> Target:
+    """A model in a file has the name of the file, and the window it is started with."""
+    return Target(provider, provider.model, provider.base_url, provider.context_length, max_tokens)
 
 
 def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> SummaryModel | None:

@@ -13,8 +13,7 @@ from typing import Any
 
 from clew.cli.output import Align, Console, printable, table
 from clew.providers import Fetchable, LocalModel, trained_window
-from clew.tokens import Window, known_model, plain_name, window_of
-from clew.tokens.window_table import KNOWN_MODELS
+from clew.tokens import KNOWN_MODELS, Window, known_model, plain_name, window_of
 from clew.usage import Price, price_of
 
 SOURCES: Mapping[str, str] = {

@@ -11,11 +11,12 @@ from clew.tokens.learnt import LearntLimits
 from clew.tokens.names import plain_name
 from clew.tokens.pictures import size_in_header
 from clew.tokens.size import ConversationSize
-from clew.tokens.window_table import KnownModel
+from clew.tokens.window_table import KNOWN_MODELS, KnownModel
 from clew.tokens.windows import DEFAULT_WINDOW, LADDER, Window, known_model, next_guess, window_of
 
 __all__ = [
     "DEFAULT_WINDOW",
+    "KNOWN_MODELS",
     "LADDER",
     "Calibration",
     "ConversationSize",

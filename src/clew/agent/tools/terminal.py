@@ -125,7 +125,8 @@ class Terminal(AgentTool):
         text = printed.text().rstrip("\n")
         news = [f"{one.id} {one.state}" for one in self.background.ended_since_last_look()]
         text = "\n".join([*([text] if text else []), *news])
-        return ToolResult(_report(text, code, seconds, order.seconds, left_some), is_error=code is None)
+        told = _report(text, code, seconds, order.seconds, left_some)
+        return ToolResult(told, is_error=code is None, shown=f"exit {code}" if code else None)
 
     async def _start(self, order: _Order) -> ToolResult:
         if self.background.is_full:
