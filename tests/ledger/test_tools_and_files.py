@@ -135,3 +135,12 @@ def test_edits_in_a_list_are_added_up() -> None:
 def test_arguments_that_are_no_object_name_no_file(arguments: str) -> None:
     for name in ("read_file", "write_file", "terminal", "todo_write", "apply_patch", "unknown"):
         assert not ledger_of(name, arguments).files
+
+
+def test_a_list_of_edits_changes_every_file_that_it_names() -> None:
+    edits = [{"path": "a.py", "old": "x", "new": "y\nz"}, {"path": "b.py", "old": "1", "new": "2"}, {"path": "a.py"}]
+    ledger = Ledger.of([assistant(None, [call("patch", {"edits": edits}, id="p")]), tool("p", "done")])
+    (action,) = ledger.actions
+    assert (action.verb, action.target, action.files) == ("CHANGED", "a.py, b.py", ("a.py", "b.py"))
+    assert action.change == "+3 -2"
+    assert set(ledger.files) == {"a.py", "b.py"}

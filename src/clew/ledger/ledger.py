@@ -25,6 +25,8 @@ from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
+_OLD_TEXT = ("old_string", "oldString", "old_str", "oldText", "old_text", "old")
+_NEW_TEXT = ("new_string", "newString", "new_str", "newText", "new_text", "new", "content", "file_text")
 _COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
@@ -221,8 +223,8 @@ def _size_of_change(arguments: Mapping[str, object]) -> str:
     for edit in edits:
         if not isinstance(edit, Mapping):
             continue
-        added += _lines(edit, ("new_string", "newString", "new_str", "newText", "new_text", "content", "file_text"))
-        removed += _lines(edit, ("old_string", "oldString", "old_str", "oldText", "old_text"))
+        added += _lines(edit, _NEW_TEXT)
+        removed += _lines(edit, _OLD_TEXT)
     return f"+{added} -{removed}" if added or removed else ""
 
 

@@ -98,7 +98,9 @@ def target_of(name: str, arguments: Mapping[str, Any]) -> str:
         if text:
             return ", ".join(_patched_in(text)) or text
     if known and known.verb in _OF_FILES:
-        return ", ".join(path for value in arguments.values() for path in _patched_in(_as_text(value)))
+        return ", ".join(_edited_in(arguments)) or ", ".join(
+            path for value in arguments.values() for path in _patched_in(_as_text(value))
+        )
     return next((text for value in arguments.values() if (text := _as_text(value)) and len(text) <= 200), "")
 
 
@@ -107,8 +109,18 @@ def files_written(name: str, arguments: Mapping[str, Any]) -> list[str]:
     for key in _PATH:
         if path := _as_text(arguments.get(key)):
             return [path]
+    if edited := _edited_in(arguments):
+        return edited
     patches = map(_as_text, arguments.values()) if _BY_NAME.get(plain_name(name)) else ()
     return list(dict.fromkeys(path for patch in patches for path in _patched_in(patch)))
+
+
+def _edited_in(arguments: Mapping[str, Any]) -> list[str]:
+    """The files that a list of edits names, one each, as our own `patch` takes them."""
+    listed = arguments.get("edits")
+    edits = [edit for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
+    paths = (next((path for key in _PATH if (path := _as_text(edit.get(key)))), "") for edit in edits)
+    return list(dict.fromkeys(path for path in paths if path))
 
 
 def patched_files(patch: str) -> list[str]:
