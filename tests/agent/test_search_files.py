@@ -23,7 +23,8 @@ CALL = CallContext("session", "call")
 def environ(request: pytest.FixtureRequest) -> dict[str, str]:
     if request.param == "own":
         return {"PATH": ""}
-    program = shutil.which("rg")
+    beside = Path(sys.executable).parent  # where it comes with the tests, on PATH or not
+    program = shutil.which("rg", path=os.pathsep.join([str(beside), os.environ.get("PATH", "")]))
     if program is None:
         pytest.skip("ripgrep is not installed")
     return {"PATH": str(Path(program).parent)}
