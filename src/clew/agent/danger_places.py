@@ -5,20 +5,22 @@ Looks at the disk only to follow links and to see what is there. Knows no comman
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.danger_table import GUARDED_INSIDE, SCRATCH, SECRET_FILES, STREAMS
+from clew.agent.danger_table import GUARDED_INSIDE, SCRATCH, STREAMS
 from clew.agent.shell import UNKNOWN, Word
 
 Where: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]
+_MOST_FITTING = 300
 _PATTERN_CHARS = re.compile(r"[*?\[{]")
 _DISKS = re.compile(r"^/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|dm-|mem|kmem|port|loop)")
-_SECRET_FILES = tuple((re.compile(pattern, re.IGNORECASE), what) for pattern, what in SECRET_FILES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,13 @@ class Map:
             known = f"{folder}/{known}"
         path = os.path.normpath(known)
         return Place(self._where(path), path, is_pattern)
+
+    def fitting(self, word: Word, folder: str | None) -> list[str]:
+        """Files on the disk that a pattern stands for, the first few hundred."""
+        text = self._expanded(word.text)
+        if UNKNOWN in text or (folder is None and not text.startswith("/")):
+            return []
+        return [*islice(glob.iglob(text, root_dir=folder), _MOST_FITTING)]  # noqa: PTH207 (as a shell does: no dot files)
 
     def _where(self, path: str) -> Where:
         # A link inside the project may lead out of it, and a project may lie in the scratch space.
@@ -110,9 +119,3 @@ def is_disk(path: str) -> bool:
 
 def is_guarded(path: str) -> bool:
     return GUARDED_INSIDE.search(path) is not None
-
-
-def secret_in(text: str) -> str | None:
-    """What secret a file holds, by its name."""
-    names = {text, text.rstrip("*?").rstrip("/"), text.rstrip("*?").rstrip(".")}
-    return next((what for pattern, what in _SECRET_FILES if any(pattern.search(name) for name in names)), None)

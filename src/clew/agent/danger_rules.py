@@ -6,30 +6,26 @@ Rules combine; they do not know each other. The facts they go by are in `danger_
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from clew.agent.danger_places import Map, Place, is_disk, is_guarded, secret_in
+from clew.agent.danger_code import awk_code, database_loss, sed_code
+from clew.agent.danger_places import is_guarded
+from clew.agent.danger_seen import Danger, Seen, shown
 from clew.agent.danger_table import (
-    CODE_FACTS,
     DESTINATIONS,
     DOWNLOADERS,
     FACTS,
-    OUTPUT_FLAGS,
     READERS,
     SECRET_VARIABLE,
-    SQL_CLIENTS,
-    SQL_FACTS,
     TAKES_PATTERN,
-    VALUED,
-    VALUED_IN_WRITING,
-    CodeFact,
     Fact,
     Kind,
 )
-from clew.agent.shell import UNKNOWN, Simple, Word
+from clew.agent.danger_writing import linking_out, writing, written_to
+from clew.agent.secret_files import secret_in
+from clew.agent.shell import UNKNOWN, Word
 
 _BY_SUBCOMMAND = frozenset({Kind.PUBLISH, Kind.HISTORY, Kind.PACKAGES, Kind.DATABASE})
 """Here an agreement for the session is for the subcommand; elsewhere, for the same words only."""
@@ -42,73 +38,9 @@ _SENDS = re.compile(
     r"(?==|$)|^-[sSkLifgvN]*[dFT](?!e)"
 )
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
-_AWK_RUNS = re.compile(
-    r'\bsystem\s*\(|\|&?\s*"(?:\S{0,80}/)?(?:sudo|rm|(?:ba|z|da|k)?sh)\b|"[^"]{0,200}"\s*\|\s*getline'
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Danger:
-    """One thing that is dangerous about a command."""
-
-    kind: Kind
-    why: str
-    piece: str
-    """The part of the line that it is about."""
-    covers: str
-    """What an agreement for the session covers."""
-    always_ask: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Seen:
-    """A command as rules see it."""
-
-    simple: Simple
-    name: str
-    args: tuple[Word, ...]
-    folder: str | None
-    """Where it runs, if that is known."""
-    map: Map
-    environ: Mapping[str, str] | None = None
-    own_jobs: frozenset[str] = frozenset()
-    """Variables that hold the numbers of processes started on the same line."""
-    in_venv: bool = False
-
-    @property
-    def texts(self) -> list[str]:
-        return [word.text for word in self.args]
-
-    @property
-    def plain(self) -> list[Word]:
-        """Arguments that are no flags, nor the values of flags before a subcommand."""
-        return list(_plain(self.args, VALUED.get(self.name, "")))
-
-    def place(self, word: Word) -> Place:
-        return self.map.place(word, self.folder)
-
-    def has_flag(self, *flags: str) -> bool:
-        return any(_is_flag(text, flag) for text in self.texts for flag in flags)
-
-    def danger(self, kind: Kind, why: str, covers: str = "", *, always_ask: bool = False) -> Danger:
-        piece = shown(self.simple.source or " ".join([self.name, *self.texts]))
-        return Danger(kind, why, piece, f"{kind}: {covers or piece}", always_ask)
 
 
 Rule = Callable[[Seen], Iterator[Danger]]
-
-
-def shown(text: str, most_chars: int = 120) -> str:
-    """A text on one line, with what a screen would not show made visible."""
-    seen = "".join(char if char.isprintable() else "…" if char == UNKNOWN else _visible(char) for char in text.strip())
-    if len(seen) <= most_chars:
-        return seen
-    half = most_chars // 2
-    return f"{seen[:half]} …({len(seen) - 2 * half:,} chars)… {seen[-half:]}"
-
-
-def _visible(char: str) -> str:
-    return {"\n": " ⏎ ", "\t": " "}.get(char) or char.encode("unicode_escape").decode("ascii")
 
 
 # -- facts of the table ------------------------------------------------------------------------------------------------
@@ -160,26 +92,6 @@ def _meets(seen: Seen, term: str, argument: str | None) -> bool:
 
 def _meets_alone(seen: Seen, term: str) -> bool:
     return any(_meets(seen, term, text) for text in [word.text for word in seen.plain] or [""])
-
-
-def _is_flag(text: str, flag: str) -> bool:
-    if text == flag or text.startswith(f"{flag}="):
-        return True
-    is_short = len(flag) == 2 and flag != "--"
-    return is_short and re.match(r"-[A-Za-z0-9]+$", text) is not None and flag[1] in text[1:]
-
-
-def _plain(args: tuple[Word, ...], valued: str) -> Iterator[Word]:
-    flags, skip, only_plain = valued.split(), False, False
-    for word in args:
-        if skip:
-            skip = False
-        elif word.text == "--" and not only_plain:
-            only_plain = True
-        elif only_plain or word.text == "-" or not word.text.startswith("-"):
-            yield word
-        else:
-            skip = word.text in flags
 
 
 # -- deleting ----------------------------------------------------------------------------------------------------------
@@ -244,52 +156,7 @@ def finding(seen: Seen) -> Iterator[Danger]:
     yield seen.danger(Kind.DELETE, why, always_ask=is_far)
 
 
-# -- writing -----------------------------------------------------------------------------------------------------------
-
-
-def writing(seen: Seen) -> Iterator[Danger]:
-    for word in _written(seen):
-        yield from written_to(seen, word)
-
-
-def _written(seen: Seen) -> Iterator[Word]:
-    valued = f"{OUTPUT_FLAGS.get(seen.name, '')} {VALUED_IN_WRITING.get(seen.name, '')}"
-    plain = [word for word in _plain(seen.args, valued) if word.text]  # BSD's `sed -i ''` has an empty one
-    which = DESTINATIONS.get(seen.name)
-    if which is not None and plain:
-        targets = {"last": plain[-1:], "all": plain, "rest": plain[1:], "first": plain[:1]}[which]
-        yield from targets if which != "last" or len(plain) > 1 or seen.has_flag("-d") else []
-    if seen.name in {"sed", "perl"} and any(re.match(r"-[nEerpl]*i|--in-place", text) for text in seen.texts):
-        has_script = any(re.match(r"-[nErpl]*i?[ef]$|--expression|--file", text) for text in seen.texts)
-        yield from plain if has_script else plain[1:]
-    if seen.name == "git" and [word.text for word in seen.plain[:1]] == ["clone"]:
-        yield from seen.plain[2:3]
-    if seen.name == "git" and [word.text for word in seen.plain[:2]] == ["worktree", "add"]:
-        yield from seen.plain[2:3]
-    flags = OUTPUT_FLAGS.get(seen.name, "").split()
-    for word, after in zip(seen.args, seen.args[1:], strict=False):
-        if word.text in flags:
-            yield after
-    for word in seen.args:
-        flag, equals, value = word.text.partition("=")
-        if equals and (flag in flags or (seen.name == "dd" and flag == "of")):
-            yield Word(value, word.variables, word.inner)
-
-
-def written_to(seen: Seen, word: Word) -> Iterator[Danger]:
-    """What is dangerous about writing to a file."""
-    place = seen.place(word)
-    name = shown(seen.map.name(place))
-    if re.match(r"/dev/(?:tcp|udp)/", place.path):
-        yield seen.danger(Kind.SENDING, "opens a connection through which anything can go", always_ask=True)
-    elif is_disk(place.path):
-        yield seen.danger(Kind.DISK, f"writes over {name}", always_ask=True)
-    elif place.where == "outside" and word.text != "-":
-        is_of_person = seen.map.is_of_person(place.path)
-        why = f"changes settings of the person or the machine: {name}" if is_of_person else f"writes to {name}"
-        yield seen.danger(Kind.OUTSIDE, f"{why}, outside the project", name, always_ask=is_of_person)
-    elif place.where == "inside" and is_guarded(place.path):
-        yield seen.danger(Kind.HIDDEN_CODE, f"changes what git runs: {name}", name)
+# -- redirects and secrets ---------------------------------------------------------------------------------------------
 
 
 def redirecting(seen: Seen) -> Iterator[Danger]:
@@ -298,9 +165,6 @@ def redirecting(seen: Seen) -> Iterator[Danger]:
             yield from written_to(seen, redirect.target)
         elif redirect.operator == "<":
             yield from _secret_file(seen, redirect.target)
-
-
-# -- secrets -----------------------------------------------------------------------------------------------------------
 
 
 def reading_secrets(seen: Seen) -> Iterator[Danger]:
@@ -312,11 +176,16 @@ def reading_secrets(seen: Seen) -> Iterator[Danger]:
             words = words[:-1]
         for word in words:
             yield from _secret_file(seen, word)
+    elif seen.name == "git" and [word.text for word in seen.plain[:1]] in (["show"], ["diff"], ["cat-file"], ["blame"]):
+        for word in seen.plain[1:]:
+            yield from _secret_file(seen, Word(word.text.rpartition(":")[2], is_pattern=word.is_pattern))
 
 
 def _secret_file(seen: Seen, word: Word) -> Iterator[Danger]:
     place = seen.place(word)
     what = secret_in(word.text) or (secret_in(place.path) if place.where != "unknown" else None)
+    if what is None and word.is_pattern:
+        what = next(filter(None, map(secret_in, seen.map.fitting(word, seen.folder))), None)
     if what is not None:
         yield seen.danger(Kind.SECRETS, f"reads {what}: {shown(word.text)}", shown(word.text))
 
@@ -403,49 +272,6 @@ def _is_in_venv(seen: Seen) -> bool:
     return seen.in_venv or is_of_project or any(environ.get(name) for name in ("VIRTUAL_ENV", "CONDA_PREFIX"))
 
 
-# -- code and SQL ------------------------------------------------------------------------------------------------------
-
-
-def database_loss(seen: Seen) -> Iterator[Danger]:
-    if seen.name in SQL_CLIENTS:
-        told = [*seen.texts, seen.simple.text_in or "", text_from(seen.simple.left) or ""]
-        yield from _facts_in(seen, told, SQL_FACTS)
-
-
-def awk_code(seen: Seen) -> Iterator[Danger]:
-    if seen.name in {"awk", "gawk", "mawk"} and any(_AWK_RUNS.search(text) for text in seen.texts):
-        yield seen.danger(Kind.HIDDEN_CODE, "the code runs other commands")
-
-
-def dangerous_code(seen: Seen, code: str) -> Iterator[Danger]:
-    """What is dangerous about code for an interpreter."""
-    yield from _facts_in(seen, [code], CODE_FACTS)
-    yield from _facts_in(seen, [code] if re.search(r"execute|query|cursor", code) else [], SQL_FACTS[:3])
-    if seen.name in {"perl", "ruby", "php"} and re.search(r"`[^`]+`|\bqx\b|%x", code):
-        yield seen.danger(Kind.HIDDEN_CODE, "the code runs other commands")
-
-
-def _facts_in(seen: Seen, told: list[str], facts: tuple[CodeFact, ...]) -> Iterator[Danger]:
-    for fact in facts:
-        if any(fact.pattern.search(text) for text in told):
-            yield seen.danger(fact.kind, fact.why, always_ask=fact.always_ask)
-
-
-def text_from(left: Simple | None) -> str | None:
-    """What a command prints into a pipe, where that stands on the line."""
-    while left is not None and left.words:
-        name, *rest = (word.text for word in left.words)
-        if name in {"echo", "printf"}:
-            texts = (text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text))
-            return " ".join(texts).replace("\\n", "\n")
-        if name != "cat" or rest not in ([], ["-"]):
-            return None
-        if left.text_in is not None:
-            return left.text_in
-        left = left.left
-    return None
-
-
 RULES: tuple[Rule, ...] = (
     known_commands,
     deleting,
@@ -453,6 +279,7 @@ RULES: tuple[Rule, ...] = (
     taking_back,
     finding,
     writing,
+    linking_out,
     reading_secrets,
     showing_variables,
     sending,
@@ -460,6 +287,7 @@ RULES: tuple[Rule, ...] = (
     python_packages,
     database_loss,
     awk_code,
+    sed_code,
 )
 
-__all__ = ["RULES", "Danger", "Seen", "dangerous_code", "redirecting", "shown", "text_from"]
+__all__ = ["RULES", "redirecting"]

@@ -51,6 +51,15 @@ class Fact:
 
 _FORCE_PUSH = "rewrites or removes history that others may have"
 _NO_WAY_BACK = "throws away changes that are not committed"
+_GIT_HIDDEN = "makes git run a command that is hidden in a setting"
+_GIT_RUNS = (
+    r"core\.(?:sshcommand|pager|editor|fsmonitor|hookspath|gitproxy|askpass|alternaterefscommand)|pager\.\w+|"
+    r"sequence\.editor|gpg\.(?:\w+\.)?program|gpg\.ssh\.defaultkeycommand|interactive\.difffilter|protocol\.ext\.allow|"
+    r"init\.templatedir|uploadpack\.packobjectshook|remote\.[^=]*\.(?:uploadpack|receivepack|vcs)|include(?:if)?\.[^=]*path|"
+    r"submodule\.[^=]*\.update|(?:diff|filter|merge|credential|difftool|mergetool|man|browser)\.[^=]*"
+    r"(?:external|command|cmd|clean|smudge|process|driver|helper|textconv|path)"
+)
+"""Settings of git whose value is run."""
 _CLOUD = "delete*|remove*|terminate*|destroy*|rm|rb|purge*"
 
 # fmt: off
@@ -105,7 +114,11 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.HISTORY, "git", "rm -f|--force", _NO_WAY_BACK, "--cached|-n|--dry-run"),
     Fact(Kind.OUTSIDE, "git", "config * * --global|--system", "changes git for every project", "--get|--get-all|--get-regexp|--list|-l"),
     Fact(Kind.OUTSIDE, "git", "config --unset|--unset-all|--edit|-e|--remove-section|--rename-section --global|--system", "changes git for every project"),
-    Fact(Kind.HIDDEN_CODE, "git", "~^(?:alias\\.[^=]*=!|core\\.(?:sshcommand|pager|editor|fsmonitor|hookspath)=|(?:diff|filter|merge|credential)\\..*=)", "makes git run a command that is hidden in a setting", always_ask=True),
+    Fact(Kind.HIDDEN_CODE, "git", f"~^(?i:(?:-c)?(?:alias\\.[^=]*=!|(?:{_GIT_RUNS})=))", _GIT_HIDDEN, always_ask=True),
+    Fact(Kind.HIDDEN_CODE, "git", f"config * * ~^(?i:{_GIT_RUNS})$", _GIT_HIDDEN, "--get|--get-all", True),
+    Fact(Kind.HIDDEN_CODE, "git", "config * ~^!", _GIT_HIDDEN, always_ask=True),
+    Fact(Kind.HIDDEN_CODE, "git", "~^(?:--config-env|--exec-path=|ext::|--upload-pack=|--receive-pack=)", _GIT_HIDDEN, always_ask=True),
+    Fact(Kind.HIDDEN_CODE, "git", "grep ~^(?:-\\w*O|--open-files-in-pager)", "makes git run a command", always_ask=True),
     # publishing
     Fact(Kind.PUBLISH, "git", "push", "sends commits to a remote", "-n|--dry-run"),
     Fact(Kind.PUBLISH, "git", "send-email|svn dcommit", "sends commits away"),
@@ -137,6 +150,8 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.PUBLISH, "npm|pnpm|yarn|bun", "run deploy*|publish*|release*", "publishes, by its name"),
     Fact(Kind.HIDDEN_CODE, "powershell*|pwsh*|cmd|cmd.exe|wsl|wsl.exe", "~.", "runs a line for another shell, which is not read here"),
     Fact(Kind.HIDDEN_CODE, "tar", "~^--(?:checkpoint-action=exec|to-command|use-compress-program|rsh-command)", "makes tar run a command", always_ask=True),
+    Fact(Kind.HIDDEN_CODE, "make|gmake", "~^-$", "runs rules that come through a pipe", always_ask=True),
+    Fact(Kind.HIDDEN_CODE, "test|[|[[|printf|read|let|declare|typeset|local|unset|export|mapfile|readarray", "~\\[[^\\]]*(?:\\$\\(|`)", "runs a command that is hidden in an index", always_ask=True),
     Fact(Kind.PUBLISH, "vercel|surge", "", "changes what runs in production", "dev build ls list logs login whoami env help --help --version"),
     # infrastructure
     Fact(Kind.REMOTE, "terraform|tofu|terragrunt", "apply|destroy|import|taint|untaint|force-unlock", "changes real infrastructure", always_ask=True),
@@ -202,6 +217,7 @@ FACTS: tuple[Fact, ...] = (
     Fact(Kind.SECRETS, "aws", "secretsmanager|ssm get-*", "reads secrets"),
     Fact(Kind.SECRETS, "kubectl|oc", "get|describe secret*|secrets/*", "reads secrets", "~^-o=?name$"),
     Fact(Kind.SECRETS, "git", "credential fill|get", "shows a password"),
+    Fact(Kind.SECRETS, "jq|yq|gojq", "~(?:^|[\\s|(,])(?:env|\\$ENV)\\s*(?:$|[|,)])", "shows every variable, with the keys among them"),
     Fact(Kind.SECRETS, "docker", "login", "takes a password", "--help"),
 )
 # fmt: on
@@ -254,6 +270,15 @@ WRAPPERS: tuple[Wrapper, ...] = (
     Wrapper("firejail"),
     Wrapper("faketime", "", 1),
     Wrapper("busybox"),
+    Wrapper("toybox"),
+    Wrapper("ld.so", "--library-path --preload"),
+    Wrapper("ld-linux-x86-64.so.2", "--library-path --preload"),
+    Wrapper("ld-linux-aarch64.so.1", "--library-path --preload"),
+    Wrapper("screen", "-S -c -h -t -T"),
+    Wrapper("tmux new", "-s -n -c -t -e -x -y"),
+    Wrapper("tmux new-session", "-s -n -c -t -e -x -y"),
+    Wrapper("tmux new-window", "-n -c -t -e"),
+    Wrapper("git submodule foreach"),
     Wrapper("caffeinate", "-t -w"),
     Wrapper("dotenv run", "-f"),
     Wrapper("uv run", "--with --python -p --extra --group --env-file --project --directory --package"),
@@ -320,8 +345,33 @@ INTERPRETERS: dict[str, str] = {
     "Rscript": "-e",
     "osascript": "-e",
     "tclsh": "",
+    "luajit": "-e",
+    "julia": "-e --eval -E --print",
+    "elixir": "-e --eval",
+    "groovy": "-e",
+    "scala": "-e",
+    "erl": "-eval",
+    "guile": "-c",
+    "sbcl": "--eval",
+    "ghc": "-e",
+    "swift": "-e",
+    "emacs": "--eval -eval",
 }
-"""Programs that run code, and the flags after which it stands."""
+"""Programs that run code, and the flags after which it stands; `python3.11` is python, too."""
+HOLDS_LINES = frozenset("watch tmux screen expect vim vi nvim view ex less more gdb lldb zip".split())
+"""Each of their arguments with a blank in it may be a command line of its own."""
+LINE_FLAGS: dict[str, str] = {
+    "git": "-x --extcmd --exec",
+    "tar": "-I --use-compress-program --to-command --rsh-command",
+    "rsync": "-e --rsh",
+    "mapfile": "-C",
+    "readarray": "-C",
+    "man": "-P --pager",
+    "npx": "-c --call",
+    "npm": "-c --call",
+    "flock": "-c --command",
+}
+"""Flags whose value is a command line."""
 DOWNLOADERS = frozenset("curl wget fetch aria2c http https xh lynx w3m".split())
 DECODERS = frozenset("base64 base32 xxd openssl uudecode gunzip zcat bzcat xzcat unxz tr rev od hexdump gpg".split())
 
@@ -342,9 +392,9 @@ def _code(kind: Kind, pattern: str, why: str, *, always_ask: bool = False) -> Co
 
 # fmt: off
 CODE_FACTS: tuple[CodeFact, ...] = (
-    _code(Kind.DELETE, r"\brmtree\s*\(|\brm_?rf?\b\s*[('\"]|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
+    _code(Kind.DELETE, r"\brmtree\b|\brm_?rf?!?\b\s*[('\"]|\bDeno\.remove|\bFile\.rm|delete-directory|\brm\(.{0,200}recursive|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
     _code(Kind.DELETE, r"\bos\.(?:remove|unlink|rmdir|removedirs)\b|\.unlink\s*\(|\.rmdir\s*\(|\bunlink(?:Sync)?\b|\brm(?:dir)?Sync\b|\bfs(?:\.promises)?\.rm\b|\bFile\.(?:delete|unlink)\b|\bDir\.(?:delete|rmdir)\b|\bsend2trash\b", "the code deletes files"),
-    _code(Kind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
+    _code(Kind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bos\.execute\b|\bos:cmd\b|\.execute\s*\(\s*\)|\bexec\s+(?:sudo|rm|(?:ba|z|da)?sh)\b|shell-command|call-process|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
     _code(Kind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]{0,500}(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
     _code(Kind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*os\b", "the code hides what it calls"),
     _code(Kind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.{0,1000}?(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
@@ -382,26 +432,6 @@ TAKES_PATTERN = frozenset("grep egrep fgrep rg ag ack sed awk gawk mawk jq yq".s
 """Their first plain argument is no file."""
 
 # fmt: off
-SECRET_FILES: tuple[tuple[str, str], ...] = (
-    (r"(?:^|/)\.env(?:\.(?!example$|sample$|template$|dist$|test$|defaults$)[\w.-]+)?$", "a file of secret settings"),
-    (r"(?:^|/)\.ssh(?:/(?!known_hosts|config$|authorized_keys$|.*\.pub$).*)?$", "keys of the person"),
-    (r"(?:^|/)id_(?:rsa|dsa|ecdsa|ed25519)(?:_\w+)?$", "a private key"),
-    (r"\.(?:pem|p12|pfx|keystore|jks|kdbx|ppk)$|(?:^|/)[\w.-]*private[\w.-]*\.key$", "a private key"),
-    (r"(?:^|/)\.aws(?:/(?:credentials.*|sso.*|cli.*))?$", "keys to a cloud"),
-    (r"(?:^|/)(?:\.config/)?gcloud(?:/.*)?$|application_default_credentials|service[-_]account[\w-]*\.json$", "keys to a cloud"),
-    (r"(?:^|/)\.azure(?:/.*)?$", "keys to a cloud"),
-    (r"(?:^|/)\.kube(?:/config.*)?$", "keys to a cluster"),
-    (r"(?:^|/)\.docker/config\.json$", "keys to registries"),
-    (r"(?:^|/)\.(?:netrc|pgpass|my\.cnf|git-credentials|pypirc|npmrc|vault-token|boto|s3cfg|htpasswd)$", "passwords or tokens"),
-    (r"(?:^|/)\.gnupg(?:/.*)?$|(?:^|/)\.password-store(?:/.*)?$", "keys of the person"),
-    (r"(?:^|/)\.config/(?:gh|hub|op|rclone)(?:/.*)?$", "tokens"),
-    (r"(?:^|/)\.(?:bash|zsh|python|psql|mysql|node_repl)_history$", "what the person typed"),
-    (r"^/etc/(?:shadow|gshadow|sudoers)", "passwords of the machine"),
-    (r"^/proc/[^/]+/environ$", "the environment of a process"),
-    (r"(?:^|/)(?:credentials|secrets?)(?:\.(?:json|ya?ml|toml|ini|txt))?$", "secrets, by its name"),
-    (r"(?:^|/)\.clew/config\.ya?ml$", "Clew's own keys"),
-    (r"(?:Login Data|cookies\.sqlite|Cookies|key4\.db|logins\.json)$", "passwords of a browser"),
-)
 SECRET_VARIABLE = re.compile(r"(?:^|_)(?:API_?KEY|KEY|TOKEN|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?|PRIVATE_KEY|PAT|AUTH)(?:_ID)?$", re.IGNORECASE)
 """A variable that holds a secret, by its name."""
 GUARDED_INSIDE = re.compile(r"(?:^|/)\.git/(?!COMMIT_EDITMSG|MERGE_MSG|info/exclude)")
@@ -410,8 +440,12 @@ SCRATCH = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 (names what may be 
 """Outside a project, but nobody's."""
 STREAMS = frozenset({"/dev/null", "/dev/zero", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/full"})
 """No files, though they have paths."""
-CODE_SETTINGS = re.compile(r"^(?:LD_PRELOAD|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|PERL5OPT|RUBYOPT|PYTHONSTARTUP)$")
+CODE_SETTINGS = re.compile(r"^(?:LD_PRELOAD|LD_AUDIT|LESSOPEN|GIT_EXEC_PATH|GIT_PROXY_COMMAND|GIT_SSH|GIT_CONFIG_(?:COUNT|PARAMETERS|GLOBAL|SYSTEM|KEY_\d+)|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|PERL5OPT|RUBYOPT|PYTHONSTARTUP)$")
 """Variables that make other programs run something."""
+LINE_SETTINGS = re.compile(r"^(?:GIT_)?(?:PAGER|EDITOR|SEQUENCE_EDITOR)$|^(?:MANPAGER|VISUAL|BROWSER|LESSEDIT|FCEDIT)$")
+"""Variables whose value is a command line that other programs run."""
+LOADS_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader)\b")
+"""In NODE_OPTIONS: makes every node run a file first."""
 # fmt: on
 
 DESTINATIONS: dict[str, str] = {
@@ -432,8 +466,21 @@ DESTINATIONS: dict[str, str] = {
     "sponge": "all",
     "mkfifo": "all",
     "mknod": "first",
+    "split": "last",
+    "ffmpeg": "last",
+    "gzip": "all",
+    "gunzip": "all",
+    "bzip2": "all",
+    "bunzip2": "all",
+    "xz": "all",
+    "unxz": "all",
+    "zstd": "all",
 }
 """Commands that change files, and which of their plain arguments those are."""
+PACKERS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz zstd".split())
+"""They put another file in the place of the one they are given, unless told to print it."""
+PACKS_FLAGS = frozenset("curl wget tar unzip sort".split())
+"""Their flags are often written in one word, `-sSLo x`."""
 VALUED_IN_WRITING: dict[str, str] = {
     "mkdir": "-m --mode",
     "install": "-m -o -g --mode --owner --group",
@@ -463,9 +510,12 @@ OUTPUT_FLAGS: dict[str, str] = {
     "pip": "--target -t --prefix --root",
     "pip3": "--target -t --prefix --root",
     "pandoc": "-o --output",
-    "ffmpeg": "",
+    "patch": "-d --directory -o --output -r --reject-file",
+    "find": "-fprint -fprint0 -fls -fprintf",
+    "csplit": "-f --prefix",
+    "7z": "-o",
     "openssl": "-out",
     "ssh-keygen": "-f",
-    "git": "--git-dir --work-tree",
+    "git": "--git-dir --work-tree --output -o --separate-git-dir",
 }
 """Flags whose value is a file or folder that is written to."""

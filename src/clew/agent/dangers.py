@@ -8,17 +8,25 @@ only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
+from clew.agent.danger_code import dangerous_code, text_from
 from clew.agent.danger_places import Map
-from clew.agent.danger_rules import RULES, Danger, Seen, dangerous_code, redirecting, shown, text_from
+from clew.agent.danger_rules import RULES, redirecting
+from clew.agent.danger_seen import Danger, Seen, shown
 from clew.agent.danger_table import (
     CODE_SETTINGS,
     DECODERS,
     DOWNLOADERS,
+    HOLDS_LINES,
     INTERPRETERS,
+    LINE_FLAGS,
+    LINE_SETTINGS,
+    LOADS_CODE,
     SHELLS,
     WRAPPERS,
     Kind,
@@ -32,6 +40,8 @@ _MOST_REASONS = 12
 _GIVEN = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV")
 _WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
 _DEEPEST_LINES = 12
+_LEADING = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
+"""What an editor or a debugger wants before a command for the shell."""
 
 
 def risk_of_command(
@@ -107,27 +117,47 @@ class _Judge:
         self._own_jobs.update(name for name, value in simple.settings if value.variables == ("!",))
         seen = self._seen(simple, folder)
         yield from redirecting(seen)
-        for name, value in simple.settings:
-            if CODE_SETTINGS.match(name) and value.text:
-                yield seen.danger(Kind.HIDDEN_CODE, f"{name} makes other programs run something", always_ask=True)
+        for name, value in (*simple.settings, *_set_by_words(seen)):
+            yield from self._setting(seen, name, value, depth)
         if not simple.words:
             return
         if seen.name in line.functions:
             left = simple.left
             if left is not None and left.words and _name(left.words[0]) == seen.name:
                 yield seen.danger(Kind.EXHAUST, "starts copies of itself without end", always_ask=True)
-            return
         yield from self._judged(seen, depth)
+
+    def _setting(self, seen: Seen, name: str, value: Word, depth: int) -> Iterator[Danger]:
+        """A variable that makes other programs run something."""
+        if CODE_SETTINGS.match(name) and value.text:
+            yield seen.danger(Kind.HIDDEN_CODE, f"{name} makes other programs run something", always_ask=True)
+        elif name == "NODE_OPTIONS" and LOADS_CODE.search(value.text):
+            yield seen.danger(Kind.HIDDEN_CODE, "NODE_OPTIONS makes every node run a file first", always_ask=True)
+        elif LINE_SETTINGS.match(name):
+            yield from self._maybe_line(value, seen.folder, depth)
+
+    def _maybe_line(self, word: Word, folder: str | None, depth: int) -> Iterator[Danger]:
+        """An argument that is a command line in one program's eyes; what no shell could read is none."""
+        text = _LEADING.sub("", word.text)
+        with suppress(Unreadable):
+            yield from self.line(text, folder, depth + 1)
 
     def _judged(self, seen: Seen, depth: int) -> Iterator[Danger]:
         """A command, and every command that it runs."""
         first = seen.simple.words[0]
-        if not seen.name or UNKNOWN in seen.name or (first.is_pattern and first.text not in ("[", "[[")):
+        if (
+            not seen.name
+            or UNKNOWN in seen.name
+            or (not first.is_known and "IFS" in first.variables)
+            or (first.is_pattern and first.text not in ("[", "[["))
+        ):
             yield seen.danger(Kind.HIDDEN_CODE, "which command it runs is only known when it runs", always_ask=True)
         for rule in RULES:
             yield from rule(seen)
         yield from self._downloads(seen)
         yield from self._code(seen, depth)
+        for word in _lines_in(seen):
+            yield from self._maybe_line(word, seen.folder, depth)
         for inner in self._unwrapped(seen):
             if depth > _DEEPEST_LINES:
                 raise Unreadable(f"commands run each other more than {_DEEPEST_LINES} deep")
@@ -154,12 +184,12 @@ class _Judge:
             yield self._again(seen, inner, in_venv=seen.in_venv or is_of_project)
         if seen.name in {"find", "fd", "fdfind"}:
             yield from (self._again(seen, inner) for inner in _find_runs(words))
-        if seen.name in INTERPRETERS:
+        if _interpreter(seen.name):
             yield from self._script(seen)
 
     def _script(self, seen: Seen) -> Iterator[Seen]:
         """`python -m pip install` is pip, `python manage.py flush` is manage.py."""
-        flags = INTERPRETERS[seen.name].split()
+        flags = INTERPRETERS[_interpreter(seen.name)].split()
         for place, word in enumerate(seen.args):
             if word.text == "-m" and seen.name.startswith(("python", "pypy")):
                 if rest := list(seen.args[place + 1 :]):
@@ -179,13 +209,13 @@ class _Judge:
         if seen.name in SHELLS or seen.name in {"su", "script", "runuser"}:
             yield from self._shell(seen, depth)
         elif seen.name == "eval" or (seen.name == "env" and seen.has_flag("-S")):
-            words = [word for word in seen.args if word.text != "-S"]
+            words = [word for word in seen.args if not re.fullmatch(r"-\w+|--split-string", word.text)]
             yield from self._text_of(seen, words, joined(words), depth)
         elif seen.name in {"source", "."}:
-            yield from self._sourced(seen)
+            yield from self._sourced(seen, depth)
         elif seen.name == "trap" and seen.args and seen.args[0].text not in {"-", "", "-l", "-p"}:
             yield from self._text_of(seen, [seen.args[0]], seen.args[0].text, depth)
-        elif seen.name in INTERPRETERS:
+        elif _interpreter(seen.name):
             yield from self._interpreted(seen)
 
     def _shell(self, seen: Seen, depth: int) -> Iterator[Danger]:
@@ -198,7 +228,7 @@ class _Judge:
         script = next(iter(seen.plain), None)
         if seen.name not in SHELLS:
             return
-        if script is not None and script.text != "-" and not seen.has_flag("-s"):
+        if script is not None and not _is_stdin(script) and not seen.has_flag("-s"):
             yield from self._unseen(seen, script)
         elif (text := _literal_input(seen.simple)) is not None:
             yield from self._text_of(seen, [], text, depth)
@@ -206,7 +236,11 @@ class _Judge:
             yield from _piped(seen)
 
     def _interpreted(self, seen: Seen) -> Iterator[Danger]:
-        flags = INTERPRETERS[seen.name].split()
+        flags = INTERPRETERS[_interpreter(seen.name)].split()
+        for word in seen.args:
+            flag, equals, code = word.text.partition("=")
+            if equals and flag in flags:
+                yield from dangerous_code(seen, code)
         for word, after in zip(seen.args, seen.args[1:], strict=False):
             if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
                 yield from self._unseen(seen, after)
@@ -215,15 +249,17 @@ class _Judge:
         script = next(iter(seen.plain), None)
         if {"-m", "-V", "--version", "-h", "--help"} & set(seen.texts):
             return
-        if script is not None and script.text != "-":
+        if script is not None and not _is_stdin(script):
             yield from self._unseen(seen, script)
         elif (text := _literal_input(seen.simple)) is not None:
             yield from dangerous_code(seen, text)
         else:
             yield from _piped(seen)
 
-    def _sourced(self, seen: Seen) -> Iterator[Danger]:
+    def _sourced(self, seen: Seen, depth: int) -> Iterator[Danger]:
         for word in seen.args[:1]:
+            if _is_stdin(word) and (text := _literal_input(seen.simple)) is not None:
+                yield from self._text_of(seen, [], text, depth)
             self._in_venv |= word.text.endswith("activate") or "/activate" in word.text
             yield from self._unseen(seen, word)
 
@@ -274,6 +310,40 @@ def _name(word: Word) -> str:
     return word.text.rpartition("/")[2]
 
 
+def _interpreter(name: str) -> str:
+    """The name in the table, without a version; empty for what is no interpreter."""
+    return next((one for one in (name, re.sub(r"[\d.]+$", "", name)) if one in INTERPRETERS), "")
+
+
+def _is_stdin(word: Word) -> bool:
+    return word.text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
+
+
+def _set_by_words(seen: Seen) -> Iterator[tuple[str, Word]]:
+    """`export X=1`, `env X=1 command`: settings that stand as arguments."""
+    if seen.name in {"export", "declare", "typeset", "readonly", "local", "env"}:
+        for word in seen.args:
+            name, equals, value = word.text.partition("=")
+            if equals:
+                yield name, replace(word, text=value)
+
+
+def _lines_in(seen: Seen) -> Iterator[Word]:
+    """Arguments that are run as command lines."""
+    flags = LINE_FLAGS.get(seen.name, "").split()
+    for word, after in zip(seen.args, seen.args[1:], strict=False):
+        if word.text in flags:
+            yield after
+    for word in seen.args:
+        flag, equals, value = word.text.partition("=")
+        if equals and (flag in flags or seen.name == "alias"):
+            yield replace(word, text=value)
+        elif seen.name in HOLDS_LINES and " " in word.text:
+            yield word
+    if seen.name == "git" and [word.text for word in seen.plain[:2]] == ["submodule", "foreach"]:
+        yield from seen.plain[2:3]
+
+
 def _wrapper_of(words: list[Word], seen: Seen) -> tuple[Wrapper | None, list[Word]]:
     """The wrapper that these words begin with, and the words after its name."""
     if seen.name == "command" and seen.has_flag("-v", "-V"):
@@ -297,7 +367,7 @@ def _inner_words(wrapper: Wrapper, words: list[Word]) -> list[Word]:
             if not skips:
                 break
             skips = 0
-        elif text.startswith("-") and len(text) > 1:
+        elif text.startswith("-") and (len(text) > 1 or wrapper.name == "env"):
             at += 2 if text in valued else 1
         elif wrapper.name in {"env", "sudo", "doas"} and "=" in text and not text.startswith("="):
             at += 1

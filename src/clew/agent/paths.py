@@ -1,7 +1,7 @@
 """Where the agent may read and write: a path as a model wrote it becomes a place, or the reason why it is none.
 
 Knows folders and names, not what is in files. Outside the project nothing is allowed in silence: a person is asked,
-and only what was put to them may be touched. Which files look like secrets is the table at the top.
+and only what was put to them may be touched.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ import os
 import stat
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Literal, TypeAlias
 
+from clew.agent.secret_files import secret_in
 from clew.errors import InvalidArgument
 
 SETTING = "agent.allowed_paths"
@@ -22,37 +22,6 @@ LONGEST_NAME_BYTES = 255
 
 Zone: TypeAlias = Literal["project", "allowed", "read_only", "outside"]
 
-# Name, and what such a file holds. The first that fits counts.
-_SECRETS = (
-    (".env", "environment variables with keys"),
-    (".env.*", "environment variables with keys"),
-    ("*.env", "environment variables with keys"),
-    (".netrc", "passwords of hosts"),
-    ("_netrc", "passwords of hosts"),
-    (".pgpass", "passwords of databases"),
-    (".npmrc", "a token of a package registry"),
-    (".pypirc", "a token of a package registry"),
-    (".htpasswd", "hashes of passwords"),
-    (".git-credentials", "passwords of git hosts"),
-    ("credentials", "credentials"),
-    ("credentials.*", "credentials"),
-    ("secrets.*", "secrets"),
-    ("service-account*.json", "a key of a service account"),
-    ("id_rsa", "a private key"),
-    ("id_dsa", "a private key"),
-    ("id_ecdsa", "a private key"),
-    ("id_ed25519", "a private key"),
-    ("*.pem", "a key or a certificate"),
-    ("*.key", "a private key"),
-    ("*.ppk", "a private key"),
-    ("*.p12", "a private key"),
-    ("*.pfx", "a private key"),
-    ("*.jks", "a store of keys"),
-    ("*.keystore", "a store of keys"),
-    ("*.kdbx", "a store of passwords"),
-)
-_SECRET_FOLDERS = (".ssh", ".aws", ".gnupg", ".kube", ".docker")
-_HARMLESS = (".env.example", ".env.sample", ".env.template", ".env.dist", "*.pub", "credentials.py", "secrets.py")
 _KINDS = ((stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
 
 
@@ -142,7 +111,7 @@ class Workplace:
     def looks_secret(self, path: Path) -> str | None:
         """What such a file usually holds; None where its name says nothing of secrets."""
         inside = path.relative_to(self.root) if path.is_relative_to(self.root) else path
-        return secret_kind(inside)
+        return secret_in(inside.as_posix())
 
     def _places(self, paths: Iterable[object]) -> Iterable[Place]:
         located = (self.locate(path) for path in paths)
@@ -193,16 +162,6 @@ class Workplace:
             (len(folder.parts), zone) for zone, folders in zones for folder in folders if path.is_relative_to(folder)
         ]
         return max(holding, key=lambda found: found[0])[1] if holding else "outside"
-
-
-def secret_kind(path: Path) -> str | None:
-    """What a file of this name usually holds, if that is secret."""
-    name = path.name.casefold()
-    if any(fnmatchcase(name, pattern) for pattern in _HARMLESS):
-        return None
-    folder = next((part for part in path.parts[:-1] if part.casefold() in _SECRET_FOLDERS), None)
-    kind = next((kind for pattern, kind in _SECRETS if fnmatchcase(name, pattern)), None)
-    return kind or (f"a private file of {folder}" if folder else None)
 
 
 def _problem_with(path: object) -> str | None:

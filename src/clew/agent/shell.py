@@ -11,11 +11,11 @@ import re
 from collections.abc import Mapping
 
 from clew.agent.shell_values import UNKNOWN, Line, Redirect, Simple, Unreadable, Word, joined
-from clew.agent.shell_words import BLANK, ENDS_WORD, WordReader
+from clew.agent.shell_words import BLANK, ENDS_WORD, WordReader, words_of
 
 MOST_CHARS = 200_000
 MOST_COMMANDS = 2_000
-_SETTING = re.compile(r"([A-Za-z_]\w*)(?:\[[^\]]*\])?\+?=")
+_SETTING = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?\+?=")
 _REDIRECT = re.compile(r"(?:\d+|\{\w+\})?(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
 _BEFORE_COMMAND = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "coproc"})
@@ -26,7 +26,7 @@ def read_line(text: str, variables: Mapping[str, str] | None = None, depth: int 
     """The commands of a line. Raises Unreadable."""
     if len(text) > MOST_CHARS:
         raise Unreadable(f"it has {len(text):,} chars, more than {MOST_CHARS:,}")
-    reader = _Reader(text, dict(variables or {}), depth)
+    reader = _Reader(text, {"IFS": " ", **(variables or {})}, depth)
     reader.commands("")
     return Line(tuple(reader.found), frozenset(reader.functions))
 
@@ -40,6 +40,7 @@ class _Reader(WordReader):
         self._heredocs: list[tuple[Simple, str, bool, bool]] = []
         self._cases = 0
         self._wants_pattern = False
+        self._set_here: set[str] = set()
 
     # -- lists of commands ---------------------------------------------------------------------------------------------
 
@@ -140,7 +141,7 @@ class _Reader(WordReader):
                 return
             if not command.words and self._setting(command):
                 continue
-            command.words.append(self._word())
+            command.words += words_of(self._word())
         command.source = self.text[start : self.at].strip()
         self._add(command)
 
@@ -156,6 +157,10 @@ class _Reader(WordReader):
         elif command.words[0].text in {"read", "unset", "mapfile", "readarray", "getopts"}:
             for word in command.words[1:]:
                 self.variables.pop(word.text, None)
+        elif command.words[0].text == "printf" and [word.text for word in command.words[1:2]] == ["-v"]:
+            self._set(command.words[2].text if len(command.words) > 2 else "", Word(UNKNOWN))
+        elif command.words[0].text in {"eval", "source", "."}:
+            self.variables.update(dict.fromkeys(self._set_here, UNKNOWN))
         elif command.words[0].text in {"cd", "pushd", "popd"}:
             self.variables["PWD"] = UNKNOWN
         if command.words or command.redirects or command.settings:
@@ -164,6 +169,7 @@ class _Reader(WordReader):
                 raise Unreadable(f"it has more than {MOST_COMMANDS:,} commands")
 
     def _set(self, name: str, value: Word) -> None:
+        self._set_here.add(name)
         # A loop or a branch may set it otherwise: a second value makes it uncertain.
         if value.is_known and name not in self.variables:
             self.variables[name] = value.text
@@ -273,6 +279,8 @@ class _Reader(WordReader):
         if setting is None:
             return False
         self.at = setting.end()
+        if setting[2]:
+            self._expansions_in(setting[2])
         if self._peek() == "(":
             self._array()
             command.settings.append((setting[1], Word(UNKNOWN)))

@@ -31,6 +31,8 @@ class Word:
     is_pattern: bool = False
     """Holds *, ?, [ ] or { , } outside quotes: it may become other words."""
     is_quoted: bool = False
+    is_split: bool = False
+    """Holds blanks that came out of a variable outside quotes: the shell makes several words of it."""
 
     @property
     def is_known(self) -> bool:

@@ -9,7 +9,7 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from clew.agent.shell_values import UNKNOWN, Simple, Unreadable, Word
 
@@ -17,6 +17,8 @@ ENDS_WORD = " \t\n;&|<>()"
 BLANK = " \t"
 _DEEPEST = 24
 _NAME = re.compile(r"[A-Za-z_]\w*")
+_BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
+_MOST_OUT_OF_BRACES = 256
 
 
 class WordReader(ABC):
@@ -103,7 +105,7 @@ class WordReader(ABC):
         if after == "(":
             self._substitution(draft)
         elif after == "{":
-            self._braced(draft)
+            self._braced(draft, in_quotes)
         elif after == "'" and not in_quotes:
             draft.is_quoted = True
             draft.parts.append(self._ansi_quoted())
@@ -111,17 +113,19 @@ class WordReader(ABC):
             self.at += 1
         elif name := _NAME.match(self.text, self.at + 1):
             self.at = name.end()
-            self._value(draft, name[0])
+            self._value(draft, name[0], in_quotes)
         elif after and after in "@*#?-$!0123456789":
             self.at += 2
-            self._value(draft, after)
+            self._value(draft, after, in_quotes)
         else:
             draft.parts.append("$")
             self.at += 1
 
-    def _value(self, draft: _Draft, name: str) -> None:
+    def _value(self, draft: _Draft, name: str, in_quotes: bool) -> None:
+        value = self.variables.get(name, UNKNOWN)
         draft.variables.append(name)
-        draft.parts.append(self.variables.get(name, UNKNOWN))
+        draft.parts.append(value)
+        draft.is_split |= not in_quotes and any(char.isspace() for char in value)
 
     def _substitution(self, draft: _Draft) -> None:
         if self.text.startswith("$((", self.at) and (ends := self._arithmetic_end(self.at + 3)) is not None:
@@ -145,14 +149,16 @@ class WordReader(ABC):
             return self.variables.get("PWD", UNKNOWN)
         if name == "cat" and not rest and commands[0].text_in is not None:
             return commands[0].text_in
+        if name == "printf" and len(rest) == 1 and not set("%\\") & set(rest[0]):
+            return rest[0]
         return " ".join(rest) if name == "echo" and not any(word.startswith("-") for word in rest) else UNKNOWN
 
-    def _braced(self, draft: _Draft) -> None:
+    def _braced(self, draft: _Draft, in_quotes: bool) -> None:
         """`${...}`: a value that is certain only where nothing is done to it."""
         simple = re.compile(r"\$\{([A-Za-z_]\w*|[@*#?$!\d])\}").match(self.text, self.at)
         if simple is not None:
             self.at = simple.end()
-            self._value(draft, simple[1])
+            self._value(draft, simple[1], in_quotes)
             return
         if name := _NAME.match(self.text, self.at + 2):
             draft.variables.append(name[0])
@@ -265,6 +271,25 @@ class WordReader(ABC):
         return self.text[start:end]
 
 
+def words_of(word: Word) -> list[Word]:
+    """The words that the shell makes of one: at blanks out of a variable, and out of braces."""
+    texts = word.text.split() if word.is_split else [word.text]
+    if word.is_pattern and "{" in word.text and "," in word.text:
+        texts = [one for text in texts for one in _out_of_braces(text, _MOST_OUT_OF_BRACES)]
+    if texts == [word.text]:
+        return [word]
+    return [replace(word, text=text, is_pattern=any(sign in text for sign in "*?["), is_split=False) for text in texts]
+
+
+def _out_of_braces(text: str, most: int) -> list[str]:
+    """`a{b,c}` is ab and ac. Innermost braces first, so that no comma of one inside is taken for theirs."""
+    found = _BRACES.search(text)
+    if found is None or most <= 1:
+        return [text]
+    made = [text[: found.start()] + one + text[found.end() :] for one in found[1].split(",")]
+    return [one for each in made for one in _out_of_braces(each, most // len(made))]
+
+
 @dataclass(slots=True)
 class _Draft:
     parts: list[str] = field(default_factory=list)
@@ -273,10 +298,11 @@ class _Draft:
     is_pattern: bool = False
     is_quoted: bool = False
     has_brace: bool = False
+    is_split: bool = False
 
     def word(self) -> Word:
         text = "".join(self.parts)
-        return Word(text, tuple(self.variables), tuple(self.inner), self.is_pattern, self.is_quoted)
+        return Word(text, tuple(self.variables), tuple(self.inner), self.is_pattern, self.is_quoted, self.is_split)
 
 
 _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|.)", re.DOTALL)

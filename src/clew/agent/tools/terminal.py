@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clew.agent.danger_rules import shown
+from clew.agent.danger_seen import shown
 from clew.agent.dangers import outside_risk, risk_of_command
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
 from clew.agent.tools.printed import Printed
