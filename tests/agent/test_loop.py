@@ -232,3 +232,16 @@ async def test_an_opened_skill_is_pinned_and_comes_back_after_a_compaction(tmp_p
         await agent.ask(SESSION, user("Go on."))
         first: Message = provider.requests[-1].messages[0]
         assert "<pinned label='skill review'>\nheard how to review\n</pinned>" in text_of(first)
+
+
+async def test_a_call_begins_when_a_person_has_allowed_it(tmp_path: Path) -> None:
+    watch = Watching()
+
+    async def ask(tool: str, risk: Risk) -> tuple[Answer, str]:
+        watch.seen.append("asked")
+        return "once", ""
+
+    provider = ScriptedProvider(calls(call("echo", {"text": "one"}, id="c1")), answers("Said."))
+    async with flow_with(provider, tmp_path) as flow:
+        await agent_with(flow, Echo(risky=True), ask=ask).ask(SESSION, user("go"), watch)
+    assert watch.seen[1:4] == ["asked", "began echo one", "out one"]

@@ -99,8 +99,23 @@ async def test_a_refusal_is_one_line_and_exit_1(run: Run) -> None:
     async with Upstream(Fault(401, {"error": {"message": "no such key"}})) as upstream:
         code, out, err = await run(upstream, "-p", "Hello")
     assert (code, out) == (1, "")
-    assert "no such key" in err
+    assert "refused (auth): no such key. Check the key" in err
     assert err.count("\n") == 1
+
+
+async def test_a_reply_that_was_cut_off_is_told_beside_it(run: Run) -> None:
+    async with Upstream(Answer("Half a sen", finish="length"), Answer("")) as upstream:
+        code, out, err = await run(upstream, "-p", "Tell me")
+        assert (code, out) == (0, "Half a sen\n")
+        assert "the reply was cut off" in err
+        _, out, err = await run(upstream, "-p", "Tell me")
+        assert "the model answered without a word" in err
+
+
+async def test_exit_codes_are_the_same_for_programs(run: Run) -> None:
+    code, out, _ = await run(None, "-p", "", "--model", "mock-1", "--json")
+    assert (code, json.loads(out)["error"]["type"]) == (2, "InvalidArgument")
+    assert (await run(None, "-p", "", "--model", "mock-1"))[0] == 2
 
 
 async def test_a_refusal_is_json_where_json_is_asked_for(run: Run) -> None:
@@ -108,6 +123,7 @@ async def test_a_refusal_is_json_where_json_is_asked_for(run: Run) -> None:
         code, out, err = await run(upstream, "-p", "Hello", "--json")
     told = json.loads(out)["error"]
     assert (code, err) == (1, "")
+    assert json.loads(out)["session"].startswith("s_")
     assert told["type"] == "ProviderRefused"
     assert told["kind"] == "auth"
     assert "key" in told["remedy"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
@@ -12,6 +13,7 @@ from clew.cli.tui.drawing import MOST_DIFF_ROWS, Look
 from clew.cli.tui.problems import explained
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.watching import ScreenWatcher
+from clew.errors import StoreError
 from clew.events import (
     CompactionFinished,
     CompactionPhase,
@@ -25,7 +27,8 @@ from clew.events import (
 )
 from clew.providers import Delta
 from clew.store import UnknownSession
-from clew.testing.scripted import breaks_off, refuses, says
+from clew.testing import call
+from clew.testing.scripted import breaks_off, calls, refuses, says
 
 
 class Watched:
@@ -198,4 +201,50 @@ def test_a_refusal_is_explained_with_what_to_do() -> None:
         "Wait a little and ask again; what you asked is kept."
     )
     assert "What came is kept." in explained(breaks_off("Half"))
-    assert "clew doctor" in explained(UnknownSession("s_1"))
+    assert "clew doctor" not in explained(UnknownSession("s_1"))
+
+
+def test_a_disk_that_failed_is_told_in_whole_sentences() -> None:
+    failed = StoreError("state.db: the disk failed; check it, then try again")
+    failed.__cause__ = OSError()
+    assert "try again. The conversation is as it was stored last; `clew doctor`" in explained(failed)
+
+
+def test_a_page_of_a_gateway_is_told_without_its_tags() -> None:
+    page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
+    assert "refused (overloaded): 502 Bad Gateway 502 Bad Gateway. " in explained(refuses("overloaded", page))
+
+
+def test_a_line_that_broke_is_no_refusal() -> None:
+    assert explained(breaks_off("Half")).startswith("the connection to scripted failed: ")
+
+
+def test_a_reply_that_was_cut_off_says_so() -> None:
+    seen = Watched()
+    seen.watcher.replied(replace(says("Half a sen"), finish="length"))
+    told = " ".join(seen.text().split())
+    assert told.startswith("Half a sen the reply was cut off: it reached the most output allowed")
+
+
+def test_a_reply_without_a_word_says_so_and_one_with_calls_need_not() -> None:
+    seen = Watched()
+    seen.watcher.replied(calls(call("read_file", {"path": "a"})))
+    assert seen.text() == ""
+    seen.watcher.replied(says(""))
+    assert "the model answered without a word" in seen.text()
+
+
+def test_a_call_that_was_stopped_leaves_a_line() -> None:
+    seen = Watched()
+    seen.watcher.began(DOING)
+    seen.watcher.over()
+    assert seen.text() == "✗ terminal pytest -q  stopped after 0.0 s\n"
+    assert seen.going_on() == []
+
+
+def test_how_a_long_call_ended_is_still_seen() -> None:
+    seen = Watched()
+    seen.watcher.ended(Doing("1", "terminal", "$ " + "very " * 40 + "long"), ToolResult(""), 1.0)
+    line = seen.text().rstrip("\n")
+    assert line.endswith("…  1.0 s")
+    assert len(line) < 80

@@ -129,11 +129,23 @@ class Agent:
 
     async def _run(self, session: str, call: ToolCall, watch: Onlooker, done: dict[str, ToolResult]) -> None:
         doing = Doing(call["id"], name_of_call(call), self.toolbox.headline(call))
+        refusal = await self._refusal_of(call)
+        # From here on: the time that a person took to answer is not the tool's.
         started = time.monotonic()
         watch.began(doing)
         context = CallContext(session, call["id"], lambda text: watch.output(doing, text))
-        done[call["id"]] = result = await self._result_of(call, context)
+        done[call["id"]] = result = refusal or await self._result_of(call, context)
         watch.ended(doing, result, time.monotonic() - started)
+
+    async def _refusal_of(self, call: ToolCall) -> ToolResult | None:
+        """Why a call may not run; None where it may."""
+        name, arguments = name_of_call(call), arguments_of_call(call)
+        tool = None if UNREADABLE in arguments else self.toolbox.find(name)
+        risk = None if tool is None else tool.risk(arguments)
+        if risk is None:
+            return None
+        decision = await self.approvals.decide(name, risk)
+        return None if decision.allowed else wrong(decision.reason)
 
     async def _result_of(self, call: ToolCall, context: CallContext) -> ToolResult:
         name, arguments = name_of_call(call), arguments_of_call(call)
@@ -142,11 +154,6 @@ class Agent:
         tool = self.toolbox.find(name)
         if tool is None:
             return await self._engines_own(name, arguments, context.session)
-        risk = tool.risk(arguments)
-        if risk is not None:
-            decision = await self.approvals.decide(name, risk)
-            if not decision.allowed:
-                return wrong(decision.reason)
         try:
             return await tool.run(arguments, context)
         except (ClewError, OSError, ValueError, TypeError, LookupError) as problem:  # whatever arguments led to

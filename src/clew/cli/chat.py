@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from clew.events import Event
     from clew.store import Store
 
+FAILED, WRONG_USE = 1, 2
 LAST = "\0last"
 OWN_SOURCE = "terminal"
 """Of sessions that a chat began, not a gateway or an import."""
@@ -87,12 +88,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     try:
         return asyncio.run(_ask_once(arguments, console))
     except ClewError as problem:
-        if not arguments.json:
-            raise
-        from clew.cli.tui.once import problem_json
-
-        console.say_json(problem_json(problem))
-        return 1
+        return _tell_failed(problem, console, is_json=arguments.json)
 
 
 def _is_chat(arguments: argparse.Namespace, console: Console) -> bool:
@@ -111,7 +107,11 @@ async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
     account = Account(console)
     async with _desk(arguments, loaded, console, account.heard) as desk:
         session = await _session(arguments, desk)
-        exchange = await ask_once(desk, session, question, account)
+        try:
+            exchange = await ask_once(desk, session, question, account)
+        except ClewError as problem:
+            # Here, where the session is known: the question is kept in it, and a script may want to go on.
+            return _tell_failed(problem, console, session, is_json=arguments.json)
         tip = await desk.store.get_compression_tip(session)
     account.warnings[:0] = desk.notices
     if arguments.json:
@@ -119,6 +119,17 @@ async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
     else:
         say_answer(exchange, account, console)
     return 0
+
+
+def _tell_failed(problem: ClewError, console: Console, session: str | None = None, *, is_json: bool) -> int:
+    """Say why there is no answer, where it is looked for; the exit code, the same for people and programs."""
+    from clew.cli.tui.once import problem_json, problem_line
+
+    if is_json:
+        console.say_json(problem_json(problem, session))
+    else:
+        console.fail(problem_line(problem))
+    return WRONG_USE if isinstance(problem, InvalidArgument) else FAILED
 
 
 def _question(arguments: argparse.Namespace, console: Console) -> str:

@@ -222,4 +222,4 @@ def _tell_done(runtime: Runtime, live: LiveConversation, old: str, done: Compact
 
 def fixed(live: LiveConversation) -> Sequence[str]:
     """What stands in every request however much is compacted, in words."""
-    return (f"the system prompt {live.size.system:,} tokens", f"the tools {live.size.tools:,} tokens")
+    return (f"the system prompt ({live.size.system:,} tokens)", f"the tools ({live.size.tools:,} tokens)")

@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from clew.events import Notice, OutputCapLowered, Overflowed, WindowLearnt
-from clew.messages import Message
 from clew.providers import ErrorClass, ProviderRefused
 from clew.tokens import Window, next_guess
 from clew.turn.build import Ask, build
@@ -166,10 +165,11 @@ async def _drop_media(runtime: Runtime, live: LiveConversation, ask: Ask) -> str
 def _large(live: LiveConversation, ask: Ask) -> list[str]:
     """The system prompt, the tools, and the largest messages, in words."""
     sizes = sorted(zip(live.size.counts, range(len(live.messages)), strict=True), reverse=True)[:_NAMED]
-    named = [f"the {_who(live.messages[place])} message {live.places[place]} {size:,} tokens" for size, place in sizes]
+    named = [f"{_called(live, place)} ({size:,} tokens)" for size, place in sizes]
     injected = sum(live.count(ask.inject))
-    return [*fixed(live), *([f"what is injected {injected:,} tokens"] if injected else []), *named]
+    return [*fixed(live), *([f"what is injected ({injected:,} tokens)"] if injected else []), *named]
 
 
-def _who(message: Message) -> str:
-    return str(message["role"])
+def _called(live: LiveConversation, place: int) -> str:
+    number = live.places[place]
+    return "the handoff" if number is None else f"the {live.messages[place]['role']} message m{number}"

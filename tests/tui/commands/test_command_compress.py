@@ -204,3 +204,12 @@ async def test_everything_fits_from_60_to_120_columns(long_chat: Any) -> None:
     await long_chat.type("/compress --undo")
     for width in (60, 80, 101, 120):
         long_chat.drawn(width)
+
+
+async def test_a_preview_says_that_it_summarises(long_chat: Any) -> None:
+    told: list[str] = []
+    long_chat.state.wait_for = told.append
+    await long_chat.type("/compress --preview")
+    assert len(told) == 1
+    assert told[0].startswith("preview of ")
+    assert told[0].endswith(" tokens: summarise")

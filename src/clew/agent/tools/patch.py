@@ -113,6 +113,8 @@ class Patch(AgentTool):
     def headline(self, arguments: Arguments) -> str:
         raw = arguments.get("edits")
         count, paths = len(raw) if isinstance(raw, list) else 1, _paths(arguments)
+        if not any(paths):
+            return "patch ?"
         edits = f"{count} edit{'s' if count != 1 else ''}"
         return f"patch {edits} in {paths[0] if len(paths) == 1 else f'{len(paths)} files'}"
 

@@ -54,12 +54,13 @@ class ReadFile(AgentTool):
         return risk_of(f"read {path}", self._workplace.reading_concerns(path))
 
     def headline(self, arguments: Arguments) -> str:
+        path = arguments.get("path", "?")
         try:
             offset, limit = _lines_asked(arguments)
         except InvalidArgument:
-            return f"read {arguments.get('path')}"
+            return f"read {path}"
         span = f" {offset}-{offset + limit - 1}" if "offset" in arguments or "limit" in arguments else ""
-        return f"read {arguments.get('path')}{span}"
+        return f"read {path}{span}"
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call

@@ -47,7 +47,7 @@ class WriteFile(AgentTool):
     def headline(self, arguments: Arguments) -> str:
         content = arguments.get("content")
         lines = f", {count_lines(content):,} lines" if isinstance(content, str) else ""
-        return f"write {arguments.get('path')}{lines}"
+        return f"write {arguments.get('path', '?')}{lines}"
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call

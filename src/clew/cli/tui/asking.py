@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 from rich.text import Text
 
 from clew.agent import Answer
-from clew.cli.tui.harmless import harmless
+from clew.cli.output import clipped
+from clew.cli.tui.harmless import harmless, harmless_line
 
 if TYPE_CHECKING:
     from clew.agent import Risk
@@ -67,10 +68,12 @@ class Questions:
             self._screen.gap()
             self._screen.say(_question(tool, risk))
             while True:
-                found = approval_in(await self._next_line("allow? [y/a/n]"))
+                typed = await self._next_line("allow? [y/a/n]")
+                found = approval_in(typed)
                 if found is not None:
                     break
-                self._screen.say(Text(f"  {CHOICES}", "yellow"))
+                said = clipped(harmless_line(typed), 30)
+                self._screen.say(Text(f"  {said!r} is no answer: {CHOICES}", "yellow"))
             self._screen.say(Text(f"  {_ANSWERS[found[0]]}", "dim"))
             return found
 

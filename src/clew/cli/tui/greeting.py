@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from clew import __version__
 from clew.cli.amounts import counted, short
+from clew.cli.output import clipped
+from clew.cli.sessions_view import said
 from clew.cli.tui.harmless import harmless
 
 if TYPE_CHECKING:
@@ -16,6 +22,7 @@ if TYPE_CHECKING:
     from clew.tokens import Window
     from clew.turn import LiveConversation
 
+LAST_SAID_COLUMNS = 200
 SOURCES = {
     "config": "as configured",
     "stated": "as the provider stated",
@@ -30,7 +37,7 @@ APPROVALS = {
 }
 
 
-def greeting(desk: Desk, live: LiveConversation, mode: str, *, resumed: str | None) -> Text:
+def greeting(desk: Desk, live: LiveConversation, mode: str, *, resumed: str | None) -> RenderableType:
     """A few lines; `resumed` is the title of an earlier conversation that goes on."""
     through = desk.target.provider.name
     rows = [
@@ -42,18 +49,29 @@ def greeting(desk: Desk, live: LiveConversation, mode: str, *, resumed: str | No
     ]
     if not desk.settings.compression.enabled:
         rows[2] = ("engine", f"{live.engine.name}, automatic compaction is off")
-    text = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves\n", "dim"))
-    for name, words in rows:
-        text.append(f"  {name:<10}", "dim")
-        text.append(f"{harmless(words)}\n")
     if resumed is not None:
-        title = f" ({harmless(resumed)})" if resumed else ""
-        text.append(f"  {'resumed':<10}", "dim")
-        text.append(f"{live.session}{title}, {counted(len(live.messages), 'message')} in view\n")
-    for notice in desk.notices:
-        text.append(f"  {harmless(notice)}\n", "yellow")
-    text.rstrip()
-    return text
+        title = f" ({resumed})" if resumed else ""
+        rows.append(("resumed", f"{live.session}{title}, {counted(len(live.messages), 'message')} in view"))
+        rows += _last_said(live)
+    head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
+    notices = [Padding(Text(harmless(notice), "yellow"), (0, 0, 0, 2)) for notice in desk.notices]
+    return Group(head, _facts(rows), *notices)
+
+
+def _facts(rows: Sequence[tuple[str, str]]) -> Table:
+    """What there is to know, wrapped beside its names, however narrow the terminal is."""
+    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(width=11, no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, words in rows:
+        table.add_row(Text(f"  {name}", "dim"), Text(harmless(words)))
+    return table
+
+
+def _last_said(live: LiveConversation) -> list[tuple[str, str]]:
+    """The newest question and answer, as far as they fit: where one was."""
+    spoken = [message for message in live.messages if message["role"] in ("user", "assistant")]
+    return [("you" if it["role"] == "user" else "it", clipped(said(it), LAST_SAID_COLUMNS)) for it in spoken[-2:]]
 
 
 def window_shown(window: Window) -> str:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from clew.agent import Doing, Exchange, Onlooker, ToolResult
 from clew.cli.tui.harmless import harmless, harmless_line
-from clew.cli.tui.problems import remedy
+from clew.cli.tui.problems import explained, remark_on, remedy
 from clew.cli.tui.tally import Tally
 from clew.cli.tui.typed import message_of, title_of
 from clew.errors import ClewError
@@ -79,6 +79,8 @@ def say_answer(exchange: Exchange, account: Account, console: Console) -> None:
         console.note(harmless_line(warning))
     if exchange.is_cut:
         console.note(f"stopped after {exchange.rounds} rounds; agent.max_rounds allows more")
+    if remark := remark_on(exchange.reply):
+        console.note(remark)
     answer = text_of(exchange.reply.message)
     # A terminal is protected; a program gets every character.
     console.say(harmless(answer) if console.out.isatty() else answer)
@@ -109,9 +111,14 @@ def as_json(exchange: Exchange, session: str, account: Account) -> dict[str, Any
     }
 
 
-def problem_json(problem: ClewError) -> dict[str, Any]:
-    """What went wrong, for programs."""
+def problem_line(problem: ClewError) -> str:
+    """What went wrong, for whoever reads stderr."""
+    return explained(problem) if isinstance(problem, ProviderRefused) else str(problem)
+
+
+def problem_json(problem: ClewError, session: str | None = None) -> dict[str, Any]:
+    """What went wrong, for programs, and the session that the question is kept in."""
     told: dict[str, Any] = {"type": type(problem).__name__, "message": str(problem)}
     if isinstance(problem, ProviderRefused):
         told |= {"kind": problem.fault.kind, "provider": problem.provider, "remedy": remedy(problem)}
-    return {"error": told}
+    return {"error": told, "session": session}

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import re
 
 from clew.errors import ClewError, StoreError
-from clew.providers import ErrorKind, ProviderRefused
+from clew.messages import calls_of, text_of
+from clew.providers import ErrorKind, FinishReason, ProviderRefused, Reply
 
 REMEDIES: dict[ErrorKind, str] = {
     "auth": "Check the key: the environment variable of the provider, or model.api_key_env in the config.",
@@ -19,6 +21,19 @@ REMEDIES: dict[ErrorKind, str] = {
     "output_cap_too_large": "Set agent.max_tokens lower.",
     "other": "Ask again; if it stays, /model takes another one.",
 }
+ENDS: dict[FinishReason, str] = {
+    "length": "the reply was cut off: it reached the most output allowed (agent.max_tokens); ask it to go on",
+    "refusal": "the provider broke the reply off: its filter of contents; ask in other words",
+}
+NOTHING_SAID = "the model answered without a word; ask again, or in other words"
+_TAG = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
+
+
+def remark_on(reply: Reply) -> str:
+    """What a person should know of how a reply ended; empty where there is nothing to know."""
+    if reply.finish in ENDS:
+        return ENDS[reply.finish]
+    return "" if calls_of(reply.message) or text_of(reply.message).strip() else NOTHING_SAID
 
 
 def explained(problem: ClewError) -> str:
@@ -26,8 +41,11 @@ def explained(problem: ClewError) -> str:
     if isinstance(problem, ProviderRefused):
         kept = " What came is kept." if problem.partial is not None else ""
         return f"{_words(problem)}{kept} {remedy(problem)}"
-    if isinstance(problem, StoreError):
-        return f"{problem} The conversation is as it was stored last; `clew doctor` checks the database."
+    # Only where a disk or a database failed: a name that nobody has is no damage.
+    if isinstance(problem, StoreError) and problem.__cause__ is not None:
+        return (
+            f"{str(problem).rstrip('.')}. The conversation is as it was stored last; `clew doctor` checks the database."
+        )
     return str(problem)
 
 
@@ -40,8 +58,10 @@ def remedy(problem: ProviderRefused) -> str:
 def _words(problem: ProviderRefused) -> str:
     body = " ".join(_said(problem.body).split())
     cut = f"{body[:400]}…" if len(body) > 400 else body
-    kind = problem.fault.kind.replace("_", " ")
-    return f"{problem.provider or 'the provider'} refused ({kind}): {cut.rstrip('.')}."
+    kind, who = problem.fault.kind.replace("_", " "), problem.provider or "the provider"
+    # A line that broke is nobody's refusal.
+    how = f"the connection to {who} failed" if kind == "network" else f"{who} refused ({kind})"
+    return f"{how}: {cut.rstrip('.')}."
 
 
 def _said(body: str) -> str:
@@ -49,7 +69,7 @@ def _said(body: str) -> str:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        return body
+        return _TAG.sub(" ", body) if body.lstrip()[:1] == "<" else body
     inner = found.get("error", found) if isinstance(found, dict) else body
     said = inner.get("message") if isinstance(inner, dict) else inner
     return said if isinstance(said, str) and said.strip() else body

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from rich.text import Text
 
 from clew.cli.tui.commands import find_command, learn_names, unknown_command
+from clew.cli.tui.commands.here import conversation_of
 from clew.cli.tui.harmless import harmless
 from clew.cli.tui.problems import explained
 from clew.cli.tui.session_end import Ended
@@ -199,7 +200,7 @@ class Chat:
     def _echo(self, line: str) -> None:
         self.screen.gap()
         sign = self.screen.look.sign("›", ">")
-        self.screen.say(Text(f"{sign} " + harmless(line).replace("\n", "\n  "), "bold cyan"))
+        self.screen.say(Text(f"{sign} " + harmless(line).rstrip().replace("\n", "\n  "), "bold cyan"))
         self.screen.changed()
 
     # -- figures -------------------------------------------------------------------------------------------------------
@@ -207,7 +208,8 @@ class Chat:
     async def refresh(self) -> None:
         """Look again at which conversation it is, and at what it took."""
         desk = self.state.desk
-        self._live = await desk.runtime.conversation(self.state.session)
+        # With its tools: the meter must not jump with the first question.
+        self._live = await conversation_of(self.state)
         self.title = (await desk.store.session(self._live.session)).title
         await self._tally.read(desk.store, self._live.session)
         await learn_names(self.state)

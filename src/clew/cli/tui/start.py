@@ -88,7 +88,9 @@ async def converse(
 ) -> None:
     """Talk until the person leaves, and say what it came to."""
     screen, questions = terminal.screen, terminal.questions
-    state = ChatState(desk=desk, session=session, say=screen.say, confirm=questions.confirm)
+    state = ChatState(
+        desk=desk, session=session, say=screen.say, confirm=questions.confirm, wait_for=terminal.watcher.wait_for
+    )
     chat = Chat(state, screen, terminal.watcher, questions, terminal.tally)
     await chat.refresh()
     live = await desk.runtime.conversation(session)

@@ -28,6 +28,8 @@ class ChatState:
     """Puts something on the screen, above the line that is being typed."""
     confirm: Callable[[str], Awaitable[bool]]
     """Asks yes or no; no where nobody is there."""
+    wait_for: Callable[[str], None] = lambda _: None
+    """Shows what is waited for, with seconds, until the command ends."""
     started: float = field(default_factory=time.monotonic)
     is_leaving: bool = False
     asks: list[str] = field(default_factory=list)

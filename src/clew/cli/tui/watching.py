@@ -10,9 +10,11 @@ import time
 from rich.text import Text
 
 from clew.agent import Doing, Onlooker, ToolResult
+from clew.cli.output import clipped, columns
 from clew.cli.tui.drawing import drawing_of_diff, is_diff
 from clew.cli.tui.harmless import harmless, harmless_line
 from clew.cli.tui.live import Compacting, Running
+from clew.cli.tui.problems import remark_on
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.streaming import BlockStream
 from clew.events import (
@@ -70,6 +72,7 @@ class ScreenWatcher(Onlooker):
         if not self._has_streamed:
             self._say(text_of(reply.message))
         self.settle()
+        self._warn(remark_on(reply))
         self.wait_for("waiting for the model")
 
     def _say(self, text: str) -> None:
@@ -87,6 +90,9 @@ class ScreenWatcher(Onlooker):
     def over(self) -> None:
         """Nothing goes on any more."""
         self.settle()
+        for running in self._live.running.values():
+            # What was begun may have done something: it must not vanish without a line.
+            self._say_call(running.headline, f"stopped after {time.monotonic() - running.since:.1f} s", is_error=True)
         self._live.running.clear()
         self._live.compacting = None
         self._live.waiting = ""
@@ -108,12 +114,17 @@ class ScreenWatcher(Onlooker):
     def ended(self, doing: Doing, result: ToolResult, seconds: float) -> None:
         self._live.running.pop(doing.call_id, None)
         self._live.waiting_since = time.monotonic()
-        look = self._screen.look
-        sign, style = (look.sign("✗", "x"), "red") if result.is_error else (look.sign("✓", "+"), "green")
-        line = Text.assemble((sign, style), f" {harmless_line(doing.headline)}", (f"  {seconds:.1f} s", "dim"))
-        line.truncate(self._screen.width - 1, overflow="ellipsis")
-        self._screen.say(line)
+        self._say_call(doing.headline, f"{seconds:.1f} s", is_error=result.is_error)
         self._say_outcome(result)
+
+    def _say_call(self, headline: str, how: str, *, is_error: bool) -> None:
+        """A call in one line; how it ended is seen however long the call is."""
+        look = self._screen.look
+        sign, style = (look.sign("✗", "x"), "red") if is_error else (look.sign("✓", "+"), "green")
+        room = max(10, self._screen.width - columns(how) - 5)
+        self._screen.say(
+            Text.assemble((sign, style), f" {clipped(harmless_line(headline), room)}", (f"  {how}", "dim"))
+        )
 
     def _say_outcome(self, result: ToolResult) -> None:
         shown = harmless(result.shown or "").strip("\n")

@@ -76,6 +76,8 @@ async def _compact(state: ChatState, focus: str | None) -> None:
 
 async def _preview(state: ChatState, focus: str | None, *, whole: bool) -> None:
     runtime = state.desk.runtime
+    live = await conversation_of(state)
+    state.wait_for(f"preview of {live.size.tokens:,} tokens: summarise")
     drawn = await preview_compaction(runtime, state.session, focus)
     if not drawn.compaction.changed:
         state.draft = None

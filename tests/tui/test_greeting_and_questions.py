@@ -1,0 +1,79 @@
+"""What stands at the start, and what is asked: fitted to narrow terminals, and clear about what is no answer."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from clew.agent import Risk
+from clew.app import DeskOptions, open_desk
+from clew.cli.tui.asking import Questions
+from clew.cli.tui.drawing import Look, drawn
+from clew.cli.tui.greeting import greeting
+from clew.cli.tui.screen import Screen
+from clew.cli.tui.start import Terminal
+from clew.cli.tui.state import ChatState
+from clew.config import load_config
+from clew.store import open_store
+from clew.testing import assistant, user
+from clew.testing.scripted import ScriptedProvider
+from clew.turn import receive
+
+
+def screen_of(written: list[str]) -> Screen:
+    return Screen(Look(colors=False), lambda: (80, 24), written.append)
+
+
+async def test_a_greeting_is_wrapped_beside_its_names_and_says_where_one_was(tmp_path: Path) -> None:
+    environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    config = load_config(environ, ["model.name=a-model-with-a-long-name", "model.context_length=64000"])
+    options = DeskOptions(tmp_path, provider=ScriptedProvider())
+    async with (
+        open_store(tmp_path / "state.db", flush="normal") as store,
+        open_desk(config, environ, store, options) as desk,
+    ):
+        session = await desk.new_session()
+        await receive(desk.runtime, session, [user("Which clock is late?"), assistant("The third, " + "very " * 80)])
+        live = await desk.runtime.conversation(session)
+        lines = drawn(greeting(desk, live, "ask", resumed="Clocks"), 40, Look(colors=False)).splitlines()
+    assert all(len(line) <= 40 for line in lines)
+    assert all(line.startswith("  ") for line in lines[2:])
+    told = "\n".join(lines)
+    assert "  you        Which clock is late?" in told
+    assert "  it         The third, very" in told
+    assert told.endswith("…")
+
+
+async def test_the_meter_has_the_tools_before_the_first_question(tmp_path: Path) -> None:
+    from clew.cli.tui.run import Chat
+
+    environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    config = load_config(environ, ["model.name=m-1", "model.context_length=64000"])
+    options = DeskOptions(tmp_path, provider=ScriptedProvider())
+    async with (
+        open_store(tmp_path / "state.db", flush="normal") as store,
+        open_desk(config, environ, store, options) as desk,
+    ):
+        terminal = Terminal.on(screen_of([]))
+        state = ChatState(desk, await desk.new_session(), terminal.screen.say, terminal.questions.confirm)
+        chat = Chat(state, terminal.screen, terminal.watcher, terminal.questions, terminal.tally)
+        await chat.refresh()
+        live = await desk.runtime.conversation(state.session)
+        assert live.size.tools > 500
+        assert chat.figures(live).used >= live.size.tools + live.size.system
+
+
+async def test_what_is_no_answer_is_named_and_asked_again() -> None:
+    written: list[str] = []
+    screen = screen_of(written)
+    questions = Questions(screen)
+    opened = asyncio.Event()
+    questions.on_open = opened.set
+    asked = asyncio.create_task(questions.approve("terminal", Risk("run: rm -rf build", ("deletes",), "rm")))
+    for line in ("perhaps", "y"):
+        await opened.wait()
+        opened.clear()
+        questions.take(line)
+    assert await asked == ("once", "")
+    await screen.flush()
+    assert "'perhaps' is no answer: y once, a for this session" in "".join(written)
