@@ -39,8 +39,8 @@ async def test_a_greeting_is_wrapped_beside_its_names_and_says_where_one_was(tmp
     assert all(len(line) <= 40 for line in lines)
     assert all(line.startswith("  ") for line in lines[2:])
     told = "\n".join(lines)
-    assert "  you        Which clock is late?" in told
-    assert "  it         The third, very" in told
+    assert "  you       Which clock is late?" in told
+    assert "  it        The third, very" in told
     assert told.endswith("…")
 
 
