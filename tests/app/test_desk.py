@@ -10,22 +10,25 @@ import pytest
 
 from clew.app import Desk, DeskOptions, NoModel, open_desk
 from clew.config import load_config
+from clew.events import Event, Events, Notice
 from clew.messages import text_of
-from clew.providers import Provider
+from clew.providers import Patience, Provider
 from clew.store import open_store
 from clew.testing import call, user
 from clew.testing.runtime import answers
 from clew.testing.scripted import ScriptedProvider, calls, refuses
+from clew.testing.upstream import Answer as Upstreams
+from clew.testing.upstream import Fault, Upstream
 from clew.turn import compact_now
 
 LONG = "and a long way to go before the importer is done " * 60
 
 
 @asynccontextmanager
-async def desk_in(folder: Path, provider: Provider | None, **options: object) -> AsyncIterator[Desk]:
+async def desk_in(folder: Path, provider: Provider | None, *flags: str, **options: object) -> AsyncIterator[Desk]:
     environ = {"CLEW_HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"}
     (folder / "project").mkdir(exist_ok=True)
-    config = load_config(environ, ["model.name=gpt-5", "model.context_length=60000"])
+    config = load_config(environ, ["model.name=gpt-5", "model.context_length=60000", *flags])
     chosen = DeskOptions(folder / "project", provider=provider, **options)  # type: ignore[arg-type]
     async with (
         open_store(folder / "state.db", flush="normal") as store,
@@ -156,3 +159,22 @@ async def test_no_model_at_all_is_said_with_the_ways_to_get_one(tmp_path: Path) 
         with pytest.raises(NoModel, match="no model is chosen"):
             async with open_desk(load_config(environ), environ, store, DeskOptions(tmp_path)):
                 pass
+
+
+async def test_a_wait_for_the_provider_is_told(tmp_path: Path) -> None:
+    waited: list[float] = []
+    heard: list[Event] = []
+
+    async def sleep(seconds: float) -> None:
+        waited.append(seconds)
+
+    patience = Patience(sleep=sleep, jitter=lambda: 0.0)
+    busy = Fault(429, {"error": {"message": "Rate limit reached"}}, {"Retry-After": "20"})
+    async with Upstream(busy, busy, Upstreams("Hello.")) as upstream:
+        options = {"patience": patience, "events": Events(heard.append)}
+        async with desk_in(tmp_path, None, f"model.base_url={upstream.base_url}", **options) as desk:
+            exchange = await desk.agent.ask(await desk.new_session(), user("Hello?"))
+    assert text_of(exchange.reply.message) == "Hello."
+    assert waited == [20.0, 20.0]
+    told = [event.text for event in heard if isinstance(event, Notice)]
+    assert told == ["The provider is busy or limits the rate; it is asked again in 20 s."] * 2

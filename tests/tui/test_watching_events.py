@@ -144,6 +144,9 @@ def test_a_compaction_by_hand_is_told_by_its_command_alone() -> None:
 def test_a_compaction_that_failed_does_not_stay_on_the_screen() -> None:
     seen = Watched()
     seen.watcher.heard(CompactionStarted("s", 61_240, "usage"))
+    seen.watcher.heard(Notice("The provider is busy."))
+    assert "compacting (usage)" in seen.going_on()[0]
+    seen.watcher.heard(CompactionFinished("s", None, 61_240, 61_240, None, ()))
     seen.watcher.heard(Notice("The conversation was not compacted and goes on as it was: no room"))
     assert seen.going_on() == []
     assert "no room" in seen.text()

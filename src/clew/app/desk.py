@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
 
@@ -32,6 +32,7 @@ from clew.app.engines import ENGINE_KEY, EngineChoice, engine_setup
 from clew.app.models import auxiliary_target, target_of
 from clew.config import (
     Loaded,
+    ModelSettings,
     Settings,
     clew_home,
     config_path,
@@ -43,11 +44,14 @@ from clew.config import (
 from clew.engines import ContextEngine, EngineSetup
 from clew.errors import InvalidArgument
 from clew.events import Events, Notice
-from clew.providers import Provider
+from clew.providers import Patience, Provider
 from clew.store import NewSession, Store
 from clew.tokens import LearntLimits, window_of
 from clew.tooloutput import limits_for
 from clew.turn import Host, Runtime, Target, cache_policy, spill_folder
+
+_TOLD_SECONDS = 1.5
+"""Shorter waits are over before anybody has read of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +66,8 @@ class DeskOptions:
     events: Events | None = None
     provider: Provider | None = None
     """Instead of the one that the config means."""
+    patience: Patience = field(default_factory=Patience)
+    """How often and how long the model's provider is waited for."""
     has_tools: bool = True
     system: str | None = None
     """A system prompt of the person's own, instead of ours."""
@@ -83,8 +89,8 @@ class Desk:
         self.memory = Memory(self.home, limits.memory_chars, limits.user_chars)
         self.skills: tuple[Skill, ...]
         self.skills, self._skill_notices = find_skills(self.project, self.home)
-        self.target = self._target(options)
         self._options = options
+        self.target = self._target_of(self.settings.model)
         host = self._host()
         self.runtime = Runtime(store, self.target, host, options.events)
         self.agent = self._agent(options, host)
@@ -106,7 +112,7 @@ class Desk:
         settings = replace(self.settings.model, name=name, provider=None, base_url=None, context_length=None)
         if self._options.provider is not None or self.settings.model.base_url is not None:
             settings = replace(self.settings.model, name=name, context_length=None)
-        target = target_of(settings, self.environ, self._options.provider, max_tokens=self.settings.agent.max_tokens)
+        target = self._target_of(settings)
         await self.runtime.use_model(session, target)
         self.target = self.runtime.target = target
         self._targets.append(target)
@@ -159,9 +165,16 @@ class Desk:
 
     # -- putting it together -------------------------------------------------------------------------------------------
 
-    def _target(self, options: DeskOptions) -> Target:
+    def _target_of(self, model: ModelSettings) -> Target:
+        patience = replace(self._options.patience, sleep=self._wait)
         cap = self.settings.agent.max_tokens
-        return target_of(self.settings.model, self.environ, options.provider, max_tokens=cap)
+        return target_of(model, self.environ, self._options.provider, max_tokens=cap, patience=patience)
+
+    async def _wait(self, seconds: float) -> None:
+        """Before a provider is asked again. A person who sees nothing happen should know what is waited for."""
+        if seconds >= _TOLD_SECONDS:
+            self.runtime.tell(Notice(f"The provider is busy or limits the rate; it is asked again in {seconds:.0f} s."))
+        await self._options.patience.sleep(seconds)
 
     def _host(self) -> Host:
         return Host(

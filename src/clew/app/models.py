@@ -38,10 +38,11 @@ def target_of(
     provider: Provider | None = None,
     *,
     max_tokens: int | None = None,
+    patience: Patience | None = None,
 ) -> Target:
     """The main model at its provider; `provider` stands in for the one that the settings mean."""
     check_model(settings)
-    serving = provider or provider_for(settings, environ=environ)
+    serving = provider or provider_for(settings, environ=environ, patience=patience)
     if isinstance(serving, LocalProvider):
         return _local_target(serving, max_tokens)
     return Target(serving, settings.name or "local", settings.base_url, settings.context_length, max_tokens)

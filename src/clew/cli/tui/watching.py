@@ -191,7 +191,6 @@ class ScreenWatcher(Onlooker):
                     f"{tool or 'a tool'} gave {chars:,} characters: they lie in a file, the model sees a part"
                 )
             case Notice(text=text):
-                self._live.compacting = None
                 self._warn(text)
             case _:
                 return
