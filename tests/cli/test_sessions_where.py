@@ -49,7 +49,7 @@ def test_an_absolute_path_is_itself_and_a_server_has_none(tmp_path: Path) -> Non
 
 def test_other_addresses_are_refused_by_name(empty_home: Kept) -> None:
     code, _, err = empty_home.run("sessions", "list", "--set", "store.url=mysql://host/x")
-    assert code == 1
+    assert code == 2
     assert "store.url = 'mysql://host/x': not allowed; expects a file, or an address" in err
 
 

@@ -176,7 +176,7 @@ def test_deep_nesting_is_refused_by_name(depth: int) -> None:
     [
         (b"", "is empty"),
         (b" \n\0\n", "is empty"),
-        (b"# Notes\n", "line 1 is no JSON: it starts with '# Notes"),
+        (b"# Notes\n", "holds no JSON object or list: it starts with '# Notes"),
         (b"SQLite format 3\0rest", "is a database, not a transcript"),
         (b"<html>", "is HTML or XML, not a transcript"),
         (b'{"name": "clew"}', "is a JSON object without `messages` (it has 'name')"),

@@ -16,11 +16,12 @@ from typing import Protocol, cast
 
 from clew import __version__
 from clew.cli.output import Console, console_for
-from clew.errors import ClewError, InvalidArgument
+from clew.errors import ClewError, ConfigError, InvalidArgument
 
 FAILED = 1
 WRONG_USE = 2
 INTERRUPTED = 130
+SET_FLAG = "--set"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         console.out.flush()
     except ClewError as error:
         console.fail(str(error))
-        return WRONG_USE if isinstance(error, InvalidArgument) else FAILED
+        return WRONG_USE if _is_wrong_use(error) else FAILED
     except SystemExit as leaving:  # argparse leaves this way, with its message already printed
         return leaving.code if isinstance(leaving.code, int) else WRONG_USE
     except BrokenPipeError:
@@ -99,6 +100,11 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         console.fail("stopped")
         return INTERRUPTED
     return code
+
+
+def _is_wrong_use(error: ClewError) -> bool:
+    """Whether the command line is what is wrong: also where a flag sets what cannot be set."""
+    return isinstance(error, InvalidArgument) or (isinstance(error, ConfigError) and error.source == SET_FLAG)
 
 
 def _run(words: Sequence[str], console: Console) -> int:

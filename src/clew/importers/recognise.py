@@ -68,7 +68,7 @@ def _no_transcript(source: Source, opening: bytes) -> UnreadableTranscript:
         if opening.startswith(sign):
             return source.unreadable(f"{what}, not a transcript", EXPECTED)
     shown = opening[:20].decode("utf-8", "backslashreplace")
-    return source.unreadable(f"line 1 is no JSON: it starts with {shown!r}", EXPECTED)
+    return source.unreadable(f"holds no JSON object or list: it starts with {shown!r}", EXPECTED)
 
 
 def _whole_document(source: Source, margin: Margin) -> Session:

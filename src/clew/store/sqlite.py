@@ -259,7 +259,7 @@ def meaning_of(error: BaseException, where: str, busy_seconds: float) -> StoreEr
     if code == sqlite3.SQLITE_CORRUPT_VTAB or (code & 0xFF == sqlite3.SQLITE_CORRUPT and "fts5" in str(error)):
         return IndexDamaged(f"{where}: the full-text index is damaged; `clew doctor` rebuilds it from the rows")
     if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
-        return StoreError(f"{where}: not a sound database ({error}); run `clew doctor`, or restore a copy")
+        return StoreError(f"{where}: not a sound database ({error}); put a copy back, or move it away")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return StoreError(f"{where}: cannot be written ({error}); check who owns the file and its folder")
     return StoreError(f"{where}: {error}")
