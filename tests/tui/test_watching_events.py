@@ -152,6 +152,16 @@ def test_a_compaction_that_failed_does_not_stay_on_the_screen() -> None:
     assert "no room" in seen.text()
 
 
+def test_a_preparation_that_is_waited_for_shows_what_it_does() -> None:
+    seen = Watched()
+    seen.watcher.wait_for("waiting for the model")
+    seen.watcher.heard(CompactionPhase("s", "prepare", 0.0))
+    seen.watcher.heard(CompactionPhase("s", "awaited", 0.0))
+    assert "compacting (prepared ahead): summarise 0 s" in seen.going_on()[0]
+    seen.watcher.heard(CompactionPhase("s", "prepared", 2.0))
+    assert "waiting for the model 0 s" in seen.going_on()[0]
+
+
 def test_a_preparation_shows_in_the_status_line_only() -> None:
     seen = Watched()
     seen.watcher.heard(CompactionPhase("s", "prepare", 0.0))

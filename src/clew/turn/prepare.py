@@ -53,6 +53,8 @@ async def claim(runtime: Runtime, live: LiveConversation, tokens: int) -> Draft 
     if live.preparation is None:
         return None
     task = live.preparation.task
+    if not task.done():
+        runtime.tell(CompactionPhase(live.session, "awaited", 0.0))
     # Whoever waits here may be stopped; the draft goes on and is there for the next turn.
     await asyncio.wait({task})
     if task.cancelled() or (problem := task.exception()) is not None:

@@ -32,6 +32,7 @@ from clew.messages import text_of
 from clew.providers import Delta, Reply
 
 UNDO = "/compress --undo brings it back"
+AWAITED = "compacting (prepared ahead): summarise"
 
 
 class ScreenWatcher(Onlooker):
@@ -146,8 +147,12 @@ class ScreenWatcher(Onlooker):
                 self._live.compacting = Compacting(event.reason, event.tokens, time.monotonic())
             case CompactionPhase(phase="prepare"):
                 self.is_preparing = True
+            case CompactionPhase(phase="awaited"):
+                self.wait_for(AWAITED)
             case CompactionPhase(phase="prepared" | "dropped"):
                 self.is_preparing = False
+                if self._live.waiting == AWAITED:
+                    self.wait_for("waiting for the model")
             case CompactionPhase() if self._live.compacting is not None:
                 # A phase is told when it is over: what comes next is the commit.
                 self._live.compacting.phase = "commit"
