@@ -16,9 +16,9 @@ from clew.agent.context_files import ContextFile
 from clew.agent.memory import Memory, MemorySnapshot
 from clew.agent.prompt import PromptParts, build_prompt, is_ours, shows_memory
 from clew.agent.skills import Skill
+from clew.engines import ContextCompressor
 from clew.store import NewSession, Store, open_store
 from clew.testing import assistant, user
-from clew.testing.runtime import compressor
 from clew.testing.scripted import ScriptedProvider
 from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
@@ -143,7 +143,7 @@ async def test_a_compaction_shows_what_was_learnt_and_moves_no_prompt_otherwise(
         memory.continued(old, new)
 
     spill = SpillFolder(tmp_path / "outputs")
-    host = Host(compressor, spill, summarizes=False, before_switch=before_switch, after_switch=after_switch)
+    host = Host(ContextCompressor.of, spill, summarizes=False, before_switch=before_switch, after_switch=after_switch)
     async with open_store(tmp_path / "state.db", flush="normal") as store:
         await store.start_session(NewSession(id="s", system=prompt_now()))
         runtime = Runtime(store, Target(ScriptedProvider(), "m", context_length=20_000), host)

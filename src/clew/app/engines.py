@@ -92,20 +92,9 @@ def register_built_in_engines() -> None:
     """The engines that ship with Clew, offered by the hook that strangers use."""
     register_context_engine(
         "compressor",
-        _compressor,
+        ContextCompressor.of,
         description="Keeps the start and the end, and folds what lies between into a handoff",
         version=__version__,
-    )
-
-
-def _compressor(setup: EngineSetup) -> ContextCompressor:
-    return ContextCompressor(
-        setup.context_length,
-        settings=setup.compression,
-        model=setup.model,
-        max_output=setup.max_output,
-        summarize=setup.summarize,
-        cooldowns=setup.cooldowns,
     )
 
 

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from clew.caching import divergence
 from clew.config import Settings
-from clew.engines import ContextCompressor, ContextEngine, EngineFactory, EngineSetup
+from clew.engines import ContextCompressor, EngineFactory
 from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
@@ -66,18 +66,6 @@ class PrefixWitness(Provider):
             self.checked += 1
         self._last = Request(request.model, lasting, request.tools)
         return await self.provider.send(request, on_delta)
-
-
-def compressor(setup: EngineSetup) -> ContextEngine:
-    """The default engine, out of what any engine is made from."""
-    return ContextCompressor(
-        setup.context_length,
-        settings=setup.compression,
-        model=setup.model,
-        max_output=setup.max_output,
-        summarize=setup.summarize,
-        cooldowns=setup.cooldowns,
-    )
 
 
 def real_size(request: Request) -> int:
@@ -138,7 +126,7 @@ async def flow_with(
     auxiliary: Provider | None = None,
     summarizes: bool | None = None,
     settings: Settings | None = None,
-    new_engine: EngineFactory = compressor,
+    new_engine: EngineFactory = ContextCompressor.of,
     store: Store | None = None,
 ) -> AsyncIterator[Flow]:
     """A flow over a store in a folder; the same folder again is the same store, as after a restart.

@@ -27,6 +27,7 @@ from clew.engines.compressor.telling import (
     small_window,
     why_paused,
 )
+from clew.engines.setup import EngineSetup
 from clew.ledger import Ledger, ReadMessage, atoms_in, whole_text
 from clew.messages import Message, safe_cut_at_or_before, text_of
 from clew.summaries import Cooldowns, Story, Summarize, Summary, parse_handoff, summarize_builtin, wrap
@@ -63,6 +64,18 @@ class ContextCompressor(ContextEngine):
         self._sizes: dict[int, tuple[Message, int]] = {}
         self._model = model
         self.update_model(model, context_length, max_output)
+
+    @classmethod
+    def of(cls, setup: EngineSetup) -> ContextCompressor:
+        """Out of what any engine is made from: an `EngineFactory`."""
+        return cls(
+            setup.context_length,
+            settings=setup.compression,
+            model=setup.model,
+            max_output=setup.max_output,
+            summarize=setup.summarize,
+            cooldowns=setup.cooldowns,
+        )
 
     # -- the life of a session -----------------------------------------------------------------------------------------
 
