@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -228,6 +229,14 @@ async def test_several_replies_come_over_one_connection(kind: type[HttpProvider]
         await provider.send(ASK)
         await provider.close()
         assert len({one.peer for one in upstream.received}) == 1
+
+
+async def test_a_request_whose_sender_tries_again_by_itself_is_sent_once(kind: type[HttpProvider]) -> None:
+    waits = Waits()
+    async with Upstream(Fault(429, "rate limit"), Answer("late")) as upstream:
+        with pytest.raises(ProviderRefused):
+            await ask(kind, upstream, replace(ASK, is_tried_once=True), patience=Patience(sleep=waits))
+    assert len(upstream.received) == 1
 
 
 async def test_retries_end(kind: type[HttpProvider]) -> None:

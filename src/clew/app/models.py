@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import ClewError
-from clew.providers import LocalProvider, Patience, Provider, provider_for
+from clew.providers import LocalProvider, Provider, provider_for
 from clew.summaries import SummaryModel, summary_model
 from clew.tokens import window_of
 from clew.turn import Target, summary_model_of
@@ -53,8 +53,7 @@ def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target |
     endpoint = _summary_endpoint(settings)
     if endpoint is None:
         return None
-    # The summaries room waits and tries again by itself.
-    provider = provider_for(endpoint, environ=environ, patience=Patience(retries=0))
+    provider = provider_for(endpoint, environ=environ)
     if isinstance(provider, LocalProvider):
         return _local_target(provider)
     return Target(provider, endpoint.model or "local", endpoint.base_url, endpoint.context_length)
@@ -78,8 +77,7 @@ def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> 
     window = window_of(endpoint.model, base_url=endpoint.base_url, configured=endpoint.context_length)
 
     async def write(prompt: str, max_tokens: int) -> str:
-        # The summaries room waits and tries again by itself.
-        provider = provider_for(endpoint, environ=environ, patience=Patience(retries=0))
+        provider = provider_for(endpoint, environ=environ)
         try:
             return await summary_model_of(provider, name, window.tokens).complete(prompt, max_tokens)
         finally:

@@ -31,6 +31,8 @@ class Request:
     """A stable key for providers that cache by one; breakpoints are in the messages already."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that go onto the wire as they are: temperature, reasoning effort, ..."""
+    is_tried_once: bool = False
+    """Whoever sends it waits and tries again by itself: a provider that does so too would multiply the waiting."""
 
 
 @dataclass(frozen=True, slots=True)

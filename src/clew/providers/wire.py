@@ -132,7 +132,7 @@ class HttpProvider(Provider):
                     raise  # what was shown cannot be taken back
                 if self._concedes(request.model, refused):
                     continue
-                wait = self._patience.wait_before(retries, refused.fault)
+                wait = None if request.is_tried_once else self._patience.wait_before(retries, refused.fault)
                 if wait is None:
                     raise
                 retries += 1

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 
 from clew.errors import SummaryFailed
-from clew.messages import text_of
+from clew.messages import Message, text_of
 from clew.providers import Provider, ProviderRefused, Reply, Request
 from clew.store import AUXILIARY, ModelCall
 from clew.summaries import Cooldowns, ModelSummarizer, Story, Summarize, Summary, SummaryModel
@@ -47,7 +47,9 @@ def summary_model_of(
 
     async def complete(prompt: str, max_tokens: int) -> str:
         try:
-            reply = await provider.send(Request(model, [{"role": "user", "content": prompt}], max_tokens=max_tokens))
+            asked: list[Message] = [{"role": "user", "content": prompt}]
+            # The summaries room has its own patience, and the built-in to fall back on.
+            reply = await provider.send(Request(model, asked, max_tokens=max_tokens, is_tried_once=True))
         except ProviderRefused as refused:
             fault = refused.fault
             raise SummaryFailed(
