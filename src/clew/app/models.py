@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import ClewError
-from clew.providers import LocalProvider, Provider, provider_for
+from clew.providers import LocalProvider, Patience, Provider, provider_for
 from clew.summaries import SummaryModel, summary_model
 from clew.tokens import window_of
 from clew.turn import Target, summary_model_of
