@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from clew.cli import main
+from clew.store import NewSession, open_store
 from clew.testing import call
 from clew.testing.upstream import Answer, Fault, Streamed, Upstream
 
@@ -137,6 +138,15 @@ async def test_the_last_session_goes_on(run: Run, flags: list[str]) -> None:
         sent = upstream.received[1].body["messages"]
     assert json.loads(first)["session"] == json.loads(second)["session"]
     assert [message["content"] for message in sent[1:]] == ["What is wrong?", "Late.", "Oil it"]
+
+
+async def test_a_session_in_which_nothing_was_said_is_not_the_last_one(run: Run, tmp_path: Path) -> None:
+    async with Upstream(Answer("Late."), Answer("Oiled.")) as upstream:
+        _, first, _ = await run(upstream, "-p", "What is wrong?", "--json")
+        async with open_store(tmp_path / "home" / "state.db", flush="normal") as store:
+            await store.start_session(NewSession(source="terminal", model="mock-1", title=None, system="S"))
+        _, second, _ = await run(upstream, "-p", "Oil it", "--continue", "--json")
+    assert json.loads(first)["session"] == json.loads(second)["session"]
 
 
 async def test_a_session_is_named_by_its_first_question_and_goes_on_by_that_name(run: Run) -> None:

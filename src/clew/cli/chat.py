@@ -257,9 +257,10 @@ async def _session(arguments: argparse.Namespace, desk: Desk) -> str:
 
 async def _last(store: Store) -> str:
     newest = await store.list_sessions(limit=_RECENT, only_tips=True)
-    own = next((it for it in newest if it.source == OWN_SOURCE and it.kind != "subagent"), None)
-    if own is None:
-        raise StoreError(
-            "there is no chat to go on with yet; `clew chat` begins one, and --resume SESSION takes up any other"
-        )
-    return own.id
+    for it in newest:
+        # One without a message is a chat that was just opened, or killed before anything was asked.
+        if it.source == OWN_SOURCE and it.kind != "subagent" and await store.messages(it.id, 0, 1):
+            return it.id
+    raise StoreError(
+        "there is no chat to go on with yet; `clew chat` begins one, and --resume SESSION takes up any other"
+    )

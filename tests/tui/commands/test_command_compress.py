@@ -202,7 +202,7 @@ async def test_everything_fits_from_60_to_120_columns(long_chat: Any) -> None:
     await long_chat.type("/compress --preview --full 排班表")
     await long_chat.type("/compress")
     await long_chat.type("/compress --undo")
-    for width in (60, 80, 101, 120):
+    for width in (50, 60, 80, 101, 120):
         long_chat.drawn(width)
 
 

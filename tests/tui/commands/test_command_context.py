@@ -126,7 +126,7 @@ async def test_it_fits_from_60_to_120_columns_and_in_colour(long_chat: Any) -> N
     await long_chat.type("/context")
     await long_chat.type("/compress")
     await long_chat.type("/context")
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         lines = [line for text in long_chat.drawn(width) for line in text.splitlines()]
         bars = [line for line in lines if line.startswith("  S") and "░░" in line]
         assert {len(bar) for bar in bars} == {width - 2}

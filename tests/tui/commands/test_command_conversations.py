@@ -143,5 +143,5 @@ async def test_lists_and_trees_fit_from_60_to_120_columns(long_chat: Any) -> Non
     await long_chat.type("/compress 排班表 " + "long " * 30)
     for line in ("/tree", "/sessions", "/resume", "/search rota", "/new " + "x" * 200):
         await long_chat.type(line)
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         long_chat.drawn(width)

@@ -84,5 +84,5 @@ async def test_all_of_it_fits_from_60_to_120_columns(chat: Any) -> None:
     await chat.type("/memory add " + "烤箱 " * 120)
     for line in ("/memory", "/skills", "/memory edit"):
         await chat.type(line)
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         chat.drawn(width)

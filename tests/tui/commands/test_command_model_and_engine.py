@@ -90,5 +90,5 @@ async def test_while_a_turn_runs_the_engine_stays(chat: Any) -> None:
 async def test_all_of_it_fits_from_60_to_120_columns(chat: Any) -> None:
     for line in ("/model", "/engine", "/model gpt-5", "/model", "/engine compressor"):
         await chat.type(line)
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         chat.drawn(width)

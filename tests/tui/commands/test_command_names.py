@@ -60,7 +60,7 @@ async def test_help_lists_every_command_with_its_usage_and_fits_any_width(chat: 
     shown = await chat.type("/help")
     assert all(f"/{name}" in shown for name in SPEC)
     assert "[number | id | title]" in shown
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         chat.drawn(width)
 
 

@@ -84,5 +84,5 @@ async def test_all_of_it_fits_from_60_to_120_columns(chat: Any) -> None:
     await receive(chat.runtime, chat.state.session, [user("面粉和糖，" * 60)])
     for line in ("/pin m0", "/pin " + "word " * 50, "/pin"):
         await chat.type(line)
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         chat.drawn(width)

@@ -37,5 +37,5 @@ async def test_both_fit_from_60_to_120_columns(chat: Any) -> None:
     await run_turn(chat.runtime, chat.state.session, [user("One.")])
     for line in ("/usage", "/usage all", "/insights"):
         await chat.type(line)
-    for width in (60, 80, 120):
+    for width in (50, 60, 80, 120):
         chat.drawn(width)

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
 
 SHOWN = 15
+NARROW = 64
+"""Below it, what a conversation is about takes the place of its figures."""
 LOOKED_THROUGH = 500
 """So many conversations are read at most for words in how they begin."""
 
@@ -133,7 +135,8 @@ async def _list(state: ChatState, words: str) -> None:
 
 def _lines(listed: list[Listed], ids: dict[str, str], here: str, console: Console) -> list[str]:
     head = ("", "session", "updated", "messages", "folds", "about")
-    rows = [head] + [
+    rows: list[tuple[str, ...]] = [head]
+    rows += [
         (
             f"{'*' if each.session.id == here else ''}{number}",
             printable(ids[each.session.id]),
@@ -144,6 +147,9 @@ def _lines(listed: list[Listed], ids: dict[str, str], here: str, console: Consol
         )
         for number, each in enumerate(listed, 1)
     ]
-    aligns: tuple[Align, ...] = (">", "<", "<", ">", ">", "<")
+    aligns: list[Align] = [">", "<", "<", ">", ">", "<"]
+    if console.width < NARROW:
+        rows = [(*row[:2], row[-1]) for row in rows]
+        aligns = [*aligns[:2], aligns[-1]]
     first, *lines = table(rows, aligns, console.width - 4)
     return [MARGIN + console.paint(first, "dim"), *(MARGIN + line for line in lines)]

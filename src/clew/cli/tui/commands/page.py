@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
 
-from clew.cli.output import NARROWEST, WIDEST, Console, clipped, columns, printable
+from clew.cli.output import WIDEST, Console, clipped, columns, printable
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
 
 MARGIN = "  "
+PAGE_NARROWEST = 40
 Draw: TypeAlias = Callable[[Console], None]
 
 
@@ -31,7 +32,7 @@ class Page:
         self._draw = draw
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
-        width = max(NARROWEST, min(WIDEST, options.max_width))
+        width = max(PAGE_NARROWEST, min(WIDEST, options.max_width))
         colors = console.color_system is not None and not console.no_color
         drawn = StringIO()
         place = Console(drawn, drawn, {}, width, colors, not options.ascii_only, live=False)
