@@ -172,6 +172,18 @@ async def test_a_paste_of_several_lines_is_one_question(tmp_path: Path) -> None:
         await chat.leaves()
 
 
+async def test_of_a_long_paste_the_beginning_and_the_end_stay_on_the_screen(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("Read."))
+    pasted = "\n".join(f"row {number}." for number in range(500)) + "\n"
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type(f"\x1b[200~{pasted}\x1b[201~", ENTER)
+        await chat.sees("Read.")
+        assert provider.requests[0].messages[-1]["content"] == pasted
+        assert "row 9.\n  ... 480 more lines ...\n  row 490." in chat.text
+        assert "row 499.\n\nRead." in chat.text
+        await chat.leaves()
+
+
 async def test_ctrl_c_stops_the_turn_and_keeps_what_came(tmp_path: Path) -> None:
     provider = Stalls()
     async with chat_with(provider, tmp_path) as chat:

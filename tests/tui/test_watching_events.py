@@ -65,6 +65,16 @@ def test_a_reply_that_streamed_is_not_shown_twice() -> None:
     assert seen.text() == "One.\n\nTwo.\n"
 
 
+def test_between_two_blocks_of_a_reply_nobody_is_waited_for() -> None:
+    seen = Watched()
+    seen.watcher.wait_for("waiting for the model")
+    assert "waiting for the model" in seen.going_on()[0]
+    seen.watcher.piece(Delta("text", "One.\n\n"))
+    assert seen.going_on() == []
+    seen.screen.live.spoke_at -= 2
+    assert "waiting for the model" in seen.going_on()[0]
+
+
 def test_thinking_is_seen_only_while_it_lasts() -> None:
     seen = Watched()
     seen.watcher.piece(Delta("reasoning", "I should look first."))

@@ -16,6 +16,7 @@ from clew.cli.tui.harmless import harmless_line, rows_of
 OUTPUT_ROWS = 4
 QUEUED_ROWS = 3
 TAIL_ROWS = 12
+PAUSE_SECONDS = 1.0
 _KEPT_CHARS = 4_000
 _SPINNING = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
 Row = tuple[str, str]
@@ -62,6 +63,8 @@ class Live:
     waiting: str = ""
     """For what the model or the program is waited for; empty when nobody waits."""
     waiting_since: float = 0.0
+    spoke_at: float = float("-inf")
+    """When the newest piece of a reply came: between two pieces nobody waits yet."""
     running: dict[str, Running] = field(default_factory=dict)
     compacting: Compacting | None = None
     queued: list[str] = field(default_factory=list)
@@ -105,7 +108,7 @@ class Live:
             dot = "·" if self.unicode else "|"
             seconds = f"{it.phase} {now - it.since:.0f} s {dot} {it.tokens:,} tokens"
             yield "class:live.work", clipped(f"{spin} compacting ({it.reason}): {seconds}", width)
-        elif self.waiting and not (self.running or self.tail or self.is_asking):
+        elif self.waiting and not (self.running or self.tail or self.is_asking or now - self.spoke_at < PAUSE_SECONDS):
             yield "class:live.dim", clipped(f"{spin} {self.waiting} {now - self.waiting_since:.0f} s", width)
 
     def _queue(self, width: int) -> Iterator[Row]:

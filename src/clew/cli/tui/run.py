@@ -41,6 +41,7 @@ _log = logging.getLogger("clew.chat")
 AT_ONCE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree"})
 LEAVING = "quit"
 TICK_SECONDS = 0.2
+MOST_ECHOED_ROWS = 20
 HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Ctrl-C stops what runs"
 
 
@@ -200,7 +201,7 @@ class Chat:
     def _echo(self, line: str) -> None:
         self.screen.gap()
         sign = self.screen.look.sign("›", ">")
-        self.screen.say(Text(f"{sign} " + harmless(line).rstrip().replace("\n", "\n  "), "bold cyan"))
+        self.screen.say(Text(f"{sign} " + "\n  ".join(_echoed(harmless(line).rstrip())), "bold cyan"))
         self.screen.changed()
 
     # -- figures -------------------------------------------------------------------------------------------------------
@@ -319,6 +320,15 @@ async def _read(chat: Chat, reader: LineReader) -> None:
             chat.leave()
             return
         chat.take(line)
+
+
+def _echoed(line: str) -> list[str]:
+    """What was typed, as it stays on the screen: of a long paste the beginning and the end."""
+    rows = line.split("\n")
+    if len(rows) <= MOST_ECHOED_ROWS:
+        return rows
+    half = MOST_ECHOED_ROWS // 2
+    return [*rows[:half], f"... {len(rows) - 2 * half:,} more lines ...", *rows[-half:]]
 
 
 def _is_command(line: str) -> bool:

@@ -28,12 +28,12 @@ def summary_lines(ended: Ended) -> list[str]:
     """The lines."""
     name = f"{ended.session} ({ended.title})" if ended.title else ended.session
     spent = ended.spent
-    cached = percent(spent.cache_read_tokens, spent.prompt_tokens)
+    cached = f" ({percent(spent.cache_read_tokens, spent.prompt_tokens)} from the cache)" if spent.prompt_tokens else ""
     lines = [
         f"session   {name}",
         f"time      {duration(ended.seconds)}, {counted(ended.questions, 'question')}, "
         f"{counted(spent.calls, 'call')} of the model",
-        f"tokens    {spent.prompt_tokens:,} in ({cached} from the cache), {spent.output_tokens:,} out",
+        f"tokens    {spent.prompt_tokens:,} in{cached}, {spent.output_tokens:,} out",
         f"cost      {spent.cost_shown}",
     ]
     if ended.compactions:

@@ -61,6 +61,7 @@ class ScreenWatcher(Onlooker):
         if delta.kind == "text":
             self._live.thinking = ""
             self._has_streamed = True
+            self._live.spoke_at = self._live.waiting_since = time.monotonic()
             self._say(delta.text)
             self._live.tail = self._stream.tail
         elif delta.kind == "reasoning":
@@ -85,6 +86,7 @@ class ScreenWatcher(Onlooker):
         for block in self._stream.finish():
             self._screen.say_block(block)
         self._live.tail = self._live.thinking = ""
+        self._live.spoke_at = float("-inf")
         self._has_streamed = False
         self._screen.changed()
 

@@ -29,8 +29,8 @@ async def run(state: ChatState, words: str) -> None:
             for line in wrapped([about], console.width - 8):
                 console.say(f"{MARGIN}  {line}")
         status = live.engine.get_status()
-        told = f"{serving} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens,"
-        told += f" and {counted(len(made), 'compaction')} in effect here."
+        told = f"{serving} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens;"
+        told += f" {counted(len(made), 'compaction') if made else 'none'} in effect here."
         for line in wrapped([told, "/engine NAME chooses another."], console.width - 4):
             console.say(MARGIN + console.paint(line, "dim"))
 
