@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -20,7 +20,7 @@ from clew.errors import ClewError, InvalidArgument
 from clew.events import Notice
 from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.providers import Delta, ProviderRefused, Reply
-from clew.turn import Pin, Runtime, pin, receive, run_turn
+from clew.turn import Pin, Runtime, pin, receive, run_turn, unbroken
 
 STOPPED = "[stopped by the user]"
 _NOT_RUN = f"{STOPPED} This call was not finished."
@@ -62,14 +62,13 @@ class Agent:
     async def ask(self, session: str, message: Message, onlooker: Onlooker | None = None) -> Exchange:
         """The answer to a message. Cancelling stops it and keeps what came; refusals of the provider pass."""
         watch = onlooker or Onlooker()
-        incoming: list[Message] = [message]
+        await unbroken(receive(self.runtime, session, [message]))
         for rounds in range(1, self.max_rounds + 1):
-            reply = await self._turn(session, incoming, watch)
+            reply = await self._turn(session, watch)
             calls = calls_of(reply.message)
             if not calls:
                 return Exchange(reply, rounds)
-            incoming = await self._results(session, calls, watch)
-        await receive(self.runtime, session, incoming)
+            await self._work(session, calls, watch)
         return Exchange(reply, self.max_rounds, is_cut=True)
 
     async def close(self) -> None:
@@ -79,13 +78,14 @@ class Agent:
 
     # -- the model -----------------------------------------------------------------------------------------------------
 
-    async def _turn(self, session: str, incoming: Sequence[Message], watch: Onlooker) -> Reply:
+    async def _turn(self, session: str, watch: Onlooker) -> Reply:
+        """The reply to the history as it is."""
         heard = _Heard(watch)
         tools = await self.toolbox.schemas_for(self.runtime, session)
         try:
-            reply = await run_turn(self.runtime, session, incoming, tools=tools, on_delta=heard)
+            reply = await run_turn(self.runtime, session, (), tools=tools, on_delta=heard)
         except asyncio.CancelledError:
-            await asyncio.shield(self._keep(session, "".join(heard.text)))
+            await unbroken(self._keep(session, "".join(heard.text)))
             raise
         except ProviderRefused as refused:
             if refused.partial is not None:
@@ -97,27 +97,32 @@ class Agent:
 
     async def _keep(self, session: str, text: str) -> None:
         """A reply that was broken off, as far as it came."""
-        if text.strip():
+        newest = (await self.runtime.conversation(session)).messages[-1:]
+        # Where the stop came after the reply, while the conversation was being compacted, it is there already.
+        is_kept = any(message["role"] == "assistant" for message in newest)
+        if text.strip() and not is_kept:
             kept: Message = {"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}
             await receive(self.runtime, session, [kept])
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
-    async def _results(self, session: str, calls: Sequence[ToolCall], watch: Onlooker) -> list[Message]:
-        """The results of calls in their order. Neighbours that change nothing run side by side."""
+    async def _work(self, session: str, calls: Sequence[ToolCall], watch: Onlooker) -> None:
+        """Run calls, and put their results into the history. Neighbours that change nothing run side by side."""
         done: dict[str, ToolResult] = {}
         try:
             for is_quiet, group in groupby(calls, self.toolbox.changes_nothing):
                 together = list(group)
                 for batch in [together] if is_quiet else [[call] for call in together]:
                     await asyncio.gather(*(self._run(session, call, watch, done) for call in batch))
-        except asyncio.CancelledError:
-            stopped = [_result(call, done.get(call["id"]) or wrong(_NOT_RUN)) for call in calls]
-            await asyncio.shield(receive(self.runtime, session, stopped))
-            raise
+        finally:
+            # Also after a stop or a defect: what ran has run, and no call stays without a result.
+            await unbroken(self._take_in(session, calls, done))
+
+    async def _take_in(self, session: str, calls: Sequence[ToolCall], done: Mapping[str, ToolResult]) -> None:
         for result in done.values():
             await self._pin(session, result)
-        return [_result(call, done[call["id"]]) for call in calls]
+        results = [_result(call, done.get(call["id"]) or wrong(_NOT_RUN)) for call in calls]
+        await receive(self.runtime, session, results)
 
     async def _pin(self, session: str, result: ToolResult) -> None:
         if result.pinned_as is None:
@@ -168,7 +173,9 @@ class Agent:
 
 
 def _result(call: ToolCall, result: ToolResult) -> Message:
-    message: Message = {"role": "tool", "tool_call_id": call["id"], "content": result.text}
+    # Half a character, which models can spell and file names can hold, goes into no store and over no wire.
+    text = result.text.encode("utf-8", "backslashreplace").decode()
+    message: Message = {"role": "tool", "tool_call_id": call["id"], "content": text}
     if result.is_error:
         message["is_error"] = True
     return message

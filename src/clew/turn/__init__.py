@@ -15,6 +15,7 @@ from clew.turn.run import answer, receive, run_turn
 from clew.turn.runtime import Host, Runtime, spill_folder
 from clew.turn.summarizer import summary_model_of
 from clew.turn.target import Target
+from clew.turn.unbroken import unbroken
 
 __all__ = [
     "Ask",
@@ -37,6 +38,7 @@ __all__ = [
     "run_turn",
     "spill_folder",
     "summary_model_of",
+    "unbroken",
     "undo_compaction",
     "unpin",
 ]

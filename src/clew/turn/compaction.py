@@ -19,6 +19,7 @@ from clew.messages import Message, text_of
 from clew.store import CompactionEntry, Lease, LeaseLost, StaleView, View
 from clew.turn.live import LiveConversation
 from clew.turn.runtime import Runtime
+from clew.turn.unbroken import unbroken
 
 _WAITS = 60
 _WAIT_SECONDS = 1.0
@@ -75,23 +76,39 @@ async def leased(runtime: Runtime, live: LiveConversation) -> AsyncIterator[Leas
         yield lease
     finally:
         beat.cancel()
-        await runtime.store.release_lease(lease)
+        await unbroken(runtime.store.release_lease(lease))
 
 
 async def _take(runtime: Runtime, live: LiveConversation) -> Lease | None:
-    store, host = runtime.store, runtime.host
-    lease = await store.take_lease(live.session, runtime.holder, host.lease_seconds)
+    lease = await _taken(runtime, live.session)
     if lease is not None:
         return lease
     for _ in range(_WAITS):
-        await host.sleep(_WAIT_SECONDS)
-        lease = await store.take_lease(live.session, runtime.holder, host.lease_seconds)
+        await runtime.host.sleep(_WAIT_SECONDS)
+        lease = await _taken(runtime, live.session)
         if lease is not None:
             # Whoever held it has probably compacted.
             await runtime.reload(live)
             return lease
     runtime.tell(Notice("Another process is compacting this conversation and takes long; it goes on as it is."))
     return None
+
+
+async def _taken(runtime: Runtime, session: str) -> Lease | None:
+    """The lease, if it is free. A stop on the way leaves none behind, which nobody would give back."""
+    taking = asyncio.ensure_future(runtime.store.take_lease(session, runtime.holder, runtime.host.lease_seconds))
+    try:
+        return await asyncio.shield(taking)
+    except asyncio.CancelledError:
+        await unbroken(_given_back(runtime, taking))
+        raise
+
+
+async def _given_back(runtime: Runtime, taking: asyncio.Future[Lease | None]) -> None:
+    with contextlib.suppress(StoreError):
+        lease = await taking
+        if lease is not None:
+            await runtime.store.release_lease(lease)
 
 
 async def _renew(runtime: Runtime, lease: Lease) -> None:
@@ -165,16 +182,24 @@ async def compact(
     """
     old = live.session
     runtime.tell(CompactionStarted(old, order.tokens, order.reason))
-    done: Compaction | None = None
+    outcome = _Outcome(Compaction.nothing((), order.tokens))
     try:
-        done = await _compacted(runtime, live, order, ready)
+        return await _compacted(runtime, live, order, ready, outcome)
     finally:
         # Also where it failed or was stopped: whoever shows that it runs must learn that it does not any more.
-        _tell_done(runtime, live, old, done or Compaction.nothing((), order.tokens))
-    return done
+        _tell_done(runtime, live, old, outcome.done)
 
 
-async def _compacted(runtime: Runtime, live: LiveConversation, order: Order, ready: Draft | None) -> Compaction | None:
+@dataclass(slots=True)
+class _Outcome:
+    """What became of a compaction so far: a stop may come when it is in effect already."""
+
+    done: Compaction
+
+
+async def _compacted(
+    runtime: Runtime, live: LiveConversation, order: Order, ready: Draft | None, outcome: _Outcome
+) -> Compaction | None:
     started, old = time.monotonic(), live.session
     async with leased(runtime, live) as lease:
         if lease is None:
@@ -183,12 +208,18 @@ async def _compacted(runtime: Runtime, live: LiveConversation, order: Order, rea
         drafted = time.monotonic()
         runtime.tell(CompactionPhase(old, "swap" if ready else "summarise", drafted - started))
         if drawn.compaction.changed:
-            await commit(runtime, live, drawn, lease)
+            await unbroken(_committed(runtime, live, drawn, lease, outcome))
             runtime.tell(CompactionPhase(old, "commit", time.monotonic() - drafted))
     if not drawn.compaction.changed:
+        outcome.done = drawn.compaction
         await runtime.keep_calls(live)
         await runtime.save_memory(live)
     return drawn.compaction
+
+
+async def _committed(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: Lease, outcome: _Outcome) -> None:
+    await commit(runtime, live, drawn, lease)
+    outcome.done = drawn.compaction
 
 
 async def compact_or_keep(

@@ -16,6 +16,7 @@ from clew.turn.live import LiveConversation
 from clew.turn.record import record
 from clew.turn.recover import send_or_recover
 from clew.turn.runtime import Runtime
+from clew.turn.unbroken import unbroken
 
 
 async def run_turn(
@@ -47,7 +48,8 @@ async def answer(runtime: Runtime, live: LiveConversation, ask: Ask, *, settles:
     """
     await fit(runtime, live, ask)
     sent = await send_or_recover(runtime, live, ask)
-    reply = await record(runtime, live, ask, sent)
+    # A stop between its coming and its keeping would lose it, or have it kept twice.
+    reply = await unbroken(record(runtime, live, ask, sent))
     if settles:
         await settle(runtime, live)
     return reply
