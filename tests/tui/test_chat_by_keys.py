@@ -163,6 +163,15 @@ async def test_a_line_goes_on_after_a_backslash_or_alt_enter(tmp_path: Path) -> 
         await chat.leaves()
 
 
+async def test_enter_that_a_terminal_made_a_line_feed_of_still_sends(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("First."), says("Second."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("one\n", "two\n")
+        await chat.sees("Second.")
+        assert [request.messages[-1]["content"] for request in provider.requests] == ["one", "two"]
+        await chat.leaves()
+
+
 async def test_a_paste_of_several_lines_is_one_question(tmp_path: Path) -> None:
     provider = ScriptedProvider(says("Read."))
     async with chat_with(provider, tmp_path) as chat:

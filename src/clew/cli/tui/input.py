@@ -158,8 +158,8 @@ def _keys(around: Surroundings) -> KeyBindings:
         else:
             buffer.validate_and_handle()
 
+    # Not Ctrl-J: while a line is printed, and before the first prompt, a terminal turns Enter into that key.
     @keys.add("escape", "enter")
-    @keys.add("c-j")
     def new_line(event: KeyPressEvent) -> None:
         event.current_buffer.insert_text("\n")
 
