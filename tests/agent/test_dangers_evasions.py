@@ -91,7 +91,7 @@ EVADING: tuple[str, ...] = (
     "sed '1e rm -rf src' x",
     "sed 's/x/rm -rf src/e' x",
     "sed -n 'w /home/someone/.bashrc' x",
-    "awk 'BEGIN{print \"x\" > \"/home/someone/.bashrc\"}'",
+    'awk \'BEGIN{print "x" > "/home/someone/.bashrc"}\'',
     "awk 'BEGIN{for(k in ENVIRON) print ENVIRON[k]}'",
     "jq -n env",
     # files outside
@@ -160,7 +160,7 @@ HARMLESS: tuple[str, ...] = (
     "gdb -batch -ex run -ex bt ./app",
     "build() { make; }; build",
     "IFS=, read -r a b < x",
-    "while IFS= read -r line; do echo \"$line\"; done < x",
+    'while IFS= read -r line; do echo "$line"; done < x',
     "find . -name '*.py' -printf '%p\\n'",
     "screen -ls",
     "make -f Makefile.ci test",

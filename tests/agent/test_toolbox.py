@@ -100,3 +100,21 @@ async def test_the_model_can_bring_back_what_was_left_out(tmp_path: Path) -> Non
         assert told.text == "Back from the next request on: idle."
         assert names(await toolbox.schemas_for(flow.runtime, SESSION)) == ["used", "idle", MORE_TOOLS]
         assert (await more.run({"names": ["used"]}, CallContext(SESSION, "c2"))).is_error
+        # The very same bytes after a restart.
+        again = Toolbox(toolbox.tools, clock)
+        assert await again.schemas_for(flow.runtime, SESSION) == await toolbox.schemas_for(flow.runtime, SESSION)
+
+
+async def test_what_a_request_has_cached_since_the_compaction_is_not_moved_for_a_small_saving(tmp_path: Path) -> None:
+    for folder, is_sent, left in (("before", False, ["idle", "other"]), ("behind", True, [])):
+        toolbox = Toolbox([Wordy("used", 20), Wordy("idle", 6), Wordy("other", 6)], Clock())
+        async with flow_with(ScriptedProvider(), tmp_path / folder, window=4_000) as flow:
+            for number in range(8):
+                long = f"{number} " + "something was said about it " * 40
+                await receive(flow.runtime, SESSION, [user(long), assistant(long)])
+            await rounds(toolbox, flow, LONG_UNUSED + 5)
+            await compact_now(flow.runtime, SESSION)
+            live = await flow.runtime.conversation(SESSION)
+            live.last_prompt_tokens = 1_000 if is_sent else 0
+            sent = names(await toolbox.schemas_for(flow.runtime, SESSION))
+            assert sent == [n for n in ("used", "idle", "other") if n not in left] + ([MORE_TOOLS] if left else [])

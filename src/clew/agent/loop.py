@@ -150,7 +150,10 @@ class Agent:
         if risk is None:
             return None
         decision = await self.approvals.decide(name, risk)
-        return None if decision.allowed else wrong(decision.reason)
+        if decision.allowed or tool is None:
+            return None
+        tool.refused(arguments)
+        return wrong(decision.reason)
 
     async def _result_of(self, call: ToolCall, context: CallContext) -> ToolResult:
         name, arguments = name_of_call(call), arguments_of_call(call)

@@ -74,6 +74,11 @@ class Workplace:
         """Why showing these has to be asked for, wherever they are."""
         return tuple(concern for place in self._places(paths) for concern in self._secret_concerns(place))
 
+    def forget(self, *paths: object) -> None:
+        """A person said no to these: they were asked about, and are not agreed to."""
+        for place in self._places(paths):
+            self._asked -= {("read", place.path), ("write", place.path)}
+
     # -- during a call -------------------------------------------------------------------------------------------------
 
     def place_to_read(self, path: object) -> Place:

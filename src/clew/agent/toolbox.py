@@ -42,6 +42,8 @@ class _Offer:
     used: dict[str, int] = field(default_factory=dict)
     """The round in which a tool was last called."""
     at: float = 0.0
+    kept: frozenset[str] = frozenset()
+    """What the store has for `left_out`."""
 
 
 class Toolbox:
@@ -88,7 +90,10 @@ class Toolbox:
             left_out = self._left_out(offer, live, is_cold)
             if left_out != offer.left_out:
                 self._offer(offer, left_out)
-                await runtime.store.set_state(live.session, {STATE: sorted(left_out) or None})
+        if offer.left_out != offer.kept:
+            # Before the request that has them: after a restart the next one has the same.
+            await runtime.store.set_state(live.session, {STATE: sorted(offer.left_out) or None})
+            offer.kept = offer.left_out
         offer.base, offer.at, offer.rounds = live.view.base, now, offer.rounds + 1
         return offer.schemas
 
@@ -99,7 +104,10 @@ class Toolbox:
 
     def bring_back(self, session: str, names: Sequence[str]) -> list[str]:
         """Offer these again from the next request on; the ones that were left out."""
-        offer = self._offers[self._roots[session]]
+        root = self._roots.get(session)
+        if root is None:
+            return []
+        offer = self._offers[root]
         back = sorted(offer.left_out.intersection(names))
         offer.used.update(dict.fromkeys(back, offer.rounds))
         self._offer(offer, offer.left_out.difference(back))
@@ -109,7 +117,7 @@ class Toolbox:
         """What a conversation was offered before a restart, as far as the tools are still the same."""
         kept = (await runtime.store.state(live.session)).get(STATE)
         left_out = frozenset(kept if isinstance(kept, list) else ()) & self._by_name.keys()
-        offer = _Offer(self._all, frozenset(), live.view.base, at=self._clock())
+        offer = _Offer(self._all, frozenset(), live.view.base, at=self._clock(), kept=left_out)
         self._offer(offer, left_out)
         for message in live.messages:
             if message["role"] == "assistant":
@@ -132,7 +140,9 @@ class Toolbox:
             return frozenset()
         unused = {name for name in sizes if offer.rounds - offer.used.get(name, 0) >= LONG_UNUSED}
         fresh = sum(sizes[name] for name in unused - offer.left_out)
-        moved = live.size.system + sum(sizes[name] for name in sizes.keys() - unused)
+        # Where a request went out since the compaction, all of it is cached anew by now; else only what stands before.
+        behind = sum(live.size.counts) if live.last_prompt_tokens else 0
+        moved = live.size.system + sum(sizes[name] for name in sizes.keys() - unused) + behind
         if is_cold or fresh * READ * LONG_UNUSED > moved * (WRITTEN - READ):
             return frozenset(unused | offer.left_out)
         return offer.left_out
@@ -162,7 +172,8 @@ class MoreTools(AgentTool):
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         names = arguments.get("names")
-        back = self._toolbox.bring_back(call.session, names if isinstance(names, list) else [])
+        asked = [name for name in names if isinstance(name, str)] if isinstance(names, list) else [str(names)]
+        back = self._toolbox.bring_back(call.session, asked)
         if not back:
             return wrong(f"none of these was left out; there are {', '.join(self._toolbox.names)}")
         return ToolResult(f"Back from the next request on: {', '.join(back)}.")

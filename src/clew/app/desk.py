@@ -211,7 +211,7 @@ class Desk:
             WriteFile(workplace, seen),
             Patch(workplace, seen),
             SearchFiles(workplace, self.environ),
-            Terminal(self.project, self.environ, seconds, background=background),
+            Terminal(self.project, self.environ, seconds, withhold=self._key_names(), background=background),
             ProcessTool(background),
             Recall(self.store),
         ]
@@ -220,6 +220,11 @@ class Desk:
         if self.skills:
             tools.append(SkillTool(self.skills))
         return tools
+
+    def _key_names(self) -> tuple[str, ...]:
+        """Variables that the config names for keys: what a model runs has no use for them."""
+        named = (self.settings.model.api_key_env, self.settings.auxiliary.compression.api_key_env)
+        return tuple(name for name in named if name)
 
     def _page_chars(self, host: Host) -> int:
         """How much a file is read at once: what was read is never spilled, so it has to fit."""

@@ -68,6 +68,10 @@ class AgentTool(ABC):
         del arguments
         return None
 
+    def refused(self, arguments: Arguments) -> None:
+        """A person said no to what `risk` put to them: nothing of it counts as agreed to."""
+        del arguments
+
     def headline(self, arguments: Arguments) -> str:
         """The call in a few words for people: `read_file src/app.py`."""
         first = next((value for value in arguments.values() if isinstance(value, str)), "")

@@ -110,6 +110,9 @@ class Patch(AgentTool):
         concerns = [*self._workplace.writing_concerns(*paths), *self._workplace.secret_concerns(*paths)]
         return risk_of(f"patch {', '.join(map(str, paths))}", concerns)
 
+    def refused(self, arguments: Arguments) -> None:
+        self._workplace.forget(*_paths(arguments))
+
     def headline(self, arguments: Arguments) -> str:
         raw = arguments.get("edits")
         count, paths = len(raw) if isinstance(raw, list) else 1, _paths(arguments)
@@ -178,7 +181,8 @@ def _edit(number: int, item: object, default_path: object) -> Edit:
 def _paths(arguments: Arguments) -> list[object]:
     raw = arguments.get("edits")
     items = raw if isinstance(raw, list) else [arguments]
-    paths = [item.get("path", arguments.get("path")) for item in items if isinstance(item, dict)]
+    default = arguments.get("path")
+    paths = [default if item.get("path") is None else item["path"] for item in items if isinstance(item, dict)]
     return list({str(path): path for path in paths}.values())
 
 

@@ -53,6 +53,9 @@ class ReadFile(AgentTool):
         path = arguments.get("path")
         return risk_of(f"read {path}", self._workplace.reading_concerns(path))
 
+    def refused(self, arguments: Arguments) -> None:
+        self._workplace.forget(arguments.get("path"))
+
     def headline(self, arguments: Arguments) -> str:
         path = arguments.get("path", "?")
         try:

@@ -148,12 +148,17 @@ def _asked(arguments: Arguments) -> _Asked | ToolResult:
     if not isinstance(kind, str) or kind not in _KINDS:
         return wrong(f"kind is {kind!r}; it has to be {' or '.join(_KINDS)}")
     texts = {name: arguments.get(name) for name in ("query", "session", "output")}
-    unfit = [name for name, value in texts.items() if value is not None and not isinstance(value, str)]
+    unfit = [name for name, value in texts.items() if value is not None and not _is_text(value)]
     if unfit:
-        return wrong(f"{' and '.join(unfit)} has to be a text")
+        return wrong(f"{' and '.join(unfit)} has to be a text; leave it out where it is not needed")
     if not (texts["query"] or "").strip() and around is None and not texts["output"]:
         return wrong("give query to search, around to read messages, or output to read an output")
     return _Asked(texts["query"] or "", kind, texts["session"] or None, around, texts["output"] or None, offset)
+
+
+def _is_text(value: object) -> bool:
+    """Text that a store can look for: half a character is none."""
+    return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
 def _number(value: Any) -> int | None:

@@ -80,6 +80,9 @@ class SearchFiles(AgentTool):
         path = arguments.get("path", ".")
         return risk_of(f"search in {path}", self._workplace.reading_concerns(path))
 
+    def refused(self, arguments: Arguments) -> None:
+        self._workplace.forget(arguments.get("path", "."))
+
     def headline(self, arguments: Arguments) -> str:
         what = arguments.get("pattern") or arguments.get("glob") or ""
         path = arguments.get("path")

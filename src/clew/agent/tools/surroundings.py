@@ -44,9 +44,11 @@ def provider_keys() -> frozenset[str]:
     return frozenset(name for known in KNOWN for name in (known.key_env, *known.other_key_envs) if name)
 
 
-def environment_for_commands(environ: Mapping[str, str], keep: Collection[str] = ()) -> dict[str, str]:
-    """What a command's environment is."""
-    withheld = provider_keys()
+def environment_for_commands(
+    environ: Mapping[str, str], keep: Collection[str] = (), withhold: Collection[str] = ()
+) -> dict[str, str]:
+    """What a command's environment is; `withhold` names variables that hold keys of ours, as the config says."""
+    withheld = provider_keys().union(withhold)
     passed = {
         name: value
         for name, value in environ.items()

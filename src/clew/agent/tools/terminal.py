@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import re
 import time
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
@@ -15,11 +16,13 @@ from pathlib import Path
 
 from clew.agent.danger_seen import shown
 from clew.agent.dangers import outside_risk, risk_of_command
+from clew.agent.tools.arguments import flag_argument
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
 from clew.agent.tools.printed import Printed
 from clew.agent.tools.processes import Background
 from clew.agent.tools.running import Running
 from clew.agent.tools.surroundings import environment_for_commands
+from clew.errors import InvalidArgument
 
 FIRST_LOOK_SECONDS = 1.0
 """How long a call with `background` waits for first output, or for an early end."""
@@ -57,10 +60,11 @@ class Terminal(AgentTool):
         keep_chars: int = 30_000,
         *,
         keep_secrets: Collection[str] = (),
+        withhold: Collection[str] = (),
         background: Background | None = None,
     ) -> None:
         self._project = project.resolve()
-        self._environ = environment_for_commands(environ, keep_secrets)
+        self._environ = environment_for_commands(environ, keep_secrets, withhold)
         self._seconds = seconds
         self._most_seconds = most_seconds
         self._keep_chars = keep_chars
@@ -96,8 +100,9 @@ class Terminal(AgentTool):
         order = self._order(arguments)
         if isinstance(order, ToolResult):
             return order
-        if not order.folder.is_dir():
-            return wrong(f"workdir {str(order.folder)!r} is no folder; give one that is there, or none for the project")
+        if not os.path.isdir(order.folder):  # noqa: PTH112 (a name that is too long raises with Path)
+            folder = shown(str(order.folder), 200)
+            return wrong(f"workdir {folder!r} is no folder; give one that is there, or none for the project")
         if order.in_background:
             return await self._start(order)
         return await self._finish(order, call.on_output)
@@ -158,11 +163,17 @@ class Terminal(AgentTool):
         if workdir == "~" or workdir.startswith("~/"):
             workdir = home + workdir[1:]
         folder = Path(os.path.realpath(self._project / workdir))  # Path.resolve raises where links go in circles
-        return _Order(command, folder, seconds, arguments.get("background") is True)
+        try:
+            in_background = flag_argument(arguments, "background")
+        except InvalidArgument as problem:
+            return wrong(str(problem))
+        return _Order(command, folder, seconds, in_background)
 
     def _limit(self, timeout: object) -> float | None:
         if timeout is None:
             return self._seconds
+        if isinstance(timeout, str) and re.fullmatch(r"\s*\d{1,6}(?:\.\d*)?\s*", timeout):
+            timeout = float(timeout)
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
             return None
         return min(float(timeout), self._most_seconds)

@@ -44,6 +44,9 @@ class WriteFile(AgentTool):
         path = arguments.get("path")
         return risk_of(f"write {path}", self._workplace.writing_concerns(path))
 
+    def refused(self, arguments: Arguments) -> None:
+        self._workplace.forget(arguments.get("path"))
+
     def headline(self, arguments: Arguments) -> str:
         content = arguments.get("content")
         lines = f", {count_lines(content):,} lines" if isinstance(content, str) else ""
