@@ -188,7 +188,7 @@ async def test_a_key_that_a_project_needs_is_kept_by_name(tmp_path: Path) -> Non
         ({"command": "ls", "workdir": 3}, "workdir is 3"),
         ({"command": "ls", "workdir": "not-there"}, "is no folder"),
         ({"command": "ls", "timeout": -1}, "timeout is -1"),
-        ({"command": "ls", "timeout": "5"}, "timeout is 'soon'"),
+        ({"command": "ls", "timeout": "soon"}, "timeout is 'soon'"),
         ({"command": "ls", "timeout": True}, "timeout is True"),
         ({"command": "ls", "timeout": float("nan")}, "timeout is nan"),
     ],

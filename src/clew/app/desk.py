@@ -6,7 +6,7 @@ Whoever talks to a person (the terminal, a test) opens one. Holds no policy of i
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
@@ -113,9 +113,9 @@ class Desk:
         if self._options.provider is not None or self.settings.model.base_url is not None:
             settings = replace(self.settings.model, name=name, context_length=None)
         target = self._target_of(settings)
+        self._targets.append(target)
         await self.runtime.use_model(session, target)
         self.target = self.runtime.target = target
-        self._targets.append(target)
         return target
 
     async def use_engine(self, session: str, name: str) -> tuple[str, ...]:
@@ -158,10 +158,12 @@ class Desk:
         )
 
     async def close(self) -> None:
-        await self.agent.close()
-        await self.runtime.close()
-        for target in self._targets:
-            await target.provider.close()
+        """Everything is closed, in this order, also where closing something fails."""
+        async with AsyncExitStack() as last:
+            for provider in {id(target.provider): target.provider for target in self._targets}.values():
+                last.push_async_callback(provider.close)
+            last.push_async_callback(self.runtime.close)
+            last.push_async_callback(self.agent.close)
 
     # -- putting it together -------------------------------------------------------------------------------------------
 

@@ -214,7 +214,16 @@ def branch(name: str, at: int | None, new_name: str | None, owner: str | None, n
     fork = next_seq if at is None else at
     if not 0 <= fork <= next_seq:
         raise InvalidArgument(f"session {name!r} has {next_seq} messages; branch at 0 to {next_seq}, not {fork}")
-    return (yield from fork_at(found, fork, new_name, now))
+    made = yield from fork_at(found, fork, new_name, now)
+    # What must not be forgotten of a conversation, pins first of all, holds for what goes on from it too.
+    child = yield from sessions.find(made.id)
+    yield from run(
+        "INSERT INTO states (conversation, name, value, at)"
+        " SELECT CAST(? AS BIGINT), name, value, at FROM states WHERE conversation = ?",
+        child.conversation,
+        found.conversation,
+    )
+    return made
 
 
 def fork_at(found: Found, fork: int, new_name: str | None, now: int) -> Steps[Session]:

@@ -56,9 +56,11 @@ async def preview_compaction(runtime: Runtime, session: str, focus: str | None =
     async with live.compacting:
         await drop(runtime, live)
         memory = dict(live.engine.memory)
-        drawn = await draft(live, Order("manual", live.size.tokens, focus, force=True))
-        drawn = replace(drawn, memory=dict(live.engine.memory))
-        live.engine.on_session_start(SessionStart(live.session, memory=memory))
+        try:
+            drawn = await draft(live, Order("manual", live.size.tokens, focus, force=True))
+            drawn = replace(drawn, memory=dict(live.engine.memory))
+        finally:
+            live.engine.on_session_start(SessionStart(live.session, memory=memory))
         await runtime.keep_calls(live)
         return drawn
 

@@ -55,8 +55,16 @@ async def pins_of(runtime: Runtime, session: str) -> Sequence[Pin]:
 
 def pinned_text(pins: Iterable[Pin]) -> str:
     """The pins as they stand behind a system prompt; nothing where there are none."""
-    fenced = [f"<pinned label={pin.label!r}>\n{pin.text}\n</pinned>" for pin in pins]
+    fenced = [_fenced(pin) for pin in pins]
     return "\n\n".join([_ABOUT, *fenced]) if fenced else ""
+
+
+def _fenced(pin: Pin) -> str:
+    """The text between marks that it cannot close itself: a skill may come with a stranger's repository."""
+    mark = "pinned"
+    while f"</{mark}" in pin.text or f"<{mark}" in pin.text:
+        mark += "-"
+    return f"<{mark} label={pin.label!r}>\n{pin.text}\n</{mark}>"
 
 
 def pins_from_plain(value: Any) -> tuple[Pin, ...]:

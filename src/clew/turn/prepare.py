@@ -77,7 +77,9 @@ async def drop(runtime: Runtime, live: LiveConversation) -> None:
         return
     dropped, live.preparation = live.preparation, None
     dropped.task.cancel()
-    await asyncio.gather(dropped.task, return_exceptions=True)
-    live.engine.on_session_start(SessionStart(live.session, memory=dropped.memory))
+    try:
+        await asyncio.gather(dropped.task, return_exceptions=True)
+    finally:
+        live.engine.on_session_start(SessionStart(live.session, memory=dropped.memory))
     runtime.tell(CompactionPhase(live.session, "dropped", 0.0))
     await runtime.keep_calls(live)

@@ -100,7 +100,7 @@ class Terminal(AgentTool):
         order = self._order(arguments)
         if isinstance(order, ToolResult):
             return order
-        if not os.path.isdir(order.folder):  # noqa: PTH112 (a name that is too long raises with Path)
+        if not os.path.isdir(order.folder):  # noqa: PTH112, ASYNC240 (one look; a name that is too long raises with Path)
             folder = shown(str(order.folder), 200)
             return wrong(f"workdir {folder!r} is no folder; give one that is there, or none for the project")
         if order.in_background:
