@@ -70,3 +70,7 @@ def test_a_paused_engine_and_a_preparation_are_seen() -> None:
 
 def test_switched_off_compaction_is_said() -> None:
     assert "(compaction off)" in status_text(replace(FIGURES, compacts=False), 160)
+
+
+def test_before_the_first_reply_of_a_resumed_chat_the_cache_is_that_of_all_before() -> None:
+    assert "cache 75% so far" in status_text(replace(FIGURES, last=Spent()), 120)

@@ -91,6 +91,12 @@ def test_markdown_is_drawn_with_colours_and_without_its_marks() -> None:
     assert "<b>a tag</b>" in seen.text()
 
 
+def test_lists_keep_their_numbers_and_plain_terminals_get_plain_signs() -> None:
+    seen = Watched(unicode=False)
+    seen.watcher.replied(says("9. nine\n10. ten\n    - inner\n\n> said"))
+    assert [line.rstrip() for line in seen.text().splitlines()] == [" 9. nine", "10. ten", "     * inner", "", "| said"]
+
+
 def test_the_address_of_a_link_is_seen() -> None:
     seen = Watched()
     seen.watcher.replied(says("[the bank](http://elsewhere.example/login)"))

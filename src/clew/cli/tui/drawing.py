@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from typing import ClassVar
 
 from markdown_it import MarkdownIt
 from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
-from rich.markdown import Heading, Markdown
+from rich.markdown import Heading, ListItem, Markdown
+from rich.segment import Segment
 from rich.syntax import Syntax
 from rich.text import Text
 
@@ -22,6 +23,8 @@ from clew.cli.tui.streaming import Block
 
 MOST_DIFF_ROWS = 20
 _THEME = "ansi_dark"
+_PLAIN = str.maketrans("•▌─━…", "*|--.")
+"""Signs of drawings, for terminals that have no others than ASCII."""
 _FILLING = re.compile(r"[ ]+((?:\x1b\[[0-9;]*m)*)$", re.MULTILINE)
 
 
@@ -53,7 +56,8 @@ def drawn(renderable: RenderableType, width: int, look: Look) -> str:
     )
     with console.capture() as captured:
         console.print(renderable)
-    return _FILLING.sub(r"\1", captured.get())
+    text = _FILLING.sub(r"\1", captured.get())
+    return text if look.unicode else text.translate(_PLAIN)
 
 
 # -- replies -----------------------------------------------------------------------------------------------------------
@@ -83,8 +87,21 @@ def _parser() -> MarkdownIt:
     return MarkdownIt().enable("strikethrough").enable("table").disable(["html_block", "html_inline"])
 
 
+class _NumberedItem(ListItem):
+    """With the dot that it was written with."""
+
+    def render_number(
+        self, console: Console, options: ConsoleOptions, number: int, last_number: int
+    ) -> Iterator[RenderableType | Segment]:
+        for at, part in enumerate(super().render_number(console, options, number, last_number)):
+            if at == 0 and isinstance(part, Segment):
+                yield Segment(f"{number}. ".rjust(len(part.text)), part.style)
+            else:
+                yield part
+
+
 class _Reply(Markdown):
-    elements: ClassVar = {**Markdown.elements, "heading_open": _PlainHeading}
+    elements: ClassVar = {**Markdown.elements, "heading_open": _PlainHeading, "list_item_open": _NumberedItem}
 
     def __init__(self, markup: str) -> None:
         # Addresses are shown, not hidden behind words: people should see where a link leads.

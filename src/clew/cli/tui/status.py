@@ -139,6 +139,8 @@ def _cache(figures: Figures) -> tuple[Fragment, ...]:
     """What of the last prompt was read from the provider's cache, and of all prompts of the conversation."""
     if not figures.session.prompt_tokens:
         return ()
+    if not figures.last.prompt_tokens:
+        return (("", f"cache {percent(figures.session.cache_read_tokens, figures.session.prompt_tokens)} so far"),)
     last = percent(figures.last.cache_read_tokens, figures.last.prompt_tokens)
     whole = percent(figures.session.cache_read_tokens, figures.session.prompt_tokens)
     return (("", f"cache {last} ({whole})"),)
