@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -73,6 +74,19 @@ def test_between_two_blocks_of_a_reply_nobody_is_waited_for() -> None:
     assert seen.going_on() == []
     seen.screen.live.spoke_at -= 2
     assert "waiting for the model" in seen.going_on()[0]
+
+
+def test_what_is_said_while_the_terminal_is_made_ready_is_printed_with_the_rest() -> None:
+    seen = Watched()
+
+    async def above(action: Callable[[], None]) -> None:
+        seen.screen.say("second")
+        action()
+
+    seen.screen.above = above
+    seen.screen.say("first")
+    asyncio.run(seen.screen.flush())
+    assert seen.written == ["first\nsecond\n"]
 
 
 def test_thinking_is_seen_only_while_it_lasts() -> None:

@@ -108,10 +108,14 @@ class Screen:
     async def flush(self) -> None:
         """Print what waits."""
         async with self._printing:
-            text = "".join(self._pending)
-            self._pending.clear()
-            if text:
-                await self.above(lambda: self._write(text))
+            if self._pending:
+                await self.above(self._print)
+
+    def _print(self) -> None:
+        # Taken only now: what was said while the terminal was made ready must not miss above what is drawn below it.
+        text = "".join(self._pending)
+        self._pending.clear()
+        self._write(text)
 
 
 async def _at_once(action: Callable[[], None]) -> None:
