@@ -67,6 +67,9 @@ class PrefixWitness(Provider):
         self._last = Request(request.model, lasting, request.tools)
         return await self.provider.send(request, on_delta)
 
+    async def close(self) -> None:
+        await self.provider.close()
+
 
 def real_size(request: Request) -> int:
     """What a provider would say that the prompt had, if it counted as we do."""
