@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from clew.app import Desk, DeskOptions, NoModel, open_desk
-from clew.config import load_config
+from clew.app.models import settings_of_other
+from clew.config import ModelSettings, load_config
 from clew.events import Event, Events, Notice
 from clew.messages import text_of
 from clew.providers import Patience, Provider
@@ -143,6 +144,21 @@ async def test_a_switch_of_model_holds_from_the_next_turn_on(tmp_path: Path) -> 
         await desk.use_model(session, "gpt-5-mini")
         await desk.agent.ask(session, user("Second."))
         assert [request.model for request in provider.requests] == ["gpt-5", "gpt-5-mini"]
+
+
+@pytest.mark.parametrize(
+    ("name", "is_kept"), [("gpt-5-mini", True), ("claude-sonnet-4-5", False), ("some/model", False), ("local", False)]
+)
+def test_a_key_stays_with_the_provider_that_it_was_given_for(name: str, is_kept: bool) -> None:
+    key = "-".join(("not", "a", "real", "key"))
+    former = ModelSettings(name="gpt-5", provider="openai", api_key=key, api_key_env="MY_KEY")
+    other = settings_of_other(former, name)
+    assert (other.name, other.api_key, other.api_key_env) == (name, *((key, "MY_KEY") if is_kept else (None, None)))
+
+
+def test_from_a_model_in_a_file_to_a_provider_goes_no_key_either() -> None:
+    other = settings_of_other(ModelSettings(name="smollm2", provider="local", api_key_env="MY_KEY"), "gpt-5")
+    assert other.api_key_env is None
 
 
 async def test_a_person_may_bring_a_prompt_of_their_own_and_no_tools(tmp_path: Path) -> None:

@@ -29,7 +29,7 @@ from clew.agent.tools.skill import SkillTool
 from clew.agent.tools.terminal import Terminal
 from clew.agent.tools.write_file import WriteFile
 from clew.app.engines import ENGINE_KEY, EngineChoice, engine_setup
-from clew.app.models import auxiliary_target, target_of
+from clew.app.models import auxiliary_target, settings_of_other, target_of
 from clew.config import (
     Loaded,
     ModelSettings,
@@ -109,9 +109,9 @@ class Desk:
 
     async def use_model(self, session: str, name: str) -> Target:
         """Another model from the next turn on; for new sessions too."""
-        settings = replace(self.settings.model, name=name, provider=None, base_url=None, context_length=None)
-        if self._options.provider is not None or self.settings.model.base_url is not None:
-            settings = replace(self.settings.model, name=name, context_length=None)
+        settings = replace(self.settings.model, name=name, context_length=None)
+        if self._options.provider is None and settings.base_url is None:
+            settings = settings_of_other(self.settings.model, name)
         target = self._target_of(settings)
         self._targets.append(target)
         await self.runtime.use_model(session, target)

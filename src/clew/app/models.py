@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import ClewError
-from clew.providers import LocalProvider, Patience, Provider, provider_for
+from clew.providers import LocalProvider, Patience, Provider, known_provider, means_local, provider_for
 from clew.summaries import SummaryModel, summary_model
 from clew.tokens import window_of
 from clew.turn import Target, summary_model_of
@@ -22,13 +22,16 @@ NO_MODEL = (
 )
 
 
+LOCAL = "local"
+
+
 class NoModel(ClewError):  # noqa: N818 (reads as what it says)
     """Nobody to talk to."""
 
 
 def check_model(settings: ModelSettings) -> None:
     """Raise `NoModel`, with the ways to get one, where the settings name none."""
-    if settings.name is None and settings.provider != "local":
+    if settings.name is None and settings.provider != LOCAL:
         raise NoModel(NO_MODEL)
 
 
@@ -46,6 +49,19 @@ def target_of(
     if isinstance(serving, LocalProvider):
         return _local_target(serving, max_tokens)
     return Target(serving, settings.name or "local", settings.base_url, settings.context_length, max_tokens)
+
+
+def settings_of_other(former: ModelSettings, name: str) -> ModelSettings:
+    """The settings for another model, by its name alone. A key stays with the provider that it was given for."""
+    other = replace(former, name=name, provider=None, base_url=None, context_length=None)
+    if _serving(None, None, name) == _serving(former.provider, former.base_url, former.name):
+        return other
+    return replace(other, api_key=None, api_key_env=None)
+
+
+def _serving(provider: str | None, base_url: str | None, name: str | None) -> str:
+    """Who serves a model; raises InvalidArgument where nobody is known to."""
+    return LOCAL if means_local(provider, base_url, name) else known_provider(provider, base_url, name).name
 
 
 def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target | None:
