@@ -10,14 +10,15 @@ from clew.app import DeskOptions, open_desk
 from clew.cli.tui.asking import Questions
 from clew.cli.tui.drawing import Look, drawn
 from clew.cli.tui.greeting import greeting
+from clew.cli.tui.run import Chat
 from clew.cli.tui.screen import Screen
 from clew.cli.tui.start import Terminal
 from clew.cli.tui.state import ChatState
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing import assistant, user
-from clew.testing.scripted import ScriptedProvider
-from clew.turn import receive
+from clew.testing.scripted import ScriptedProvider, refuses
+from clew.turn import compact_now, receive, undo_compaction
 
 
 def screen_of(written: list[str]) -> Screen:
@@ -45,8 +46,6 @@ async def test_a_greeting_is_wrapped_beside_its_names_and_says_where_one_was(tmp
 
 
 async def test_the_meter_has_the_tools_before_the_first_question(tmp_path: Path) -> None:
-    from clew.cli.tui.run import Chat
-
     environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
     config = load_config(environ, ["model.name=m-1", "model.context_length=64000"])
     options = DeskOptions(tmp_path, provider=ScriptedProvider())
@@ -77,3 +76,25 @@ async def test_what_is_no_answer_is_named_and_asked_again() -> None:
     assert await asked == ("once", "")
     await screen.flush()
     assert "'perhaps' is no answer: y once, a for this session" in "".join(written)
+
+
+async def test_a_compaction_that_was_undone_is_not_counted_any_more(tmp_path: Path) -> None:
+    environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
+    config = load_config(environ, ["model.name=m-1", "model.context_length=20000"])
+    options = DeskOptions(tmp_path, provider=ScriptedProvider(refuses("auth")))
+    async with (
+        open_store(tmp_path / "state.db", flush="normal") as store,
+        open_desk(config, environ, store, options) as desk,
+    ):
+        terminal = Terminal.on(screen_of([]))
+        state = ChatState(desk, await desk.new_session(), terminal.screen.say, terminal.questions.confirm)
+        chat = Chat(state, terminal.screen, terminal.watcher, terminal.questions, terminal.tally)
+        talk = [(user, assistant)[turn % 2](f"{turn}: " + "a long way to go " * 60) for turn in range(40)]
+        await receive(desk.runtime, state.session, talk)
+        live = await desk.runtime.conversation(state.session)
+        seen = []
+        for act in (compact_now, undo_compaction):
+            await act(desk.runtime, state.session)
+            await chat.refresh()
+            seen.append(chat.figures(live).compactions)
+    assert seen == [1, 0]

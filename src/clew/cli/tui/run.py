@@ -64,6 +64,7 @@ class Chat:
         self._work: asyncio.Task[None] | None = None
         self._given_up = asyncio.Event()
         self._live: LiveConversation | None = None
+        self._undone = 0
         self._beside: set[asyncio.Task[None]] = set()
 
     # -- what is typed -------------------------------------------------------------------------------------------------
@@ -213,6 +214,8 @@ class Chat:
         self._live = await conversation_of(self.state)
         self.title = (await desk.store.session(self._live.session)).title
         await self._tally.read(desk.store, self._live.session)
+        made = await desk.store.compactions(self._live.session)
+        self._undone = self._counted(self._live) - sum(each.is_in_effect for each in made)
         await learn_names(self.state)
 
     def status(self) -> Sequence[Fragment]:
@@ -223,8 +226,6 @@ class Chat:
 
     def figures(self, live: LiveConversation) -> Figures:
         status = live.engine.get_status()
-        # An engine has counted a compaction that was prepared and waits to be used.
-        is_ready = live.preparation is not None and live.preparation.task.done()
         return Figures(
             model=live.target.model,
             used=live.size.tokens,
@@ -233,11 +234,17 @@ class Chat:
             engine=live.engine.name,
             last=self._tally.last,
             session=self._tally.session,
-            compactions=max(0, status.compactions - is_ready),
+            compactions=max(0, self._counted(live) - self._undone),
             is_paused=status.paused is not None,
             is_preparing=self._watcher.is_preparing,
             compacts=self.state.desk.settings.compression.enabled,
         )
+
+    @staticmethod
+    def _counted(live: LiveConversation) -> int:
+        """The compactions that an engine has made, without one that was prepared and waits to be used."""
+        is_ready = live.preparation is not None and live.preparation.task.done()
+        return live.engine.get_status().compactions - is_ready
 
     async def ended(self) -> Ended:
         """What it came to."""
