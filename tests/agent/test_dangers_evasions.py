@@ -13,6 +13,7 @@ PROJECT = Path(HOME, "project")
 ENVIRON = {"HOME": HOME, "VIRTUAL_ENV": f"{HOME}/project/.venv"}
 
 EVADING: tuple[str, ...] = (
+    "declare -a files=($(rm -rf src))",
     # words that the shell takes apart or puts together
     "rm${IFS}-rf${IFS}/home/someone",
     "X='-rf /home/someone'; rm $X",
@@ -163,6 +164,9 @@ HARMLESS: tuple[str, ...] = (
     'while IFS= read -r line; do echo "$line"; done < x',
     "find . -name '*.py' -printf '%p\\n'",
     "screen -ls",
+    "perl -pe 's/a/b/' x",
+    "perl -i -pe 's/a/b/' src/app.py",
+    "declare -a files=(a b c)",
     "make -f Makefile.ci test",
 )
 
@@ -190,3 +194,12 @@ def test_a_pattern_that_fits_a_secret_on_the_disk_reads_it(tmp_path: Path) -> No
 def test_a_function_of_the_same_name_hides_nothing_that_it_does_not_run() -> None:
     assert risk_of_command("deploy_docs() { echo x; }; deploy_docs", PROJECT, None, ENVIRON) is None
     assert risk_of_command("git() { :; }; git push", PROJECT, None, ENVIRON) is not None
+
+
+def test_an_agreement_to_publish_here_is_none_to_publish_from_elsewhere() -> None:
+    scopes = {
+        risk.scope
+        for command in ("git push", "cd ../other && git push", "git -C ../other push", "cd $X && git push")
+        if (risk := risk_of_command(command, PROJECT, None, ENVIRON)) is not None
+    }
+    assert len(scopes) == 4

@@ -55,7 +55,7 @@ def known_commands(seen: Seen) -> Iterator[Danger]:
 
 
 def _covers(seen: Seen, fact: Fact) -> str:
-    if fact.kind not in _BY_SUBCOMMAND:
+    if fact.kind not in _BY_SUBCOMMAND or seen.has_flag("-C", "--git-dir", "--work-tree", "--cwd", "--prefix", "--dir"):
         return ""
     terms = [term for term in fact.needs.split() if not term.startswith(("-", "~"))]
     return shown(" ".join([seen.name, *(word.text for word in seen.plain[: max(1, len(terms))])]))

@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from clew.agent.danger_places import Map, Place
+from clew.agent.danger_places import Map, Place, is_below
 from clew.agent.danger_table import VALUED, Kind
 from clew.agent.shell import UNKNOWN, Simple, Word
 
@@ -59,7 +59,11 @@ class Seen:
 
     def danger(self, kind: Kind, why: str, covers: str = "", *, always_ask: bool = False) -> Danger:
         piece = shown(self.simple.source or " ".join([self.name, *self.texts]))
-        return Danger(kind, why, piece, f"{kind}: {covers or piece}", always_ask)
+        # An agreement to `git push` here is none to push what lies elsewhere.
+        elsewhere = (
+            "" if self.folder and is_below(self.folder, self.map.project) else f" in {self.folder or 'some folder'}"
+        )
+        return Danger(kind, why, piece, f"{kind}: {covers or piece}{elsewhere}", always_ask)
 
 
 def shown(text: str, most_chars: int = 120) -> str:

@@ -196,7 +196,7 @@ class _Judge:
                     is_near = "/" in seen.simple.words[0].text and seen.place(seen.simple.words[0]).where != "outside"
                     yield self._again(seen, rest, in_venv=seen.in_venv or is_near)
                 return
-            if word.text in flags:
+            if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
                 return
             if not word.text.startswith("-"):
                 if word.is_known:

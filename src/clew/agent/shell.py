@@ -19,6 +19,7 @@ _SETTING = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?\+?=")
 _REDIRECT = re.compile(r"(?:\d+|\{\w+\})?(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
 _BEFORE_COMMAND = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "coproc"})
+_DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _AFTER_COMMAND = frozenset({"fi", "done", "esac", "}"})
 
 
@@ -132,6 +133,9 @@ class _Reader(WordReader):
                 else:
                     self._redirect(command, redirect)
                 continue
+            if here == "(" and self._sets_array(command):
+                self._array()
+                continue
             if here == "(":
                 self._function(command)
                 return
@@ -150,7 +154,7 @@ class _Reader(WordReader):
         if not command.words:
             for name, value in command.settings:
                 self._set(name, value)
-        elif command.words[0].text in {"export", "declare", "local", "readonly", "typeset"}:
+        elif command.words[0].text in _DECLARES:
             for word in command.words[1:]:
                 if setting := _SETTING.match(word.text):
                     self._set(setting[1], Word(word.text[setting.end() :]))
@@ -289,6 +293,10 @@ class _Reader(WordReader):
         else:
             command.settings.append((setting[1], Word("")))
         return True
+
+    def _sets_array(self, command: Simple) -> bool:
+        """`declare -a x=(`: the bracket belongs to the word before it."""
+        return bool(command.words) and command.words[0].text in _DECLARES and self.text[self.at - 1] == "="
 
     def _array(self) -> None:
         self.at += 1
