@@ -245,3 +245,17 @@ async def test_a_call_begins_when_a_person_has_allowed_it(tmp_path: Path) -> Non
     async with flow_with(provider, tmp_path) as flow:
         await agent_with(flow, Echo(risky=True), ask=ask).ask(SESSION, user("go"), watch)
     assert watch.seen[1:4] == ["asked", "began echo one", "out one"]
+
+
+async def test_a_question_during_an_exchange_waits_for_its_end(tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        calls(call("echo", {"text": "one"}, id="c1")), answers("First."), calls(call("echo", {"text": "two"}, id="c2")),
+        answers("Second."),
+    )  # fmt: skip
+    async with flow_with(provider, tmp_path) as flow:
+        agent = agent_with(flow, Echo())
+        first, second = await asyncio.gather(agent.ask(SESSION, user("One?")), agent.ask(SESSION, user("Two?")))
+        assert (text_of(first.reply.message), text_of(second.reply.message)) == ("First.", "Second.")
+        assert [text_of(message) for message in await flow.view()] == [
+            "One?", "", "heard one", "First.", "Two?", "", "heard two", "Second."
+        ]  # fmt: skip

@@ -58,10 +58,17 @@ class Agent:
         self.toolbox = toolbox
         self.approvals = approvals
         self.max_rounds = max_rounds
+        self._asked: dict[str, asyncio.Lock] = {}
+        """By conversation: questions wait for each other, to the end of the whole exchange."""
 
     async def ask(self, session: str, message: Message, onlooker: Onlooker | None = None) -> Exchange:
         """The answer to a message. Cancelling stops it and keeps what came; refusals of the provider pass."""
-        watch = onlooker or Onlooker()
+        root = (await self.runtime.conversation(session)).root
+        # A question between calls and their results would take the results away from the calls.
+        async with self._asked.setdefault(root, asyncio.Lock()):
+            return await self._exchange(session, message, onlooker or Onlooker())
+
+    async def _exchange(self, session: str, message: Message, watch: Onlooker) -> Exchange:
         await unbroken(receive(self.runtime, session, [message]))
         for rounds in range(1, self.max_rounds + 1):
             reply = await self._turn(session, watch)
