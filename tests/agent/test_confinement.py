@@ -174,3 +174,26 @@ async def test_commands_get_no_key_that_the_config_names(place: Place) -> None:
 async def test_a_folder_outside_is_asked_for_before_a_command_runs_there(place: Place) -> None:
     for folder in ("..", "link", str(place.outside), "/proc/self/cwd/.."):
         assert "not run" in await place.result("terminal", {"command": "ls", "workdir": folder}), folder
+
+
+async def test_a_path_cannot_rewrite_the_question_about_it(place: Place) -> None:
+    odd = f"{place.outside}/x\n\x1b[2K\rread README.md\u202e"
+    await place.result("write_file", {"path": odd, "content": "x"})
+    await place.result("read_file", {"path": odd})
+    await place.result("patch", {"edits": [{"path": odd, "old": "", "new": "x"}]})
+    await place.result("search_files", {"path": odd, "pattern": "x"})
+    assert len(place.person.asked) == 4
+    for risk in place.person.asked:
+        assert all(text.isprintable() for text in (risk.action, *risk.reasons)), risk
+
+
+@pytest.mark.parametrize("tool", ["read_file", "write_file", "patch", "search_files", "terminal", "memory", "recall"])
+async def test_a_headline_is_one_line_that_a_screen_can_show(place: Place, tool: str) -> None:
+    odd = "x\n\x1b[2K\ry\u202e"
+    found = place.desk.agent.toolbox.find(tool)
+    assert found is not None
+    given = dict.fromkeys(found.schema["function"]["parameters"]["properties"], odd)
+    if tool == "patch":
+        given = {"path": odd, "old": "", "new": "x"}
+    doing = place.desk.agent.toolbox.headline(call(tool, given))
+    assert doing.isprintable(), doing

@@ -259,3 +259,14 @@ async def test_a_question_during_an_exchange_waits_for_its_end(tmp_path: Path) -
         assert [text_of(message) for message in await flow.view()] == [
             "One?", "", "heard one", "First.", "Two?", "", "heard two", "Second."
         ]  # fmt: skip
+
+
+async def test_calls_that_came_with_one_id_are_all_run(tmp_path: Path) -> None:
+    one, two = call("echo", {"text": "one"}, id="same"), call("echo", {"text": "two"}, id="same")
+    provider = ScriptedProvider(calls(one, two), answers("Both said."))
+    async with flow_with(provider, tmp_path) as flow:
+        echo = Echo()
+        await agent_with(flow, echo).ask(SESSION, user("go"))
+    assert echo.ran == ["one", "two"]
+    assert results(provider.requests[1]) == ["heard one", "heard two"]
+    assert is_whole(provider.requests[1].messages)

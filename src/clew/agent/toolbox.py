@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
+from clew.agent.danger_seen import shown
 from clew.agent.tools import AgentTool, Arguments, CallContext, ToolResult, function_schema, wrong
 from clew.messages import Tool, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.tokens import count_tokens
@@ -28,6 +29,7 @@ READ, WRITTEN = 0.10, 1.25
 MORE_TOOLS = "more_tools"
 STATE = "tools.left_out"
 _ABOUT_CHARS = 80
+_HEADLINE_CHARS = 300
 
 
 @dataclass(slots=True)
@@ -71,8 +73,9 @@ class Toolbox:
         return tool is not None and tool.changes_nothing
 
     def headline(self, call: ToolCall) -> str:
+        """The call in a few words, on one line that any screen can show."""
         tool = self.find(name_of_call(call))
-        return tool.headline(arguments_of_call(call)) if tool else name_of_call(call)
+        return shown(tool.headline(arguments_of_call(call)) if tool else name_of_call(call), _HEADLINE_CHARS)
 
     def note_use(self, session: str, calls: Sequence[ToolCall]) -> None:
         """A reply called these tools."""

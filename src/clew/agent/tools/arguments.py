@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from clew.agent.danger_seen import shown
 from clew.agent.paths import Concern
 from clew.agent.tools.base import Arguments, Risk
 from clew.errors import InvalidArgument
 
+_LONGEST_CHARS = 1_000
 _WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
 
 
@@ -51,5 +53,6 @@ def risk_of(action: str, concerns: Sequence[Concern]) -> Risk | None:
     """What a person is asked; None where there is no concern."""
     if not concerns:
         return None
-    reasons = tuple(dict.fromkeys(concern.reason for concern in concerns))
-    return Risk(action, reasons, "; ".join(sorted({concern.scope for concern in concerns})))
+    # On one line each, with nothing hidden: a path must not write the question that is asked about it.
+    reasons = tuple(dict.fromkeys(shown(concern.reason, _LONGEST_CHARS) for concern in concerns))
+    return Risk(shown(action, _LONGEST_CHARS), reasons, "; ".join(sorted({concern.scope for concern in concerns})))
