@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from clew.events import Replied
-from clew.messages import repair
+from clew.messages import Message, ToolCall, calls_of, repair
 from clew.providers import Reply
 from clew.store import View
 from clew.turn.build import Ask, cache_policy
@@ -58,5 +58,21 @@ async def record(runtime: Runtime, live: LiveConversation, ask: Ask, sent: Sent)
 
 def _sound(reply: Reply) -> Reply:
     """The reply, mended where no provider would take it back: without content, with calls that cannot be read."""
-    whole = repair([reply.message], open_end=True)
-    return replace(reply, message=whole.messages[0]) if whole.repairs and whole.messages else reply
+    message = _with_ids_apart(reply.message)
+    whole = repair([message], open_end=True)
+    kept = whole.messages[0] if whole.repairs and whole.messages else message
+    return reply if kept is reply.message else replace(reply, message=kept)
+
+
+def _with_ids_apart(message: Message) -> Message:
+    """Some servers give all calls of a reply one id. Each was meant: a repair would keep the first alone."""
+    calls = calls_of(message)
+    if not all(isinstance(call, dict) and isinstance(call.get("id"), str) for call in calls):
+        return message  # broken in another way, which the repair knows
+    taken: set[str] = set()
+    apart: list[ToolCall] = []
+    for number, call in enumerate(calls):
+        own = call if call["id"] not in taken else {**call, "id": f"{call['id']}-{number}"}
+        taken.add(own["id"])
+        apart.append(own)
+    return message if apart == list(calls) else {**message, "tool_calls": apart}
