@@ -19,7 +19,6 @@ from clew.cli.tui.harmless import harmless
 
 if TYPE_CHECKING:
     from clew.app import Desk
-    from clew.tokens import Window
     from clew.turn import LiveConversation
 
 LAST_SAID_COLUMNS = 200
@@ -41,7 +40,7 @@ def greeting(desk: Desk, live: LiveConversation, mode: str, *, resumed: str | No
     """A few lines; `resumed` is the title of an earlier conversation that goes on."""
     through = desk.target.provider.name
     rows = [
-        ("model", f"{live.target.model}{f' through {through}' if through else ''}, {window_shown(live.window)}"),
+        ("model", f"{live.target.model}{f' through {through}' if through else ''}, {_window_shown(desk, live)}"),
         ("project", _shown(desk.project)),
         ("engine", f"{live.engine.name}, compacts from {live.engine.get_status().threshold_tokens:,} tokens"),
         ("caching", desk.caching_line().removeprefix("prompt caching: ")),
@@ -74,9 +73,12 @@ def _last_said(live: LiveConversation) -> list[tuple[str, str]]:
     return [("you" if it["role"] == "user" else "it", clipped(said(it), LAST_SAID_COLUMNS)) for it in spoken[-2:]]
 
 
-def window_shown(window: Window) -> str:
+def _window_shown(desk: Desk, live: LiveConversation) -> str:
     """`window 200K (by Clew's table)`."""
-    return f"window {short(window.tokens)} ({SOURCES[window.source]})"
+    is_local = live.window.source == "config" and desk.settings.model.context_length is None
+    # Nobody configured it: it is what a model on this machine is started with.
+    source = "as it is started here" if is_local else SOURCES[live.window.source]
+    return f"window {short(live.window.tokens)} ({source})"
 
 
 def _shown(path: Path) -> str:
