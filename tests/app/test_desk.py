@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 
@@ -26,8 +26,10 @@ LONG = "and a long way to go before the importer is done " * 60
 
 
 @asynccontextmanager
-async def desk_in(folder: Path, provider: Provider | None, *flags: str, **options: object) -> AsyncIterator[Desk]:
-    environ = {"CLEW_HOME": str(folder / "home"), "PATH": "/usr/bin:/bin"}
+async def desk_in(
+    folder: Path, provider: Provider | None, *flags: str, more: Mapping[str, str] | None = None, **options: object
+) -> AsyncIterator[Desk]:
+    environ = {"CLEW_HOME": str(folder / "home"), "PATH": "/usr/bin:/bin", **(more or {})}
     (folder / "project").mkdir(exist_ok=True)
     config = load_config(environ, ["model.name=gpt-5", "model.context_length=60000", *flags])
     chosen = DeskOptions(folder / "project", provider=provider, **options)  # type: ignore[arg-type]
@@ -154,6 +156,20 @@ def test_a_key_stays_with_the_provider_that_it_was_given_for(name: str, is_kept:
     former = ModelSettings(name="gpt-5", provider="openai", api_key=key, api_key_env="MY_KEY")
     other = settings_of_other(former, name)
     assert (other.name, other.api_key, other.api_key_env) == (name, *((key, "MY_KEY") if is_kept else (None, None)))
+
+
+async def test_the_provider_of_a_model_that_nobody_uses_any_more_is_closed(tmp_path: Path) -> None:
+    key = "-".join(("not", "a", "real", "key"))
+    async with desk_in(tmp_path, None, more={"OPENAI_API_KEY": key, "ANTHROPIC_API_KEY": key}) as desk:
+        session = await desk.new_session()
+        first = desk.target.provider
+        await desk.use_model(session, "claude-sonnet-4-5")
+        assert [target.model for target in desk.targets] == ["claude-sonnet-4-5"]
+        assert first is not desk.target.provider
+        live = await desk.runtime.conversation(session)
+        async with live.busy:  # a turn is under way: its provider must not be closed
+            await desk.use_model(session, "gpt-5")
+        assert [target.model for target in desk.targets] == ["claude-sonnet-4-5", "gpt-5"]
 
 
 def test_from_a_model_in_a_file_to_a_provider_goes_no_key_either() -> None:

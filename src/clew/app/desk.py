@@ -116,7 +116,23 @@ class Desk:
         self._targets.append(target)
         await self.runtime.use_model(session, target)
         self.target = self.runtime.target = target
+        await self._let_go_of_unused()
         return target
+
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The models whose providers are open."""
+        return tuple(self._targets)
+
+    async def _let_go_of_unused(self) -> None:
+        """A model in a file takes memory for as long as its server runs. What is under way is left alone."""
+        if self.runtime.is_at_work:
+            return
+        used = {id(target.provider) for target in (*self.runtime.targets, self.runtime.host.auxiliary) if target}
+        unused = [target for target in self._targets if id(target.provider) not in used]
+        self._targets = [target for target in self._targets if id(target.provider) in used]
+        for target in unused:
+            await target.provider.close()
 
     async def use_engine(self, session: str, name: str) -> tuple[str, ...]:
         """Another engine, written into the config; this conversation is loaded anew with it. Notices of the config."""

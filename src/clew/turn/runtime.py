@@ -89,6 +89,16 @@ class Runtime:
             await self._let_idle_go(live)
         return live
 
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """The models that conversations talk to, and the one for new ones."""
+        return (self.target, *(live.target for live in self._live.values()))
+
+    @property
+    def is_at_work(self) -> bool:
+        """Whether a turn, a compaction or a preparation is under way anywhere."""
+        return any(live.is_in_use or live.preparation is not None for live in self._live.values())
+
     async def use_model(self, session: str, target: Target) -> None:
         """Another model from the next turn on; a smaller window is met there by a compaction."""
         live = await self.conversation(session)
