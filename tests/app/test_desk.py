@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,7 +28,7 @@ LONG = "and a long way to go before the importer is done " * 60
 
 @asynccontextmanager
 async def desk_in(
-    folder: Path, provider: Provider | None, *flags: str, more: Mapping[str, str] | None = None, **options: object
+    folder: Path, provider: Provider | None, *flags: str, more: Any = None, **options: object
 ) -> AsyncIterator[Desk]:
     environ = {"CLEW_HOME": str(folder / "home"), "PATH": "/usr/bin:/bin", **(more or {})}
     (folder / "project").mkdir(exist_ok=True)
