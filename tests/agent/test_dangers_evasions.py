@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from shlex import quote
 
 import pytest
 
@@ -19,6 +20,7 @@ EVADING: tuple[str, ...] = (
     "X='-rf /home/someone'; rm $X",
     "X='rm -rf src'; $X",
     "{rm,-rf,src}",
+    "{rm,-rf,src}{,}{,}{,}{,}{,}{,}{,}{,}{,}{,}",
     "cp x {src,/etc}/motd",
     "tee {/etc/motd,b} < x",
     "X=ls; printf -v X rm; $X -rf src",
@@ -203,3 +205,15 @@ def test_an_agreement_to_publish_here_is_none_to_publish_from_elsewhere() -> Non
         if (risk := risk_of_command(command, PROJECT, None, ENVIRON)) is not None
     }
     assert len(scopes) == 4
+
+
+def test_what_is_wrapped_too_deep_is_asked_about_and_not_passed_over() -> None:
+    for wrapping in ("tmux new {}", "watch {}", "vim -c {}", "flock x -c {}"):
+        command = "rm -rf src"
+        for _ in range(14):
+            command = wrapping.format(quote(command))
+            if len(command) > 150_000:
+                break
+        assert risk_of_command(command, PROJECT, None, ENVIRON) is not None, wrapping
+    assert risk_of_command('GIT_EDITOR="it\'s" git commit', PROJECT, None, ENVIRON) is not None
+    assert risk_of_command('tmux send-keys "it\'s" Enter', PROJECT, None, ENVIRON) is None

@@ -358,7 +358,7 @@ INTERPRETERS: dict[str, str] = {
     "emacs": "--eval -eval",
 }
 """Programs that run code, and the flags after which it stands; `python3.11` is python, too."""
-HOLDS_LINES = frozenset("watch tmux screen expect vim vi nvim view ex less more gdb lldb zip".split())
+HOLDS_LINES = frozenset("tmux screen expect vim vi nvim view ex less more gdb lldb zip".split())
 """Each of their arguments with a blank in it may be a command line of its own."""
 LINE_FLAGS: dict[str, str] = {
     "git": "-x --extcmd --exec",

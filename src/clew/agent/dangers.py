@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -86,6 +85,10 @@ def kinds_of_command(command: str, project: Path, environ: Mapping[str, str] | N
         return frozenset({Kind.UNREADABLE})
 
 
+class _TooDeep(Unreadable):
+    """Commands inside commands without end: nobody knows what the innermost does."""
+
+
 class _Judge:
     """Goes through a command line, and through the lines inside it."""
 
@@ -99,7 +102,7 @@ class _Judge:
 
     def line(self, text: str, folder: str | None, depth: int) -> Iterator[Danger]:
         if depth > _DEEPEST_LINES:
-            raise Unreadable(f"commands run each other more than {_DEEPEST_LINES} deep")
+            raise _TooDeep(f"commands run each other more than {_DEEPEST_LINES} deep")
         line = read_line(text, {**self._given, **({"PWD": folder} if folder else {})})
         folders: dict[tuple[int, ...], str | None] = {(): folder}
         for simple in line.commands:
@@ -134,13 +137,16 @@ class _Judge:
         elif name == "NODE_OPTIONS" and LOADS_CODE.search(value.text):
             yield seen.danger(Kind.HIDDEN_CODE, "NODE_OPTIONS makes every node run a file first", always_ask=True)
         elif LINE_SETTINGS.match(name):
-            yield from self._maybe_line(value, seen.folder, depth)
+            yield from self.line(value.text, seen.folder, depth + 1)
 
     def _maybe_line(self, word: Word, folder: str | None, depth: int) -> Iterator[Danger]:
-        """An argument that is a command line in one program's eyes; what no shell could read is none."""
-        text = _LEADING.sub("", word.text)
-        with suppress(Unreadable):
-            yield from self.line(text, folder, depth + 1)
+        """An argument of an editor, a debugger or the like, which may run it; what no shell could read is none."""
+        try:
+            yield from self.line(_LEADING.sub("", word.text), folder, depth + 1)
+        except _TooDeep:
+            raise
+        except Unreadable:
+            return
 
     def _judged(self, seen: Seen, depth: int) -> Iterator[Danger]:
         """A command, and every command that it runs."""
@@ -157,10 +163,13 @@ class _Judge:
         yield from self._downloads(seen)
         yield from self._code(seen, depth)
         for word in _lines_in(seen):
-            yield from self._maybe_line(word, seen.folder, depth)
+            yield from self.line(word.text, seen.folder, depth + 1)
+        for word in seen.args if seen.name in HOLDS_LINES else ():
+            if " " in word.text:
+                yield from self._maybe_line(word, seen.folder, depth)
         for inner in self._unwrapped(seen):
             if depth > _DEEPEST_LINES:
-                raise Unreadable(f"commands run each other more than {_DEEPEST_LINES} deep")
+                raise _TooDeep(f"commands run each other more than {_DEEPEST_LINES} deep")
             yield from self._judged(inner, depth + 1)
 
     def _seen(self, simple: Simple, folder: str | None) -> Seen:
@@ -338,7 +347,7 @@ def _lines_in(seen: Seen) -> Iterator[Word]:
         flag, equals, value = word.text.partition("=")
         if equals and (flag in flags or seen.name == "alias"):
             yield replace(word, text=value)
-        elif seen.name in HOLDS_LINES and " " in word.text:
+        elif seen.name == "watch" and " " in word.text:
             yield word
     if seen.name == "git" and [word.text for word in seen.plain[:2]] == ["submodule", "foreach"]:
         yield from seen.plain[2:3]

@@ -278,7 +278,11 @@ def words_of(word: Word) -> list[Word]:
         texts = [one for text in texts for one in _out_of_braces(text, _MOST_OUT_OF_BRACES)]
     if texts == [word.text]:
         return [word]
-    return [replace(word, text=text, is_pattern=any(sign in text for sign in "*?["), is_split=False) for text in texts]
+    # Braces that are left were too many: what comes out of them is not known.
+    return [
+        replace(word, text=text, is_pattern=any(sign in text for sign in "*?[") or "{" in text, is_split=False)
+        for text in texts
+    ]
 
 
 def _out_of_braces(text: str, most: int) -> list[str]:
