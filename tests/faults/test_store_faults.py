@@ -198,7 +198,7 @@ async def test_a_check_of_a_file_that_was_overwritten_fails_in_words(tmp_path: P
         await store.append("s", synthetic_history(90))
     async with open_store(where) as store:
         where.write_bytes(b"no database at all. " * 1_000)
-        with pytest.raises(StoreError, match=r"not a sound database.*clew doctor"):
+        with pytest.raises(StoreError, match=r"not a sound database.*put a copy back"):
             await store.check()
 
 
