@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.danger_table import Kind
 from clew.agent.dangers import kinds_of_command, risk_of_command
+from clew.agent.dangers.table import Kind
 
 HOME = "/home/someone"
 PROJECT = Path(HOME, "project")

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from clew.agent.memory import Memory, MemorySnapshot
-from clew.agent.memory_entries import blocks_of, entries_of, text_from, with_entry
-from clew.agent.memory_files import JOURNAL, JOURNAL_BYTES, LOCK
+from clew.agent.memory.entries import blocks_of, entries_of, text_from, with_entry
+from clew.agent.memory.files import JOURNAL, JOURNAL_BYTES, LOCK
 from clew.agent.tools import CallContext, ToolResult
 from clew.agent.tools.memory import MemoryTool
 from clew.tokens import count_tokens

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from clew.agent.paths import Workplace
+from clew.agent.files import Workplace
+from clew.agent.files.seen import FilesSeen, Stamp
 from clew.agent.tools import CallContext, ToolResult
 from clew.agent.tools.patch import Patch
-from clew.agent.tools.seen import FilesSeen, Stamp
 from clew.tokens import count_tokens
 
 CALL = CallContext("session", "call")

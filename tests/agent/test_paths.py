@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.paths import Place, Unusable, Workplace
+from clew.agent.files.paths import Place, Unusable, Workplace
 from clew.errors import InvalidArgument
 
 

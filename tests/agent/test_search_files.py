@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from clew.agent.paths import Workplace
+from clew.agent.files import Workplace
+from clew.agent.files.globbing import glob_fits, is_ignored, rules_of
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.globbing import glob_fits, is_ignored, rules_of
 from clew.agent.tools.search_files import SearchFiles
 from clew.tokens import count_tokens
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from clew.agent.paths import Workplace
+from clew.agent.files import Workplace
+from clew.agent.files.disk import open_regular, write_whole
+from clew.agent.files.seen import FilesSeen, Stamp
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.disk import open_regular, write_whole
 from clew.agent.tools.read_file import ReadFile
-from clew.agent.tools.seen import FilesSeen, Stamp
 from clew.agent.tools.write_file import WriteFile
 from clew.errors import InvalidArgument
 from clew.tokens import count_tokens

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from clew.agent.fence import fenced
 from clew.agent.memory import Memory
-from clew.agent.memory_entries import (
+from clew.agent.memory.entries import (
     blocks_of,
     clean_entry,
     entries_of,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from clew.agent.tools.closest import miss_report
-from clew.agent.tools.patching import Found, Plain, find_passage
-from clew.agent.tools.textfile import text_of_bytes
+from clew.agent.files.closest import miss_report
+from clew.agent.files.patching import Found, Plain, find_passage
+from clew.agent.files.textfile import text_of_bytes
 
 words = st.text(alphabet="ab \t{}é", max_size=6)
 texts = st.lists(words, max_size=12).map("\n".join)

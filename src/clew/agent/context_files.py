@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clew.agent.plain_files import read_plain
+from clew.agent.files.plain_files import read_plain
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_CHARS = 20_000

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from clew.agent.fence import visible
-from clew.agent.plain_files import read_plain
+from clew.agent.files.plain_files import read_plain
 
 FILE = "SKILL.md"
 PLACES = (".clew/skills", ".claude/skills")

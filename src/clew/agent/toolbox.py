@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from clew.agent.danger_seen import shown
+from clew.agent.shown import shown
 from clew.agent.tools import AgentTool, Arguments, CallContext, ToolResult, function_schema, wrong
 from clew.messages import Tool, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.tokens import count_tokens

@@ -13,18 +13,17 @@ from pathlib import Path
 
 from clew.agent import Agent, AgentTool, Approvals, AskPerson, Mode, Toolbox
 from clew.agent.context_files import context_files, subfolder_files
+from clew.agent.files import FilesSeen, Workplace
+from clew.agent.files.pages import PAGE_CHARS
 from clew.agent.memory import Memory, MemorySnapshot
-from clew.agent.paths import Workplace
 from clew.agent.prompt import PromptParts, build_prompt, is_ours, shows_memory
 from clew.agent.skills import Skill, find_skills
 from clew.agent.tools.memory import MemoryTool
-from clew.agent.tools.pages import PAGE_CHARS
 from clew.agent.tools.patch import Patch
 from clew.agent.tools.processes import Background, ProcessTool
 from clew.agent.tools.read_file import ReadFile
 from clew.agent.tools.recall import Recall
 from clew.agent.tools.search_files import SearchFiles
-from clew.agent.tools.seen import FilesSeen
 from clew.agent.tools.skill import SkillTool
 from clew.agent.tools.terminal import Terminal
 from clew.agent.tools.write_file import WriteFile

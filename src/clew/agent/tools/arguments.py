@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from clew.agent.danger_seen import shown
-from clew.agent.paths import Concern
+from clew.agent.files.paths import Concern
+from clew.agent.shown import shown
 from clew.agent.tools.base import Arguments, Risk
 from clew.errors import InvalidArgument
 

@@ -11,9 +11,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from clew.agent.commands.printed import Cleaner, Folder, Tail
+from clew.agent.commands.running import Running
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, function_schema, wrong
-from clew.agent.tools.printed import Cleaner, Folder, Tail
-from clew.agent.tools.running import Running
 
 MOST_RUNNING = 16
 MOST_KEPT = 64

@@ -9,15 +9,15 @@ import asyncio
 import os
 from pathlib import Path
 
-from clew.agent.paths import Place, Workplace
+from clew.agent.files.disk import open_regular
+from clew.agent.files.kinds import HEAD_BYTES, kind_of
+from clew.agent.files.neighbours import listing_of, similar_paths
+from clew.agent.files.pages import MOST_LINES, PAGE_CHARS, Page, Stretch, page_of, stretch_of
+from clew.agent.files.paths import Place, Workplace
+from clew.agent.files.seen import FilesSeen, Stamp
+from clew.agent.files.textfile import is_binary, mark_of
 from clew.agent.tools.arguments import number_argument, risk_of
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
-from clew.agent.tools.disk import open_regular
-from clew.agent.tools.kinds import HEAD_BYTES, kind_of
-from clew.agent.tools.neighbours import listing_of, similar_paths
-from clew.agent.tools.pages import MOST_LINES, PAGE_CHARS, Page, Stretch, page_of, stretch_of
-from clew.agent.tools.seen import FilesSeen, Stamp
-from clew.agent.tools.textfile import is_binary, mark_of
 from clew.errors import InvalidArgument
 
 _FARTHEST = 10**12

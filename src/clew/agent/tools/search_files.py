@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from clew.agent.paths import Place, Workplace
+from clew.agent.files.paths import Place, Workplace
+from clew.agent.files.searching import Ask, Line, Search, own_command, ripgrep_command
 from clew.agent.tools.arguments import flag_argument, number_argument, risk_of, text_argument
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
-from clew.agent.tools.searching import Ask, Line, Search, own_command, ripgrep_command
 from clew.errors import InvalidArgument
 
 MODES = ("content", "files", "count", "names")

@@ -14,14 +14,14 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clew.agent.danger_seen import shown
+from clew.agent.commands.printed import Printed
+from clew.agent.commands.running import Running
+from clew.agent.commands.surroundings import environment_for_commands
 from clew.agent.dangers import outside_risk, risk_of_command
+from clew.agent.shown import shown
 from clew.agent.tools.arguments import flag_argument
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
-from clew.agent.tools.printed import Printed
 from clew.agent.tools.processes import Background
-from clew.agent.tools.running import Running
-from clew.agent.tools.surroundings import environment_for_commands
 from clew.errors import InvalidArgument
 
 FIRST_LOOK_SECONDS = 1.0

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import asyncio
 
-from clew.agent.paths import Place, Workplace
+from clew.agent.files.diffs import diff_of
+from clew.agent.files.disk import read_whole, write_whole
+from clew.agent.files.paths import Place, Workplace
+from clew.agent.files.seen import FilesSeen, Stamp
+from clew.agent.files.textfile import TextFile, count_lines, line_end_of, text_of_bytes
 from clew.agent.tools.arguments import risk_of, text_argument
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
-from clew.agent.tools.diffs import diff_of
-from clew.agent.tools.disk import read_whole, write_whole
-from clew.agent.tools.seen import FilesSeen, Stamp
-from clew.agent.tools.textfile import TextFile, count_lines, line_end_of, text_of_bytes
 from clew.errors import InvalidArgument
 
 MOST_BYTES = 50 << 20

@@ -9,9 +9,10 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from clew.agent.danger_places import Map, Place, is_below
-from clew.agent.danger_table import VALUED, Kind
-from clew.agent.shell import UNKNOWN, Simple, Word
+from clew.agent.dangers.places import Map, Place, is_below
+from clew.agent.dangers.table import VALUED, Kind
+from clew.agent.shell import Simple, Word
+from clew.agent.shown import shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,19 +65,6 @@ class Seen:
             "" if self.folder and is_below(self.folder, self.map.project) else f" in {self.folder or 'some folder'}"
         )
         return Danger(kind, why, piece, f"{kind}: {covers or piece}{elsewhere}", always_ask)
-
-
-def shown(text: str, most_chars: int = 120) -> str:
-    """A text on one line, with what a screen would not show made visible."""
-    seen = "".join(char if char.isprintable() else "…" if char == UNKNOWN else _visible(char) for char in text.strip())
-    if len(seen) <= most_chars:
-        return seen
-    half = most_chars // 2
-    return f"{seen[:half]} …({len(seen) - 2 * half:,} chars)… {seen[-half:]}"
-
-
-def _visible(char: str) -> str:
-    return {"\n": " ⏎ ", "\t": " "}.get(char) or char.encode("unicode_escape").decode("ascii")
 
 
 def is_flag(text: str, flag: str) -> bool:

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate
 
-from clew.agent.tools.reindent import Moved, Shift, shift_between
-from clew.agent.tools.textfile import line_end_of
+from clew.agent.files.reindent import Moved, Shift, shift_between
+from clew.agent.files.textfile import line_end_of
 
 _SAME = Moved("", "")
 

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clew.agent.shell_values import UNKNOWN, Line, Redirect, Simple, Unreadable, Word, joined
-from clew.agent.shell_words import BLANK, ENDS_WORD, WordReader, words_of
+from clew.agent.shell.values import UNKNOWN, Line, Redirect, Simple, Unreadable, Word, joined
+from clew.agent.shell.words import BLANK, ENDS_WORD, WordReader, words_of
 
 MOST_CHARS = 200_000
 MOST_COMMANDS = 2_000

@@ -8,9 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clew.agent.danger_seen import Danger, Seen
-from clew.agent.danger_table import CODE_FACTS, SQL_CLIENTS, SQL_FACTS, CodeFact, Kind
-from clew.agent.danger_writing import written_to
+from clew.agent.dangers.seen import Danger, Seen
+from clew.agent.dangers.table import CODE_FACTS, SQL_CLIENTS, SQL_FACTS, CodeFact, Kind
+from clew.agent.dangers.writing import written_to
 from clew.agent.shell import Simple, Word
 
 _AWK_RUNS = re.compile(

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from clew.agent.tools import globbing, own_search
+from clew.agent.files import globbing, own_search
 
 SKIPPED = (".git", ".hg", ".svn", "node_modules", "__pycache__")
 _BLOCK_BYTES = 1 << 18

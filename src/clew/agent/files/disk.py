@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
-from clew.agent.tools.seen import Stamp
+from clew.agent.files.seen import Stamp
 from clew.errors import InvalidArgument
 
 # O_PATH (Linux) needs no right to list a folder that is only passed through.

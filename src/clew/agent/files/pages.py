@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import BinaryIO
 
-from clew.agent.tools.textfile import ODD_BYTES, mark_of
+from clew.agent.files.textfile import ODD_BYTES, mark_of
 
 MOST_LINES = 2_000
 PAGE_CHARS = 60_000

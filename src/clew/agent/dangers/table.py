@@ -1,6 +1,6 @@
 """What is known to be dangerous in a shell: commands, paths, code and SQL. One line a fact.
 
-Facts only; `clew.agent.dangers` reads them. In `needs`, terms stand apart by blanks and each must be met: a term with
+Facts only; `clew.agent.dangers.judging` reads them. In `needs`, terms stand apart by blanks and each must be met: a term with
 a dash is a flag (`-r` is met by `-xrf`, too), one with ~ is a regular expression that any argument must hold, any other
 is the next plain argument. `|` separates what may stand for each other, `*` is met by anything that begins so.
 """

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 try:
-    from clew.agent.tools.globbing import Rule, glob_fits, is_ignored, rules_of
+    from clew.agent.files.globbing import Rule, glob_fits, is_ignored, rules_of
 except ImportError:  # run as a program, beside its neighbour
     sys.path.insert(0, str(Path(__file__).parent))
     from globbing import Rule, glob_fits, is_ignored, rules_of  # type: ignore[import-not-found,no-redef]

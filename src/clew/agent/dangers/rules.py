@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 from fnmatch import fnmatchcase
 from functools import lru_cache
 
-from clew.agent.danger_code import awk_code, database_loss, sed_code
-from clew.agent.danger_places import is_guarded
-from clew.agent.danger_seen import Danger, Seen, shown
-from clew.agent.danger_table import (
+from clew.agent.dangers.code import awk_code, database_loss, sed_code
+from clew.agent.dangers.places import is_guarded
+from clew.agent.dangers.seen import Danger, Seen
+from clew.agent.dangers.table import (
     DESTINATIONS,
     DOWNLOADERS,
     FACTS,
@@ -23,9 +23,10 @@ from clew.agent.danger_table import (
     Fact,
     Kind,
 )
-from clew.agent.danger_writing import linking_out, writing, written_to
-from clew.agent.secret_files import secret_in
+from clew.agent.dangers.writing import linking_out, writing, written_to
+from clew.agent.files.secret_files import secret_in
 from clew.agent.shell import UNKNOWN, Word
+from clew.agent.shown import shown
 
 _BY_SUBCOMMAND = frozenset({Kind.PUBLISH, Kind.HISTORY, Kind.PACKAGES, Kind.DATABASE})
 """Here an agreement for the session is for the subcommand; elsewhere, for the same words only."""

@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from clew.agent.paths import Place, Workplace
+from clew.agent.files.paths import Place, Workplace
 
 _LOOKED_AT = 20_000
 """Entries, at most, in the search for a file of the same name."""

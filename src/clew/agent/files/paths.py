@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.secret_files import secret_in
+from clew.agent.files.secret_files import secret_in
 from clew.errors import InvalidArgument
 
 SETTING = "agent.allowed_paths"

@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from clew.agent.danger_code import dangerous_code, text_from
-from clew.agent.danger_places import Map
-from clew.agent.danger_rules import RULES, redirecting
-from clew.agent.danger_seen import Danger, Seen, shown
-from clew.agent.danger_table import (
+from clew.agent.dangers.code import dangerous_code, text_from
+from clew.agent.dangers.places import Map
+from clew.agent.dangers.rules import RULES, redirecting
+from clew.agent.dangers.seen import Danger, Seen
+from clew.agent.dangers.table import (
     CODE_SETTINGS,
     DECODERS,
     DOWNLOADERS,
@@ -32,6 +32,7 @@ from clew.agent.danger_table import (
     Wrapper,
 )
 from clew.agent.shell import UNKNOWN, Line, Simple, Unreadable, Word, joined, read_line
+from clew.agent.shown import shown
 from clew.agent.tools.base import Risk
 
 _ACTION_CHARS = 1_000

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from clew.agent.fence import visible
-from clew.agent.memory_entries import clean_entry, entries_of, matching, with_entry, with_other, without_entry
-from clew.agent.memory_files import (
+from clew.agent.memory.entries import clean_entry, entries_of, matching, with_entry, with_other, without_entry
+from clew.agent.memory.files import (
     JOURNAL,
     Change,
     MemoryUnusable,

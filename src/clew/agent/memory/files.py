@@ -19,7 +19,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TypeAlias
 
-from clew.agent.plain_files import read_plain
+from clew.agent.files.plain_files import read_plain
 from clew.errors import ClewError
 
 LOCK = ".memory.lock"

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from clew.agent.shell_values import UNKNOWN, Simple, Unreadable, Word
+from clew.agent.shell.values import UNKNOWN, Simple, Unreadable, Word
 
 ENDS_WORD = " \t\n;&|<>()"
 BLANK = " \t"

@@ -8,10 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from clew.agent.danger_places import is_disk, is_guarded
-from clew.agent.danger_seen import Danger, Seen, plain_of, shown
-from clew.agent.danger_table import DESTINATIONS, OUTPUT_FLAGS, PACKERS, PACKS_FLAGS, VALUED_IN_WRITING, Kind
+from clew.agent.dangers.places import is_disk, is_guarded
+from clew.agent.dangers.seen import Danger, Seen, plain_of
+from clew.agent.dangers.table import DESTINATIONS, OUTPUT_FLAGS, PACKERS, PACKS_FLAGS, VALUED_IN_WRITING, Kind
 from clew.agent.shell import Word
+from clew.agent.shown import shown
 
 
 def writing(seen: Seen) -> Iterator[Danger]:
