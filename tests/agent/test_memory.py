@@ -323,7 +323,7 @@ print(step)
 
 
 def test_a_writer_killed_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
-    wish = 'from clew.agent.memory import _Wish\nmemory_wish = lambda: _Wish("add", "memory", "new")\n'
+    wish = 'from clew.agent.memory.memory import _Wish\nmemory_wish = lambda: _Wish("add", "memory", "new")\n'
     done = subprocess.run([sys.executable, "-c", wish + KILLED_EVERYWHERE, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     steps = int(done.stdout)
