@@ -192,6 +192,16 @@ class HistoryContract:
             assert [it["content"] for it in (await store.view(second.id)).messages] == ["0", "1c"]
             assert [it["content"] for it in await history_of(store, "s")] == ["0", "1", "2", "3"]
 
+    async def test_a_branch_remembers_what_was_remembered_and_then_goes_its_own_way(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("0"), assistant("1")])
+            await store.set_state("s", {"pins": ["never on a Friday"], "strikes": 1})
+            branch = await store.branch("s", 1)
+            await store.set_state(branch.id, {"strikes": 2})
+            assert await store.state(branch.id) == {"pins": ["never on a Friday"], "strikes": 2}
+            assert await store.state("s") == {"pins": ["never on a Friday"], "strikes": 1}
+
     async def test_messages_of_one_wire_item_are_stored_once_and_come_back(self, store_url: str) -> None:
         item = {
             "role": "user",
