@@ -16,6 +16,7 @@ from clew.redact.values import (
     is_number,
     is_wordy,
     looks_chosen,
+    looks_like_words,
     looks_random,
     mixes_letters_and_digits,
 )
@@ -180,6 +181,9 @@ def _is_secret_when_bare(named: NamedKind, name: bytes, value: bytes, match: re.
     is_setting = _is_plain_setting(name, match)
     if not named.chosen:
         return looks_random(value, 12 if is_setting else 16)
+    if name.isupper() and sign == b"=" and not match["gap"] and looks_like_words(value, 8):
+        # A variable of the environment holds a value, never code: there a password may be plain words.
+        return not match["after"].strip()
     if is_setting:
         return (looks_random(value) or looks_chosen(value)) and not (is_number(value) and len(value) < 6)
     return looks_random(value, 8) and (has_symbol(value) or mixes_letters_and_digits(value))

@@ -41,6 +41,7 @@ _JOINS_NAMES = re.compile(rb"[./:]").search
 _DIGIT = re.compile(rb"[0-9]").search
 _SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
 _PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$").match
+_PLAIN_WORDS = re.compile(rb"[A-Za-z]+(?:-[A-Za-z]+)*").fullmatch
 _SWITCH = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
@@ -97,6 +98,11 @@ def looks_chosen(value: bytes, least: int = 6) -> bool:
     if _LETTER(value):
         return bool(_DIGIT(value) or has_symbol(value)) or (len(value) >= 20 and value.isalpha())
     return len(value) >= 6 and not value.startswith((b"#", b"."))
+
+
+def looks_like_words(value: bytes, least: int) -> bool:
+    """Plain words that a person may have chosen as a password: `correct-horse-battery`."""
+    return len(value) >= least and bool(_PLAIN_WORDS(value)) and not is_stand_in(value)
 
 
 def is_basic_auth(value: bytes) -> bool:
