@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from textwrap import wrap
 from typing import Any
 
-from clew.cli.output import Align, Console, clipped, columns, printable, shares, table
+from clew.cli.output import Align, Console, arrow_under, clipped, columns, printable, shares, table
 from clew.cli.window_use import Kind, WindowUse
 
 # A colour where there are colours, a letter where there are none.
@@ -164,24 +164,15 @@ def _bar(report: Report, console: Console) -> Iterator[str]:
     yield console.paint(filled, "bold")
     yield "".join(pieces) + console.paint(("░" if console.unicode else ".") * (cells - sum(widths)), "dim")
     if report.free < 0:
-        yield console.paint(_mark(report.window.tokens / whole, "the window ends here", cells, console), "red")
+        yield console.paint(arrow_under(report.window.tokens / whole, "the window ends here", cells, console), "red")
     elif report.threshold is not None:
         words = f"compaction begins at {report.threshold:,}"
-        yield console.paint(_mark(report.threshold / whole, words, cells, console), "dim")
+        yield console.paint(arrow_under(report.threshold / whole, words, cells, console), "dim")
 
 
 def _cells(kind: Kind, width: int, console: Console) -> str:
     color, letter = LOOKS[kind]
     return console.paint("█" * width, color) if console.colors else letter * width
-
-
-def _mark(place: float, words: str, cells: int, console: Console) -> str:
-    """An arrow at a place under the bar, with its words on the side that has room for them."""
-    at = min(cells - 1, int(place * cells))
-    arrow = "▲" if console.unicode else "^"
-    if at + len(words) + 2 <= cells:
-        return " " * at + f"{arrow} {words}"
-    return f"{words} {arrow}".rjust(at + 1)
 
 
 def _legend(report: Report, console: Console) -> Iterator[str]:

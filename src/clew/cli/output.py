@@ -138,6 +138,15 @@ def shares(parts: Sequence[float], cells: int) -> list[int]:
     return given
 
 
+def arrow_under(place: float, words: str, cells: int, console: Console) -> str:
+    """An arrow at a place (0 to 1) under a bar of so many cells, with its words on the side that has room for them."""
+    at = min(cells - 1, int(place * cells))
+    arrow = "▲" if console.unicode else "^"
+    if at + len(words) + 2 <= cells:
+        return " " * at + f"{arrow} {words}"
+    return f"{words} {arrow}".rjust(at + 1)
+
+
 def _line(row: Sequence[str], aligns: Sequence[Align], widths: Sequence[int], gap: int) -> str:
     cells = (
         padded(clipped(*pair), pair[1], align)

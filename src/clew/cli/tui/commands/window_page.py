@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clew.cli.amounts import counted, percent
-from clew.cli.output import Align, Console, clipped, printable, shares, table
+from clew.cli.output import Align, Console, arrow_under, clipped, printable, shares, table
 from clew.cli.tui.commands.page import MARGIN, facts
 from clew.cli.tui.commands.window import Filling, Part
 
@@ -51,10 +51,10 @@ def _bar(filling: Filling, console: Console) -> Iterator[str]:
     drawn = "".join(_cells(part.name, width, console) for part, width in zip(filling.parts, widths, strict=True))
     yield drawn + console.paint(("░" if console.unicode else ".") * (cells - sum(widths)), "dim")
     if filling.free < 0:
-        yield console.paint(_mark(filling.window / whole, "the window ends here", cells, console), "red")
+        yield console.paint(arrow_under(filling.window / whole, "the window ends here", cells, console), "red")
     elif filling.threshold is not None:
         words = f"compaction begins at {filling.threshold:,}"
-        yield console.paint(_mark(filling.threshold / whole, words, cells, console), "dim")
+        yield console.paint(arrow_under(filling.threshold / whole, words, cells, console), "dim")
 
 
 def _cells(name: str, width: int, console: Console) -> str:
@@ -62,15 +62,6 @@ def _cells(name: str, width: int, console: Console) -> str:
     if not console.colors:
         return letter * width
     return console.paint(("▒" if name == "middle" else "█") * width, color)
-
-
-def _mark(place: float, words: str, cells: int, console: Console) -> str:
-    """An arrow at a place under the bar, with its words on the side that has room for them."""
-    at = min(cells - 1, int(place * cells))
-    arrow = "▲" if console.unicode else "^"
-    if at + len(words) + 2 <= cells:
-        return " " * at + f"{arrow} {words}"
-    return f"{words} {arrow}".rjust(at + 1)
 
 
 def _parts(filling: Filling, console: Console) -> Iterator[str]:
