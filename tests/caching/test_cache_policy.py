@@ -108,3 +108,8 @@ def test_a_cache_key_is_the_same_in_every_process() -> None:
 def test_a_cache_key_needs_a_conversation() -> None:
     with pytest.raises(InvalidArgument, match="first session"):
         prompt_cache_key("")
+
+
+def test_a_model_in_a_file_is_served_by_whom_it_says_and_by_no_host() -> None:
+    policy = caching_for("SmolLM2", "local", "local://smollm2.gguf/8192")
+    assert policy.describe().startswith("prompt caching: off for SmolLM2 through local ")

@@ -90,6 +90,8 @@ def _host_and_path(base_url: str | None) -> tuple[str, str]:
         return "", ""
     try:
         parts = urlsplit(base_url if "://" in base_url else f"//{base_url}")
+        if parts.scheme not in ("", "http", "https"):
+            return "", ""  # no server: a model in a file
         return (parts.hostname or "").lower(), parts.path.lower()
     except ValueError:
         return "", ""
