@@ -161,6 +161,7 @@ def test_use_of_a_remote_model_finds_who_serves_it_and_says_what_is_missing(
 def test_a_name_that_is_in_no_table_is_used_with_a_notice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, _, err = run(capsys, tmp_path, "use", "claude-sonet-4-5", ANTHROPIC_API_KEY=KEY)
     assert code == 0 and "not in the tables of Clew; did you mean claude-sonnet-4-5" in err
+    assert "200,000 tokens is taken from models of its family" in err
     code, _, err = run(capsys, tmp_path, "use", "home-made-1", "--provider", "groq", GROQ_API_KEY=KEY)
     assert code == 0 and "a window of 128,000 tokens is assumed; `clew config set model.context_length N`" in err
     assert "provider: groq" in config(tmp_path)

@@ -115,7 +115,7 @@ def _say(config: Loaded, remote: Remote | None, console: Console) -> None:
         console.say(console.paint("To be fetched with `clew models get`", "bold"))
         for line in fetchable_lines(missing, console):
             console.say(line)
-    if remote is not None and not remote.problem:
+    if remote is not None and not remote.problem and remote.provider != "local":
         console.say(console.paint(f"At {printable(remote.provider)}, per million tokens", "bold"))
         for line in remote_lines(remote.models, console) or ["  it lists none of that name"]:
             console.say(line)
@@ -187,6 +187,7 @@ def _remote(arguments: argparse.Namespace, config: Loaded, console: Console) -> 
     try:
         provider = provider_for(settings, environ=console.environ, patience=Patience(retries=1, idle_seconds=30.0))
         if isinstance(provider, LocalProvider):
+            console.note("the model in use is on this machine; --provider NAME asks a provider what it serves")
             return Remote(provider.name, ())
         with phase(console, f"asking {provider.name}"):
             listed = asyncio.run(ask(provider))
@@ -251,9 +252,11 @@ def _doubt(facts: ModelFacts, others: Sequence[str], console: Console) -> None:
         return
     meant = f"; did you mean {', '.join(others)}?" if others else ""
     console.note(printable(f"{facts.name} is not in the tables of Clew{meant}"))
+    better = "`clew config set model.context_length N` says better"
     if facts.source == "default":
-        told = f"a window of {facts.window:,} tokens is assumed; `clew config set model.context_length N` says better"
-        console.note(told)
+        console.note(f"a window of {facts.window:,} tokens is assumed; {better}")
+    elif facts.source == "table":
+        console.note(f"a window of {facts.window:,} tokens is taken from models of its family; {better}")
 
 
 def _write(before: Loaded, chosen: ModelSettings, home: Path, console: Console) -> None:

@@ -45,7 +45,7 @@ async def new(state: ChatState, words: str) -> None:
     tell(
         state,
         f"A fresh conversation begins{f': {words}' if words else ''}.",
-        f"The one before is kept: /resume {old} goes back to {name or 'it'}.",
+        f"The one before is kept: /resume {old} goes back to it{f': {name}' if name else '.'}",
     )
 
 

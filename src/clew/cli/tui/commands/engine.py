@@ -30,7 +30,7 @@ async def run(state: ChatState, words: str) -> None:
                 console.say(f"{MARGIN}  {line}")
         status = live.engine.get_status()
         told = f"{serving} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens;"
-        told += f" {counted(len(made), 'compaction') if made else 'none'} in effect here."
+        told += f" {counted(len(made), 'compaction') if made else 'no compaction is'} in effect here."
         for line in wrapped([told, "/engine NAME chooses another."], console.width - 4):
             console.say(MARGIN + console.paint(line, "dim"))
 

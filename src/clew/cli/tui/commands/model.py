@@ -24,7 +24,7 @@ async def run(state: ChatState, words: str) -> None:
         await _switch(state, words)
         return
     live = await conversation_of(state)
-    told = [*_told(live), ("caching", cache_policy(state.desk.runtime, live.target).describe())]
+    told = [*_told(live), ("caching", _caching(state, live))]
 
     def draw(console: Console) -> None:
         console.say(MARGIN + console.paint(printable(live.target.model), "bold"))
@@ -53,6 +53,10 @@ async def _switch(state: ChatState, name: str) -> None:
             f"{live.engine.get_status().threshold_tokens:,}: the next question begins with a compaction."
         )
     tell(state, *told)
+
+
+def _caching(state: ChatState, live: LiveConversation) -> str:
+    return cache_policy(state.desk.runtime, live.target).describe().removeprefix("prompt caching: ")
 
 
 def _told(live: LiveConversation) -> Iterator[tuple[str, str]]:

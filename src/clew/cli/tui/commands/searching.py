@@ -41,6 +41,6 @@ async def run(state: ChatState, words: str) -> None:
     def draw(console: Console) -> None:
         say_answer(answered, where, console)
         console.say()
-        console.say(hint("/pin mN keeps one of this conversation; /resume SESSION goes to its", console))
+        console.say(hint("/pin mN keeps one of this conversation; /resume SESSION goes to another", console))
 
     show(state, draw)

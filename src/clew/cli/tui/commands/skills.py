@@ -24,7 +24,7 @@ async def run(state: ChatState, words: str) -> None:
         state.asks.append(f"Open the skill {found[0].name} and follow it.")
         return
     if not skills:
-        places = f"{state.desk.project / '.clew' / 'skills'} or {state.desk.home / 'skills'}"
+        places = f"{state.desk.project / '.clew' / 'skills'}, its .claude/skills, or {state.desk.home / 'skills'}"
         tell(state, f"There are no skills. One is a folder with a SKILL.md in {places}.")
         return
 
