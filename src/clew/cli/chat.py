@@ -62,9 +62,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base-url", metavar="URL", help="address of the endpoint")
     which = parser.add_mutually_exclusive_group()
     which.add_argument(
-        "--resume", metavar="SESSION", nargs="?", const=LAST, help="go on with a session: id, title; the last one"
+        "--resume",
+        metavar="SESSION",
+        nargs="?",
+        const=LAST,
+        help="go on with a session: its id or title; none: the last one",
     )
-    which.add_argument("--continue", action="store_const", const=LAST, dest="resume", help="go on with the last one")
+    which.add_argument("--continue", action="store_const", const=LAST, dest="resume", help="the same as --resume alone")
     parser.add_argument("--project", metavar="DIR", default=".", help="the folder to work in (default: this one)")
     approvals = parser.add_mutually_exclusive_group()
     approvals.add_argument(
