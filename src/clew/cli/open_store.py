@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 DATABASE_NAME = "state.db"
-FIRST_STEPS = "`clew import FILE` takes in sessions of other programs"
+FIRST_STEPS = "`clew chat` begins a conversation, `clew import FILE` takes in sessions of other programs"
 
 _SERVER = re.compile(r"postgres(?:ql)?://")
 _PASSWORD = re.compile(r"(?<=//)([^/@:\s]*):[^/@\s]*@")
