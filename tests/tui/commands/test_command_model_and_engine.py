@@ -33,6 +33,14 @@ async def test_it_shows_the_model_its_window_price_and_caching(chat: Any) -> Non
     assert "caching off for scripted-model" in " ".join(shown.split())
 
 
+async def test_the_window_of_a_model_in_a_file_is_the_one_it_runs_with(chat: Any) -> None:
+    chat.provider.name = "local"
+    for command in ("/model", "/context"):
+        shown = await chat.type(command)
+        assert "as it is run here" in shown
+        assert "from the config" not in shown
+
+
 async def test_another_model_answers_the_next_question(chat: Any) -> None:
     shown = " ".join((await chat.type("/model gpt-5")).split())
     assert "gpt-5 answers from the next question on" in shown

@@ -20,3 +20,9 @@ async def conversation_of(state: ChatState) -> LiveConversation:
 async def weigh_tools(state: ChatState, live: LiveConversation) -> None:
     """Let the size have the tools that the very next request would have."""
     live.tools_with(await state.desk.agent.toolbox.offered_to(state.desk.runtime, state.session))
+
+
+def window_source(live: LiveConversation) -> str:
+    """Who says how large the window is; a model in a file has the one that it was started with."""
+    is_in_a_file = live.target.provider.name == "local" and live.window.source == "config"
+    return "file" if is_in_a_file else live.window.source

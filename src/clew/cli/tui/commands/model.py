@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.output import Console, printable
 from clew.cli.tui.commands import learn_names
-from clew.cli.tui.commands.here import conversation_of
+from clew.cli.tui.commands.here import conversation_of, window_source
 from clew.cli.tui.commands.page import MARGIN, facts, show, tell
 from clew.cli.tui.commands.window_page import SOURCES
 from clew.turn import cache_policy
@@ -46,7 +46,7 @@ async def _switch(state: ChatState, name: str) -> None:
     await learn_names(state)
     told = [f"{live.target.model} answers from the next question on, here and in new conversations."]
     size = "the same window" if live.window.tokens == window else f"a window of {live.window.tokens:,} tokens"
-    told.append(f"It has {size} ({SOURCES[live.window.source]}), where {before} has {window:,}.")
+    told.append(f"It has {size} ({SOURCES[window_source(live)]}), where {before} has {window:,}.")
     if live.engine.should_compress(live.size.tokens):
         told.append(
             f"This conversation has {live.size.tokens:,} tokens, above its threshold of "
@@ -63,7 +63,7 @@ def _told(live: LiveConversation) -> Iterator[tuple[str, str]]:
     target, window = live.target, live.window
     through = target.provider.name or "a provider without a name"
     yield "through", through
-    yield "window", f"{window.tokens:,} tokens, {SOURCES[window.source]}; {live.size.tokens:,} are in use"
+    yield "window", f"{window.tokens:,} tokens, {SOURCES[window_source(live)]}; {live.size.tokens:,} are in use"
     if target.max_tokens or window.max_output:
         yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
     price = price_of(target.model, target.provider.name or None, prompt_tokens=live.size.tokens)

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from clew.cli.tui.commands.here import weigh_tools
+from clew.cli.tui.commands.here import weigh_tools, window_source
 from clew.cli.tui.commands.page import show
 from clew.cli.window_use import LargeMessage, weigh
 from clew.engines import ContextCompressor, Place
@@ -88,7 +88,7 @@ async def filling_of(state: ChatState) -> Filling:
         reported=live.last_prompt_tokens,
         is_anchored=live.size.is_anchored,
         window=live.window.tokens,
-        window_source=live.window.source,
+        window_source=window_source(live),
         threshold=status.threshold_tokens if compression.enabled else None,
         reserve=live.target.max_tokens or live.window.max_output,
         paused=status.paused,

@@ -22,6 +22,7 @@ LOOKS: dict[str, tuple[str, str, str]] = {
 }
 SOURCES = {
     "config": "from the config",
+    "file": "as it is run here",
     "stated": "as the provider stated in an error",
     "endpoint": "as the provider's models endpoint says",
     "table": "from the table that ships with Clew",
