@@ -196,11 +196,26 @@ async def _converse(arguments: argparse.Namespace, console: Console) -> int:
 def _config(arguments: argparse.Namespace, console: Console) -> Loaded:
     from clew.app import check_model  # late, as all that only a chat needs
 
-    given = {"name": arguments.model, "provider": arguments.provider, "base_url": arguments.base_url}
-    flags = [f"model.{key}={value}" for key, value in given.items() if value is not None]
-    loaded = load_config(console.environ, [*flags, *arguments.flags])
+    loaded = load_config(console.environ, [*_model_flags(arguments, console), *arguments.flags])
     check_model(loaded.settings.model)
     return loaded
+
+
+def _model_flags(arguments: argparse.Namespace, console: Console) -> list[str]:
+    """The settings that the flags of a chat mean. A model is found by its name, as `clew models use` would."""
+    from dataclasses import fields
+
+    from clew.cli.models_choice import chosen_settings
+    from clew.config import clew_home
+
+    if arguments.model is None or arguments.base_url is not None:
+        given = {"name": arguments.model, "provider": arguments.provider, "base_url": arguments.base_url}
+        return [f"model.{key}={value}" for key, value in given.items() if value is not None]
+    before = load_config(console.environ, arguments.flags).settings.model
+    chosen = chosen_settings(arguments.model, arguments.provider, before, clew_home(console.environ))
+    names = [field.name for field in fields(chosen)]
+    now = {name: getattr(chosen, name) for name in names if getattr(chosen, name) != getattr(before, name)}
+    return [f"model.{name}={'null' if value is None else value}" for name, value in now.items()]
 
 
 @asynccontextmanager
