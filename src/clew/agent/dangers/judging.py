@@ -15,9 +15,7 @@ from pathlib import Path
 
 from clew.agent.dangers.code import dangerous_code, text_from
 from clew.agent.dangers.places import Map
-from clew.agent.dangers.rules import RULES, redirecting
-from clew.agent.dangers.seen import Danger, Seen
-from clew.agent.dangers.table import (
+from clew.agent.dangers.programs import (
     CODE_SETTINGS,
     DECODERS,
     DOWNLOADERS,
@@ -28,9 +26,11 @@ from clew.agent.dangers.table import (
     LOADS_CODE,
     SHELLS,
     WRAPPERS,
-    Kind,
     Wrapper,
 )
+from clew.agent.dangers.rules import RULES, redirecting
+from clew.agent.dangers.seen import Danger, Seen
+from clew.agent.dangers.table import Kind
 from clew.agent.shell import UNKNOWN, Line, Simple, Unreadable, Word, joined, read_line
 from clew.agent.shown import shown
 from clew.agent.tools.base import Risk

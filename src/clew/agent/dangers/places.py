@@ -14,7 +14,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.dangers.table import GUARDED_INSIDE, SCRATCH, STREAMS
+from clew.agent.dangers.programs import GUARDED_INSIDE, SCRATCH, STREAMS
 from clew.agent.shell import UNKNOWN, Word
 
 Where: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]

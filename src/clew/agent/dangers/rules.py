@@ -12,17 +12,9 @@ from functools import lru_cache
 
 from clew.agent.dangers.code import awk_code, database_loss, sed_code
 from clew.agent.dangers.places import is_guarded
+from clew.agent.dangers.programs import DESTINATIONS, DOWNLOADERS, READERS, SECRET_VARIABLE, TAKES_PATTERN
 from clew.agent.dangers.seen import Danger, Seen
-from clew.agent.dangers.table import (
-    DESTINATIONS,
-    DOWNLOADERS,
-    FACTS,
-    READERS,
-    SECRET_VARIABLE,
-    TAKES_PATTERN,
-    Fact,
-    Kind,
-)
+from clew.agent.dangers.table import FACTS, Fact, Kind
 from clew.agent.dangers.writing import linking_out, writing, written_to
 from clew.agent.files.secret_files import secret_in
 from clew.agent.shell import UNKNOWN, Word

@@ -10,7 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from clew.agent.dangers.places import Map, Place, is_below
-from clew.agent.dangers.table import VALUED, Kind
+from clew.agent.dangers.programs import VALUED
+from clew.agent.dangers.table import Kind
 from clew.agent.shell import Simple, Word
 from clew.agent.shown import shown
 

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterator
 
 from clew.agent.dangers.places import is_disk, is_guarded
+from clew.agent.dangers.programs import DESTINATIONS, OUTPUT_FLAGS, PACKERS, PACKS_FLAGS, VALUED_IN_WRITING
 from clew.agent.dangers.seen import Danger, Seen, plain_of
-from clew.agent.dangers.table import DESTINATIONS, OUTPUT_FLAGS, PACKERS, PACKS_FLAGS, VALUED_IN_WRITING, Kind
+from clew.agent.dangers.table import Kind
 from clew.agent.shell import Word
 from clew.agent.shown import shown
 
