@@ -14,6 +14,17 @@ from dataclasses import replace
 from pathlib import Path
 
 from clew.agent.dangers.code import dangerous_code, text_from
+from clew.agent.dangers.inner import (
+    inner_words,
+    interpreter_in,
+    is_stdin,
+    lines_in,
+    name_of,
+    runs_of_find,
+    set_by_words,
+    sources_of,
+    wrapper_of,
+)
 from clew.agent.dangers.places import Map
 from clew.agent.dangers.programs import (
     CODE_SETTINGS,
@@ -21,12 +32,9 @@ from clew.agent.dangers.programs import (
     DOWNLOADERS,
     HOLDS_LINES,
     INTERPRETERS,
-    LINE_FLAGS,
     LINE_SETTINGS,
     LOADS_CODE,
     SHELLS,
-    WRAPPERS,
-    Wrapper,
 )
 from clew.agent.dangers.rules import RULES, redirecting
 from clew.agent.dangers.seen import Danger, Seen
@@ -38,7 +46,6 @@ from clew.agent.tools.base import Risk
 _ACTION_CHARS = 1_000
 _MOST_REASONS = 12
 _GIVEN = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV")
-_WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
 _DEEPEST_LINES = 12
 _LEADING = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger wants before a command for the shell."""
@@ -121,13 +128,13 @@ class _Judge:
         self._own_jobs.update(name for name, value in simple.settings if value.variables == ("!",))
         seen = self._seen(simple, folder)
         yield from redirecting(seen)
-        for name, value in (*simple.settings, *_set_by_words(seen)):
+        for name, value in (*simple.settings, *set_by_words(seen)):
             yield from self._setting(seen, name, value, depth)
         if not simple.words:
             return
         if seen.name in line.functions:
             left = simple.left
-            if left is not None and left.words and _name(left.words[0]) == seen.name:
+            if left is not None and left.words and name_of(left.words[0]) == seen.name:
                 yield seen.danger(Kind.EXHAUST, "starts copies of itself without end", always_ask=True)
         yield from self._judged(seen, depth)
 
@@ -163,7 +170,7 @@ class _Judge:
             yield from rule(seen)
         yield from self._downloads(seen)
         yield from self._code(seen, depth)
-        for word in _lines_in(seen):
+        for word in lines_in(seen):
             yield from self.line(word.text, seen.folder, depth + 1)
         for word in seen.args if seen.name in HOLDS_LINES else ():
             if " " in word.text:
@@ -174,7 +181,7 @@ class _Judge:
             yield from self._judged(inner, depth + 1)
 
     def _seen(self, simple: Simple, folder: str | None) -> Seen:
-        name = _name(simple.words[0]) if simple.words else ""
+        name = name_of(simple.words[0]) if simple.words else ""
         own = frozenset(self._own_jobs)
         return Seen(simple, name, tuple(simple.words[1:]), folder, self._map, self._environ, own, in_venv=self._in_venv)
 
@@ -182,24 +189,24 @@ class _Judge:
         """The command inside a command, with what is around it."""
         simple = Simple(words, [], [], seen.simple.text_in, seen.simple.left, seen.simple.nest, seen.simple.source)
         is_in_venv = seen.in_venv if in_venv is None else in_venv
-        return replace(seen, simple=simple, name=_name(words[0]), args=tuple(words[1:]), in_venv=is_in_venv)
+        return replace(seen, simple=simple, name=name_of(words[0]), args=tuple(words[1:]), in_venv=is_in_venv)
 
     # -- commands that run commands ------------------------------------------------------------------------------------
 
     def _unwrapped(self, seen: Seen) -> Iterator[Seen]:
         words = seen.simple.words
-        wrapper, rest = _wrapper_of(words, seen)
-        if wrapper is not None and (inner := _inner_words(wrapper, rest)):
+        wrapper, rest = wrapper_of(words, seen)
+        if wrapper is not None and (inner := inner_words(wrapper, rest)):
             is_of_project = wrapper.name.endswith(" run") or wrapper.name == "uvx"
             yield self._again(seen, inner, in_venv=seen.in_venv or is_of_project)
         if seen.name in {"find", "fd", "fdfind"}:
-            yield from (self._again(seen, inner) for inner in _find_runs(words))
-        if _interpreter(seen.name):
+            yield from (self._again(seen, inner) for inner in runs_of_find(words))
+        if interpreter_in(seen.name):
             yield from self._script(seen)
 
     def _script(self, seen: Seen) -> Iterator[Seen]:
         """`python -m pip install` is pip, `python manage.py flush` is manage.py."""
-        flags = INTERPRETERS[_interpreter(seen.name)].split()
+        flags = INTERPRETERS[interpreter_in(seen.name)].split()
         for place, word in enumerate(seen.args):
             if word.text == "-m" and seen.name.startswith(("python", "pypy")):
                 if rest := list(seen.args[place + 1 :]):
@@ -225,7 +232,7 @@ class _Judge:
             yield from self._sourced(seen, depth)
         elif seen.name == "trap" and seen.args and seen.args[0].text not in {"-", "", "-l", "-p"}:
             yield from self._text_of(seen, [seen.args[0]], seen.args[0].text, depth)
-        elif _interpreter(seen.name):
+        elif interpreter_in(seen.name):
             yield from self._interpreted(seen)
 
     def _shell(self, seen: Seen, depth: int) -> Iterator[Danger]:
@@ -238,7 +245,7 @@ class _Judge:
         script = next(iter(seen.plain), None)
         if seen.name not in SHELLS:
             return
-        if script is not None and not _is_stdin(script) and not seen.has_flag("-s"):
+        if script is not None and not is_stdin(script) and not seen.has_flag("-s"):
             yield from self._unseen(seen, script)
         elif (text := _literal_input(seen.simple)) is not None:
             yield from self._text_of(seen, [], text, depth)
@@ -246,7 +253,7 @@ class _Judge:
             yield from _piped(seen)
 
     def _interpreted(self, seen: Seen) -> Iterator[Danger]:
-        flags = INTERPRETERS[_interpreter(seen.name)].split()
+        flags = INTERPRETERS[interpreter_in(seen.name)].split()
         for word in seen.args:
             flag, equals, code = word.text.partition("=")
             if equals and flag in flags:
@@ -259,7 +266,7 @@ class _Judge:
         script = next(iter(seen.plain), None)
         if {"-m", "-V", "--version", "-h", "--help"} & set(seen.texts):
             return
-        if script is not None and not _is_stdin(script):
+        if script is not None and not is_stdin(script):
             yield from self._unseen(seen, script)
         elif (text := _literal_input(seen.simple)) is not None:
             yield from dangerous_code(seen, text)
@@ -268,7 +275,7 @@ class _Judge:
 
     def _sourced(self, seen: Seen, depth: int) -> Iterator[Danger]:
         for word in seen.args[:1]:
-            if _is_stdin(word) and (text := _literal_input(seen.simple)) is not None:
+            if is_stdin(word) and (text := _literal_input(seen.simple)) is not None:
                 yield from self._text_of(seen, [], text, depth)
             self._in_venv |= word.text.endswith("activate") or "/activate" in word.text
             yield from self._unseen(seen, word)
@@ -315,94 +322,6 @@ class _Judge:
 _STAYS = "\0"
 
 
-def _name(word: Word) -> str:
-    """A command by its name alone: `/usr/bin/rm` and `\\rm` are rm."""
-    return word.text.rpartition("/")[2]
-
-
-def _interpreter(name: str) -> str:
-    """The name in the table, without a version; empty for what is no interpreter."""
-    return next((one for one in (name, re.sub(r"[\d.]+$", "", name)) if one in INTERPRETERS), "")
-
-
-def _is_stdin(word: Word) -> bool:
-    return word.text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
-
-
-def _set_by_words(seen: Seen) -> Iterator[tuple[str, Word]]:
-    """`export X=1`, `env X=1 command`: settings that stand as arguments."""
-    if seen.name in {"export", "declare", "typeset", "readonly", "local", "env"}:
-        for word in seen.args:
-            name, equals, value = word.text.partition("=")
-            if equals:
-                yield name, replace(word, text=value)
-
-
-def _lines_in(seen: Seen) -> Iterator[Word]:
-    """Arguments that are run as command lines."""
-    flags = LINE_FLAGS.get(seen.name, "").split()
-    for word, after in zip(seen.args, seen.args[1:], strict=False):
-        if word.text in flags:
-            yield after
-    for word in seen.args:
-        flag, equals, value = word.text.partition("=")
-        if equals and (flag in flags or seen.name == "alias"):
-            yield replace(word, text=value)
-        elif seen.name == "watch" and " " in word.text:
-            yield word
-    if seen.name == "git" and [word.text for word in seen.plain[:2]] == ["submodule", "foreach"]:
-        yield from seen.plain[2:3]
-
-
-def _wrapper_of(words: list[Word], seen: Seen) -> tuple[Wrapper | None, list[Word]]:
-    """The wrapper that these words begin with, and the words after its name."""
-    if seen.name == "command" and seen.has_flag("-v", "-V"):
-        return None, []
-    plain = list(seen.plain)
-    for count in (2, 1, 0):
-        name = " ".join([seen.name, *(word.text for word in plain[:count])])
-        if len(plain) >= count and (wrapper := _WRAPPERS.get(name)) is not None:
-            start = words.index(plain[count - 1]) + 1 if count else 1
-            return wrapper, words[start:]
-    return None, []
-
-
-def _inner_words(wrapper: Wrapper, words: list[Word]) -> list[Word]:
-    """The command that a wrapper runs."""
-    valued, skips, at = wrapper.valued.split(), wrapper.skips, 0
-    while at < len(words):
-        text = words[at].text
-        if text == "--":
-            at += 1
-            if not skips:
-                break
-            skips = 0
-        elif text.startswith("-") and (len(text) > 1 or wrapper.name == "env"):
-            at += 2 if text in valued else 1
-        elif wrapper.name in {"env", "sudo", "doas"} and "=" in text and not text.startswith("="):
-            at += 1
-        elif skips:
-            skips -= 1
-            at += 1
-        else:
-            break
-    inner = words[at:]
-    if wrapper.adds_arguments and inner:
-        return [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in inner] + [Word(UNKNOWN)]
-    return inner
-
-
-def _find_runs(words: list[Word]) -> Iterator[list[Word]]:
-    """Commands that `find` runs for what it finds."""
-    starts = [at for at, word in enumerate(words) if word.text in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}]
-    for start in starts:
-        ends = next((at for at in range(start, len(words)) if words[at].text in {";", "+"}), len(words))
-        inner = [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in words[start + 1 : ends]]
-        # What rm deletes is said by the rule for find itself.
-        if inner and _name(inner[0]) not in {"rm", "unlink", "shred"}:
-            yield inner
-
-
 def _ends_with_flag(text: str, flags: list[str]) -> bool:
     """`-lne` ends with -e."""
     return text[0] == "-" and text[1] != "-" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
@@ -412,20 +331,12 @@ def _literal_input(simple: Simple) -> str | None:
     return simple.text_in if simple.text_in is not None else text_from(simple.left)
 
 
-def _sources(simple: Simple | None) -> Iterator[str]:
-    """Names of the commands that feed a pipe."""
-    while simple is not None:
-        for word in simple.words[:6]:
-            yield _name(word)
-        simple = simple.left
-
-
 def _piped(seen: Seen) -> Iterator[Danger]:
     """Code that comes through a pipe."""
     left = seen.simple.left
     if left is None:
         return
-    names = set(_sources(left))
+    names = set(sources_of(left))
     if names & DOWNLOADERS:
         yield seen.danger(Kind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
     elif names & DECODERS or not names & {"cat"}:
@@ -436,11 +347,8 @@ def _from_commands(seen: Seen, word: Word) -> Iterator[Danger]:
     """Code that is the output of other commands: `$( )`, `<( )`."""
     if not word.inner or word.is_known:
         return
-    names = {name for inner in word.inner for name in _sources(inner)}
+    names = {name for inner in word.inner for name in sources_of(inner)}
     if names & DOWNLOADERS:
         yield seen.danger(Kind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
     elif seen.name in {"eval", "source", ".", *SHELLS} or names & DECODERS:
         yield seen.danger(Kind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)
-
-
-__all__ = ["kinds_of_command", "outside_risk", "risk_of_command"]
