@@ -28,9 +28,9 @@ from typing import Any
 import clew
 from _table import report
 from clew.engines import ContextCompressor
-from clew.ledger import Ledger, whole_text
+from clew.ledger import Ledger, text_with_calls
 from clew.messages import Message
-from clew.summaries import Story, Summary
+from clew.summaries import Summary, SummaryInput
 from clew.testing import synthetic_history, system, user
 from clew.tokens import ConversationSize, counter_for
 from hermes_side import STUB_SUMMARY, WINDOW, HermesSide, load_hermes
@@ -119,8 +119,8 @@ def warm_compress(messages: Sequence[Message], repeats: int, **options: Any) -> 
     return cpu_ms(lambda: asyncio.run(engines[0].compress(messages, force=True)), repeats, prepare)
 
 
-async def stub_summary(story: Story, budget: int) -> Summary:
-    del story, budget
+async def stub_summary(source: SummaryInput, budget: int) -> Summary:
+    del source, budget
     return Summary(STUB_SUMMARY, written_by="stub", template="stub")
 
 
@@ -185,7 +185,7 @@ def ledger_pass(length: int) -> tuple[float, float]:
     start = time.process_time_ns()
     ledger.extend(new)
     taken = (time.process_time_ns() - start) / 1e3
-    return sum(len(whole_text(message).encode()) for message in new) / 1_000, taken
+    return sum(len(text_with_calls(message).encode()) for message in new) / 1_000, taken
 
 
 def _ledger_row(operation: str, length: int, passes: Sequence[tuple[float, float]]) -> dict[str, Any]:

@@ -84,6 +84,7 @@ class ClewPolicy:
         if not self._engine.should_compress(tokens):
             return view
         done = asyncio.run(self._engine.compress(view, current_tokens=tokens))
+        self._engine.restore(done.state)
         if not done.changed:
             return view
         start, stop = done.replaced

@@ -257,7 +257,9 @@ def one_engine(window: int, *, observing: bool = False) -> Compactor:
     def compact(view: Sequence[Message], new: Sequence[Message]) -> Sequence[Message]:
         if observing:
             engine.observe(new)
-        return asyncio.run(engine.compress(view, force=True)).messages
+        done = asyncio.run(engine.compress(view, force=True))
+        engine.restore(done.state)
+        return done.messages
 
     return compact
 

@@ -20,7 +20,7 @@ from typing import Any
 
 import clew
 from _sessions import CutSession, conversation_files, cut_sessions, name_of
-from clew.store import NewSession, SearchAnswer, SearchScope, Store, open_store
+from clew.store import NewSession, SearchResult, SearchScope, Store, open_store
 
 TARGET_TOKENS = 10_000
 FIRST_PAGE = 10
@@ -101,7 +101,7 @@ def queries_for(atom: str, used: str) -> tuple[str, str]:
     return " ".join((*before, as_typed(atom, used), *after)), " ".join((*before, *after))
 
 
-def rank_of(atom: str, answer: SearchAnswer, messages: Sequence[Any], scorer: Any) -> int | None:
+def rank_of(atom: str, answer: SearchResult, messages: Sequence[Any], scorer: Any) -> int | None:
     """The place of the first hit whose message holds the atom."""
     for place, hit in enumerate(answer.hits):
         if hit.seq is not None and atom in scorer.text(messages[hit.seq]):

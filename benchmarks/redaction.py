@@ -21,8 +21,8 @@ from typing import Any
 
 from _table import report
 from clew.redact import CATALOG, redact, redact_messages
-from clew.redact.contexts import CONTEXTS
-from clew.redact.examples import cases_in, made_up, stand_before
+from clew.redact.by_context import CONTEXTS
+from clew.redact.examples import cases_in, example_secret, text_before
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPUS = ROOT / "tests" / "redact"
@@ -130,7 +130,7 @@ def measured(name: str, unit: str) -> dict[str, Any]:
 def recall() -> list[dict[str, Any]]:
     made = [(kind, start, seed) for kind in CATALOG for start in kind.starts for seed in range(5)]
     texts = [
-        (place.format(stand_before(k) + (s := made_up(k, seed, start))), s)
+        (place.format(text_before(k) + (s := example_secret(k, seed, start))), s)
         for k, start, seed in made
         for place in PLACES
     ]

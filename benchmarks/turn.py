@@ -27,7 +27,7 @@ from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import open_store
 from clew.testing import assistant, synthetic_history, user
 from clew.testing.runtime import SESSION, Flow, flow_with
-from clew.testing.summaries import handoff_text
+from clew.testing.scripted import handoff_text
 from clew.turn import receive, run_turn
 from clew.usage import CanonicalUsage
 
@@ -86,11 +86,10 @@ async def overhead(length: int, turns: int, flush: Flush) -> dict[str, Any]:
             async with flow_with(Instant(), Path(folder), window=HUGE, store=store) as flow:
                 await _fill(flow, history)
             async with flow_with(Instant(), Path(folder), window=HUGE, store=store) as flow:
-                flow.runtime.target = _without_witness(flow)
+                flow.runtime.target = _without_checker(flow)
                 loading: list[float] = []
                 with _cpu(loading):
-                    live = await flow.runtime.conversation(SESSION)
-                live.target = flow.runtime.target
+                    await flow.runtime.conversation(SESSION)
                 costs = await _turns(flow, turns)
                 building = [cost async for cost in _requests(flow)]
     return {
@@ -112,21 +111,21 @@ async def _turns(flow: Flow, turns: int) -> list[float]:
 
 
 async def _requests(flow: Flow) -> Any:
-    from clew.turn.build import Ask, build
+    from clew.turn import TurnOptions
 
     live = await flow.runtime.conversation(SESSION)
     for _ in range(20):
         cost: list[float] = []
         with _cpu(cost):
-            build(flow.runtime, live, Ask(), None)
+            live.build_request(TurnOptions(), None)
         yield cost[0]
 
 
-def _without_witness(flow: Flow) -> Any:
-    """The witness reads every request to check it; that is a test's work, not a turn's."""
+def _without_checker(flow: Flow) -> Any:
+    """The checker reads every request to check it; that is a test's work, not a turn's."""
     from dataclasses import replace
 
-    return replace(flow.runtime.target, provider=flow.witness.provider)
+    return replace(flow.runtime.target, provider=flow.checker.provider)
 
 
 async def _fill(flow: Flow, history: Sequence[Message]) -> None:
@@ -147,7 +146,7 @@ async def waits(seconds: float) -> list[dict[str, Any]]:
                     await _until_prepared(flow, provider)
                 started = time.perf_counter()
                 await run_turn(flow.runtime, SESSION, [user("And now? " + "word " * 9_000 * prepared)])
-                assert flow.told(CompactionFinished)
+                assert flow.events_of(CompactionFinished)
                 rows.append(
                     {
                         "prepared": "yes" if prepared else "no",
@@ -161,11 +160,11 @@ async def waits(seconds: float) -> list[dict[str, Any]]:
 async def _until_prepared(flow: Flow, provider: Instant) -> None:
     live = await flow.runtime.conversation(SESSION)
     number = 0
-    while live.preparation is None:
+    while live.preparer.task is None:
         number += 1
         provider.prompt_tokens = live.size.tokens + 1_000
         await run_turn(flow.runtime, SESSION, [user(f"Step {number}. " + "and the next part of it " * 150)])
-    await live.preparation.task
+    await live.preparer.task
 
 
 @contextmanager

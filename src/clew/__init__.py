@@ -1,18 +1,54 @@
 """Clew keeps a long conversation inside a model's window, at the lowest cost, without losing a word.
 
-The names below are public; everything else may move. They are imported when first used, so that `import clew`
-stays quick.
+Fold a conversation:
+
+    compress, acompress, preview      make a conversation shorter; the same, async; what it would do, without doing it
+    Compressed                        what `compress` gives back: messages, summary, tokens, warnings
+
+Count, cache, read what providers say:
+
+    count_tokens                      the size of messages, system prompt and tools
+    normalize_usage, CanonicalUsage   any provider's usage in one shape
+    classify_error                    what a refusal means: kind, limit, when to try again
+    apply_cache_control               where a request's cache breakpoints go
+
+Keep it:
+
+    open_store                        sessions, compactions, search, usage; on SQLite or PostgreSQL
+
+Contracts to implement (each with a suite of tests in `clew.testing`):
+
+    ContextEngine                     when to compact, and how; `compress` is its one abstract method
+    ContextCompressor                 the default engine: head, handoff, tail
+    clew.store.Store                  where history lives
+    clew.providers.Provider           who answers a request
+
+Errors: `ClewError` is above all that Clew raises on purpose; `clew.errors` has the whole tree. InvalidArgument,
+InvalidMessage, UnreadableTranscript, ConfigError, PluginError, SummaryFailed and StoreError are exported here.
+
+Everything else may move. Names are imported when first used, so that `import clew` stays quick.
 """
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from clew.errors import (
+    ClewError,
+    ConfigError,
+    InvalidArgument,
+    InvalidMessage,
+    PluginError,
+    StoreError,
+    SummaryFailed,
+    UnreadableTranscript,
+)
+from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.caching import apply_cache_control
     from clew.engines import ContextCompressor, ContextEngine
-    from clew.library import compress
+    from clew.library import Compressed, acompress, compress, preview
     from clew.providers import classify_error
     from clew.store import open_store
     from clew.tokens import count_tokens
@@ -21,36 +57,36 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = [
     "CanonicalUsage",
+    "ClewError",
+    "Compressed",
+    "ConfigError",
     "ContextCompressor",
     "ContextEngine",
+    "InvalidArgument",
+    "InvalidMessage",
+    "PluginError",
+    "StoreError",
+    "SummaryFailed",
+    "UnreadableTranscript",
+    "acompress",
     "apply_cache_control",
     "classify_error",
     "compress",
     "count_tokens",
     "normalize_usage",
     "open_store",
+    "preview",
 ]
 
-_HOMES = {
-    "CanonicalUsage": "clew.usage",
-    "ContextCompressor": "clew.engines",
-    "ContextEngine": "clew.engines",
-    "apply_cache_control": "clew.caching",
-    "classify_error": "clew.providers",
-    "compress": "clew.library",
-    "count_tokens": "clew.tokens",
-    "normalize_usage": "clew.usage",
-    "open_store": "clew.store",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'clew' has no attribute {name!r}; its public names are {', '.join(__all__)}")
-    value = getattr(import_module(_HOMES[name]), name)
-    globals()[name] = value
-    return value
-
-
-def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".caching": "apply_cache_control",
+        ".engines": "ContextCompressor ContextEngine",
+        ".library": "Compressed acompress compress preview",
+        ".providers": "classify_error",
+        ".store": "open_store",
+        ".tokens": "count_tokens",
+        ".usage": "CanonicalUsage normalize_usage",
+    },
+)

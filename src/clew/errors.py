@@ -1,36 +1,56 @@
 """Every exception that Clew raises on purpose.
 
     ClewError
-    ├── InvalidArgument        a call that cannot mean anything (also a ValueError)
-    ├── InvalidMessage         a message that cannot be repaired; names its index
-    ├── UnreadableTranscript   a file that is no conversation we know
-    ├── ConfigError            a setting that is unknown, mistyped or out of range
-    │   └── InvalidConfig      all that is wrong with a configuration at once (clew.config)
-    ├── PluginError            a plugin that cannot be loaded
-    ├── SummaryFailed          a summariser that gave nothing usable
-    ├── ProviderRefused        a call that failed for good (clew.providers)
-    ├── FetchFailed            a model file that could not be brought here (clew.providers)
-    ├── ContextExhausted       a request that fits by no means (clew.turn)
-    ├── MemoryUnusable         a memory file that cannot be read or written (clew.agent)
-    └── StoreError             a database that cannot serve
-        └── UnknownSession, StaleView, StaleHistory, LeaseLost, ...  (clew.store)
+    ├── InvalidArgument          an argument that is not allowed (also a ValueError)
+    ├── InvalidMessage           a message that cannot be repaired; has its index
+    ├── UnreadableTranscript     a file that holds no known conversation format
+    ├── ConfigError              a setting that is unknown, of the wrong type or out of range
+    │   └── InvalidConfig        all problems of a configuration at once
+    ├── PluginError              a plugin that cannot be found or loaded
+    ├── NoModel                  no model is configured
+    ├── SummaryFailed            a summariser that gave no usable text
+    ├── ProviderRefused          a model call that failed after all retries
+    ├── FetchFailed              a model file that could not be downloaded or copied
+    ├── ContextExhausted         a request that does not fit, after everything was tried
+    ├── MemoryUnusable           a memory file that cannot be read or written
+    ├── UnreadableCommand        a shell command line that cannot be parsed
+    └── StoreError               a database that cannot do what was asked
+        ├── UnknownSession       no session of that id
+        ├── AmbiguousSession     a name that several sessions have
+        ├── NoDatabase           there is no database yet
+        ├── StaleView            a compaction of a view that has changed since
+        ├── StaleHistory         messages to append behind a number that holds others
+        ├── LeaseLost            a compaction whose lease ended before the commit
+        ├── InUse                a conversation that branches refer to
+        ├── SchemaTooNew         a database of a newer Clew
+        ├── DatabaseBusy         a database that another process kept locked
+        ├── DatabaseFull         no space left on the disk
+        └── IndexDamaged         a full-text index that has to be rebuilt
 
 A message names the thing, the value and the remedy. Expected outcomes are values, not exceptions.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from clew.messages import Message
+    from clew.providers import ErrorClass
+
 
 class ClewError(Exception):
-    """Anything Clew raises on purpose."""
+    """The base of all exceptions that Clew raises on purpose."""
 
 
-class InvalidArgument(ClewError, ValueError):  # noqa: N818 (reads as what it says)
-    """A call that cannot mean anything."""
+class InvalidArgument(ClewError, ValueError):  # noqa: N818 (here and below: the name says what is wrong)
+    """An argument that is not allowed."""
 
 
 class InvalidMessage(ClewError):  # noqa: N818
-    """A message that cannot be used, and that no repair can save."""
+    """A message that cannot be used or repaired."""
 
     def __init__(self, index: int, problem: str, remedy: str) -> None:
         super().__init__(f"message {index}: {problem}. {remedy}")
@@ -40,7 +60,7 @@ class InvalidMessage(ClewError):  # noqa: N818
 
 
 class UnreadableTranscript(ClewError):  # noqa: N818
-    """A file that holds no conversation we can read."""
+    """A file that holds no conversation in a known format."""
 
     def __init__(self, source: str, problem: str, remedy: str) -> None:
         super().__init__(f"{source}: {problem}. {remedy}")
@@ -60,12 +80,48 @@ class ConfigError(ClewError):
         self.allowed = allowed
 
 
+@dataclass(frozen=True, slots=True)
+class ConfigProblem:
+    """One thing that is wrong with a configuration: where, which key, which value, and what to do."""
+
+    source: str
+    """The file with its line, the environment, or the flag."""
+    key: str
+    """Empty where the file as a whole is the problem."""
+    value: str
+    """As shown: never a secret; empty where there is none to show."""
+    remedy: str
+
+    @property
+    def text(self) -> str:
+        if not self.key:
+            return f"{self.source}: {self.value}; {self.remedy}"
+        value = f" = {self.value}" if self.value else ""
+        return f"{self.source}: {self.key}{value}: {self.remedy}"
+
+
+class InvalidConfig(ConfigError):  # noqa: N818
+    """A configuration with at least one problem; `problems` has all of them, in the order they were found."""
+
+    def __init__(self, problems: Iterable[ConfigProblem]) -> None:
+        self.problems = tuple(problems)
+        first = self.problems[0]
+        super().__init__(first.source, first.key, first.value, first.remedy)
+        more = len(self.problems) - 1
+        others = f" (and {more} more; `clew config check` lists them)" if more else ""
+        self.args = (first.text + others,)
+
+
 class PluginError(ClewError):
     """A plugin that cannot be found or loaded."""
 
 
+class NoModel(ClewError):  # noqa: N818
+    """The config names no model."""
+
+
 class SummaryFailed(ClewError):  # noqa: N818
-    """A summariser that gave nothing usable."""
+    """A summariser that gave no usable text."""
 
     def __init__(
         self,
@@ -89,5 +145,109 @@ class SummaryFailed(ClewError):  # noqa: N818
         """What was written before the writing stopped."""
 
 
+class ProviderRefused(ClewError):  # noqa: N818
+    """A call that failed for good, after all retries; `fault` says what the error means."""
+
+    def __init__(self, provider: str, fault: ErrorClass, body: str, partial: Message | None = None) -> None:
+        super().__init__(f"{provider}: {fault.kind}: {body[:300]}")
+        self.provider = provider
+        self.fault = fault
+        self.body = body
+        self.partial = partial
+        """The message so far, where the stream broke off."""
+
+
+class FetchFailed(ClewError):  # noqa: N818
+    """A model file that could not be downloaded or copied, though the arguments were right."""
+
+
+class ContextExhausted(ClewError):  # noqa: N818
+    """A request that does not fit, whatever was tried. The conversation is as it was."""
+
+    def __init__(self, session: str, provider: str, tried: Sequence[str], large: Sequence[str]) -> None:
+        super().__init__(
+            f"session {session!r}: the request does not fit, says {provider}. "
+            f"Tried: {'; '.join(tried) or 'nothing, since nothing could be made smaller'}. "
+            f"Large: {', '.join(large)}. "
+            "Start afresh with /new, name what matters with /compress TOPIC, use a model with a larger window, "
+            "or make smaller what is large."
+        )
+        self.session = session
+        self.provider = provider
+        self.tried = tuple(tried)
+        self.large = tuple(large)
+
+
+class MemoryUnusable(ClewError):  # noqa: N818
+    """A memory file that cannot be read or written; nothing was changed."""
+
+
+class UnreadableCommand(ClewError):  # noqa: N818
+    """A shell command line that cannot be parsed."""
+
+
 class StoreError(ClewError):
-    """A database that cannot serve."""
+    """A database that cannot do what was asked."""
+
+
+class UnknownSession(StoreError):  # noqa: N818
+    """No session of that id, or none of that owner."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(f"no session {session!r} in this store; `clew sessions list` shows those there are")
+        self.session = session
+
+
+class AmbiguousSession(StoreError):  # noqa: N818
+    """A name that several sessions have."""
+
+
+class NoDatabase(StoreError):  # noqa: N818
+    """Something in a database was asked for, and there is no database yet."""
+
+
+class StaleView(StoreError):  # noqa: N818
+    """A compaction made from a view that is no longer in effect."""
+
+    def __init__(self, session: str) -> None:
+        super().__init__(
+            f"session {session!r} was compacted or undone since its view was loaded; load it again and decide anew"
+        )
+        self.session = session
+
+
+class StaleHistory(StoreError):  # noqa: N818
+    """Messages to append after a number at which the history holds others."""
+
+    def __init__(self, session: str, expected: int, found: int) -> None:
+        super().__init__(
+            f"session {session!r} has {found} messages, not {expected}, and the others differ; "
+            "use sync() to add the difference or to branch"
+        )
+        self.session = session
+        self.expected = expected
+        self.found = found
+
+
+class LeaseLost(StoreError):  # noqa: N818
+    """A compaction whose lease ended, or was taken by another, before the commit."""
+
+
+class InUse(StoreError):  # noqa: N818
+    """A conversation that is not deleted because branches refer to it."""
+
+
+class SchemaTooNew(StoreError):  # noqa: N818
+    """A database with a schema of a newer Clew."""
+
+
+class DatabaseBusy(StoreError):  # noqa: N818
+    """Another process held the database for longer than `busy_seconds`."""
+
+
+class DatabaseFull(StoreError):  # noqa: N818
+    """No space left for what was to be written; nothing of it was."""
+
+
+class IndexDamaged(StoreError):  # noqa: N818
+    """A full-text index that cannot be read. It can be rebuilt from the rows."""

@@ -1,6 +1,7 @@
-"""What happened, as frozen values. Screens, logs and metrics listen; rooms tell and never call them.
+"""Events: what happened, as frozen values, for screens, logs and metrics that listen.
 
-A listener is a callable; one that fails is logged and never stops what it listens to. No message text is in an event.
+A listener is a callable. One that fails is logged, and never stops what it listens to. No event has the text of a
+message.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ _log = logging.getLogger("clew.events")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Anything that happened."""
+    """The base of all events."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +73,7 @@ class Replied(Event):
 
 @dataclass(frozen=True, slots=True)
 class OutputCapLowered(Event):
-    """A call asked for more output than there is room for, and asks again for less."""
+    """A call asked for more output than fits, and is repeated with a smaller limit."""
 
     session: str
     max_tokens: int
@@ -86,12 +87,12 @@ class WindowLearnt(Event):
     model: str
     tokens: int
     is_stated: bool
-    """By the provider; otherwise a guess, which is forgotten with the session."""
+    """By the provider; otherwise it is a guess, which ends with the session."""
 
 
 @dataclass(frozen=True, slots=True)
 class OutputSpilled(Event):
-    """A tool's result was too large for the context, and lies in a file."""
+    """A tool's result was too large for the context, and was written to a file."""
 
     session: str
     tool: str | None
@@ -109,7 +110,7 @@ Listener = Callable[[Event], None]
 
 
 class Events:
-    """Those who listen."""
+    """The listeners of a runtime."""
 
     def __init__(self, *listeners: Listener) -> None:
         self._listeners = list(listeners)
@@ -117,10 +118,10 @@ class Events:
     def listen(self, listener: Listener) -> None:
         self._listeners.append(listener)
 
-    def tell(self, event: Event) -> None:
+    def emit(self, event: Event) -> None:
         for listener in self._listeners:
             try:
                 listener(event)
             except Exception:
-                # A broken screen must not break a turn.
+                # A failing screen must not stop a turn.
                 _log.exception("a listener failed on %s", type(event).__name__)

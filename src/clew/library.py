@@ -1,6 +1,6 @@
-"""The library door: `clew.compress`. The one synchronous call; decodes, runs the engine, encodes.
+"""The library door: `clew.compress`, the same as `clew.acompress`, and `clew.preview`.
 
-No policy here: what is kept and what is folded is the engine's business, how a wire is spelt the dialect's.
+Decodes what it is given, runs the compressor, and encodes. What is kept and what is folded is the engine's decision.
 """
 
 from __future__ import annotations
@@ -9,21 +9,23 @@ import asyncio
 from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from clew.config import CompressionSettings
 from clew.engines import (
     Budgets,
     Compaction,
+    CompactionPreview,
     ContextCompressor,
     Fate,
-    Preview,
     budgets_for,
     budgets_for_target,
-    repairs_told,
+    kept_items,
+    repair_warnings,
 )
 from clew.errors import InvalidArgument
-from clew.messages import Conversation, read_conversation, repair
+from clew.messages import ParsedConversation, read_conversation, repair
 from clew.tokens import counter_for, window_of
 
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ if TYPE_CHECKING:
 _Result = TypeVar("_Result")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Compressed:
     """A conversation that was made shorter, in the dialect it came in, and the account of how."""
 
@@ -45,12 +47,41 @@ class Compressed:
     tokens_after: int
     warnings: tuple[str, ...]
     compaction: Compaction
-    conversation: Conversation
+    conversation: ParsedConversation
 
     @property
     def fates(self) -> tuple[Fate, ...]:
         """What became of each message, in the order of `conversation.messages`."""
         return self.compaction.fates
+
+    def __repr__(self) -> str:
+        return f"<Compressed: {self._line()}>"
+
+    def _repr_html_(self) -> str:
+        """A bar each for before and after, for notebooks."""
+        bars = "".join(
+            f'<div style="background:{colour};height:12px;margin:2px 0;width:{_percent(tokens, self.tokens_before)}%" '
+            f'title="{word}: {tokens:,} tokens"></div>'
+            for word, tokens, colour in (
+                ("before", self.tokens_before, "#9aa5b1"),
+                ("after", self.tokens_after, "#2f855a"),
+            )
+        )
+        warnings = "".join(f"<li>{escape(warning)}</li>" for warning in self.warnings)
+        line = f"<div>{escape(self._line())}</div>"
+        return f'<div style="max-width:40em">{line}{bars}{f"<ul>{warnings}</ul>" if warnings else ""}</div>'
+
+    def _line(self) -> str:
+        before, after = len(self.compaction.source), len(self.compaction.messages)
+        if not self.changed:
+            return f"unchanged, {before:,} messages, {self.tokens_before:,} tokens"
+        by = f", handoff by {self.compaction.written_by}" if self.compaction.written_by else ""
+        warnings = f", {len(self.warnings)} warnings" if len(self.warnings) > 1 else ", 1 warning" * len(self.warnings)
+        return f"{before:,} -> {after:,} messages, {self.tokens_before:,} -> {self.tokens_after:,} tokens{by}{warnings}"
+
+
+def _percent(tokens: int, of: int) -> float:
+    return round(100 * tokens / max(1, of), 1)
 
 
 def compress(
@@ -67,25 +98,50 @@ def compress(
 ) -> Compressed:
     """Fold a long conversation into a short one that still says what matters.
 
-    `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a `Conversation`
-    that was read before; the result is in the same dialect. With `target_tokens` the result has at most about so many
-    tokens in all; with `context_length` it is what Clew would make for a window of that size. Without a `summarizer`
-    (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
-    no network.
+    `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a
+    `ParsedConversation` that was read before; the result is in the same dialect. With `target_tokens` the result has
+    at most about so many tokens in all; with `context_length` it is what Clew would make for a window of that size.
+    Without a `summarizer` (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one
+    writes the handoff: no key, no network.
     """
-    _refuse_both(context_length, target_tokens)
-    conversation = _conversation(messages, system, tools)
-    beside = _tokens_beside(conversation, model)
-    engine = ContextCompressor(
-        model=model,
-        settings=settings,
-        budgets=_budgets(context_length, target_tokens, beside, model, settings or CompressionSettings()),
-        summarize=_summarize_with(summarizer, model) if summarizer else None,
-        system_as_blocks=conversation.dialect == "anthropic",
+    return _run(
+        acompress(
+            messages,
+            context_length=context_length,
+            target_tokens=target_tokens,
+            focus_topic=focus_topic,
+            summarizer=summarizer,
+            system=system,
+            tools=tools,
+            model=model,
+            settings=settings,
+        )
     )
-    compaction = _run(_compact(engine, conversation, beside, target_tokens, focus_topic))
+
+
+async def acompress(
+    messages: Any,
+    *,
+    context_length: int | None = None,
+    target_tokens: int | None = None,
+    focus_topic: str | None = None,
+    summarizer: Callable[..., Any] | SummaryModel | None = None,
+    system: Any = None,
+    tools: Sequence[Any] | None = None,
+    model: str | None = None,
+    settings: CompressionSettings | None = None,
+) -> Compressed:
+    """The same as `compress`, for a caller that is async itself."""
+    conversation = _conversation(messages, system, tools)
+    request = _Request.of(conversation, context_length, target_tokens, model, settings)
+    engine = request.engine(_summarize_with(summarizer, model) if summarizer else None)
+    size = engine.size_of(conversation.messages) + request.beside
+    if request.fits(size):
+        compaction = Compaction.nothing(conversation.messages, size)
+    else:
+        compaction = await engine.compress(conversation.messages, size, focus_topic)
     if not compaction.changed:
-        compaction = _repaired(engine, conversation, compaction)
+        compaction = _repaired(engine, compaction)
     return Compressed(
         messages=_written(messages, conversation, compaction),
         system=conversation.write_system(compaction.messages),
@@ -93,7 +149,7 @@ def compress(
         changed=compaction.changed,
         tokens_before=compaction.tokens_before,
         tokens_after=compaction.tokens_after,
-        warnings=(*compaction.warnings, *_missed(target_tokens, compaction, engine, beside)),
+        warnings=(*compaction.warnings, *_missed_target(request, compaction, engine)),
         compaction=compaction,
         conversation=conversation,
     )
@@ -104,103 +160,128 @@ def preview(
     *,
     context_length: int | None = None,
     target_tokens: int | None = None,
+    focus_topic: str | None = None,
+    summarizer: Callable[..., Any] | SummaryModel | None = None,
     system: Any = None,
     tools: Sequence[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
-) -> Preview:
-    """What `compress` would do with each message, without doing it: no summary is written and no model asked."""
-    _refuse_both(context_length, target_tokens)
+) -> CompactionPreview:
+    """What `compress` would do with each message, without doing it: no summary is written and no model asked.
+
+    It takes the same arguments; `focus_topic` and `summarizer` make no difference to it.
+    """
+    del focus_topic, summarizer
     conversation = _conversation(messages, system, tools)
-    beside = _tokens_beside(conversation, model)
-    budgets = _budgets(context_length, target_tokens, beside, model, settings or CompressionSettings())
-    engine = ContextCompressor(model=model, settings=settings, budgets=budgets)
-    size = engine.size_of(conversation.messages) + beside
-    if target_tokens is not None and size <= target_tokens:
-        # It fits as it is, and `compress` would leave it alone: so large a tail takes everything.
-        engine = ContextCompressor(model=model, budgets=replace(budgets, tail=2 * size))
+    request = _Request.of(conversation, context_length, target_tokens, model, settings)
+    engine = request.engine()
+    size = engine.size_of(conversation.messages) + request.beside
+    if request.fits(size):
+        # `compress` would leave it alone: so large a tail takes everything.
+        engine = replace(request, budgets=replace(request.budgets, tail=2 * size)).engine()
     return engine.preview(conversation.messages, size)
 
 
-def _refuse_both(context_length: int | None, target_tokens: int | None) -> None:
-    if target_tokens is not None and context_length is not None:
-        raise InvalidArgument(
-            f"context_length={context_length} and target_tokens={target_tokens}: both say how short; give one of them"
+@dataclass(frozen=True, slots=True)
+class _Request:
+    """How short a conversation shall be, and by whose count."""
+
+    model: str | None
+    settings: CompressionSettings
+    budgets: Budgets
+    target: int | None
+    beside: int
+    """What the request takes beside its messages."""
+    system_as_blocks: bool
+
+    @classmethod
+    def of(
+        cls,
+        conversation: ParsedConversation,
+        context_length: int | None,
+        target: int | None,
+        model: str | None,
+        settings: CompressionSettings | None,
+    ) -> _Request:
+        if target is not None and context_length is not None:
+            raise InvalidArgument(
+                f"context_length={context_length} and target_tokens={target}: both say how short; give one of them"
+            )
+        counter, settings = counter_for(model), settings or CompressionSettings()
+        beside = counter.tools(conversation.tools) + counter.request
+        if target is not None:
+            budgets = _budgets_for_target(target, beside, settings)
+        else:
+            budgets = budgets_for(window_of(model, configured=context_length).tokens, settings)
+        return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic")
+
+    def engine(self, summarize: Any = None) -> ContextCompressor:
+        return ContextCompressor(
+            model=self.model,
+            settings=self.settings,
+            budgets=self.budgets,
+            summarize=summarize,
+            system_as_blocks=self.system_as_blocks,
         )
 
+    def fits(self, tokens: int) -> bool:
+        """Whether a request of this size is short enough as it is."""
+        return self.target is not None and tokens <= self.target
 
-def _conversation(messages: Any, system: Any, tools: Sequence[Any] | None) -> Conversation:
-    if isinstance(messages, Conversation):
+
+def _conversation(messages: Any, system: Any, tools: Sequence[Any] | None) -> ParsedConversation:
+    if isinstance(messages, ParsedConversation):
         return messages
     return read_conversation(messages, system=system, tools=tools)
 
 
-def _tokens_beside(conversation: Conversation, model: str | None) -> int:
-    """What a request takes beside its messages."""
-    counter = counter_for(model)
-    return counter.tools(conversation.tools) + counter.request
-
-
-def _written(messages: Any, conversation: Conversation, compaction: Compaction) -> Any:
+def _written(messages: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
     if compaction.changed:
         return conversation.write(compaction.messages)
     return conversation.write() if messages is conversation else messages
 
 
-def _budgets(
-    context_length: int | None, target: int | None, beside: int, model: str | None, settings: CompressionSettings
-) -> Budgets:
-    if target is not None:
-        try:
-            return budgets_for_target(target - beside, settings)
-        except InvalidArgument as error:
-            why = f": tools and framing alone take {beside:,} tokens" if beside > 100 else ""
-            raise InvalidArgument(f"target_tokens={target} is too small{why}; use at least {beside + 500:,}") from error
-    window = window_of(model, configured=context_length)
-    return budgets_for(window.tokens, settings)
+def _budgets_for_target(target: int, beside: int, settings: CompressionSettings) -> Budgets:
+    try:
+        return budgets_for_target(target - beside, settings)
+    except InvalidArgument as error:
+        why = f": tools and framing alone take {beside:,} tokens" if beside > 100 else ""
+        raise InvalidArgument(f"target_tokens={target} is too small{why}; use at least {beside + 500:,}") from error
 
 
-async def _compact(
-    engine: ContextCompressor, conversation: Conversation, beside: int, target: int | None, focus: str | None
-) -> Compaction:
-    size = engine.size_of(conversation.messages) + beside
-    if target is not None and size <= target:
-        return Compaction.nothing(conversation.messages, size)
-    return await engine.compress(conversation.messages, size, focus)
-
-
-def _repaired(engine: ContextCompressor, conversation: Conversation, unchanged: Compaction) -> Compaction:
-    """A broken conversation that needs no folding is mended all the same, unless that would make it larger."""
-    whole = repair(conversation.messages, open_end=True)
-    if not whole.repairs:
+def _repaired(engine: ContextCompressor, unchanged: Compaction) -> Compaction:
+    """A broken conversation that needs no folding is repaired all the same, unless that would make it larger."""
+    source = unchanged.source
+    repaired = repair(source, open_end=True)
+    if not repaired.repairs:
         return unchanged
-    after = unchanged.tokens_after + engine.size_of(whole.messages) - engine.size_of(conversation.messages)
+    after = unchanged.tokens_after + engine.size_of(repaired.messages) - engine.size_of(source)
     if after > unchanged.tokens_before:
-        told = repairs_told(whole.repairs, "The history is broken, and left so since a repair would make it larger")
-        return replace(unchanged, warnings=(*unchanged.warnings, *told))
-    warnings = (*unchanged.warnings, *repairs_told(whole.repairs))
-    fates = [Fate.REMOVED] * len(conversation.messages)
-    for index in whole.indexes:
-        fates[index] = Fate.KEPT
-    return Compaction(whole.messages, True, unchanged.tokens_before, after, fates=tuple(fates), warnings=warnings)
+        left = repair_warnings(
+            repaired.repairs, "The history is broken, and left so since a repair would make it larger"
+        )
+        return replace(unchanged, warnings=(*unchanged.warnings, *left))
+    warnings = (*unchanged.warnings, *repair_warnings(repaired.repairs))
+    return Compaction(source, tuple(kept_items(source, repaired)), unchanged.tokens_before, after, warnings=warnings)
 
 
-def _missed(target: int | None, compaction: Compaction, engine: ContextCompressor, beside: int) -> tuple[str, ...]:
+def _missed_target(request: _Request, compaction: Compaction, engine: ContextCompressor) -> tuple[str, ...]:
+    target = request.target
     if target is None or compaction.tokens_after <= target:
         return ()
     prompts = engine.size_of([message for message in compaction.messages if message["role"] in ("system", "developer")])
     return (
         f"target_tokens={target:,} was not reached, the result has {compaction.tokens_after:,} tokens: the system "
-        f"prompt takes {prompts:,} and the tools {beside:,}, which no compaction makes smaller, and the newest "
+        f"prompt takes {prompts:,} and the tools {request.beside:,}, which no compaction makes smaller, and the newest "
         "messages stay. Give a larger target.",
     )
 
 
 def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None) -> Any:
-    from clew.summaries import SummaryModel, model_summarizer, summary_model
+    from clew.summaries import ModelSummarizer, SummaryModel, summary_model
 
     writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
-    return model_summarizer([writer], count=counter_for(model).text)
+    return ModelSummarizer([writer], counter_for(model).text)
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from clew.agent.approvals import Answer, Approvals
-from clew.agent.dangers import risk_of_command
-from clew.agent.tools import Risk
+from clew.agent import Risk
+from clew.agent.approvals import ApprovalAnswer, Approvals
+from clew.agent.command_risk import risk_of_command
 
 PROJECT = Path("/home/someone/project")
 
@@ -15,11 +15,11 @@ PROJECT = Path("/home/someone/project")
 class Person:
     """Gives the answers it was told to, and keeps what it was asked."""
 
-    def __init__(self, *answers: tuple[Answer, str]) -> None:
+    def __init__(self, *answers: tuple[ApprovalAnswer, str]) -> None:
         self._answers = list(answers)
         self.asked: list[str] = []
 
-    async def __call__(self, tool: str, risk: Risk) -> tuple[Answer, str]:
+    async def __call__(self, tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
         self.asked.append(f"{tool}: {risk.action}")
         return self._answers.pop(0)
 
@@ -74,7 +74,7 @@ async def test_an_agreement_holds_for_its_own_tool_only() -> None:
 async def test_calls_side_by_side_are_asked_about_one_after_another() -> None:
     asked = 0
 
-    async def ask(tool: str, risk: Risk) -> tuple[Answer, str]:
+    async def ask(tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
         nonlocal asked
         asked += 1
         await asyncio.sleep(0)

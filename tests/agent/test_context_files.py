@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent.context_files import ALL_CHARS, FILE_CHARS, context_files, subfolder_files
+from clew.agent.context_files import ALL_CHARS, FILE_CHARS, context_files, subfolder_context_files
 
 
 @pytest.fixture
@@ -118,9 +118,9 @@ def test_files_further_down_are_named_nearest_first_and_not_read(tmp_path: Path)
         (tmp_path / place).write_text("x")
     (tmp_path / "AGENTS.md").write_text("own")
     (tmp_path / "circle").symlink_to(tmp_path)
-    assert subfolder_files(tmp_path) == ("a/CLAUDE.md", "b/AGENTS.md", "b/deep/AGENTS.md")
+    assert subfolder_context_files(tmp_path) == ("a/CLAUDE.md", "b/AGENTS.md", "b/deep/AGENTS.md")
     for number in range(30):
         (tmp_path / f"n{number:02}").mkdir()
         (tmp_path / f"n{number:02}" / "AGENTS.md").write_text("x")
-    assert len(subfolder_files(tmp_path)) == 20
-    assert subfolder_files(tmp_path / "none") == ()
+    assert len(subfolder_context_files(tmp_path)) == 20
+    assert subfolder_context_files(tmp_path / "none") == ()

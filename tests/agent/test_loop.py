@@ -8,22 +8,21 @@ from pathlib import Path
 
 import pytest
 
-from clew.agent import Agent, AgentTool, Approvals, CallContext, Doing, Onlooker, Risk, Toolbox, ToolResult
-from clew.agent.approvals import Answer, AskPerson
-from clew.agent.tools import Arguments, function_schema, wrong
+from clew.agent import Agent, AgentObserver, AgentTool, Approvals, CallContext, Risk, ToolActivity, Toolbox, ToolResult
+from clew.agent.approvals import ApprovalAnswer, AskPerson
+from clew.agent.tools import Arguments, error_result, function_schema
 from clew.messages import Message, text_of
 from clew.providers import Delta, OnDelta, ProviderRefused, Reply, Request
 from clew.testing import call, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with, is_whole
+from clew.testing.runtime import SESSION, Flow, answers, calls_have_results, flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off, calls
-from clew.turn import compact_now
 
 
 class Echo(AgentTool):
     """Says what it is told; `risky` and `quiet` as the test wants."""
 
     def __init__(self, name: str = "echo", *, quiet: bool = False, risky: bool = False, pinned: str | None = None):
-        self.name, self.changes_nothing, self.risky, self.pinned = name, quiet, risky, pinned
+        self.name, self.is_read_only, self.risky, self.pinned = name, quiet, risky, pinned
         self.schema = function_schema(name, "Says what it is told.", {"text": {"type": "string"}}, "text")
         self.ran: list[str] = []
         self.side_by_side = 0
@@ -55,26 +54,26 @@ class Stuck(AgentTool):
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         self.began.set()
         await asyncio.Event().wait()
-        return wrong("unreachable")
+        return error_result("unreachable")
 
 
-class Watching(Onlooker):
+class RecordingObserver(AgentObserver):
     """Writes down all that it sees."""
 
     def __init__(self) -> None:
-        self.seen: list[str] = []
+        self.lines: list[str] = []
 
-    def piece(self, delta: Delta) -> None:
-        self.seen.append(f"{delta.kind}:{delta.text}")
+    def on_delta(self, delta: Delta) -> None:
+        self.lines.append(f"{delta.kind}:{delta.text}")
 
-    def began(self, doing: Doing) -> None:
-        self.seen.append(f"began {doing.headline}")
+    def on_tool_start(self, activity: ToolActivity) -> None:
+        self.lines.append(f"began {activity.headline}")
 
-    def output(self, doing: Doing, text: str) -> None:
-        self.seen.append(f"out {text}")
+    def on_tool_output(self, activity: ToolActivity, text: str) -> None:
+        self.lines.append(f"out {text}")
 
-    def ended(self, doing: Doing, result: ToolResult, seconds: float) -> None:
-        self.seen.append(f"ended {doing.tool} {'badly' if result.is_error else 'well'}")
+    def on_tool_end(self, activity: ToolActivity, result: ToolResult, seconds: float) -> None:
+        self.lines.append(f"ended {activity.tool} {'badly' if result.is_error else 'well'}")
 
 
 class Hanging(ScriptedProvider):
@@ -106,16 +105,16 @@ async def test_calls_are_run_and_answered_until_the_model_answers(tmp_path: Path
     provider = ScriptedProvider(
         calls(call("echo", {"text": "one"}, id="c1"), call("echo", {"text": "two"}, id="c2")), answers("Both said.")
     )
-    watch = Watching()
+    observer = RecordingObserver()
     async with flow_with(provider, tmp_path) as flow:
-        done = await agent_with(flow, Echo()).ask(SESSION, user("Say one and two."), watch)
-        assert (text_of(done.reply.message), done.rounds, done.is_cut) == ("Both said.", 2, False)
+        done = await agent_with(flow, Echo()).ask(SESSION, user("Say one and two."), observer)
+        assert (text_of(done.reply.message), done.rounds, done.hit_round_limit) == ("Both said.", 2, False)
         assert results(provider.requests[1]) == ["heard one", "heard two"]
-        assert [line for line in watch.seen if not line.startswith("text:")] == [
+        assert [line for line in observer.lines if not line.startswith("text:")] == [
             "call:echo", "call:echo", "began echo one", "out one", "ended echo well", "began echo two", "out two",
             "ended echo well",
         ]  # fmt: skip
-        assert is_whole(await flow.view())
+        assert calls_have_results(await flow.view())
 
 
 async def test_calls_that_only_look_run_side_by_side_and_the_others_one_by_one(tmp_path: Path) -> None:
@@ -144,11 +143,13 @@ async def test_what_the_model_gets_wrong_is_a_result_that_says_so(tmp_path: Path
 @pytest.mark.parametrize(
     ("answer", "ran"), [(("once", ""), ["a"]), (("session", ""), ["a", "b"]), (("no", "use whisper"), [])]
 )
-async def test_a_dangerous_call_waits_for_a_person(tmp_path: Path, answer: tuple[Answer, str], ran: list[str]) -> None:
+async def test_a_dangerous_call_waits_for_a_person(
+    tmp_path: Path, answer: tuple[ApprovalAnswer, str], ran: list[str]
+) -> None:
     asked: list[Risk] = []
-    replies: Sequence[tuple[Answer, str]] = [answer, ("no", "")]
+    replies: Sequence[tuple[ApprovalAnswer, str]] = [answer, ("no", "")]
 
-    async def ask(tool: str, risk: Risk) -> tuple[Answer, str]:
+    async def ask(tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
         asked.append(risk)
         return replies[len(asked) - 1]
 
@@ -199,7 +200,7 @@ async def test_a_stop_while_tools_run_keeps_the_results_so_far_and_whole_groups(
         ]  # fmt: skip
         provider.then(answers("I stopped."))
         await agent.ask(SESSION, user("Why did you stop?"))
-        assert is_whole(provider.requests[-1].messages)
+        assert calls_have_results(provider.requests[-1].messages)
 
 
 async def test_a_line_that_breaks_keeps_what_had_come(tmp_path: Path) -> None:
@@ -213,8 +214,8 @@ async def test_a_model_that_never_stops_calling_is_stopped(tmp_path: Path) -> No
     provider = ScriptedProvider(*(calls(call("echo", {"text": "x"}, id=f"c{n}")) for n in range(3)))
     async with flow_with(provider, tmp_path) as flow:
         done = await agent_with(flow, Echo(), rounds=3).ask(SESSION, user("Go."))
-        assert done.is_cut
-        assert is_whole(await flow.view())
+        assert done.hit_round_limit
+        assert calls_have_results(await flow.view())
 
 
 async def test_an_opened_skill_is_pinned_and_comes_back_after_a_compaction(tmp_path: Path) -> None:
@@ -227,7 +228,7 @@ async def test_an_opened_skill_is_pinned_and_comes_back_after_a_compaction(tmp_p
         for number in range(8):
             provider.then(answers(f"{number}: " + "a long answer about it " * 100))
             await agent.ask(SESSION, user(f"{number}: " + "a long question about it " * 100))
-        await compact_now(flow.runtime, SESSION)
+        await flow.compact()
         provider.then(answers("Still known."))
         await agent.ask(SESSION, user("Go on."))
         first: Message = provider.requests[-1].messages[0]
@@ -235,16 +236,16 @@ async def test_an_opened_skill_is_pinned_and_comes_back_after_a_compaction(tmp_p
 
 
 async def test_a_call_begins_when_a_person_has_allowed_it(tmp_path: Path) -> None:
-    watch = Watching()
+    observer = RecordingObserver()
 
-    async def ask(tool: str, risk: Risk) -> tuple[Answer, str]:
-        watch.seen.append("asked")
+    async def ask(tool: str, risk: Risk) -> tuple[ApprovalAnswer, str]:
+        observer.lines.append("asked")
         return "once", ""
 
     provider = ScriptedProvider(calls(call("echo", {"text": "one"}, id="c1")), answers("Said."))
     async with flow_with(provider, tmp_path) as flow:
-        await agent_with(flow, Echo(risky=True), ask=ask).ask(SESSION, user("go"), watch)
-    assert watch.seen[1:4] == ["asked", "began echo one", "out one"]
+        await agent_with(flow, Echo(risky=True), ask=ask).ask(SESSION, user("go"), observer)
+    assert observer.lines[1:4] == ["asked", "began echo one", "out one"]
 
 
 async def test_a_question_during_an_exchange_waits_for_its_end(tmp_path: Path) -> None:
@@ -269,4 +270,4 @@ async def test_calls_that_came_with_one_id_are_all_run(tmp_path: Path) -> None:
         await agent_with(flow, echo).ask(SESSION, user("go"))
     assert echo.ran == ["one", "two"]
     assert results(provider.requests[1]) == ["heard one", "heard two"]
-    assert is_whole(provider.requests[1].messages)
+    assert calls_have_results(provider.requests[1].messages)

@@ -13,10 +13,9 @@ from pathlib import Path
 import pytest
 
 from clew.agent.memory import Memory, MemorySnapshot
-from clew.agent.memory.entries import blocks_of, entries_of, text_from, with_entry
-from clew.agent.memory.files import JOURNAL, JOURNAL_BYTES, LOCK
+from clew.agent.memory.files import JOURNAL, JOURNAL_BYTES, LOCK, entries_of, join_blocks, parse_blocks, with_entry
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.memory import MemoryTool
+from clew.agent.tools.memory_and_skill import MemoryTool
 from clew.tokens import count_tokens
 
 SECRET = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"[:36]
@@ -36,7 +35,7 @@ async def call(memory: Memory, **arguments: object) -> ToolResult:
 
 async def test_an_entry_is_a_list_item_in_a_private_file(memory: Memory) -> None:
     done = await memory.add("user", "Prefers\n tabs.", "s")
-    assert done.is_done and "USER.md is" in done.told
+    assert done.is_done and "USER.md is" in done.message
     path = memory.path("user")
     assert path.read_text() == "- Prefers tabs.\n"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -49,18 +48,18 @@ async def test_an_entry_is_named_by_a_part_that_only_it_holds(memory: Memory) ->
         await memory.add("memory", text)
     assert not (await memory.replace("memory", "The", "x")).is_done
     twice = await memory.remove("memory", "The ")
-    assert not twice.is_done and "2 entries hold" in twice.told and "Deploys" not in twice.told
+    assert not twice.is_done and "2 entries hold" in twice.message and "Deploys" not in twice.message
     assert (await memory.replace("memory", "run with TOX", "The tests run with nox.")).is_done
     assert (await memory.remove("memory", "Fridays")).is_done
     assert memory.entries("memory") == ["The tests run with nox.", "The docs are built with make."]
     missing = await memory.remove("memory", "kubernetes")
-    assert not missing.is_done and "- The tests run with nox." in missing.told
+    assert not missing.is_done and "- The tests run with nox." in missing.message
 
 
 async def test_the_same_entry_again_is_no_mistake_and_no_second_entry(memory: Memory) -> None:
     await memory.add("memory", "Uses uv.")
     again = await memory.add("memory", " - Uses   uv.")
-    assert again.is_done and "already" in again.told
+    assert again.is_done and "already" in again.message
     assert memory.entries("memory") == ["Uses uv."]
     await memory.add("memory", "Uses pip.")
     assert not (await memory.replace("memory", "pip", "Uses uv.")).is_done
@@ -96,7 +95,7 @@ async def test_what_people_wrote_by_hand_stays_as_it_is(memory: Memory) -> None:
     ],
 )
 def test_a_new_entry_can_always_be_read_again(by_hand: str) -> None:
-    assert text_from(blocks_of(by_hand)) == by_hand
+    assert join_blocks(parse_blocks(by_hand)) == by_hand
     text = with_entry(by_hand, "new")
     assert entries_of(text) == [*entries_of(by_hand), "new"]
     assert text.endswith("\n")
@@ -132,7 +131,7 @@ async def test_over_the_bound_nothing_is_lost_and_the_way_out_is_told(tmp_path: 
     await memory.add("memory", "a" * 40)
     full = await memory.add("memory", "b" * 40)
     assert not full.is_done
-    assert "60 is the most" in full.told and "Merge" in full.told and f"- {'a' * 40}" in full.told
+    assert "60 is the most" in full.message and "Merge" in full.message and f"- {'a' * 40}" in full.message
     assert memory.entries("memory") == ["a" * 40]
     assert (await memory.replace("memory", "aaa", "b" * 50)).is_done
     assert memory.fullness("memory") == "MEMORY.md is 86% full (52 of 60 chars)"
@@ -151,7 +150,7 @@ async def test_a_file_that_people_filled_too_far_is_cut_for_the_model_and_can_sh
 
 async def test_a_secret_is_refused_by_its_kind_and_never_repeated(memory: Memory) -> None:
     refused = await memory.add("memory", f"The token is {SECRET}.")
-    assert not refused.is_done and "github" in refused.told and SECRET not in refused.told
+    assert not refused.is_done and "github" in refused.message and SECRET not in refused.message
     await memory.add("memory", "Has a token.")
     assert not (await memory.replace("memory", "token", SECRET)).is_done
     for path in memory.folder.iterdir():
@@ -177,7 +176,7 @@ async def test_a_commit_tells_whether_the_prompt_shows_something_else_by_now(mem
     assert not await memory.commit("s")
     await memory.add("memory", "new", "s")
     assert await memory.commit("s")
-    memory.continued("s", "t")
+    memory.continue_session("s", "t")
     assert await memory.commit("t")
     assert memory.snapshot("t") == MemorySnapshot("- new", "")
     assert not await memory.commit("t")
@@ -241,7 +240,7 @@ async def test_a_file_that_is_not_utf_8_is_shown_as_far_as_it_goes_and_never_ove
     memory.folder.mkdir()
     memory.path("memory").write_bytes(b"- caf\xe9\n")
     refused = await memory.add("memory", "new")
-    assert not refused.is_done and "not UTF-8 at byte 5" in refused.told
+    assert not refused.is_done and "not UTF-8 at byte 5" in refused.message
     assert memory.path("memory").read_bytes() == b"- caf\xe9\n"
     assert "caf" in memory.snapshot().memory
     assert any("UTF-8" in notice for notice in memory.snapshot().notices)
@@ -252,7 +251,7 @@ async def test_a_folder_or_a_pipe_in_the_place_of_a_file_is_told(memory: Memory)
     os.mkfifo(memory.path("user"))
     for which in ("memory", "user"):
         refused = await memory.add(which, "new")
-        assert not refused.is_done and "is no file; move it away" in refused.told
+        assert not refused.is_done and "is no file; move it away" in refused.message
     assert len(memory.snapshot().notices) == 2
 
 
@@ -260,7 +259,7 @@ async def test_a_folder_that_cannot_be_had_is_told(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     memory = Memory(tmp_path / "file" / "home")
     refused = await memory.add("memory", "new")
-    assert not refused.is_done and "cannot be written" in refused.told
+    assert not refused.is_done and "cannot be written" in refused.message
     assert await memory.commit("s")
 
 
@@ -274,7 +273,7 @@ from pathlib import Path
 from clew.agent.memory import Memory
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (300, 300))
-print(asyncio.run(Memory(Path(sys.argv[1])).add("memory", "n" * 1000)).told)
+print(asyncio.run(Memory(Path(sys.argv[1])).add("memory", "n" * 1000)).message)
 """
     told = subprocess.run([sys.executable, "-c", script, tmp_path], capture_output=True, text=True, check=True).stdout
     assert "nothing was changed" in told and "File too large" in told
@@ -297,12 +296,13 @@ KILLED_EVERYWHERE = """
 import asyncio, os, signal, sys
 from pathlib import Path
 from clew.agent.memory import Memory
+from clew.agent.memory.memory import _MemoryChange
 
 folder, step = Path(sys.argv[1]), 0
 while True:
     step += 1
-    place = folder / str(step)
-    asyncio.run(Memory(place).add("memory", "old"))
+    target = folder / str(step)
+    asyncio.run(Memory(target).add("memory", "old"))
     child = os.fork()
     if child == 0:
         seen = 0
@@ -312,9 +312,9 @@ while True:
                 seen += 1
                 if seen == step:
                     os.kill(os.getpid(), signal.SIGKILL)
-        memory = Memory(place)
+        memory = Memory(target)
         sys.addaudithook(watch)
-        memory._change_now(memory_wish())
+        memory._change_now(_MemoryChange("add", "memory", "new"))
         os._exit(0)
     if os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0:
         break
@@ -323,8 +323,7 @@ print(step)
 
 
 def test_a_writer_killed_at_any_step_leaves_the_old_file_or_the_new_one(tmp_path: Path) -> None:
-    wish = 'from clew.agent.memory.memory import _Wish\nmemory_wish = lambda: _Wish("add", "memory", "new")\n'
-    done = subprocess.run([sys.executable, "-c", wish + KILLED_EVERYWHERE, tmp_path], capture_output=True, text=True)
+    done = subprocess.run([sys.executable, "-c", KILLED_EVERYWHERE, tmp_path], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     steps = int(done.stdout)
     assert steps > 5

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from clew.agent.files import Workplace
-from clew.agent.files.seen import FilesSeen, Stamp
+from clew.agent.files import Workspace
+from clew.agent.files.disk import FileStamp, FileTracker
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.patch import Patch
+from clew.agent.tools.patch import PatchTool
 from clew.tokens import count_tokens
 
 CALL = CallContext("session", "call")
 
 
 async def patch(root: Path, *edits: dict[str, Any]) -> ToolResult:
-    return await Patch(Workplace(root), FilesSeen()).run({"edits": list(edits)}, CALL)
+    return await PatchTool(Workspace(root), FileTracker()).run({"edits": list(edits)}, CALL)
 
 
 async def patched(root: Path, before: str, old: str, new: str, **options: Any) -> tuple[ToolResult, str]:
@@ -32,8 +32,8 @@ async def test_an_exact_edit_tells_its_lines_and_shows_a_diff(tmp_path: Path) ->
     result, after = await patched(tmp_path, "a\nb\nc\n", "b\n", "B\nBB\n")
     assert after == "a\nB\nBB\nc\n"
     assert result.text == "a.py: changed, 3 -> 4 lines\nedit 1: applied, exact, now lines 2-3"
-    assert result.shown is not None
-    assert "-b\n+B\n+BB\n c" in result.shown
+    assert result.display_text is not None
+    assert "-b\n+B\n+BB\n c" in result.display_text
     assert not result.is_error
 
 
@@ -216,14 +216,14 @@ async def test_binaries_folders_and_outside_are_refused(tmp_path: Path) -> None:
 
 
 async def test_a_file_known_before_an_edit_is_known_after_it(tmp_path: Path) -> None:
-    seen, path = FilesSeen(), tmp_path / "a.txt"
+    tracker, path = FileTracker(), tmp_path / "a.txt"
     path.write_text("a\n")
-    tool = Patch(Workplace(tmp_path), seen)
+    tool = PatchTool(Workspace(tmp_path), tracker)
     await tool.run({"edits": [{"path": "a.txt", "old": "a", "new": "b"}]}, CALL)
-    assert not seen.is_current(path, Stamp.of(path.stat()))
-    seen.saw(path, Stamp.of(path.stat()))
+    assert not tracker.is_current(path, FileStamp.of(path.stat()))
+    tracker.record(path, FileStamp.of(path.stat()))
     await tool.run({"edits": [{"path": "a.txt", "old": "b", "new": "c"}]}, CALL)
-    assert seen.is_current(path, Stamp.of(path.stat()))
+    assert tracker.is_current(path, FileStamp.of(path.stat()))
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ async def test_a_file_known_before_an_edit_is_known_after_it(tmp_path: Path) -> 
 )
 async def test_wrong_arguments_are_told_and_never_raise(tmp_path: Path, arguments: dict[str, Any]) -> None:
     (tmp_path / "a").write_text("a")
-    tool = Patch(Workplace(tmp_path), FilesSeen())
+    tool = PatchTool(Workspace(tmp_path), FileTracker())
     tool.risk(arguments)
     tool.headline(arguments)
     assert (await tool.run(arguments, CALL)).is_error
@@ -250,7 +250,7 @@ async def test_wrong_arguments_are_told_and_never_raise(tmp_path: Path, argument
 
 async def test_one_edit_without_a_list_is_understood(tmp_path: Path) -> None:
     (tmp_path / "a").write_text("a")
-    tool = Patch(Workplace(tmp_path), FilesSeen())
+    tool = PatchTool(Workspace(tmp_path), FileTracker())
     assert not (await tool.run({"path": "a", "old": "a", "new": "b"}, CALL)).is_error
     assert (tmp_path / "a").read_text() == "b"
 
@@ -258,7 +258,7 @@ async def test_one_edit_without_a_list_is_understood(tmp_path: Path) -> None:
 def test_the_risk_names_every_file_outside_and_every_secret(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "project" / ".env").write_text("x")
-    tool = Patch(Workplace(tmp_path / "project"), FilesSeen())
+    tool = PatchTool(Workspace(tmp_path / "project"), FileTracker())
     edit = {"old": "a", "new": "b"}
     risk = tool.risk({"edits": [{"path": path, **edit} for path in ("../a", "in", ".env", "../b")]})
     assert risk is not None
@@ -267,10 +267,10 @@ def test_the_risk_names_every_file_outside_and_every_secret(tmp_path: Path) -> N
 
 
 def test_headlines_count(tmp_path: Path) -> None:
-    tool = Patch(Workplace(tmp_path), FilesSeen())
+    tool = PatchTool(Workspace(tmp_path), FileTracker())
     assert tool.headline({"edits": [{"path": "a"}, {"path": "b"}, {"path": "a"}]}) == "patch 3 edits in 2 files"
     assert tool.headline({"edits": [{"path": "a"}]}) == "patch 1 edit in a"
 
 
 def test_the_schema_is_short() -> None:
-    assert count_tokens(str(Patch.schema)) < 250
+    assert count_tokens(str(PatchTool.schema)) < 250

@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
+from clew.agent.processes import BackgroundCommand, BackgroundCommands
 from clew.agent.tools import CallContext
-from clew.agent.tools.processes import Background, BackgroundCommand, ProcessTool
-from clew.agent.tools.terminal import Terminal
+from clew.agent.tools.terminal import ProcessTool, TerminalTool
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 CALL = CallContext("s", "c")
 
 
 @pytest.fixture
-async def background() -> AsyncIterator[Background]:
-    kept = Background(most_running=3)
+async def background() -> AsyncIterator[BackgroundCommands]:
+    kept = BackgroundCommands(max_running=3)
     yield kept
     await kept.close()
 
@@ -28,7 +28,7 @@ async def looked(tool: ProcessTool, **arguments: object) -> str:
     return (await tool.run(arguments, CALL)).text
 
 
-async def started(background: Background, folder: Path, command: str) -> BackgroundCommand:
+async def started(background: BackgroundCommands, folder: Path, command: str) -> BackgroundCommand:
     return await background.start(command, folder, ENVIRON)
 
 
@@ -39,14 +39,14 @@ def is_running(pid: int) -> bool:
         return False
 
 
-async def test_a_call_in_the_background_comes_back_with_an_id(tmp_path: Path, background: Background) -> None:
-    terminal = Terminal(tmp_path, ENVIRON, background=background)
+async def test_a_call_in_the_background_comes_back_with_an_id(tmp_path: Path, background: BackgroundCommands) -> None:
+    terminal = TerminalTool(tmp_path, ENVIRON, background=background)
     result = await terminal.run({"command": "echo ready; exit 4", "background": True}, CALL)
     assert result.text.startswith("ready\np1 ended after ")
     assert "[exit 4]" in result.text
 
 
-async def test_new_output_is_given_once(tmp_path: Path, background: Background) -> None:
+async def test_new_output_is_given_once(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background)
     command = await started(background, tmp_path, "echo one; while [ ! -e go ]; do sleep 0.01; done; echo two")
     await command.wait(0.2)
@@ -58,13 +58,13 @@ async def test_new_output_is_given_once(tmp_path: Path, background: Background) 
     assert (await looked(tool, action="output", id="p1", tail=2)).startswith("one\ntwo\n")
 
 
-async def test_waiting_ends_at_its_limit(tmp_path: Path, background: Background) -> None:
+async def test_waiting_ends_at_its_limit(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background)
     await started(background, tmp_path, "sleep 30")
     assert "p1 running" in await looked(tool, action="wait", id="p1", seconds=0.05)
 
 
-async def test_stopping_ends_it_with_all_it_started(tmp_path: Path, background: Background) -> None:
+async def test_stopping_ends_it_with_all_it_started(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background)
     command = await started(background, tmp_path, "sleep 30 & echo $!; wait")
     await command.wait(0.2)
@@ -75,14 +75,14 @@ async def test_stopping_ends_it_with_all_it_started(tmp_path: Path, background: 
 
 
 async def test_everything_ends_at_close(tmp_path: Path) -> None:
-    background = Background()
+    background = BackgroundCommands()
     commands = [await started(background, tmp_path, "sleep 30") for _ in range(3)]
     await background.close()
     assert all(command.has_ended for command in commands)
 
 
-async def test_too_many_at_once_are_refused(tmp_path: Path, background: Background) -> None:
-    terminal = Terminal(tmp_path, ENVIRON, background=background)
+async def test_too_many_at_once_are_refused(tmp_path: Path, background: BackgroundCommands) -> None:
+    terminal = TerminalTool(tmp_path, ENVIRON, background=background)
     for _ in range(3):
         await started(background, tmp_path, "sleep 30")
     result = await terminal.run({"command": "sleep 30", "background": True}, CALL)
@@ -92,14 +92,14 @@ async def test_too_many_at_once_are_refused(tmp_path: Path, background: Backgrou
     assert not background.is_full
 
 
-async def test_the_end_of_one_is_told_once(tmp_path: Path, background: Background) -> None:
+async def test_the_end_of_one_is_told_once(tmp_path: Path, background: BackgroundCommands) -> None:
     command = await started(background, tmp_path, "true")
     await command.wait(30)
-    assert background.ended_since_last_look() == (command,)
-    assert background.ended_since_last_look() == ()
+    assert background.newly_ended() == (command,)
+    assert background.newly_ended() == ()
 
 
-async def test_a_look_at_one_tells_of_the_end_of_another(tmp_path: Path, background: Background) -> None:
+async def test_a_look_at_one_tells_of_the_end_of_another(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background)
     await started(background, tmp_path, "sleep 30")
     other = await started(background, tmp_path, "echo gone; false")
@@ -108,8 +108,8 @@ async def test_a_look_at_one_tells_of_the_end_of_another(tmp_path: Path, backgro
     assert "also" not in await looked(tool, action="output", id="p1")
 
 
-async def test_the_next_command_tells_of_the_end_of_one(tmp_path: Path, background: Background) -> None:
-    terminal = Terminal(tmp_path, ENVIRON, background=background)
+async def test_the_next_command_tells_of_the_end_of_one(tmp_path: Path, background: BackgroundCommands) -> None:
+    terminal = TerminalTool(tmp_path, ENVIRON, background=background)
     command = await started(background, tmp_path, "exit 5")
     await command.wait(30)
     told = (await terminal.run({"command": "echo hi"}, CALL)).text.split("\n")
@@ -117,7 +117,7 @@ async def test_the_next_command_tells_of_the_end_of_one(tmp_path: Path, backgrou
     assert "p1" not in (await terminal.run({"command": "echo hi"}, CALL)).text
 
 
-async def test_the_list_shows_how_each_stands(tmp_path: Path, background: Background) -> None:
+async def test_the_list_shows_how_each_stands(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background)
     assert "no command was started" in await looked(tool, action="list")
     await started(background, tmp_path, "sleep 30")
@@ -126,10 +126,10 @@ async def test_the_list_shows_how_each_stands(tmp_path: Path, background: Backgr
     lines = (await looked(tool, action="list")).split("\n")
     assert lines[0].startswith("p1  running") and lines[0].endswith("sleep 30")
     assert lines[1].startswith("p2  ended") and "[exit 2]" in lines[1]
-    assert background.ended_since_last_look() == ()
+    assert background.newly_ended() == ()
 
 
-async def test_a_flood_keeps_its_end_within_bounds(tmp_path: Path, background: Background) -> None:
+async def test_a_flood_keeps_its_end_within_bounds(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background, look_chars=100)
     command = await started(background, tmp_path, "yes | head -c 3000000; echo end")
     await command.wait(30)
@@ -138,15 +138,15 @@ async def test_a_flood_keeps_its_end_within_bounds(tmp_path: Path, background: B
     assert "chars left out here]" in text and "end\np1 ended" in text
 
 
-async def test_a_line_without_an_end_is_seen(tmp_path: Path, background: Background) -> None:
+async def test_a_line_without_an_end_is_seen(tmp_path: Path, background: BackgroundCommands) -> None:
     tool = ProcessTool(background)
     command = await started(background, tmp_path, "printf 'listening...'; sleep 30")
     await command.wait(0.2)
     assert (await looked(tool, action="output", id="p1")).startswith("listening...\np1 running")
 
 
-async def test_stopping_the_call_that_starts_it_stops_it(tmp_path: Path, background: Background) -> None:
-    terminal = Terminal(tmp_path, ENVIRON, background=background)
+async def test_stopping_the_call_that_starts_it_stops_it(tmp_path: Path, background: BackgroundCommands) -> None:
+    terminal = TerminalTool(tmp_path, ENVIRON, background=background)
     task = asyncio.create_task(terminal.run({"command": "sleep 30", "background": True}, CALL))
     while not background.commands:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
@@ -168,7 +168,7 @@ async def test_stopping_the_call_that_starts_it_stops_it(tmp_path: Path, backgro
     ],
 )
 async def test_a_mistake_is_a_result_that_says_so(
-    tmp_path: Path, background: Background, arguments: dict[str, object], said: str
+    tmp_path: Path, background: BackgroundCommands, arguments: dict[str, object], said: str
 ) -> None:
     await started(background, tmp_path, "true")
     result = await ProcessTool(background).run(arguments, CALL)

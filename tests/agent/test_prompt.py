@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from clew.agent.context_files import ContextFile
 from clew.agent.memory import Memory, MemorySnapshot
-from clew.agent.prompt import PromptParts, build_prompt, is_ours, shows_memory
+from clew.agent.prompt import PromptParts, build_prompt, is_clew_prompt, shows_memory
 from clew.agent.skills import Skill
 from clew.engines import ContextCompressor
 from clew.store import NewSession, Store, open_store
@@ -22,7 +22,7 @@ from clew.testing import assistant, user
 from clew.testing.scripted import ScriptedProvider
 from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
-from clew.turn import Host, Runtime, Target, compact_now, receive
+from clew.turn import ModelTarget, Runtime, RuntimeOptions, receive
 
 TOOLS = ("memory", "skill", "recall", "read_file")
 BARE = PromptParts(Path("/p"), date(2026, 5, 4), system="Linux")
@@ -140,20 +140,22 @@ async def test_a_compaction_shows_what_was_learnt_and_moves_no_prompt_otherwise(
         return None if prompt is not None and shows_memory(prompt, memory.snapshot()) else prompt_now()
 
     async def after_switch(old: str, new: str) -> None:
-        memory.continued(old, new)
+        memory.continue_session(old, new)
 
     spill = SpillFolder(tmp_path / "outputs")
-    host = Host(ContextCompressor.of, spill, summarizes=False, before_switch=before_switch, after_switch=after_switch)
+    host = RuntimeOptions(
+        ContextCompressor.of, spill, summarizes=False, before_switch=before_switch, after_switch=after_switch
+    )
     async with open_store(tmp_path / "state.db", flush="normal") as store:
         await store.start_session(NewSession(id="s", system=prompt_now()))
-        runtime = Runtime(store, Target(ScriptedProvider(), "m", context_length=20_000), host)
+        runtime = Runtime(store, ModelTarget(ScriptedProvider(), "m", context_length=20_000), host)
         prompts = []
         for learnt in (None, "The build needs make 4.", None):
             if learnt is not None:
                 await memory.add("memory", learnt, "s")
             said = [it for n in range(12) for it in (user(f"{n} " + "words of the plan " * 90), assistant(f"Did {n}."))]
             await receive(runtime, "s", said)
-            await compact_now(runtime, "s")
+            await (await runtime.conversation("s")).compact_now()
             prompts.append(await store.system_prompt(await store.get_compression_tip("s")))
         await runtime.close()
     assert prompts[0] is not None and "make 4" not in prompts[0]
@@ -162,5 +164,5 @@ async def test_a_compaction_shows_what_was_learnt_and_moves_no_prompt_otherwise(
 
 
 def test_only_a_prompt_of_ours_is_ours() -> None:
-    assert is_ours(build_prompt(FULL)) and is_ours(build_prompt(BARE))
-    assert not is_ours("You are a careful assistant.")
+    assert is_clew_prompt(build_prompt(FULL)) and is_clew_prompt(build_prompt(BARE))
+    assert not is_clew_prompt("You are a careful assistant.")

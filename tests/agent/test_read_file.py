@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from clew.agent.files import Workplace
-from clew.agent.files.seen import FilesSeen, Stamp
+from clew.agent.files import Workspace
+from clew.agent.files.disk import FileStamp, FileTracker
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.read_file import ReadFile
+from clew.agent.tools.read_write import ReadFileTool
 from clew.tokens import count_tokens
 from clew.tooloutput import Spilled, SpillFolder
 
@@ -19,7 +19,7 @@ CALL = CallContext("session", "call")
 
 
 async def read(root: Path, path: str, *, spills: Path | None = None, **arguments: Any) -> ToolResult:
-    tool = ReadFile(Workplace(root, read_only_allowed=[spills] if spills else ()), FilesSeen())
+    tool = ReadFileTool(Workspace(root, read_only_allowed=[spills] if spills else ()), FileTracker())
     return await tool.run({"path": path, **arguments}, CALL)
 
 
@@ -51,7 +51,7 @@ async def test_pages_put_together_are_the_file(tmp_path: Path) -> None:
 
 async def test_pages_can_be_smaller_for_a_small_window(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x" * 90 + "\n" + ("y" * 90 + "\n") * 50)
-    tool = ReadFile(Workplace(tmp_path), FilesSeen(), page_chars=1_000)
+    tool = ReadFileTool(Workspace(tmp_path), FileTracker(), page_chars=1_000)
     assert "[lines 1-10 of 51; go on with offset=11]" in (await tool.run({"path": "a.txt"}, CALL)).text
 
 
@@ -85,7 +85,7 @@ async def test_a_huge_file_is_read_without_being_loaded(tmp_path: Path) -> None:
         os.truncate(file.fileno(), 3 << 30)
         file.seek(0)
         file.write(b"a" * 20_000 + b"\nsecond\n")
-    tool = ReadFile(Workplace(tmp_path), FilesSeen())
+    tool = ReadFileTool(Workspace(tmp_path), FileTracker())
     result = await tool.run({"path": "huge", "limit": 2}, CALL)
     assert "2\tsecond" in result.text
     assert "of many (3,221,225,472 bytes); go on with offset=3" in result.text
@@ -151,15 +151,15 @@ async def test_a_missing_file_leads_to_the_nearest_names(tmp_path: Path) -> None
 
 async def test_reading_remembers_what_was_seen(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("x")
-    seen = FilesSeen()
-    await ReadFile(Workplace(tmp_path), seen).run({"path": "a.txt"}, CALL)
-    assert seen.is_current(tmp_path / "a.txt", Stamp.of((tmp_path / "a.txt").stat()))
+    tracker = FileTracker()
+    await ReadFileTool(Workspace(tmp_path), tracker).run({"path": "a.txt"}, CALL)
+    assert tracker.is_current(tmp_path / "a.txt", FileStamp.of((tmp_path / "a.txt").stat()))
 
 
 async def test_outside_is_a_risk_and_refused_without_one(tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     (tmp_path / "x.txt").write_text("x")
-    tool = ReadFile(Workplace(tmp_path / "project"), FilesSeen())
+    tool = ReadFileTool(Workspace(tmp_path / "project"), FileTracker())
     assert (await tool.run({"path": "../x.txt"}, CALL)).is_error
     risk = tool.risk({"path": "../x.txt"})
     assert risk is not None
@@ -169,7 +169,7 @@ async def test_outside_is_a_risk_and_refused_without_one(tmp_path: Path) -> None
 
 @pytest.mark.parametrize("arguments", [{}, {"path": 3}, {"path": "a", "offset": "x"}, {"path": "a", "limit": -1}])
 async def test_wrong_arguments_are_told_and_never_raise(tmp_path: Path, arguments: dict[str, Any]) -> None:
-    tool = ReadFile(Workplace(tmp_path), FilesSeen())
+    tool = ReadFileTool(Workspace(tmp_path), FileTracker())
     (tmp_path / "a").write_text("x")
     tool.risk(arguments)
     tool.headline(arguments)
@@ -185,10 +185,10 @@ async def test_a_file_that_may_not_be_read_says_so(tmp_path: Path) -> None:
 
 
 def test_the_headline_names_the_lines_that_were_asked_for(tmp_path: Path) -> None:
-    tool = ReadFile(Workplace(tmp_path), FilesSeen())
+    tool = ReadFileTool(Workspace(tmp_path), FileTracker())
     assert tool.headline({"path": "src/app.py"}) == "read src/app.py"
     assert tool.headline({"path": "src/app.py", "limit": 200}) == "read src/app.py 1-200"
 
 
 def test_the_schema_is_short() -> None:
-    assert count_tokens(str(ReadFile.schema)) < 250
+    assert count_tokens(str(ReadFileTool.schema)) < 250

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from clew.agent.files import Workplace
-from clew.agent.files.globbing import glob_fits, is_ignored, rules_of
+from clew.agent.files import Workspace
+from clew.agent.files.python_search import glob_matches, is_ignored, parse_ignore_rules
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.search_files import SearchFiles
+from clew.agent.tools.search_files import SearchFilesTool
 from clew.tokens import count_tokens
 
 CALL = CallContext("session", "call")
@@ -55,7 +55,7 @@ def project(tmp_path: Path) -> Path:
 
 
 async def search(root: Path, environ: dict[str, str], seconds: float = 20.0, **arguments: Any) -> ToolResult:
-    return await SearchFiles(Workplace(root), environ, seconds).run(arguments, CALL)
+    return await SearchFilesTool(Workspace(root), environ, seconds).run(arguments, CALL)
 
 
 async def test_lines_come_by_file_with_their_numbers(project: Path, environ: dict[str, str]) -> None:
@@ -74,7 +74,7 @@ async def test_ignored_hidden_binary_and_secret_files(project: Path, environ: di
 
 
 async def test_a_secret_that_is_named_is_a_risk_and_then_searched(project: Path, environ: dict[str, str]) -> None:
-    tool = SearchFiles(Workplace(project), environ)
+    tool = SearchFilesTool(Workspace(project), environ)
     assert tool.risk({"pattern": "load", "path": "server.pem"}) is not None
     assert "1: load" in (await tool.run({"pattern": "load", "path": "server.pem"}, CALL)).text
 
@@ -183,7 +183,7 @@ async def test_links_are_not_followed_out_of_the_project(project: Path, environ:
     os.mkfifo(project / "pipe")
     assert "nothing in ." in (await search(project, environ, pattern="needle")).text
     assert "outside the project" in (await search(project, environ, pattern="needle", path="link")).text
-    assert SearchFiles(Workplace(project), environ).risk({"pattern": "x", "path": "link"}) is not None
+    assert SearchFilesTool(Workspace(project), environ).risk({"pattern": "x", "path": "link"}) is not None
 
 
 async def test_odd_names_are_survived(project: Path, environ: dict[str, str]) -> None:
@@ -211,7 +211,7 @@ async def test_odd_names_are_survived(project: Path, environ: dict[str, str]) ->
 async def test_wrong_arguments_are_told_and_never_raise(
     project: Path, environ: dict[str, str], arguments: dict[str, Any]
 ) -> None:
-    tool = SearchFiles(Workplace(project), environ)
+    tool = SearchFilesTool(Workspace(project), environ)
     tool.risk(arguments)
     tool.headline(arguments)
     assert (await tool.run(arguments, CALL)).is_error
@@ -281,6 +281,11 @@ async def test_where_ripgrep_refuses_a_pattern_our_own_search_takes_over(project
         ("!keep", "keep", False, False),
         ("# note", "# note", False, None),
         ("\\#x", "#x", False, True),
+        ("\\!x", "!x", False, True),
+        ("\\*", "*", False, True),
+        ("\\*", "x", False, None),
+        ("!", "!", False, None),
+        ("x//", "x", True, None),
         ("[!a]b", "cb", False, True),
         ("[!a]b", "ab", False, None),
         ("[", "[", False, True),
@@ -288,19 +293,19 @@ async def test_where_ripgrep_refuses_a_pattern_our_own_search_takes_over(project
     ],
 )
 def test_ignore_rules(rule: str, path: str, is_folder: bool, expected: bool | None) -> None:
-    assert is_ignored(rules_of([rule]), path, is_folder) is expected
+    assert is_ignored(parse_ignore_rules([rule]), path, is_folder) is expected
 
 
 def test_a_glob_can_be_turned_round() -> None:
-    assert glob_fits("!*.min.js", "a/b.js")
-    assert not glob_fits("!*.min.js", "a/b.min.js")
+    assert glob_matches("!*.min.js", "a/b.js")
+    assert not glob_matches("!*.min.js", "a/b.min.js")
 
 
 def test_the_schema_is_short() -> None:
-    assert count_tokens(str(SearchFiles.schema)) < 250
+    assert count_tokens(str(SearchFilesTool.schema)) < 250
 
 
 def test_headlines(tmp_path: Path) -> None:
-    tool = SearchFiles(Workplace(tmp_path), {})
+    tool = SearchFilesTool(Workspace(tmp_path), {})
     assert tool.headline({"pattern": "load", "path": "src"}) == "search 'load' in src"
     assert tool.headline({"mode": "names", "glob": "*.py"}) == "search '*.py'"

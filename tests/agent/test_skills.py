@@ -9,14 +9,14 @@ import pytest
 
 from clew.agent.skills import Skill, find_skills
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.skill import MOST_CHARS, MOST_FILES, SkillTool
+from clew.agent.tools.memory_and_skill import MAX_SKILL_CHARS, MAX_SKILL_FILES, SkillTool
 from clew.tokens import count_tokens
 
 HERE = CallContext("s", "c1")
 
 
-def write_skill(place: Path, name: str, text: str | None = None) -> Path:
-    folder = place / name
+def write_skill(parent: Path, name: str, text: str | None = None) -> Path:
+    folder = parent / name
     folder.mkdir(parents=True)
     path = folder / "SKILL.md"
     path.write_text(f"---\nname: {name}\ndescription: About {name}.\n---\nDo it.\n" if text is None else text)
@@ -111,12 +111,12 @@ async def test_an_opened_skill_is_verbatim_pinned_and_names_its_other_files(tmp_
 
 
 async def test_a_long_skill_is_cut_with_the_file_to_read_on(tmp_path: Path) -> None:
-    path = write_skill(tmp_path / "skills", "long", "---\ndescription: d\n---\n" + "x" * MOST_CHARS)
-    for number in range(MOST_FILES + 5):
+    path = write_skill(tmp_path / "skills", "long", "---\ndescription: d\n---\n" + "x" * MAX_SKILL_CHARS)
+    for number in range(MAX_SKILL_FILES + 5):
         (path.parent / f"{number}.txt").write_text("")
     result = await opened(find_skills(tmp_path / "project", tmp_path)[0], "long")
     assert f"read on in {path}" in result.text and "(and more)" in result.text
-    assert result.text.count(".txt") == MOST_FILES
+    assert result.text.count(".txt") == MAX_SKILL_FILES
 
 
 async def test_an_unknown_or_vanished_skill_is_a_result(tmp_path: Path) -> None:

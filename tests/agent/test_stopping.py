@@ -15,9 +15,9 @@ from clew.agent import Agent, AgentTool, Approvals, CallContext, Toolbox, ToolRe
 from clew.agent.tools import Arguments, function_schema
 from clew.messages import calls_of, text_of
 from clew.testing import call, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with, is_whole
+from clew.testing.runtime import SESSION, Flow, answers, calls_have_results, flow_with
 from clew.testing.scripted import ScriptedProvider, calls
-from clew.turn import compact_now, pins_of, unbroken
+from clew.turn import uninterruptible
 
 LONG = "a long way to go before the importer is done, and much to say about every step of it " * 20
 QUESTION = "Say all of it."
@@ -50,7 +50,7 @@ class Say(AgentTool):
     """Says what it is told, after a while."""
 
     def __init__(self, name: str, *, quiet: bool = False, pinned: str | None = None) -> None:
-        self.name, self.changes_nothing, self.pinned = name, quiet, pinned
+        self.name, self.is_read_only, self.pinned = name, quiet, pinned
         self.schema = function_schema(name, "Says what it is told.", {"text": {"type": "string"}}, "text")
         self.said: list[str] = []
 
@@ -60,7 +60,7 @@ class Say(AgentTool):
         return ToolResult(f"said {arguments['text']}", pinned_as=self.pinned)
 
 
-class Story:
+class StoppedExchange:
     """An exchange with calls side by side, a skill, a compaction before a request, and one after the reply."""
 
     def __init__(self, flow: Flow) -> None:
@@ -90,41 +90,41 @@ async def test_a_stop_anywhere_loses_nothing_and_leaves_nothing_behind(tmp_path:
         folder = tmp_path / str(step)
         folder.mkdir()
         async with flow_with(script(), folder, window=12_000) as flow:
-            story = Story(flow)
+            exchange = StoppedExchange(flow)
             for turn in range(3):
-                flow.witness.provider = ScriptedProvider(answers(f"{turn} {LONG}"))
-                await story.agent.ask(SESSION, user(f"{turn} {LONG}"))
-            flow.witness.provider = script()
-            is_stopped = await stopped_at(step, story.agent.ask(SESSION, user(QUESTION)))
-            await holds_together(story, step)
+                flow.checker.provider = ScriptedProvider(answers(f"{turn} {LONG}"))
+                await exchange.agent.ask(SESSION, user(f"{turn} {LONG}"))
+            flow.checker.provider = script()
+            is_stopped = await stopped_at(step, exchange.agent.ask(SESSION, user(QUESTION)))
+            await holds_together(exchange, step)
     assert step > 10
 
 
-async def holds_together(story: Story, step: int) -> None:
-    flow, store = story.flow, story.flow.store
+async def holds_together(exchange: StoppedExchange, step: int) -> None:
+    flow, store = exchange.flow, exchange.flow.store
     live = await flow.runtime.conversation(SESSION)
-    assert not (live.busy.locked() or live.compacting.locked() or live.writing.locked()), step
-    others = asyncio.all_tasks() - {asyncio.current_task(), *([live.preparation.task] if live.preparation else [])}
+    assert not (live.locks.turn.locked() or live.locks.compaction.locked() or live.locks.write.locked()), step
+    others = asyncio.all_tasks() - {asyncio.current_task(), *([live.preparer.task] if live.preparer.task else [])}
     assert not others, (step, others)
     lease = await store.take_lease(live.session, "somebody else", 1.0)
     assert lease is not None, step
     await store.release_lease(lease)
-    flow.witness.provider = ScriptedProvider(answers("Gone on."))
-    await story.agent.ask(SESSION, user("And now?"))
+    flow.checker.provider = ScriptedProvider(answers("Gone on."))
+    await exchange.agent.ask(SESSION, user("And now?"))
     tip = await store.get_compression_tip(SESSION)
     history = [row.message for row in await store.messages(tip, 0, 10_000)]
     texts = Counter(text_of(message) for message in history)
     assert texts[QUESTION] == 1, step
     assert texts["And now?"] == 1, step
     assert sum(count for text, count in texts.items() if text.startswith(ANSWER)) <= 1, step
-    assert is_whole(history), step
+    assert calls_have_results(history), step
     asked = [one["id"] for message in history for one in calls_of(message)]
     answered = Counter(message.get("tool_call_id") for message in history if message["role"] == "tool")
     assert answered == Counter(asked), step
-    for said in story.said:
+    for said in exchange.said:
         assert texts[f"said {said}"] == 1, (step, said)
-    assert len(await pins_of(flow.runtime, SESSION)) == texts["said skill"], step
-    assert is_whole(flow.witness.provider.requests[-1].messages), step
+    assert len((await flow.conversation()).pins) == texts["said skill"], step
+    assert calls_have_results(flow.checker.provider.requests[-1].messages), step
 
 
 async def test_short_work_is_done_however_often_its_caller_is_stopped() -> None:
@@ -135,7 +135,7 @@ async def test_short_work_is_done_however_often_its_caller_is_stopped() -> None:
             await asyncio.sleep(0)
         done.append("done")
 
-    task = asyncio.create_task(unbroken(work()))
+    task = asyncio.create_task(uninterruptible(work()))
     for _ in range(3):
         await asyncio.sleep(0)
         task.cancel()
@@ -159,13 +159,13 @@ async def test_a_manual_compaction_that_is_stopped_anywhere_can_be_done_again(tm
         folder.mkdir()
         async with flow_with(ScriptedProvider(), folder, window=12_000) as flow:
             for turn in range(3):
-                flow.witness.provider = ScriptedProvider(answers(f"{turn} {LONG}"))
+                flow.checker.provider = ScriptedProvider(answers(f"{turn} {LONG}"))
                 await flow.turn(user(f"{turn} {LONG}"))
-            is_stopped = await stopped_at(step, compact_now(flow.runtime, SESSION))
-            flow.witness.provider = ScriptedProvider(answers("Gone on."))
+            is_stopped = await stopped_at(step, flow.compact())
+            flow.checker.provider = ScriptedProvider(answers("Gone on."))
             await flow.turn(user("And now?"))
             live = await flow.runtime.conversation(SESSION)
             assert [text_of(message) for message in live.messages] == [text_of(it) for it in await flow.view()], step
-            assert is_whole(live.messages)
-            await compact_now(flow.runtime, SESSION)
+            assert calls_have_results(live.messages)
+            await flow.compact()
             assert live.is_compacted, step

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from clew.agent.tools import CallContext, ToolResult
-from clew.agent.tools.terminal import Terminal
-from clew.providers import KNOWN
+from clew.agent.tools.terminal import TerminalTool
+from clew.providers import PROVIDER_PRESETS
 
 ENVIRON = {"PATH": os.environ["PATH"], "HOME": "/nowhere"}
 
@@ -21,7 +21,7 @@ def call_of(pieces: list[str] | None = None) -> CallContext:
 
 
 async def ran(project: Path, command: str, **more: object) -> ToolResult:
-    return await Terminal(project, ENVIRON).run({"command": command, **more}, call_of())
+    return await TerminalTool(project, ENVIRON).run({"command": command, **more}, call_of())
 
 
 async def wait_for(path: Path) -> str:
@@ -59,7 +59,7 @@ async def test_a_silent_command_says_so(tmp_path: Path) -> None:
 async def test_output_is_shown_as_it_comes_and_chars_are_never_torn(tmp_path: Path) -> None:
     pieces: list[str] = []
     command = "printf '\\xc3'; sleep 0.05; printf '\\xa9 \\xff end'"
-    result = await Terminal(tmp_path, ENVIRON).run({"command": command}, call_of(pieces))
+    result = await TerminalTool(tmp_path, ENVIRON).run({"command": command}, call_of(pieces))
     assert "".join(pieces) == "é \ufffd end"
     assert result.text.startswith("é \ufffd end\n")
 
@@ -70,7 +70,7 @@ async def test_colours_go_and_a_progress_bar_leaves_its_last_state(tmp_path: Pat
 
 
 async def test_a_flood_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, ENVIRON, keep_chars=1_000)
+    terminal = TerminalTool(tmp_path, ENVIRON, keep_chars=1_000)
     result = await terminal.run({"command": "echo first; yes | head -c 3000000; echo; echo last"}, call_of())
     assert len(result.text) < 1_200
     assert result.text.startswith("first\n")
@@ -152,7 +152,7 @@ async def test_standard_input_is_empty_and_there_is_no_terminal(tmp_path: Path) 
 
 
 async def test_a_change_of_folder_does_not_carry_over(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, ENVIRON)
+    terminal = TerminalTool(tmp_path, ENVIRON)
     await terminal.run({"command": "cd /"}, call_of())
     assert (await terminal.run({"command": "pwd"}, call_of())).text.startswith(str(tmp_path.resolve()))
 
@@ -164,15 +164,15 @@ async def test_workdir_is_taken_from_the_project(tmp_path: Path) -> None:
 
 async def test_keys_of_providers_do_not_go_along(tmp_path: Path) -> None:
     secret = "plainly-" + "fake"
-    names = [known.key_env for known in KNOWN] + ["CLEW_MODEL_API_KEY"]
+    names = [known.key_env for known in PROVIDER_PRESETS] + ["CLEW_MODEL_API_KEY"]
     environ = {**ENVIRON, **dict.fromkeys(names, secret), "CLEW_HOME": "/x", "OTHER": "y"}
-    result = await Terminal(tmp_path, environ).run({"command": "env"}, call_of())
+    result = await TerminalTool(tmp_path, environ).run({"command": "env"}, call_of())
     assert secret not in result.text
     assert "CLEW_HOME=/x" in result.text and "OTHER=y" in result.text
 
 
 async def test_a_key_that_a_project_needs_is_kept_by_name(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, {**ENVIRON, "HF_TOKEN": "fake"}, keep_secrets=["HF_TOKEN"])
+    terminal = TerminalTool(tmp_path, {**ENVIRON, "HF_TOKEN": "fake"}, keep_secrets=["HF_TOKEN"])
     assert (await terminal.run({"command": "echo $HF_TOKEN"}, call_of())).text.startswith("fake\n")
 
 
@@ -196,7 +196,7 @@ async def test_a_key_that_a_project_needs_is_kept_by_name(tmp_path: Path) -> Non
 async def test_a_mistake_in_the_arguments_is_a_result_that_says_so(
     tmp_path: Path, arguments: dict[str, object], said: str
 ) -> None:
-    terminal = Terminal(tmp_path, ENVIRON)
+    terminal = TerminalTool(tmp_path, ENVIRON)
     assert terminal.risk(arguments) is None
     result = await terminal.run(arguments, call_of())
     assert result.is_error
@@ -204,7 +204,7 @@ async def test_a_mistake_in_the_arguments_is_a_result_that_says_so(
 
 
 def test_a_folder_outside_the_project_is_a_risk(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path / "project", ENVIRON)
+    terminal = TerminalTool(tmp_path / "project", ENVIRON)
     risk = terminal.risk({"command": "ls", "workdir": ".."})
     assert risk is not None
     assert "runs outside the project" in risk.reasons[0]
@@ -214,30 +214,30 @@ def test_a_link_that_leads_out_of_the_project_is_a_risk(tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "out").symlink_to(tmp_path)
-    assert Terminal(project, ENVIRON).risk({"command": "ls", "workdir": "out"}) is not None
+    assert TerminalTool(project, ENVIRON).risk({"command": "ls", "workdir": "out"}) is not None
 
 
 def test_links_in_a_circle_are_no_folder_and_no_exception(tmp_path: Path) -> None:
     (tmp_path / "a").symlink_to(tmp_path / "b")
     (tmp_path / "b").symlink_to(tmp_path / "a")
-    assert Terminal(tmp_path, ENVIRON).risk({"command": "ls > a", "workdir": "a"}) is None
+    assert TerminalTool(tmp_path, ENVIRON).risk({"command": "ls > a", "workdir": "a"}) is None
 
 
 def test_both_risks_are_named_where_a_dangerous_command_runs_outside(tmp_path: Path) -> None:
-    risk = Terminal(tmp_path / "project", ENVIRON).risk({"command": "git push", "workdir": ".."})
+    risk = TerminalTool(tmp_path / "project", ENVIRON).risk({"command": "git push", "workdir": ".."})
     assert risk is not None
     assert len(risk.reasons) == 2
-    inside = Terminal(tmp_path / "project", ENVIRON).risk({"command": "git push"})
+    inside = TerminalTool(tmp_path / "project", ENVIRON).risk({"command": "git push"})
     assert inside is not None and inside.scope != risk.scope
 
 
 def test_the_headline_is_the_command(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, ENVIRON)
+    terminal = TerminalTool(tmp_path, ENVIRON)
     assert terminal.headline({"command": "ls -l\npwd"}) == "$ ls -l …"
     assert terminal.headline({}) == "$"
 
 
 async def test_a_long_limit_is_cut_to_the_longest(tmp_path: Path) -> None:
-    terminal = Terminal(tmp_path, ENVIRON, most_seconds=0.2)
+    terminal = TerminalTool(tmp_path, ENVIRON, max_seconds=0.2)
     result = await terminal.run({"command": "sleep 30", "timeout": 1e9}, call_of())
     assert "timed out after 0.2 s" in result.text

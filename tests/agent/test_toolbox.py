@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from clew.agent import AgentTool, CallContext, Toolbox, ToolResult
-from clew.agent.toolbox import COLD_SECONDS, LONG_UNUSED, MORE_TOOLS
+from clew.agent.toolbox import CACHE_SECONDS, MORE_TOOLS, UNUSED_ROUNDS
 from clew.agent.tools import Arguments, function_schema
 from clew.messages import Tool
 from clew.testing import assistant, call, user
 from clew.testing.runtime import SESSION, Flow, flow_with
 from clew.testing.scripted import ScriptedProvider
-from clew.turn import compact_now, receive
+from clew.turn import receive
 
 WORDS = "does many things that take a while to describe and may be of use one day "
 
@@ -43,7 +43,7 @@ def names(schemas: Sequence[Tool]) -> list[str]:
 async def rounds(toolbox: Toolbox, flow: Flow, many: int) -> None:
     for _ in range(many):
         await toolbox.schemas_for(flow.runtime, SESSION)
-        toolbox.note_use(SESSION, [call("used")])
+        toolbox.record_calls(SESSION, [call("used")])
 
 
 def toolbox_with(clock: Clock) -> Toolbox:
@@ -54,8 +54,8 @@ async def test_below_a_tenth_of_the_window_all_are_sent_however_long_unused(tmp_
     clock = Clock()
     toolbox = toolbox_with(clock)
     async with flow_with(ScriptedProvider(), tmp_path, window=200_000) as flow:
-        await rounds(toolbox, flow, LONG_UNUSED + 5)
-        clock.now += 2 * COLD_SECONDS
+        await rounds(toolbox, flow, UNUSED_ROUNDS + 5)
+        clock.now += 2 * CACHE_SECONDS
         assert names(await toolbox.schemas_for(flow.runtime, SESSION)) == ["used", "idle", "other"]
 
 
@@ -64,9 +64,9 @@ async def test_a_hot_prefix_is_never_moved_and_a_cold_one_leaves_out_what_was_lo
     toolbox = toolbox_with(clock)
     async with flow_with(ScriptedProvider(), tmp_path, window=4_000) as flow:
         first = await toolbox.schemas_for(flow.runtime, SESSION)
-        await rounds(toolbox, flow, LONG_UNUSED + 5)
+        await rounds(toolbox, flow, UNUSED_ROUNDS + 5)
         assert await toolbox.schemas_for(flow.runtime, SESSION) is first
-        clock.now += 2 * COLD_SECONDS
+        clock.now += 2 * CACHE_SECONDS
         assert names(await toolbox.schemas_for(flow.runtime, SESSION)) == ["used", MORE_TOOLS]
         again = Toolbox(toolbox.tools, clock)
         assert names(await again.schemas_for(flow.runtime, SESSION)) == ["used", MORE_TOOLS]
@@ -80,8 +80,8 @@ async def test_a_compaction_leaves_out_only_where_that_saves_more_than_it_costs(
             for number in range(8):
                 long = f"{number} " + "something was said about it " * 40
                 await receive(flow.runtime, SESSION, [user(long), assistant(long)])
-            await rounds(toolbox, flow, LONG_UNUSED + 5)
-            await compact_now(flow.runtime, SESSION)
+            await rounds(toolbox, flow, UNUSED_ROUNDS + 5)
+            await flow.compact()
             sent = names(await toolbox.schemas_for(flow.runtime, SESSION))
             assert sent == [n for n in ("used", "idle", "other") if n not in left] + ([MORE_TOOLS] if left else [])
 
@@ -90,8 +90,8 @@ async def test_the_model_can_bring_back_what_was_left_out(tmp_path: Path) -> Non
     clock = Clock()
     toolbox = toolbox_with(clock)
     async with flow_with(ScriptedProvider(), tmp_path, window=4_000) as flow:
-        await rounds(toolbox, flow, LONG_UNUSED + 5)
-        clock.now += 2 * COLD_SECONDS
+        await rounds(toolbox, flow, UNUSED_ROUNDS + 5)
+        clock.now += 2 * CACHE_SECONDS
         offered = await toolbox.schemas_for(flow.runtime, SESSION)
         assert "idle: idle does many things" in offered[-1]["function"]["description"]
         more = toolbox.find(MORE_TOOLS)
@@ -112,9 +112,9 @@ async def test_what_a_request_has_cached_since_the_compaction_is_not_moved_for_a
             for number in range(8):
                 long = f"{number} " + "something was said about it " * 40
                 await receive(flow.runtime, SESSION, [user(long), assistant(long)])
-            await rounds(toolbox, flow, LONG_UNUSED + 5)
-            await compact_now(flow.runtime, SESSION)
+            await rounds(toolbox, flow, UNUSED_ROUNDS + 5)
+            await flow.compact()
             live = await flow.runtime.conversation(SESSION)
-            live.last_prompt_tokens = 1_000 if is_sent else 0
+            live.view.last_prompt_tokens = 1_000 if is_sent else 0
             sent = names(await toolbox.schemas_for(flow.runtime, SESSION))
             assert sent == [n for n in ("used", "idle", "other") if n not in left] + ([MORE_TOOLS] if left else [])

@@ -11,7 +11,7 @@ import pytest
 
 from clew.agent import AgentTool, CallContext
 from clew.agent.toolbox import MORE_TOOLS, Toolbox
-from clew.app import Desk, DeskOptions, open_desk
+from clew.app import AgentApp, AgentAppOptions, open_agent_app
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing.scripted import ScriptedProvider
@@ -39,7 +39,7 @@ FITTING: dict[str, dict[str, Any]] = {
 
 
 @pytest.fixture
-async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
+async def app(tmp_path: Path) -> AsyncIterator[AgentApp]:
     project = tmp_path / "project"
     skill = project / ".clew" / "skills" / "review"
     skill.mkdir(parents=True)
@@ -49,15 +49,15 @@ async def desk(tmp_path: Path) -> AsyncIterator[Desk]:
     config = load_config(environ, ["model.name=gpt-5"])
     async with (
         open_store(tmp_path / "state.db", flush="normal") as store,
-        open_desk(config, environ, store, DeskOptions(project, provider=ScriptedProvider())) as opened,
+        open_agent_app(config, environ, store, AgentAppOptions(project, provider=ScriptedProvider())) as opened,
     ):
         yield opened
 
 
-async def tool_of(desk: Desk, name: str) -> tuple[AgentTool, CallContext]:
-    box: Toolbox = desk.agent.toolbox
-    session = await desk.new_session()
-    await box.schemas_for(desk.runtime, session)
+async def tool_of(app: AgentApp, name: str) -> tuple[AgentTool, CallContext]:
+    box: Toolbox = app.agent.toolbox
+    session = await app.new_session()
+    await box.schemas_for(app.runtime, session)
     tool = box.find(name)
     assert tool is not None
     return tool, CallContext(session, "c1")
@@ -81,8 +81,8 @@ async def tried(tool: AgentTool, arguments: dict[str, Any], context: CallContext
 
 
 @pytest.mark.parametrize("name", TOOLS)
-async def test_every_parameter_of_every_wrong_type_is_told_and_never_raised(desk: Desk, name: str) -> None:
-    tool, context = await tool_of(desk, name)
+async def test_every_parameter_of_every_wrong_type_is_told_and_never_raised(app: AgentApp, name: str) -> None:
+    tool, context = await tool_of(app, name)
     await tried(tool, {}, context)
     for parameter in parameters(tool):
         for value in ODD:
@@ -93,8 +93,8 @@ async def test_every_parameter_of_every_wrong_type_is_told_and_never_raised(desk
 
 
 @pytest.mark.parametrize("field", ["path", "old", "new", "replace_all"])
-async def test_edits_of_every_wrong_type_are_told(desk: Desk, field: str) -> None:
-    tool, context = await tool_of(desk, "patch")
+async def test_edits_of_every_wrong_type_are_told(app: AgentApp, field: str) -> None:
+    tool, context = await tool_of(app, "patch")
     for value in ODD:
         edit = {"path": "a.txt", "old": "nowhere", "new": "y", field: value}
         await tried(tool, {"edits": [edit]}, context)
@@ -103,12 +103,12 @@ async def test_edits_of_every_wrong_type_are_told(desk: Desk, field: str) -> Non
 
 
 @pytest.mark.parametrize("said", ["true", "yes", "1", True])
-async def test_a_flag_may_come_as_a_word(desk: Desk, said: object) -> None:
-    tool, context = await tool_of(desk, "terminal")
+async def test_a_flag_may_come_as_a_word(app: AgentApp, said: object) -> None:
+    tool, context = await tool_of(app, "terminal")
     result = await tool.run({"command": "true", "background": said}, context)
     assert result.text.startswith("p1 ")
 
 
-async def test_a_number_may_come_as_text(desk: Desk) -> None:
-    tool, context = await tool_of(desk, "terminal")
+async def test_a_number_may_come_as_text(app: AgentApp) -> None:
+    tool, context = await tool_of(app, "terminal")
     assert not (await tool.run({"command": "true", "timeout": "5"}, context)).is_error

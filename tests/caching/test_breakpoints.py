@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from clew.caching import MARKER, apply_cache_control, clear_cache_control, divergence, mark_anthropic_request
-from clew.caching.markers import markers_in
+from clew.caching.breakpoints import markers_in
 from clew.errors import InvalidArgument
 from clew.messages import Message, convert
 from clew.testing import assistant, call, system, tool, user
@@ -202,7 +202,7 @@ class TestMarkersOfTheCaller:
         messages = [system("s"), several, on_message, user("new")]
         assert marked(apply_cache_control(messages, native=True)) == [0, 1, 2, 3]
 
-    def test_those_elsewhere_in_the_request_are_told_by_taken(self) -> None:
+    def test_those_elsewhere_in_the_request_are_given_by_taken(self) -> None:
         assert marked(apply_cache_control(talk(5), taken=2)) == [0, 10]
         assert marked(apply_cache_control(talk(5), taken=4)) == []
         assert marked(apply_cache_control(talk(5), taken=9)) == []
@@ -269,7 +269,7 @@ class TestAnthropicRequest:
         result = mark_anthropic_request(request, ttl="1h")
         assert result["system"] == [block("s", EPHEMERAL)]
 
-    def test_no_marker_stands_on_a_message(self) -> None:
+    def test_no_marker_is_on_a_message(self) -> None:
         request = {"system": "s", "messages": [user(""), user("u"), user("")]}
         result = mark_anthropic_request(request)
         assert result["messages"] == [user(""), user([block("u", EPHEMERAL)]), user("")]

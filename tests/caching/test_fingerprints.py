@@ -19,7 +19,7 @@ from clew.caching import (
     mark_anthropic_request,
     shared_length,
 )
-from clew.caching.canonical import canonical_bytes
+from clew.caching.fingerprints import canonical_bytes
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.chat import _config
-from clew.cli.output import console_for
+from clew.cli.commands.chat import _config
+from clew.cli.console import console_for
 from clew.config import ModelSettings
 from clew.errors import ClewError
 

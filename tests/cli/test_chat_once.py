@@ -17,7 +17,7 @@ import pytest
 from clew.cli import main
 from clew.store import NewSession, open_store
 from clew.testing import call
-from clew.testing.upstream import Answer, Fault, Streamed, Upstream
+from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 
 Run = Callable[..., Awaitable[tuple[int, str, str]]]
 
@@ -40,13 +40,13 @@ def run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Run:
 
 
 async def test_the_answer_alone_goes_to_stdout(run: Run) -> None:
-    async with Upstream(Answer("The clock is **late**.")) as upstream:
+    async with Upstream(UpstreamAnswer("The clock is **late**.")) as upstream:
         assert await run(upstream, "-p", "What is wrong?") == (0, "The clock is **late**.\n", "")
         assert upstream.received[0].body["messages"][-1] == {"role": "user", "content": "What is wrong?"}
 
 
 async def test_json_tells_everything_that_is_known(run: Run) -> None:
-    async with Upstream(Answer("Late.")) as upstream:
+    async with Upstream(UpstreamAnswer("Late.")) as upstream:
         code, out, _ = await run(upstream, "-p", "What is wrong?", "--json")
     told = json.loads(out)
     assert code == 0
@@ -63,8 +63,8 @@ async def test_json_tells_everything_that_is_known(run: Run) -> None:
 
 async def test_calls_of_tools_are_told_with_their_outcome(run: Run, tmp_path: Path) -> None:
     (tmp_path / "project" / "hall.txt").write_text("tick\n")
-    steps = [Answer(calls=(call("read_file", {"path": name}, id=name),)) for name in ("hall.txt", "none.txt")]
-    async with Upstream(*steps, Answer("It ticks.")) as upstream:
+    steps = [UpstreamAnswer(calls=(call("read_file", {"path": name}, id=name),)) for name in ("hall.txt", "none.txt")]
+    async with Upstream(*steps, UpstreamAnswer("It ticks.")) as upstream:
         code, out, _ = await run(upstream, "-p", "Does it tick?", "--json")
     told = json.loads(out)
     assert code == 0
@@ -77,8 +77,8 @@ async def test_calls_of_tools_are_told_with_their_outcome(run: Run, tmp_path: Pa
 async def test_what_is_dangerous_is_refused_where_nobody_is_there(run: Run, tmp_path: Path) -> None:
     precious = tmp_path / "project" / "build"
     precious.mkdir()
-    danger = Answer(calls=(call("terminal", {"command": "rm -rf build"}),))
-    async with Upstream(danger, Answer("I could not.")) as upstream:
+    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
+    async with Upstream(danger, UpstreamAnswer("I could not.")) as upstream:
         _, out, _ = await run(upstream, "-p", "Clean up", "--json")
         result = upstream.received[1].body["messages"][-1]
     assert json.loads(out)["tools"][0]["ok"] is False
@@ -89,15 +89,15 @@ async def test_what_is_dangerous_is_refused_where_nobody_is_there(run: Run, tmp_
 async def test_yes_lets_everything_run(run: Run, tmp_path: Path) -> None:
     gone = tmp_path / "project" / "build"
     gone.mkdir()
-    danger = Answer(calls=(call("terminal", {"command": "rm -rf build"}),))
-    async with Upstream(danger, Answer("Done.")) as upstream:
+    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
+    async with Upstream(danger, UpstreamAnswer("Done.")) as upstream:
         code, out, _ = await run(upstream, "-p", "Clean up", "--yes")
     assert (code, out) == (0, "Done.\n")
     assert not gone.exists()
 
 
 async def test_a_refusal_is_one_line_and_exit_1(run: Run) -> None:
-    async with Upstream(Fault(401, {"error": {"message": "no such key"}})) as upstream:
+    async with Upstream(UpstreamFault(401, {"error": {"message": "no such key"}})) as upstream:
         code, out, err = await run(upstream, "-p", "Hello")
     assert (code, out) == (1, "")
     assert "refused (auth): no such key. Check the key" in err
@@ -105,7 +105,7 @@ async def test_a_refusal_is_one_line_and_exit_1(run: Run) -> None:
 
 
 async def test_a_reply_that_was_cut_off_is_told_beside_it(run: Run) -> None:
-    async with Upstream(Answer("Half a sen", finish="length"), Answer("")) as upstream:
+    async with Upstream(UpstreamAnswer("Half a sen", finish="length"), UpstreamAnswer("")) as upstream:
         code, out, err = await run(upstream, "-p", "Tell me")
         assert (code, out) == (0, "Half a sen\n")
         assert "the reply was cut off" in err
@@ -120,7 +120,7 @@ async def test_exit_codes_are_the_same_for_programs(run: Run) -> None:
 
 
 async def test_a_refusal_is_json_where_json_is_asked_for(run: Run) -> None:
-    async with Upstream(Fault(401, {"error": {"message": "no such key"}})) as upstream:
+    async with Upstream(UpstreamFault(401, {"error": {"message": "no such key"}})) as upstream:
         code, out, err = await run(upstream, "-p", "Hello", "--json")
     told = json.loads(out)["error"]
     assert (code, err) == (1, "")
@@ -132,7 +132,7 @@ async def test_a_refusal_is_json_where_json_is_asked_for(run: Run) -> None:
 
 @pytest.mark.parametrize("flags", [["--resume"], ["--continue"]])
 async def test_the_last_session_goes_on(run: Run, flags: list[str]) -> None:
-    async with Upstream(Answer("Late."), Answer("Oiled.")) as upstream:
+    async with Upstream(UpstreamAnswer("Late."), UpstreamAnswer("Oiled.")) as upstream:
         _, first, _ = await run(upstream, "-p", "What is wrong?", "--json")
         _, second, _ = await run(upstream, "-p", "Oil it", *flags, "--json")
         sent = upstream.received[1].body["messages"]
@@ -141,7 +141,7 @@ async def test_the_last_session_goes_on(run: Run, flags: list[str]) -> None:
 
 
 async def test_a_session_in_which_nothing_was_said_is_not_the_last_one(run: Run, tmp_path: Path) -> None:
-    async with Upstream(Answer("Late."), Answer("Oiled.")) as upstream:
+    async with Upstream(UpstreamAnswer("Late."), UpstreamAnswer("Oiled.")) as upstream:
         _, first, _ = await run(upstream, "-p", "What is wrong?", "--json")
         async with open_store(tmp_path / "home" / "state.db", flush="normal") as store:
             await store.start_session(NewSession(source="terminal", model="mock-1", title=None, system="S"))
@@ -150,7 +150,7 @@ async def test_a_session_in_which_nothing_was_said_is_not_the_last_one(run: Run,
 
 
 async def test_a_session_is_named_by_its_first_question_and_goes_on_by_that_name(run: Run) -> None:
-    async with Upstream(Answer("Late."), Answer("Other."), Answer("Oiled.")) as upstream:
+    async with Upstream(UpstreamAnswer("Late."), UpstreamAnswer("Other."), UpstreamAnswer("Oiled.")) as upstream:
         _, first, _ = await run(upstream, "-p", "What is wrong with the clock?", "--json")
         await run(upstream, "-p", "Something else")
         _, third, _ = await run(upstream, "-p", "Oil it", "--resume", "What is wrong with the clock?", "--json")
@@ -158,21 +158,21 @@ async def test_a_session_is_named_by_its_first_question_and_goes_on_by_that_name
 
 
 async def test_without_tools_none_are_offered(run: Run) -> None:
-    async with Upstream(Answer("Hi.")) as upstream:
+    async with Upstream(UpstreamAnswer("Hi.")) as upstream:
         await run(upstream, "-p", "Hello", "--no-tools")
         assert not upstream.received[0].body.get("tools")
 
 
 async def test_a_system_prompt_of_ones_own_takes_the_place_of_ours(run: Run, tmp_path: Path) -> None:
     (tmp_path / "own.txt").write_text("You are a clock.")
-    async with Upstream(Answer("Tick.")) as upstream:
+    async with Upstream(UpstreamAnswer("Tick.")) as upstream:
         await run(upstream, "-p", "Hello", "--system", str(tmp_path / "own.txt"))
         assert upstream.received[0].body["messages"][0]["content"] == "You are a clock."
 
 
 async def test_a_picture_that_is_named_goes_along(run: Run, tmp_path: Path) -> None:
     (tmp_path / "project" / "clock.png").write_bytes(b"\x89PNG small")
-    async with Upstream(Answer("A clock.")) as upstream:
+    async with Upstream(UpstreamAnswer("A clock.")) as upstream:
         await run(upstream, "-p", "What is on @clock.png ?")
         content = upstream.received[0].body["messages"][-1]["content"]
     assert content[0] == {"type": "text", "text": "What is on @clock.png ?"}
@@ -205,7 +205,7 @@ async def piped(tmp_path: Path, text: str, *words: str) -> tuple[int, str, str]:
     ],
 )
 async def test_what_is_piped_in_is_asked(tmp_path: Path, words: list[str], asked: str) -> None:
-    async with Upstream(Answer("Yes.")) as upstream:
+    async with Upstream(UpstreamAnswer("Yes.")) as upstream:
         where = ["--base-url", upstream.base_url, "--model", "mock-1"]
         code, out, err = await piped(tmp_path, "late by 3 s\n", *words, *where)
         assert (code, out) == (0, "Yes.\n"), err
@@ -213,8 +213,8 @@ async def test_what_is_piped_in_is_asked(tmp_path: Path, words: list[str], asked
 
 
 async def test_ctrl_c_stops_it_and_the_question_is_kept(tmp_path: Path) -> None:
-    half = Streamed(Answer("Half of this sentence comes and the rest does not."), stall_after=6)
-    async with Upstream(half, Answer("On it goes.")) as upstream:
+    half = StreamedAnswer(UpstreamAnswer("Half of this sentence comes and the rest does not."), stall_after=6)
+    async with Upstream(half, UpstreamAnswer("On it goes.")) as upstream:
         where = ["--base-url", upstream.base_url, "--model", "mock-1"]
         running = await started(tmp_path, "-p", "Tell me", *where)
         assert running.stdin is not None
@@ -264,8 +264,10 @@ async def test_an_overflow_is_met_by_a_compaction_which_is_told(run: Run) -> Non
         }
     }
     long = "The clock in hall 3 runs late. " * 120
-    turns = [Answer(f"Noted, part {number}. {long}") for number in range(4)]
-    async with Upstream(*turns, Fault(400, body), Answer("Summary of the clock."), *[Answer("Oiled.")] * 3) as upstream:
+    turns = [UpstreamAnswer(f"Noted, part {number}. {long}") for number in range(4)]
+    async with Upstream(
+        *turns, UpstreamFault(400, body), UpstreamAnswer("Summary of the clock."), *[UpstreamAnswer("Oiled.")] * 3
+    ) as upstream:
         flags: list[str] = []
         for number in range(4):
             await run(upstream, "-p", f"Part {number}: {long}", "--no-tools", *flags)

@@ -11,7 +11,7 @@ import pytest
 
 import clew.library
 from clew.cli import main
-from clew.engines import Fate, Place
+from clew.engines import CompactionRegion, Fate
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
 
@@ -38,7 +38,7 @@ def test_what_is_foreseen_is_what_is_done(size: dict[str, Any]) -> None:
     history = watchman()
     foreseen = clew.library.preview(history, **size)
     done = clew.library.compress(history, **size)
-    folded = [place is Place.FOLDED for place in foreseen.places]
+    folded = [place is CompactionRegion.FOLDED for place in foreseen.regions]
     assert folded == [fate is Fate.SUMMARISED for fate in done.fates]
     assert foreseen.would_fold == done.changed
     assert foreseen.tokens_before == done.tokens_before
@@ -51,7 +51,9 @@ def test_an_earlier_handoff_has_its_own_place_and_no_number() -> None:
     again = clew.library.preview(
         [*once.messages, *watchman()[2:-2], assistant("Again."), user("And now?")], target_tokens=3_000
     )
-    handoffs = [number for number, place in zip(again.numbers, again.places, strict=True) if place is Place.HANDOFF]
+    handoffs = [
+        number for number, place in zip(again.numbers, again.regions, strict=True) if place is CompactionRegion.HANDOFF
+    ]
     assert handoffs in ([None], [])  # a handoff that was merged into a message shares its place
     numbers = [number for number in again.numbers if number is not None]
     assert numbers == sorted(set(numbers))

@@ -11,8 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.cli.output import Console
-from clew.cli.progress import phase
+from clew.cli.console import Console
 from clew.testing import assistant, user
 
 pty = pytest.importorskip("pty")
@@ -80,15 +79,15 @@ def test_help_says_what_comes_out_where(tmp_path: Path) -> None:
 
 def test_a_phase_draws_its_line_and_takes_it_away() -> None:
     err = StringIO()
-    console = Console(StringIO(), err, {}, 80, colors=True, unicode=True, live=True)
-    with phase(console, "folding 3 messages"):
+    console = Console(StringIO(), err, {}, 80, colors=True, unicode=True, shows_progress=True)
+    with console.phase("folding 3 messages"):
         assert err.getvalue().endswith("folding 3 messages ...")
     assert err.getvalue().endswith("\r\x1b[K")
 
 
 def test_a_phase_that_nobody_watches_says_nothing() -> None:
     err = StringIO()
-    console = Console(StringIO(), err, {}, 80, colors=False, unicode=True, live=False)
-    with phase(console, "folding"):
+    console = Console(StringIO(), err, {}, 80, colors=False, unicode=True, shows_progress=False)
+    with console.phase("folding"):
         pass
     assert err.getvalue() == ""

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
-from clew.testing.summaries import handoff_text
-from clew.testing.upstream import Answer, Fault, Step, Upstream
+from clew.testing.scripted import handoff_text
+from clew.testing.upstream import Step, Upstream, UpstreamAnswer, UpstreamFault
 
 
 def history() -> list[Message]:
@@ -40,7 +40,9 @@ async def folded(tmp_path: Path, *steps: Step) -> tuple[dict[str, object], str, 
 
 
 async def test_the_configured_model_writes_the_handoff(tmp_path: Path) -> None:
-    told, _, prompts = await folded(tmp_path, Answer(handoff_text(completed_actions="1. Mended wheel_7 of the clock.")))
+    told, _, prompts = await folded(
+        tmp_path, UpstreamAnswer(handoff_text(completed_actions="1. Mended wheel_7 of the clock."))
+    )
     assert told["written_by"] == "small-model"
     assert "Mended wheel_7 of the clock." in str(told["summary"])
     assert "Never touch the bell." in str(told["summary"])
@@ -49,7 +51,9 @@ async def test_the_configured_model_writes_the_handoff(tmp_path: Path) -> None:
 
 
 async def test_a_model_that_refuses_gives_way_to_the_built_in_one_and_people_are_told(tmp_path: Path) -> None:
-    told, _, _ = await folded(tmp_path, *[Fault(401, {"error": {"message": "invalid key", "type": "auth"}})] * 3)
+    told, _, _ = await folded(
+        tmp_path, *[UpstreamFault(401, {"error": {"message": "invalid key", "type": "auth"}})] * 3
+    )
     assert told["written_by"] == "built-in"
     assert "small-model" in str(told["warnings"])
     assert "Never touch the bell." in str(told["summary"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli import main
-from clew.config import declared
+from clew.config import declared_settings
 
 FAKE_KEY = "-".join(["plainly", "fake"])
 
@@ -27,7 +27,7 @@ def test_show_lists_every_setting_with_where_it_came_from(tmp_path: Path, capsys
     assert ["threshold", "0.4", "file line 2"] in shown
     assert ["engine", "lcm", "flag --set"] in shown
     assert ["name", "m-1", "env CLEW_MODEL_NAME"] in shown
-    assert len(shown) == len(declared())
+    assert len(shown) == len(declared_settings())
 
 
 @pytest.mark.parametrize("words", [["show"], ["show", "--json"], ["show", "model.api_key"]])
@@ -45,7 +45,7 @@ def test_show_as_json_has_everything_a_program_asks_for(tmp_path: Path, capsys: 
     assert code == 0
     assert shown["path"] == str(tmp_path / "config.yaml")
     assert shown["exists"] is False
-    assert set(shown["settings"]) == {key for key in declared() if key.startswith("compression.")}
+    assert set(shown["settings"]) == {key for key in declared_settings() if key.startswith("compression.")}
     assert shown["settings"]["compression.threshold"] == {
         "value": 0.4,
         "origin": "env",
@@ -53,7 +53,7 @@ def test_show_as_json_has_everything_a_program_asks_for(tmp_path: Path, capsys: 
         "default": 0.5,
         "allowed": "a number from 0.01 to 0.99",
         "variable": "CLEW_COMPRESSION_THRESHOLD",
-        "about": declared()["compression.threshold"].limits.about,
+        "about": declared_settings()["compression.threshold"].limits.about,
     }
 
 
@@ -66,7 +66,7 @@ def test_show_of_a_broken_file_shows_what_counts_and_fails(tmp_path: Path, capsy
 
 
 def test_show_explains_more_where_there_is_room(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    about = declared()["compression.threshold"].limits.about
+    about = declared_settings()["compression.threshold"].limits.about
     assert about not in run(capsys, tmp_path, "show", COLUMNS="80")[1]
     assert about in run(capsys, tmp_path, "show", COLUMNS="120")[1]
 

@@ -119,7 +119,7 @@ def test_a_database_of_a_newer_clew_is_not_called_damaged(kept: Kept) -> None:
     for words in (["doctor"], ["doctor", "--repair"], ["sessions", "list"]):
         code, out, err = kept.run(*words)
         assert (code, out) == (1, "")
-        assert "501" in err
+        assert "502" in err
 
 
 def test_no_database_is_nothing_to_check(empty_home: Kept) -> None:

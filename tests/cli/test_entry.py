@@ -11,13 +11,13 @@ import pytest
 
 from clew import __version__
 from clew.cli import main
-from clew.cli.entry import NOUNS
+from clew.cli.entry import COMMANDS
 
 
 def test_help_is_for_stdout_and_names_every_command(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"], {}) == 0
     out, err = capsys.readouterr()
-    assert all(f"\n    {noun.name} " in out for noun in NOUNS)
+    assert all(f"\n    {noun.name} " in out for noun in COMMANDS)
     assert "CLEW_HOME" in out
     assert err == ""
 
@@ -60,7 +60,7 @@ def test_an_unknown_flag_leads_to_the_help_of_its_command(
     assert remedy in err
 
 
-@pytest.mark.parametrize("noun", [noun.name for noun in NOUNS])
+@pytest.mark.parametrize("noun", [noun.name for noun in COMMANDS])
 def test_every_command_explains_itself(noun: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([noun, "--help"], {}) == 0
     assert f"usage: clew {noun}" in capsys.readouterr().out

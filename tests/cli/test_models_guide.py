@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from clew.cli import main
-from clew.cli.models import EXAMPLES
+from clew.cli.commands.models import EXAMPLES
 
 GUIDE = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "models.md").read_text(encoding="utf-8")
 USES = re.findall(r"^clew (models use .+)$", GUIDE, re.MULTILINE)

@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.cli.output import Console, clipped, columns, console_for, padded, printable, shares, table
+from clew.cli.console import Console, console_for
+from clew.cli.views.tables import bar_widths, table_lines
+from clew.cli.views.text import clip, display_width, pad, printable
 
 
 class Terminal(io.StringIO):
@@ -30,9 +32,9 @@ def written(to: Console) -> str:
 
 
 def test_colours_are_for_terminals_and_not_where_somebody_said_no() -> None:
-    assert console_for(Terminal(), Terminal(), {}).paint("x", "red") == "\x1b[31mx\x1b[0m"
+    assert console_for(Terminal(), Terminal(), {}).style("x", "red") == "\x1b[31mx\x1b[0m"
     for out, environ in ((io.StringIO(), {}), (Terminal(), {"NO_COLOR": "1"}), (Terminal(), {"TERM": "dumb"})):
-        assert console_for(out, Terminal(), environ).paint("x", "red") == "x"
+        assert console_for(out, Terminal(), environ).style("x", "red") == "x"
 
 
 @pytest.mark.parametrize(
@@ -44,8 +46,8 @@ def test_the_width_is_sane_whatever_the_environment_says(stated: str, width: int
 
 def test_a_stream_that_knows_only_ascii_gets_what_it_can_show() -> None:
     plain = console("ascii")
-    plain.say("héllo … 修")
-    plain.say_json({"text": "修"})
+    plain.print("héllo … 修")
+    plain.print_json({"text": "修"})
     assert not plain.unicode
     first, *rest = written(plain).splitlines()
     assert first == "h?llo ... ?"
@@ -54,8 +56,8 @@ def test_a_stream_that_knows_only_ascii_gets_what_it_can_show() -> None:
 
 def test_a_lone_surrogate_breaks_neither_lines_nor_json() -> None:
     to = console()
-    to.say("a\ud800b")
-    to.say_json({"text": "a\ud800b"})
+    to.print("a\ud800b")
+    to.print_json({"text": "a\ud800b"})
     first, *rest = written(to).splitlines()
     assert first == "a?b"
     assert json.loads("\n".join(rest)) == {"text": "a\ud800b"}
@@ -71,7 +73,7 @@ def test_progress_is_drawn_only_where_somebody_watches() -> None:
 
 def test_a_failure_is_one_line_whatever_is_in_it() -> None:
     err = io.StringIO()
-    console_for(io.StringIO(), err, {}).fail("a\nb\x1b[2J\tc")
+    console_for(io.StringIO(), err, {}).error("a\nb\x1b[2J\tc")
     assert err.getvalue() == "clew: a b [2J c\n"
 
 
@@ -80,24 +82,24 @@ def test_escape_codes_in_foreign_text_do_not_reach_the_terminal() -> None:
 
 
 def test_wide_characters_count_as_two_columns() -> None:
-    assert columns("修复ab") == 6
-    assert columns("e\u0301") == 1
-    assert clipped("修复数据库", 6) == "修复…"
-    assert padded("修", 4, ">") == "  修"
+    assert display_width("修复ab") == 6
+    assert display_width("e\u0301") == 1
+    assert clip("修复数据库", 6) == "修复…"
+    assert pad("修", 4, ">") == "  修"
 
 
 def test_a_table_aligns_its_columns_and_cuts_the_last() -> None:
-    lines = table([("a", "1", "x" * 50), ("bbb", "1000", "y")], ("<", ">", "<"), 20)
+    lines = table_lines([("a", "1", "x" * 50), ("bbb", "1000", "y")], ("<", ">", "<"), 20)
     assert lines == ["a       1  " + "x" * 8 + "…", "bbb  1000  y"]
-    assert table([], ("<",), 20) == []
+    assert table_lines([], ("<",), 20) == []
 
 
 @settings(deadline=None)
 @given(st.text(max_size=40), st.integers(min_value=1, max_value=30))
 def test_a_clipped_text_never_takes_more_columns_than_it_may(text: str, width: int) -> None:
-    assert columns(clipped(text, width)) <= width
-    if columns(text) <= width:
-        assert clipped(text, width) == text
+    assert display_width(clip(text, width)) <= width
+    if display_width(text) <= width:
+        assert clip(text, width) == text
 
 
 @settings(deadline=None)
@@ -107,7 +109,7 @@ def test_a_clipped_text_never_takes_more_columns_than_it_may(text: str, width: i
 )
 def test_the_cells_of_a_bar_never_exceed_it_and_show_everything_that_is_there(tokens: list[int], cells: int) -> None:
     whole = max(sum(tokens), 10**6)
-    given_cells = shares([each / whole for each in tokens], cells)
+    given_cells = bar_widths([each / whole for each in tokens], cells)
     assert sum(given_cells) <= cells
     assert all((cell > 0) == (each > 0) for cell, each in zip(given_cells, tokens, strict=True))
     if sum(tokens) == whole:

@@ -20,7 +20,7 @@ class Mine(PlainEngine):
 def register():
     register_context_engine("mine", Mine)
 """
-MANIFEST = "description: forgets quickly\nversion: 2.1\ncontract: 1\n"
+MANIFEST = "description: forgets quickly\nversion: 2.1\ncontract: 2\n"
 
 
 def run(capsys: pytest.CaptureFixture[str], home: Path, *words: str, **environ: str) -> tuple[int, str, str]:
@@ -67,7 +67,7 @@ def test_list_for_programs_has_everything(tmp_path: Path, capsys: pytest.Capture
         "where": str(folder),
         "description": "forgets quickly",
         "version": "2.1",
-        "contract": 1,
+        "contract": 2,
         "active": True,
         "hidden": False,
         "problem": None,
@@ -138,7 +138,7 @@ def test_show_with_a_check_loads_it_and_lets_it_compact(tmp_path: Path, capsys: 
     ("spoilt", "problem"),
     [
         (GOOD + "raise ValueError('no oil')", "line 10: ValueError: no oil"),
-        (GOOD + "    Mine.memory = property(lambda self: {'of': self})\n", "its memory is not plain JSON"),
+        (GOOD + "    Mine.state = property(lambda self: {'of': self})\n", "its state is not plain JSON"),
         (GOOD + "    Mine.compress = None\n", "TypeError"),
     ],
 )

@@ -14,9 +14,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.output import Console, columns
-from clew.cli.search_view import Answered, say_answer
-from clew.store import Hit, NewSession, SearchAnswer, Snippet, Store
+from clew.cli.console import Console
+from clew.cli.views.search import SearchPage, print_results
+from clew.cli.views.text import display_width
+from clew.store import NewSession, SearchHit, SearchResult, Snippet, Store
 from clew.testing import user
 
 if TYPE_CHECKING:
@@ -138,10 +139,10 @@ def test_long_lines_are_fitted_with_the_match_in_sight(empty_home: Kept, width: 
 
 def test_a_terminal_without_those_characters_gets_others() -> None:
     snippet = Snippet("a bird in a tree", ((2, 6), (12, 16)), 0, True, True)
-    hit = Hit("message", 1.0, snippet, "s", 1, 0, "user", None, MOMENT, "1", "T")
+    hit = SearchHit("message", 1.0, snippet, "s", 1, 0, "user", None, MOMENT, "1", "T")
     out = StringIO()
-    say_answer(
-        Answered(SearchAnswer("bird", (hit,), None), {}, {}),
+    print_results(
+        SearchPage(SearchResult("bird", (hit,), None), {}, {}),
         "",
         Console(out, StringIO(), {}, 80, False, False, False),
     )
@@ -160,10 +161,10 @@ def test_any_snippet_can_be_shown_and_fits(
 ) -> None:
     ends = sorted({min(place, len(text)) for place in places})
     marks = tuple(zip(ends[::2], ends[1::2], strict=False))
-    hit = Hit("message", 1.0, Snippet(text, marks, 0, False, False), "s", 1, 0, "user", None, MOMENT, "1", "T")
+    hit = SearchHit("message", 1.0, Snippet(text, marks, 0, False, False), "s", 1, 0, "user", None, MOMENT, "1", "T")
     out = StringIO()
     console = Console(out, StringIO(), {}, width, has_colors, has_unicode, False)
-    say_answer(Answered(SearchAnswer("q", (hit,), None), {}, {}), "", console)
+    print_results(SearchPage(SearchResult("q", (hit,), None), {}, {}), "", console)
     plain = re.sub(r"\x1b\[[0-9;]+m", "", out.getvalue())
-    assert all(columns(line) <= width for line in plain.split("\n"))
+    assert all(display_width(line) <= width for line in plain.split("\n"))
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f-\x9f]", plain)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew.cli import main
-from clew.cli.open_store import store_place
+from clew.cli.store_location import store_location
 from clew.config import Settings, load_config
-from clew.testing.store_postgres import empty_schema, postgres_server
+from clew.testing.store_contract import empty_schema, postgres_server
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -35,16 +35,16 @@ def settings(home: Path, url: str | None = None) -> tuple[Settings, dict[str, st
     ],
 )
 def test_a_path_counts_from_the_folder_of_clew(tmp_path: Path, url: str | None, path: str) -> None:
-    assert store_place(*settings(tmp_path, url)).path == tmp_path / path
+    assert store_location(*settings(tmp_path, url)).path == tmp_path / path
 
 
 def test_an_absolute_path_is_itself_and_a_server_has_none(tmp_path: Path) -> None:
-    assert store_place(*settings(tmp_path, "/var/x.db")).path == Path("/var/x.db")
+    assert store_location(*settings(tmp_path, "/var/x.db")).path == Path("/var/x.db")
     password = "pass" + "word"
-    place = store_place(*settings(tmp_path, f"postgresql://me:{password}@host/clew"))
-    assert place.path is None
-    assert password not in place.shown
-    assert place.shown == "postgresql://me@host/clew"
+    location = store_location(*settings(tmp_path, f"postgresql://me:{password}@host/clew"))
+    assert location.path is None
+    assert password not in location.label
+    assert location.label == "postgresql://me@host/clew"
 
 
 def test_other_addresses_are_refused_by_name(empty_home: Kept) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew.cli.amounts import cost, dollars, percent, short
+from clew.cli.views.amounts import format_cost, format_micros, percent, short_count
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -73,7 +73,7 @@ def test_the_tables_fit(kept: Kept, width: str) -> None:
 
 
 def test_figures_are_short_and_honest() -> None:
-    assert [short(size) for size in (0, 9_999, 68_060, 99_960, 240_400, 1_240_000, 2 * 10**9)] == [
+    assert [short_count(size) for size in (0, 9_999, 68_060, 99_960, 240_400, 1_240_000, 2 * 10**9)] == [
         "0",
         "9,999",
         "68.1K",
@@ -82,15 +82,23 @@ def test_figures_are_short_and_honest() -> None:
         "1.24M",
         "2.00G",
     ]
-    assert [dollars(micros) for micros in (0, 50, 4_200, 1_234_567)] == ["$0.00", "<$0.0001", "$0.0042", "$1.23"]
-    assert [cost(5, 0, 0), cost(0, 2, 2), cost(4_200, 2, 1)] == ["-", "unknown", "$0.0042 + unknown"]
+    assert [format_micros(micros) for micros in (0, 50, 4_200, 1_234_567)] == ["$0.00", "<$0.0001", "$0.0042", "$1.23"]
+    assert [format_cost(5, 0, 0), format_cost(0, 2, 2), format_cost(4_200, 2, 1)] == [
+        "-",
+        "unknown",
+        "$0.0042 + unknown",
+    ]
     assert [percent(0, 0), percent(1, 1000), percent(1, 2)] == ["-", "<1%", "50%"]
 
 
 def test_moments_are_read_as_people_write_them() -> None:
-    from clew.cli.moments import since, until
+    from clew.cli.arguments import parse_since, parse_until
 
-    assert timedelta(days=6, hours=23) < datetime.now(UTC) - since("7d") < timedelta(days=7, hours=1)
-    assert until("2026-03-01") - since("2026-03-01") in (timedelta(hours=23), timedelta(days=1), timedelta(hours=25))
-    assert since("2026-03-01T10:00+00:00") == datetime(2026, 3, 1, 10, tzinfo=UTC)
-    assert since("today") - since("yesterday") <= timedelta(hours=25)
+    assert timedelta(days=6, hours=23) < datetime.now(UTC) - parse_since("7d") < timedelta(days=7, hours=1)
+    assert parse_until("2026-03-01") - parse_since("2026-03-01") in (
+        timedelta(hours=23),
+        timedelta(days=1),
+        timedelta(hours=25),
+    )
+    assert parse_since("2026-03-01T10:00+00:00") == datetime(2026, 3, 1, 10, tzinfo=UTC)
+    assert parse_since("today") - parse_since("yesterday") <= timedelta(hours=25)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from clew.cli.window_use import Share, weigh
+from clew.cli.window_usage import ContentShare, measure_window
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
 
@@ -23,14 +23,14 @@ def count(message: Message) -> int:
     return tokens + sum(len(json.dumps(each)) for each in message.get("tool_calls") or ())
 
 
-def weighed(messages: list[Message], top: int = 10, tools: Share | None = None) -> dict[str, tuple[int, int]]:
-    use = weigh(messages, [count(message) for message in messages], count, tools, top)
+def weighed(messages: list[Message], top: int = 10, tools: ContentShare | None = None) -> dict[str, tuple[int, int]]:
+    use = measure_window(messages, [count(message) for message in messages], count, tools, top)
     return {share.kind: (share.tokens, share.count) for share in use.shares}
 
 
 def test_every_token_belongs_to_one_kind() -> None:
     messages = [system("s" * 9), user("u" * 19), assistant("a" * 29), tool("call_1", "t" * 39)]
-    assert weighed(messages, tools=Share("tools", 50, 2)) == {
+    assert weighed(messages, tools=ContentShare("tools", 50, 2)) == {
         "system": (10, 1),
         "tools": (50, 2),
         "user": (20, 1),
@@ -64,7 +64,7 @@ def test_the_largest_messages_come_first_with_the_tool_and_the_first_words() -> 
         tool("c2", "y" * 90),
         tool("lost", "z" * 10),
     ]
-    use = weigh(messages, [count(message) for message in messages], count, top=4)
+    use = measure_window(messages, [count(message) for message in messages], count, top=4)
     assert [(each.index, each.role, each.tool) for each in use.largest] == [
         (2, "tool", "read_file"),
         (1, "assistant", "read_file, terminal"),
@@ -76,11 +76,11 @@ def test_the_largest_messages_come_first_with_the_tool_and_the_first_words() -> 
 
 
 def test_nothing_weighs_nothing() -> None:
-    use = weigh([], [], count)
+    use = measure_window([], [], count)
     assert (use.tokens, use.shares, use.largest) == (0, (), ())
 
 
 def test_broken_calls_do_not_stop_the_weighing() -> None:
     broken = {"role": "assistant", "content": None, "tool_calls": [{"function": None}, {"id": "x"}, "?", None]}
-    (largest,) = weigh([broken], [5], count).largest  # type: ignore[list-item]
+    (largest,) = measure_window([broken], [5], count).largest  # type: ignore[list-item]
     assert largest.tool == "?"

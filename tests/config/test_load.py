@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.config import Settings, api_key_of, declared, load_config, read_config
+from clew.config import Settings, api_key_of, declared_settings, load_config, read_config
 from clew.errors import ConfigError
 
 PLAIN_FAKE_KEY = "-".join(["not", "a", "real", "key"])
@@ -29,7 +29,7 @@ def test_without_any_source_every_setting_has_its_default(tmp_path: Path) -> Non
     loaded = load_config({"CLEW_HOME": str(tmp_path)})
     assert loaded.settings == Settings()
     assert loaded.settings.compression.threshold == 0.50
-    assert {str(loaded.origin_of(key)) for key in declared()} == {"default"}
+    assert {str(loaded.origin_of(key)) for key in declared_settings()} == {"default"}
 
 
 def test_the_defaults_are_those_of_the_specification() -> None:
@@ -234,9 +234,9 @@ def test_the_home_folder_follows_clew_home_then_home(tmp_path: Path) -> None:
 
 
 def test_no_two_settings_share_a_variable_and_each_explains_itself() -> None:
-    variables = [setting.variable for setting in declared().values()]
+    variables = [setting.variable for setting in declared_settings().values()]
     assert len(set(variables)) == len(variables)
     assert "CLEW_HOME" not in variables
-    for setting in declared().values():
+    for setting in declared_settings().values():
         assert setting.accepts(setting.default), setting.key
         assert setting.limits.about[0].isupper(), setting.key

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
 import pytest
 
-from clew.engines import Compaction, ContextEngine, EngineSetup, EngineStatus, Fate, SessionStart, check_engine
+from clew.engines import (
+    Added,
+    Changed,
+    Compaction,
+    CompactionItem,
+    ContextEngine,
+    EngineSetup,
+    EngineStatus,
+    Kept,
+    Removed,
+    SessionStart,
+    Summarized,
+    check_engine,
+)
 from clew.messages import Message, Tool
 from clew.testing import EngineContract, PlainEngine, system, user
+from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
 
 
@@ -48,8 +62,7 @@ class ShortensInPlace(Bad):
 
 class Grows(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        long = [*messages, *done.messages]
-        return replace(done, messages=long) if done.changed else done
+        return replace(done, items=(*done.items, *map(Added, messages))) if done.changed else done
 
 
 class GrowsByItsOwnAccount(Bad):
@@ -57,21 +70,32 @@ class GrowsByItsOwnAccount(Bad):
         return replace(done, tokens_after=done.tokens_before + 1) if done.changed else done
 
 
+class MiscountsTheResult(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        return replace(done, tokens_after=done.tokens_after - 1) if done.changed else done
+
+
 class PartsCallsFromResults(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        kept = [message for message in done.messages if not message.get("tool_calls")]
-        return replace(done, messages=kept) if done.changed else done
+        return _with(done, lambda index: Removed(index) if messages[index].get("tool_calls") else Kept(index))
 
 
 class LosesTheSystemPrompt(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        kept = [message for message in done.messages if message["role"] != "system"]
-        return replace(done, messages=kept) if done.changed else done
+        return _with(done, lambda index: Removed(index) if messages[index]["role"] == "system" else Kept(index))
 
 
 class RewritesTheNewestRequest(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return replace(done, messages=[_shouted(message) for message in done.messages]) if done.changed else done
+        return _with(done, lambda index: Changed(index, _shouted(messages[index])))
+
+
+def _with(done: Compaction, kept: Callable[[int], CompactionItem]) -> Compaction:
+    """The compaction with another item for each message that it kept."""
+    if not done.changed:
+        return done
+    items = tuple(kept(item.index) if isinstance(item, Kept) else item for item in done.items)
+    return _counted(done.source, replace(done, items=items))
 
 
 def _shouted(message: Message) -> Message:
@@ -83,7 +107,7 @@ def _shouted(message: Message) -> Message:
 
 class LosesPictures(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return replace(done, messages=[_without_pictures(message) for message in done.messages])
+        return _with(done, lambda index: Changed(index, _without_pictures(messages[index])))
 
 
 def _without_pictures(message: Message) -> Message:
@@ -93,14 +117,43 @@ def _without_pictures(message: Message) -> Message:
     return {**message, "content": [part for part in content if part["type"] == "text"]}
 
 
-class CallsEverythingKept(Bad):
+class CallsWhatItShortenedKept(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return replace(done, fates=(Fate.KEPT,) * len(messages))
+        items = (
+            Changed(item.index, user("..."), shortened=False)
+            if isinstance(item, Removed) and messages[item.index]["role"] == "user"
+            else item
+            for item in done.items
+        )
+        return _counted(messages, replace(done, items=tuple(items)))
 
 
-class TellsNoFates(Bad):
+class DoesNotSayWhatItRemoved(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return replace(done, fates=())
+        return replace(done, items=tuple(item for item in done.items if not isinstance(item, Removed)))
+
+
+class KeepsAMessageTwice(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        return replace(done, items=(*done.items, done.items[-1])) if done.changed else done
+
+
+class NamesAMessageThatIsNotThere(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        return replace(done, items=(*done.items, Removed(len(messages)))) if done.changed else done
+
+
+class SummarizesWithoutAText(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        gone = tuple(item.index for item in done.items if isinstance(item, Removed))
+        rest = [item for item in done.items if not isinstance(item, Removed)]
+        summary = Summarized(user("All was well."), gone)
+        return _counted(messages, replace(done, items=(summary, *rest))) if gone else done
+
+
+def _counted(messages: Sequence[Message], done: Compaction) -> Compaction:
+    """With the right figures: only what is meant to be wrong is wrong."""
+    return replace(done, tokens_after=done.tokens_before - count_tokens(messages) + count_tokens(done.messages))
 
 
 class DoesNothing(Bad):
@@ -108,16 +161,19 @@ class DoesNothing(Bad):
         return Compaction.nothing(messages, done.tokens_before)
 
 
-class SaysChangedWhenItIsNot(Bad):
+class CopiesWhatItKeeps(Bad):
+    """Says of messages that are the same that they were changed."""
+
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return replace(done, changed=True)
+        copies = [Changed(index, {**message}) for index, message in enumerate(messages)]
+        return done if done.changed else replace(done, items=tuple(copies))
 
 
 class TalksToTheModel(Bad):
     """Puts a word of its own into a conversation where there is nothing to fold."""
 
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return done if done.changed else replace(done, messages=[*messages, system("context is filling up")])
+        return done if done.changed else replace(done, items=(*done.items, Added(system("context is filling up"))))
 
 
 class IgnoresTheCallersFigure(Bad):
@@ -129,13 +185,40 @@ class Rolls(Bad):
     """Never the same twice."""
 
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        return replace(done, messages=[*done.messages, user(str(random.random()))]) if done.changed else done
+        return replace(done, items=(*done.items, Added(user(str(random.random()))))) if done.changed else done
 
 
 class CountsEveryCall(Bad):
     def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
-        self._compactions += not done.changed
+        return replace(done, state={"compactions": self.get_status().compactions + 1})
+
+
+class CountsNoCompaction(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        return replace(done, state=None)
+
+
+class ChangesItsStateInCompress(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        self.restore(done.state)
         return done
+
+
+class ChangesItsStateWhenAsked(PlainEngine):
+    def should_compress(self, prompt_tokens: int | None = None) -> bool:
+        self.restore({**self.state, "asked": self.state.get("asked", 0) + 1})
+        return super().should_compress(prompt_tokens)
+
+
+class RecordsObjects(Bad):
+    def spoil(self, messages: Sequence[Message], done: Compaction) -> Compaction:
+        return replace(done, records={"engine": self})
+
+
+class NeedsAHost(PlainEngine):
+    def on_session_start(self, start: SessionStart) -> None:
+        super().on_session_start(start)
+        assert start.host is not None, "no host, no engine"
 
 
 class TripsOverBrokenMessages(Bad):
@@ -156,12 +239,12 @@ class FiresEarly(PlainEngine):
 
 class CountsOutput(PlainEngine):
     def update_from_response(self, usage: CanonicalUsage) -> None:
-        self._last_prompt_tokens = usage.total_tokens
+        self.last_prompt_tokens = usage.total_tokens
 
 
 class ForgetsTheCache(PlainEngine):
     def update_from_response(self, usage: CanonicalUsage) -> None:
-        self._last_prompt_tokens = usage.input_tokens
+        self.last_prompt_tokens = usage.input_tokens
 
 
 class HasOneThreshold(PlainEngine):
@@ -193,7 +276,7 @@ class NeverForgets(PlainEngine):
 
 class RemembersObjects(PlainEngine):
     @property
-    def memory(self) -> Mapping[str, Any]:
+    def state(self) -> Mapping[str, Any]:
         return {"of": self}
 
 
@@ -202,9 +285,9 @@ class ForgetsWhatItRemembered(PlainEngine):
         pass
 
 
-class KnowsItsMemoryTooWell(PlainEngine):
+class KnowsItsStateTooWell(PlainEngine):
     def on_session_start(self, start: SessionStart) -> None:
-        self._compactions = start.memory["compactions"] if start.memory else 0
+        self.restore({"compactions": start.state["compactions"]} if start.state else {})
 
 
 class HasNothingToFold(PlainEngine):
@@ -322,20 +405,35 @@ CAUGHT_BY: dict[type[PlainEngine], tuple[str, str]] = {
         "test_long_conversations_become_shorter_and_keep_every_promise",
         "pictures: the newest user message",
     ),
-    CallsEverythingKept: (
+    MiscountsTheResult: ("test_long_conversations_become_shorter_and_keep_every_promise", "tokens_after is"),
+    CallsWhatItShortenedKept: (
         "test_long_conversations_become_shorter_and_keep_every_promise",
         "counts as kept but is not there",
     ),
-    TellsNoFates: ("test_it_works_in_a_window_of_2000_tokens", "it tells the fates of 0 messages"),
+    DoesNotSayWhatItRemoved: ("test_it_works_in_a_window_of_2000_tokens", "of the input is in 0 items"),
+    KeepsAMessageTwice: ("test_it_works_in_a_window_of_2000_tokens", "of the input is in 2 items"),
+    NamesAMessageThatIsNotThere: ("test_it_works_in_a_window_of_2000_tokens", "which are no indexes"),
+    SummarizesWithoutAText: ("test_it_works_in_a_window_of_2000_tokens", "a summary has no text"),
     DoesNothing: ("test_it_works_in_a_window_of_2000_tokens", "nothing changed"),
-    SaysChangedWhenItIsNot: ("test_where_there_is_nothing_to_fold_nothing_changes", "nothing at all: changed to"),
-    TalksToTheModel: ("test_where_there_is_nothing_to_fold_nothing_changes", "not marked as changed, but it is"),
+    CopiesWhatItKeeps: ("test_where_there_is_nothing_to_fold_nothing_changes", "a system prompt alone: changed to"),
+    TalksToTheModel: ("test_where_there_is_nothing_to_fold_nothing_changes", "nothing at all: changed to"),
     IgnoresTheCallersFigure: ("test_the_callers_figure_is_the_size_before", "tokens_before is 25000"),
     Rolls: ("test_the_same_messages_give_the_same_result", "two results"),
     CountsEveryCall: (
         "test_only_compactions_that_changed_something_are_counted",
         "nothing was compacted, but it is counted",
     ),
+    CountsNoCompaction: (
+        "test_a_compaction_changes_nothing_in_the_engine_until_it_is_in_effect",
+        "counts no compaction",
+    ),
+    ChangesItsStateInCompress: (
+        "test_a_compaction_changes_nothing_in_the_engine_until_it_is_in_effect",
+        "use Compaction.state",
+    ),
+    ChangesItsStateWhenAsked: ("test_asking_whether_to_compress_changes_nothing", "should_compress(None): "),
+    RecordsObjects: ("test_every_part_of_the_account_can_be_stored", "records must be plain JSON values"),
+    NeedsAHost: ("test_every_step_of_a_session_passes_without_an_error", "no host, no engine"),
     TripsOverBrokenMessages: ("test_broken_conversations_do_not_raise", ""),
     FiresAboveTheThreshold: ("test_it_fires_at_the_threshold_and_not_below", "must fire"),
     FiresEarly: ("test_it_fires_at_the_threshold_and_not_below", "is below the threshold"),
@@ -346,9 +444,9 @@ CAUGHT_BY: dict[type[PlainEngine], tuple[str, str]] = {
     LivesOutsideItsWindow: ("test_a_new_engine_shows_its_window_and_no_past", "must lie within the window"),
     IgnoresAnotherModel: ("test_a_smaller_window_can_fire_at_once", "no longer fit into 16,000"),
     NeverForgets: ("test_a_reset_forgets_the_past", "after a reset"),
-    RemembersObjects: ("test_its_memory_is_json_and_outlives_a_restart", "must be plain JSON values"),
-    ForgetsWhatItRemembered: ("test_its_memory_is_json_and_outlives_a_restart", "in a new process"),
-    KnowsItsMemoryTooWell: ("test_a_memory_of_another_version_does_not_raise", "'compactions'"),
+    RemembersObjects: ("test_its_state_is_json_and_outlives_a_restart", "must be plain JSON values"),
+    ForgetsWhatItRemembered: ("test_its_state_is_json_and_outlives_a_restart", "in a new process"),
+    KnowsItsStateTooWell: ("test_a_state_of_another_version_does_not_raise", "'compactions'"),
     HasNothingToFold: ("test_it_sees_that_long_conversations_have_something_to_fold", "97 messages"),
     AlwaysHasSomethingToFold: ("test_where_there_is_nothing_to_fold_nothing_changes", "nothing between head and tail"),
     HasNoName: ("test_its_name_can_stand_in_a_config", "name = ''"),
@@ -382,7 +480,18 @@ def test_a_suite_that_does_not_say_how_its_engine_is_made_says_so() -> None:
 
 @pytest.mark.parametrize(
     "engine",
-    [Grows, PartsCallsFromResults, LosesTheSystemPrompt, CountsOutput, FiresEarly, DoesNothing, RemembersObjects],
+    [
+        Grows,
+        PartsCallsFromResults,
+        LosesTheSystemPrompt,
+        CountsOutput,
+        FiresEarly,
+        DoesNothing,
+        RemembersObjects,
+        ChangesItsStateInCompress,
+        ChangesItsStateWhenAsked,
+        DoesNotSayWhatItRemoved,
+    ],
     ids=lambda engine: engine.__name__,
 )
 async def test_the_quick_check_catches_the_worst_too(engine: type[PlainEngine]) -> None:

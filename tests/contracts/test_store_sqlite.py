@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 # Asserts of the shipped suite say what they compared, as those of a test module do.
-for _part in ("history", "search", "sessions", "views"):
-    pytest.register_assert_rewrite(f"clew.testing.store_contract_{_part}")
+for _part in ("", "_history", "_search"):
+    pytest.register_assert_rewrite(f"clew.testing.store_contract{_part}")
 
 from clew.testing.store_contract import StoreContract  # noqa: E402
 

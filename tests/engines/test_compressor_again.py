@@ -15,7 +15,7 @@ import pytest
 import clew
 from clew.engines import Compaction, ContextCompressor, broken_promises
 from clew.messages import Message, text_of
-from clew.summaries import Story, Summary, Wrapped, unwrap
+from clew.summaries import Summary, SummaryInput, WrappedSummary, unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 
@@ -34,10 +34,13 @@ def talk(count: int, first: int = 0) -> list[Message]:
 
 
 def compress(engine: ContextCompressor, messages: Sequence[Message], **more: Any) -> Compaction:
-    return asyncio.run(engine.compress(messages, **{"force": True, **more}))
+    """As a host does it: what was done is in effect."""
+    done = asyncio.run(engine.compress(messages, **{"force": True, **more}))
+    engine.restore(done.state)
+    return done
 
 
-def only_summary(messages: Sequence[Message]) -> Wrapped:
+def only_summary(messages: Sequence[Message]) -> WrappedSummary:
     [found] = [found for message in messages if (found := unwrap(message))]
     return found
 
@@ -55,10 +58,10 @@ def test_exactly_one_summary_stands_after_many_compactions() -> None:
 @pytest.mark.parametrize("observing", [True, False])
 def test_a_number_names_the_same_message_for_as_long_as_the_conversation_lasts(observing: bool) -> None:
     history: list[Message] = [PROMPT, *talk(20)]
-    stories: list[Story] = []
+    inputs: list[SummaryInput] = []
 
-    async def summarize(story: Story, budget: int) -> Summary:
-        stories.append(story)
+    async def summarize(source: SummaryInput, budget: int) -> Summary:
+        inputs.append(source)
         return Summary("## Goal\n- Ships.", "a fake", "fake 1")
 
     engine, view = ContextCompressor(WINDOW, summarize=summarize), list(history)
@@ -66,10 +69,10 @@ def test_a_number_names_the_same_message_for_as_long_as_the_conversation_lasts(o
         engine.observe(history)
     for number in range(6):
         done = compress(engine, view)
-        story = stories[-1]
-        assert [story.read(n) for n in range(story.first, story.last)] == history[story.first : story.last]
-        assert done.numbers == (4, story.last)
-        assert stories[-2].last == story.first if number else story.first == 4
+        source = inputs[-1]
+        assert [source.read(n) for n in range(source.first, source.last)] == history[source.first : source.last]
+        assert done.numbers == (4, source.last)
+        assert inputs[-2].last == source.first if number else source.first == 4
         new = talk(12, 100 * (number + 1))
         if observing:
             engine.observe(new)

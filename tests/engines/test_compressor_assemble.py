@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 
-from clew.engines.compressor.assemble import assemble, with_note
-from clew.engines.compressor.layout import lay_out, sound
-from clew.messages import NO_RESULT, Message, Part, text_of
+from clew.engines import Added, Changed, Kept, Removed, Summarized, kept_items, messages_of
+from clew.engines.compressor.assemble import items_of, with_note, with_summary
+from clew.engines.compressor.history import number_history
+from clew.messages import NO_RESULT, Message, Part, Repaired, repair, text_of
 from clew.summaries import SYSTEM_NOTE, unwrap, wrap
 from clew.testing import assistant, call, system, tool, user
 
@@ -14,6 +17,16 @@ SUMMARY = wrap("## Goal\n- Count the boats.", 2, 9, [4])
 PICTURE: Part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,aaaa"}}
 CALLING = assistant(None, [call("ls", {"path": "src"})])
 THOUGHT: Part = {"type": "thinking", "thinking": "hm", "signature": "s"}
+
+
+def assemble(head: Sequence[Message], summary: str, rest: Sequence[Message]) -> list[Message]:
+    """The result of a compaction that folds one message between these."""
+    source = [*head, user("folded"), *rest]
+    staying = {position: message for position, message in enumerate(source) if position != len(head)}
+    items = items_of(
+        source, Repaired(source, (), range(len(source))), number_history(source), staying, len(head), [len(head)]
+    )
+    return list(messages_of(source, with_summary(source, items, "the text", summary)))
 
 
 @pytest.mark.parametrize(
@@ -110,32 +123,47 @@ def test_where_the_wire_has_blocks_the_note_is_one_of_its_own() -> None:
         assert with_note({**blocks, "content": noted}, as_block=as_block)["content"] is noted
 
 
-def test_numbers_go_on_behind_an_earlier_summary() -> None:
-    summary: Message = {"role": "assistant", "content": SUMMARY}
-    layout = lay_out([user("a"), user("b"), summary, user("kept"), assistant("t"), user("u")])
-    assert layout.numbers == [0, 1, 4, 9, 10]
-    assert (layout.position, layout.first_unread, layout.next_number) == (2, 9, 11)
-    assert [layout.place_of(place) for place in range(6)] == [0, 1, None, 2, 3, 4]
+# -- items -------------------------------------------------------------------------------------------------------------
 
 
-def test_numbers_go_on_behind_a_summary_that_was_merged() -> None:
-    layout = lay_out(assemble([user("a"), user("b")], SUMMARY, [assistant("kept"), user("u")]))
-    assert layout.messages == [user("a"), user("b"), assistant("kept"), user("u")]
-    assert layout.numbers == [0, 1, 4, 9]
-    assert [layout.place_of(place) for place in range(4)] == [0, 1, 2, 3]
+def test_the_items_of_a_repair_name_what_was_put_in_and_what_was_left_out() -> None:
+    mended: Message = {"role": "user", "content": None}
+    messages = [user("a"), tool("never", "x"), CALLING, mended]
+    items = kept_items(messages, repair(messages))
+    assert items == [
+        Kept(0),
+        Kept(2),
+        Added(tool("call_1", NO_RESULT)),
+        Changed(3, user(""), shortened=False),
+        Removed(1),
+    ]
 
 
-def test_orphan_results_go_and_open_calls_get_a_stub() -> None:
-    messages = [user("a"), tool("never", "x"), CALLING, user("b"), assistant(None, [call("ls", id="open")])]
-    whole = sound(messages)
-    assert [message["role"] for message in whole.messages] == ["user", "assistant", "tool", "user", "assistant", "tool"]
-    assert [text_of(message) for message in whole.messages if message["role"] == "tool"] == [NO_RESULT, NO_RESULT]
-    assert list(whole.indexes) == [0, 2, 2, 3, 4, 4]
-    assert [done.index for done in whole.repairs] == [1, 2, 4]
+def test_the_items_of_what_is_kept_remove_the_rest_and_no_stub() -> None:
+    messages = [user("a"), CALLING, user("b"), assistant("c")]
+    items = kept_items(messages, repair(messages), {0, 4})
+    assert items == [Kept(0), Removed(1), Removed(2), Kept(3)]
 
 
-def test_a_sound_history_comes_back_as_the_very_same() -> None:
-    messages = [user("a"), CALLING, tool("call_1", "b")]
-    whole = sound(messages)
-    assert whole.messages is messages
-    assert list(whole.indexes) == [0, 1, 2]
+def test_an_earlier_handoff_stays_as_it_is_where_nothing_is_folded() -> None:
+    handoff: Message = {"role": "assistant", "content": SUMMARY}
+    alone = [user("a"), user("b"), handoff, user("kept"), assistant("t")]
+    merged = assemble([user("a"), user("b")], SUMMARY, [assistant("kept"), user("u")])
+    for messages in (alone, merged):
+        history = number_history(messages)
+        staying = dict(enumerate(history.messages))
+        assert items_of(messages, repair(messages), history, staying, 2, []) == tuple(map(Kept, range(len(messages))))
+    shorter = dict(enumerate(number_history(merged).messages)) | {2: assistant("k")}
+    items = items_of(merged, repair(merged), number_history(merged), shorter, 2, [])
+    assert items[2] == Changed(2, assistant(f"{SUMMARY}\n\nk"))
+
+
+def test_an_earlier_handoff_is_covered_by_the_next() -> None:
+    handoff: Message = {"role": "assistant", "content": SUMMARY}
+    source = [user("a"), user("b"), handoff, user("kept"), assistant("t"), user("u")]
+    history = number_history(source)
+    staying = {position: message for position, message in enumerate(history.messages) if position != 2}
+    items = items_of(source, repair(source), history, staying, 2, [2])
+    assert items[2] == Summarized(assistant("t"), (2, 3), merged_with=Kept(4))
+    [written] = [item for item in with_summary(source, items, "text", "wrapped") if isinstance(item, Summarized)]
+    assert written == Summarized(assistant("wrapped\n\nt"), (2, 3), "text", merged_with=Kept(4))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -12,9 +13,10 @@ import pytest
 from clew.config import CompressionSettings
 from clew.engines import Compaction, ContextCompressor, Fate, SessionStart, broken_promises
 from clew.messages import NO_RESULT, Message, Part, calls_of, repair, text_of
-from clew.summaries import SYSTEM_NOTE, Cooldowns, Story, Summary, unwrap
+from clew.summaries import SYSTEM_NOTE, Cooldowns, Summary, SummaryInput, unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
+from clew.usage import CanonicalUsage
 
 WINDOW = 16_000
 PROMPT = system("You look after a harbour.")
@@ -39,7 +41,10 @@ def talk(count: int, first: int = 0) -> list[Message]:
 
 
 def compress(engine: ContextCompressor, messages: Sequence[Message], **more: Any) -> Compaction:
-    return asyncio.run(engine.compress(messages, **{"force": True, **more}))
+    """As a host does it: what was done is in effect."""
+    done = asyncio.run(engine.compress(messages, **{"force": True, **more}))
+    engine.restore(done.state)
+    return done
 
 
 def summaries_in(messages: Sequence[Message]) -> list[str]:
@@ -47,15 +52,15 @@ def summaries_in(messages: Sequence[Message]) -> list[str]:
 
 
 class Writer:
-    """A summariser that remembers the stories it was told."""
+    """A summariser that remembers its inputs."""
 
     def __init__(self, text: str = "## Goal\n- Ships.") -> None:
-        self.stories: list[Story] = []
+        self.inputs: list[SummaryInput] = []
         self.budgets: list[int] = []
         self.text = text
 
-    async def __call__(self, story: Story, budget: int) -> Summary:
-        self.stories.append(story)
+    async def __call__(self, source: SummaryInput, budget: int) -> Summary:
+        self.inputs.append(source)
         self.budgets.append(budget)
         return Summary(self.text, written_by="a fake", template="fake 1")
 
@@ -170,19 +175,19 @@ def test_the_summariser_reads_originals_not_what_was_pruned() -> None:
     writer = Writer()
     messages = [PROMPT, *talk(8), user("Now the big ones."), *rounds(12, 100, lines=80)]
     done = compress(ContextCompressor(WINDOW, summarize=writer), messages)
-    [story] = writer.stories
+    [source] = writer.inputs
     assert Fate.PRUNED in done.fates
-    assert [story.read(number) for number in range(story.last)] == messages[: story.last]
-    assert (story.first, story.last) == done.numbers
-    assert all(story.read(number) is messages[number] for number in story.also)
-    assert (story.task, story.task_at) == ("Now the big ones.", messages.index(user("Now the big ones.")))
+    assert [source.read(number) for number in range(source.last)] == messages[: source.last]
+    assert (source.first, source.last) == done.numbers
+    assert all(source.read(number) is messages[number] for number in source.shortened)
+    assert (source.task, source.task_number) == ("Now the big ones.", messages.index(user("Now the big ones.")))
 
 
 def test_what_was_pruned_beside_the_summary_may_be_quoted_in_it() -> None:
     writer = Writer()
     messages = [PROMPT, user("Read."), *rounds(1, 0, lines=90), *talk(30, 1)]
     compress(ContextCompressor(WINDOW, summarize=writer), messages)
-    assert 3 in writer.stories[0].also
+    assert 3 in writer.inputs[0].shortened
 
 
 def test_the_budget_of_a_summary_is_that_of_its_window() -> None:
@@ -194,7 +199,7 @@ def test_the_budget_of_a_summary_is_that_of_its_window() -> None:
 def test_a_focus_topic_reaches_the_summariser() -> None:
     writer = Writer()
     compress(ContextCompressor(WINDOW, summarize=writer), [PROMPT, *talk(30)], focus_topic="the salt")
-    assert writer.stories[0].focus == "the salt"
+    assert writer.inputs[0].focus == "the salt"
 
 
 # -- assembling --------------------------------------------------------------------------------------------------------
@@ -249,6 +254,37 @@ def test_a_window_below_2000_is_served_with_a_warning() -> None:
     done = compress(ContextCompressor(1_500), [PROMPT, *talk(30)])
     assert done.changed
     assert any("A window of 1,500 tokens" in warning for warning in done.warnings)
+
+
+# -- the value ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_compaction_says_which_message_is_the_summary_and_what_it_covers() -> None:
+    messages = [PROMPT, *talk(30)]
+    done = compress(ContextCompressor(WINDOW), messages)
+    [summary] = done.summaries
+    assert summary.text == done.summary and unwrap(summary.message) is not None
+    assert any(message is summary.message for message in done.messages)
+    assert summary.covers == tuple(range(*done.replaced))
+    for index, after in enumerate(done.messages_after):
+        assert (after is None) == (index in summary.covers)
+
+
+def test_the_tokens_after_are_those_of_the_result_and_of_what_stood_beside_it() -> None:
+    stray = tool("never_called", "x" * 900)
+    for messages in ([PROMPT, *talk(30)], [PROMPT, *talk(20), stray, *talk(10, 40), assistant(None, [call("a")])]):
+        engine = ContextCompressor(WINDOW)
+        done = compress(engine, messages, current_tokens=engine.size_of(messages) + 1_234)
+        assert done.tokens_after == engine.size_of(done.messages) + 1_234
+
+
+def test_neither_a_preview_nor_a_dropped_compaction_leaves_a_trace() -> None:
+    messages = [PROMPT, *talk(30)]
+    engine, untouched = ContextCompressor(WINDOW), ContextCompressor(WINDOW)
+    engine.preview(messages)
+    asyncio.run(engine.compress(messages, force=True))
+    assert engine.state == untouched.state and engine.get_status() == untouched.get_status()
+    assert compress(engine, messages).messages == compress(untouched, messages).messages
 
 
 # -- fates -------------------------------------------------------------------------------------------------------------
@@ -311,7 +347,7 @@ HUGE_PROMPT = system("These are the rules of the harbour, all of them, one after
 def struck_out() -> tuple[ContextCompressor, list[Message], Compaction]:
     engine, view = ContextCompressor(WINDOW), [HUGE_PROMPT, *talk(6)]
     for number in range(2):
-        done = asyncio.run(engine.compress(view, count_tokens(view) + BESIDE))
+        done = compress(engine, view, current_tokens=count_tokens(view) + BESIDE, force=False)
         view = [*done.messages, *talk(1, 50 + number)]
     return engine, view, done
 
@@ -333,27 +369,31 @@ def test_a_person_may_always_compact() -> None:
     assert compress(engine, [*view, *talk(3, 80)], force=True).changed
 
 
-def test_growth_forgives_strikes() -> None:
+def test_growth_forgives_strikes_and_asking_does_not() -> None:
     engine, view, _ = struck_out()
     size = count_tokens(view)
+    grown = size + BESIDE + engine.get_status().threshold_tokens // 10
     assert not engine.should_compress(size)
-    assert engine.should_compress(size + BESIDE + engine.get_status().threshold_tokens // 10)
+    assert engine.should_compress(grown)
+    assert engine.get_status().paused and not engine.should_compress(size)
+    engine.update_from_response(CanonicalUsage(input_tokens=grown))
+    assert engine.get_status().paused is None and engine.should_compress(size)
 
 
 def test_a_try_with_nothing_to_fold_is_a_strike_too() -> None:
     engine = ContextCompressor(WINDOW)
     for _ in range(2):
         assert engine.should_compress(10_000)
-        asyncio.run(engine.compress([HUGE_PROMPT, user("Hello?")], 10_000))
+        compress(engine, [HUGE_PROMPT, user("Hello?")], current_tokens=10_000, force=False)
     assert not engine.should_compress(10_000)
     assert engine.get_status().compactions == 0
 
 
 def test_strikes_outlive_a_restart_and_a_continuation_but_not_a_new_conversation() -> None:
     engine, view, _ = struck_out()
-    size, memory = count_tokens(view), engine.memory
+    size, state = count_tokens(view), engine.state
     risen = ContextCompressor(WINDOW)
-    risen.on_session_start(SessionStart("b", continues="a", memory=memory))
+    risen.on_session_start(SessionStart("b", continues="a", state=state))
     assert not risen.should_compress(size)
     risen.on_session_start(SessionStart("c", continues="b"))
     assert not risen.should_compress(size)
@@ -374,34 +414,61 @@ def test_another_session_knows_nothing_of_the_strikes_of_the_last() -> None:
 # -- rests of the summary model ----------------------------------------------------------------------------------------
 
 
-def resting() -> Cooldowns:
-    cooldowns = Cooldowns()
-    cooldowns.start("small-model", 60.0, "was overloaded", now=1_000.0)
-    return cooldowns
+RESTING = Cooldowns().start("small-model", 60.0, "was overloaded", now=1_000.0)
+
+
+class RestingWriter(Writer):
+    """A summariser whose second model fails and rests from then on."""
+
+    async def __call__(self, source: SummaryInput, budget: int) -> Summary:
+        summary = await super().__call__(source, budget)
+        return replace(summary, cooldowns=source.cooldowns.start("large-model", 60.0, "was overloaded", now=1_000.0))
 
 
 def test_rests_of_the_summary_model_are_remembered_with_the_strikes() -> None:
-    memory: Mapping[str, Any] = ContextCompressor(WINDOW, cooldowns=resting()).memory
-    risen = Cooldowns()
-    engine = ContextCompressor(WINDOW, cooldowns=risen)
-    engine.on_session_start(SessionStart("a", memory=memory))
-    assert risen.resting("small-model", 1_010.0)
-    assert engine.memory == memory
+    engine = ContextCompressor(WINDOW)
+    stored = {"strikes": 1, "left_at": 900, "compactions": 3, "cooldowns": RESTING.as_json()}
+    engine.on_session_start(SessionStart("a", state=stored))
+    assert engine.state == stored
+    writer = Writer()
+    compress(ContextCompressor(WINDOW, summarize=writer), [PROMPT, *talk(30)])
+    assert writer.inputs[0].cooldowns == Cooldowns()
+
+
+def test_rests_go_in_with_what_is_summarised_and_come_out_with_the_summary() -> None:
+    writer = RestingWriter()
+    engine = ContextCompressor(WINDOW, summarize=writer)
+    engine.restore({"cooldowns": RESTING.as_json()})
+    before = engine.state
+    done = asyncio.run(engine.compress([PROMPT, *talk(30)]))
+    assert writer.inputs[0].cooldowns == RESTING
+    assert engine.state == before and done.state is not None
+    assert set(done.state["cooldowns"]) == {"small-model", "large-model"}
 
 
 def test_force_ends_every_rest_and_an_automatic_compaction_does_not() -> None:
-    cooldowns = resting()
-    engine = ContextCompressor(WINDOW, cooldowns=cooldowns)
+    writer = Writer()
+    engine = ContextCompressor(WINDOW, summarize=writer)
+    engine.restore({"cooldowns": RESTING.as_json()})
     compress(engine, [PROMPT, *talk(30)], force=False)
-    assert cooldowns.resting("small-model", 1_010.0)
+    assert engine.state["cooldowns"] == RESTING.as_json()
     compress(engine, [PROMPT, *talk(30)], force=True)
-    assert not cooldowns.resting("small-model", 1_010.0)
+    assert writer.inputs[-1].cooldowns == Cooldowns()
+    assert engine.state["cooldowns"] == {}
+
+
+def test_force_ends_every_rest_also_where_there_is_nothing_to_fold() -> None:
+    engine = ContextCompressor(WINDOW)
+    engine.restore({"cooldowns": RESTING.as_json()})
+    assert not compress(engine, [PROMPT, user("Hello?")]).changed
+    assert engine.state["cooldowns"] == {}
 
 
 def test_a_new_conversation_does_not_end_a_rest() -> None:
-    cooldowns = resting()
-    ContextCompressor(WINDOW, cooldowns=cooldowns).on_session_reset()
-    assert cooldowns.resting("small-model", 1_010.0)
+    engine = ContextCompressor(WINDOW)
+    engine.restore({"strikes": 2, "cooldowns": RESTING.as_json()})
+    engine.on_session_reset()
+    assert engine.state == {"strikes": 0, "left_at": 0, "compactions": 0, "cooldowns": RESTING.as_json()}
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -427,8 +494,10 @@ def test_a_preview_comes_true() -> None:
     done = compress(engine, messages)
     assert foreseen.would_fold and foreseen.tokens_before == done.tokens_before
     assert done.tokens_after <= foreseen.tokens_after
-    folded = [number for number, place in zip(foreseen.numbers, foreseen.places, strict=True) if place == "folded"]
-    assert folded == [place for place, fate in enumerate(done.fates) if fate is Fate.SUMMARISED]
+    folded = [number for number, where in zip(foreseen.numbers, foreseen.regions, strict=True) if where == "folded"]
+    assert folded == [index for index, fate in enumerate(done.fates) if fate is Fate.SUMMARISED]
+    assert [type(item) for item in foreseen.items] == [type(item) for item in done.items]
+    assert list(foreseen.regions) == list(done.regions)
 
 
 async def test_a_person_who_insists_gets_a_short_conversation_shorter_and_then_it_stays() -> None:

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from clew.engines.compressor.prune import cut_text, prune, prune_arguments, prune_result, result_line, without_pictures
-from clew.ledger import outcome_of
+from clew.engines.compressor.prune import cut_text, prune, prune_arguments, prune_result, without_pictures
+from clew.ledger import outcome_of, result_line
 from clew.messages import Message, Part, ToolCall, arguments_of_call
 from clew.testing import assistant, call, tool, user
 

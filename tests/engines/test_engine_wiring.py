@@ -8,9 +8,9 @@ from clew.app import engine_setup, load_engine
 from clew.config import load_config
 from clew.engines import ContextCompressor, SessionStart
 from clew.messages import Message
-from clew.summaries import ModelSummarizer, model_summarizer
+from clew.summaries import ModelSummarizer
 from clew.testing import assistant, call, system, tool, user
-from clew.testing.summaries import ScriptedModel, Waits, fails
+from clew.testing.scripted import RecordedSleep, ScriptedSummaryModel, fails
 from clew.tokens import counter_for
 
 ENVIRON = {"CLEW_HOME": "/nowhere"}
@@ -26,11 +26,11 @@ def talk(count: int, first: int = 0) -> list[Message]:
     return messages
 
 
-def summarizer(model: ScriptedModel) -> ModelSummarizer:
-    return model_summarizer([model.model], count=counter_for(None).text, sleep=Waits(), clock=lambda: 1_000.0)
+def summarizer(model: ScriptedSummaryModel) -> ModelSummarizer:
+    return ModelSummarizer([model.model], count=counter_for(None).text, sleep=RecordedSleep(), clock=lambda: 1_000.0)
 
 
-def engine_with(model: ScriptedModel) -> ContextCompressor:
+def engine_with(model: ScriptedSummaryModel) -> ContextCompressor:
     config = load_config(ENVIRON)
     engine = load_engine(config, ENVIRON, engine_setup(config.settings, 16_000, summarize=summarizer(model))).engine
     assert isinstance(engine, ContextCompressor)
@@ -38,14 +38,15 @@ def engine_with(model: ScriptedModel) -> ContextCompressor:
 
 
 def test_a_summary_model_without_a_key_rests_over_a_restart_until_a_person_asks() -> None:
-    broken = ScriptedModel(fails("auth"))
+    broken = ScriptedSummaryModel(fails("auth"))
     engine = engine_with(broken)
     engine.on_session_start(SessionStart("a"))
     first = asyncio.run(engine.compress([system("s"), *talk(30)]))
+    engine.restore(first.state)
     assert first.written_by == "built-in" and len(broken.prompts) == 1
-    well = ScriptedModel()
+    well = ScriptedSummaryModel()
     risen = engine_with(well)
-    risen.on_session_start(SessionStart("a", memory=engine.memory))
+    risen.on_session_start(SessionStart("a", state=engine.state))
     view = [*first.messages, *talk(20, 100)]
     second = asyncio.run(risen.compress(view))
     assert second.written_by == "built-in" and not well.prompts

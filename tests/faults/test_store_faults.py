@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from textwrap import dedent
 
@@ -123,7 +125,7 @@ async def test_a_locked_file_is_waited_for_then_named_and_read_all_the_same(tmp_
 
 
 @pytest.mark.parametrize("table", ["words_data", "words_idx", "words_docsize"])
-async def test_a_damaged_index_is_noticed_and_made_anew_and_no_row_is_touched(tmp_path: Path, table: str) -> None:
+async def test_a_damaged_index_is_noticed_and_rebuilt_and_no_row_is_changed(tmp_path: Path, table: str) -> None:
     where = tmp_path / "s.db"
     async with open_store(where) as store:
         await store.start_session(NewSession(id="s"))
@@ -142,7 +144,7 @@ async def test_a_damaged_index_is_noticed_and_made_anew_and_no_row_is_touched(tm
         assert len(await store.messages("s")) == 91
 
 
-async def test_a_search_mends_an_index_that_cannot_be_read(tmp_path: Path) -> None:
+async def test_a_search_repairs_an_index_that_cannot_be_read(tmp_path: Path) -> None:
     where = tmp_path / "s.db"
     async with open_store(where) as store:
         await store.start_session(NewSession(id="s"))
@@ -241,6 +243,38 @@ async def test_eight_processes_start_on_one_new_database_at_once(tmp_path: Path)
         found = await contents(store)
         assert sorted(found) == sorted(f"{racer} {number}" for racer in range(8) for number in range(5))
         assert await store.check() == []
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the list of open files")
+async def test_an_open_that_fails_at_any_statement_leaves_no_open_file_and_no_thread(tmp_path: Path) -> None:
+    where = tmp_path / "s.db"
+    async with open_store(where):
+        pass
+    for point in range(1, 100):
+        seen = 0
+
+        def fail(_: str, point: int = point) -> None:
+            nonlocal seen
+            seen += 1
+            if seen == point:
+                raise RuntimeError
+
+        try:
+            async with open_store(where, on_statement=fail):
+                break
+        except RuntimeError:
+            # In here, where the error still holds the frames it passed through.
+            assert [link for link in _open_files() if link.startswith(str(where))] == []
+            assert not any(thread.name == "clew-store" for thread in threading.enumerate())
+    assert point > 5
+
+
+def _open_files() -> list[str]:
+    links: list[str] = []
+    for entry in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            links.append(str(entry.readlink()))
+    return links
 
 
 async def test_a_file_that_is_no_database_is_refused_by_name(tmp_path: Path) -> None:

@@ -34,8 +34,8 @@ async def said(store: Store, session: str) -> list[str]:
     return [str(it["content"]) for it in (await store.view(session)).messages]
 
 
-async def is_sound(store: Store, session: str = "s") -> None:
-    """The chain holds, search agrees with rows, and the session goes on."""
+async def check_integrity(store: Store, session: str = "s") -> None:
+    """No check fails, search finds every row, and the session can be appended to."""
     assert await store.check() == []
     rows = {stored.seq for stored in await store.messages(session)}
     hits = {hit.seq for hit in (await store.search("walrus", limit=200)).hits if hit.kind == "message"}
@@ -64,7 +64,7 @@ async def test_append_loses_no_acknowledged_message_and_no_usage(tmp_path: Path,
             assert kept[: len(acks)] == acks and len(kept) <= len(LATER)
             (total,) = await store.usage()
             assert total.calls == len(kept)
-            await is_sound(store)
+            await check_integrity(store)
 
 
 async def test_a_branch_is_there_whole_or_not_at_all(tmp_path: Path, prepared: Path) -> None:
@@ -74,7 +74,7 @@ async def test_a_branch_is_there_whole_or_not_at_all(tmp_path: Path, prepared: P
             assert len(branches) in ((1,) if acks else (0, 1))
             for branch in branches:
                 assert await said(store, branch) == [str(it["content"]) for it in EDITED]
-            await is_sound(store)
+            await check_integrity(store)
 
 
 async def test_a_compaction_is_before_or_after_never_between(tmp_path: Path, prepared: Path) -> None:
@@ -87,7 +87,7 @@ async def test_a_compaction_is_before_or_after_never_between(tmp_path: Path, pre
             assert tip == "s2" or not acks
             ended = (await store.session("s")).end_reason
             assert ended == ("compression" if tip == "s2" else None)
-            await is_sound(store)
+            await check_integrity(store)
 
 
 async def test_an_undo_is_before_or_after_never_between(tmp_path: Path, compacted: Path) -> None:
@@ -98,7 +98,7 @@ async def test_an_undo_is_before_or_after_never_between(tmp_path: Path, compacte
         async with open_store(where) as store:
             shown = await said(store, "s2")
             assert shown == after if acks else shown in (before, after)
-            await is_sound(store)
+            await check_integrity(store)
 
 
 async def test_a_migration_is_done_or_not_begun_and_the_next_start_works(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ async def test_a_migration_is_done_or_not_begun_and_the_next_start_works(tmp_pat
             if acks:
                 await store.session("s")
             await store.start_session(NewSession(id="s"))
-            await is_sound(store)
+            await check_integrity(store)
 
 
 @pytest.mark.parametrize("scenario", ["index", "rebuild"])
@@ -118,7 +118,7 @@ async def test_the_index_agrees_with_the_rows_wherever_indexing_stopped(
         async with open_store(where) as store:
             if "appended" in acks:
                 assert len(await store.messages("s")) == len(FIRST) + len(LATER) + 40
-            await is_sound(store)
+            await check_integrity(store)
 
 
 async def test_a_conversation_is_deleted_whole_or_not_at_all(tmp_path: Path, compacted: Path) -> None:
@@ -131,4 +131,4 @@ async def test_a_conversation_is_deleted_whole_or_not_at_all(tmp_path: Path, com
                 assert (await store.search("walrus")).hits == ()
             else:
                 assert not acks
-                await is_sound(store)
+                await check_integrity(store)

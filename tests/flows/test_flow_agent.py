@@ -1,6 +1,6 @@
-"""Whole exchanges of an agent at its desk: real tools in a real folder, and a scripted model.
+"""Whole exchanges of an agent: real tools in a real folder, and a scripted model.
 
-Every request is held against the one before it, tools and all (`PrefixWitness`).
+Every request is held against the one before it, tools and all (`PrefixChecker`).
 """
 
 from __future__ import annotations
@@ -20,17 +20,16 @@ from typing import Any
 import pytest
 
 from clew.agent import Exchange
-from clew.app import Desk, DeskOptions, open_desk
+from clew.app import AgentApp, AgentAppOptions, open_agent_app
 from clew.config import load_config
 from clew.events import CompactionFinished, CompactionStarted, Event, Events, OutputSpilled
 from clew.messages import ToolCall, text_of
 from clew.providers import AnthropicProvider, OnDelta, OpenAIChatProvider, Provider, Reply, Request, ResponsesProvider
 from clew.store import open_store
 from clew.testing import call, user
-from clew.testing.runtime import PrefixWitness, answers, is_whole, real_size
+from clew.testing.runtime import PrefixChecker, answers, calls_have_results, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses
-from clew.testing.upstream import Answer, Upstream
-from clew.turn import compact_now
+from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
 
 KEY = "not-" + "a-real-" + "key-0123456789"
@@ -63,7 +62,7 @@ def does(*tool_calls: ToolCall) -> Step:
     """Calls, with the real size of the request."""
 
     def reply(request: Request) -> Reply:
-        usage = CanonicalUsage(input_tokens=real_size(request), output_tokens=20)
+        usage = CanonicalUsage(input_tokens=request_tokens(request), output_tokens=20)
         message: Any = {"role": "assistant", "content": None, "tool_calls": list(tool_calls)}
         return Reply(message, usage, "tool_calls", request.model)
 
@@ -72,17 +71,17 @@ def does(*tool_calls: ToolCall) -> Step:
 
 @dataclass
 class Talk:
-    """A desk with one session, and everything that was told."""
+    """An agent app with one session, and everything that was told."""
 
-    desk: Desk
-    witness: PrefixWitness
+    app: AgentApp
+    checker: PrefixChecker
     worker: Worker
     session: str = ""
     events: list[Event] = field(default_factory=list)
 
     async def ask(self, text: str, *steps: Step) -> Exchange:
         self.worker.then(*steps)
-        done = await self.desk.agent.ask(self.session, user(text))
+        done = await self.app.agent.ask(self.session, user(text))
         assert self.worker.steps_left == 0
         return done
 
@@ -104,24 +103,24 @@ def environ_in(folder: Path) -> dict[str, str]:
 
 
 @asynccontextmanager
-async def at_desk(
+async def agent_in(
     folder: Path, worker: Worker, session: str = "", *, window: int = 40_000, provider: Provider | None = None
 ) -> AsyncIterator[Talk]:
-    """A desk in a folder; the same folder again is the same desk after a restart."""
+    """An agent app in a folder; the same folder again is the same app after a restart."""
     (folder / "project").mkdir(exist_ok=True)
-    witness, events = PrefixWitness(provider or worker), list[Event]()
+    checker, events = PrefixChecker(provider or worker), list[Event]()
     config = load_config(environ_in(folder), ["model.name=gpt-5", f"model.context_length={window}"])
-    options = DeskOptions(
-        folder / "project", approvals="allow", events=Events(witness.moved, events.append), provider=witness
+    options = AgentAppOptions(
+        folder / "project", approvals="allow", events=Events(checker.on_event, events.append), provider=checker
     )
     async with (
         open_store(folder / "state.db", flush="normal") as store,
-        open_desk(config, environ_in(folder), store, options) as desk,
+        open_agent_app(config, environ_in(folder), store, options) as app,
     ):
-        talk = Talk(desk, witness, worker, session or await desk.new_session(), events)
+        talk = Talk(app, checker, worker, session or await app.new_session(), events)
         yield talk
-        assert all(is_whole(request.messages) for request in worker.requests)
-        assert witness.checked + len(talk.compactions()) + 1 >= len(worker.requests)
+        assert all(calls_have_results(request.messages) for request in worker.requests)
+        assert checker.checked + len(talk.compactions()) + 1 >= len(worker.requests)
 
 
 def talked(turns: int) -> list[tuple[str, Step]]:
@@ -145,7 +144,7 @@ MEND = (
 
 async def test_a_file_is_read_mended_and_its_tests_run(tmp_path: Path) -> None:
     project = shop_in(tmp_path)
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         done = await talk.ask("Mend the shop.", *(does(*calls) for calls in MEND), answers("Mended."))
         assert (text_of(done.reply.message), done.rounds) == ("Mended.", 4)
         read, found, patched, ran = talk.results(4)
@@ -153,7 +152,7 @@ async def test_a_file_is_read_mended_and_its_tests_run(tmp_path: Path) -> None:
         assert "check.py" in found
         assert "edit 1: applied, exact, now line 2" in patched
         assert ran.startswith("1 passed\n[exit 0]")
-        assert talk.witness.checked == 3
+        assert talk.checker.checked == 3
     assert (project / "shop.py").read_text() == BROKEN.replace(" + 1", "")
 
 
@@ -162,11 +161,11 @@ async def test_the_same_over_every_real_wire(wire: Callable[..., Provider], tmp_
     project = shop_in(tmp_path)
     async with Upstream() as upstream:
         provider = wire(upstream.base_url, api_key=KEY, name="mock")
-        async with at_desk(tmp_path, Worker(), provider=provider) as talk:
-            upstream.then(*(Answer(calls=calls) for calls in MEND), Answer("Mended."))
-            done = await talk.desk.agent.ask(talk.session, user("Mend the shop."))
+        async with agent_in(tmp_path, Worker(), provider=provider) as talk:
+            upstream.then(*(UpstreamAnswer(calls=calls) for calls in MEND), UpstreamAnswer("Mended."))
+            done = await talk.app.agent.ask(talk.session, user("Mend the shop."))
             assert (text_of(done.reply.message), done.rounds) == ("Mended.", 4)
-            assert talk.witness.checked == 3
+            assert talk.checker.checked == 3
         bodies = [received.body for received in upstream.received]
         assert len({json.dumps(body["tools"]) for body in bodies}) == 1
         assert "1 passed" in json.dumps(bodies[-1])
@@ -196,7 +195,7 @@ def reads_on(pages: list[str], then: str) -> Step:
 
 async def test_a_large_result_is_spilled_and_read_back_page_by_page(tmp_path: Path) -> None:
     pages: list[str] = []
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         count = "for n in $(seq 1 2600); do echo line $n; done"
         steps = [does(call("terminal", {"command": count}, id="c1"))] + [reads_on(pages, "All read.")] * 4
         await talk.ask("Count.", *steps)
@@ -206,7 +205,7 @@ async def test_a_large_result_is_spilled_and_read_back_page_by_page(tmp_path: Pa
 
 
 async def test_of_three_medium_results_the_largest_goes_to_disk(tmp_path: Path) -> None:
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         asked = [
             call("terminal", {"command": f"head -c {size} /dev/zero | tr '\\0' x | fold -w 100"}, id=f"c{size}")
             for size in (12_000, 14_000, 16_000)
@@ -220,15 +219,15 @@ async def test_of_three_medium_results_the_largest_goes_to_disk(tmp_path: Path) 
 
 async def test_recall_brings_back_the_exact_words_of_what_was_folded(tmp_path: Path) -> None:
     exact = "The password of the staging printer is written under its third drawer, in green ink."
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         for question, reply in talked(3):
             await talk.ask(question, reply)
         await talk.ask(f"Remember: {exact}", answers("Noted."))
         for question, reply in talked(8):
             await talk.ask(question, reply)
-        await compact_now(talk.desk.runtime, talk.session)
-        live = await talk.desk.runtime.conversation(talk.session)
-        folded = [text_of(message) for message in live.messages if text_of(message) == f"Remember: {exact}"]
+        await (await talk.app.runtime.conversation(talk.session)).compact_now()
+        conversation = await talk.app.runtime.conversation(talk.session)
+        folded = [text_of(message) for message in conversation.messages if text_of(message) == f"Remember: {exact}"]
         assert not folded
         await talk.ask(
             "Where is it?",
@@ -242,14 +241,14 @@ async def test_recall_brings_back_the_exact_words_of_what_was_folded(tmp_path: P
 
 
 async def test_what_is_remembered_is_on_disk_before_a_compaction_and_shown_behind_it(tmp_path: Path) -> None:
-    async with at_desk(tmp_path, Worker()) as talk:
-        before = text_of({"role": "system", "content": talk.desk.prompt()})
+    async with agent_in(tmp_path, Worker()) as talk:
+        before = text_of({"role": "system", "content": talk.app.prompt()})
         remember = call("memory", {"action": "add", "which": "memory", "text": "The build needs make 4"}, id="m1")
         await talk.ask("Remember the build.", does(remember), answers("Noted."))
         assert talk.prompt == before  # while the prefix is hot it stays, byte for byte
         at_switch: list[bool] = []
         file = tmp_path / "home" / "MEMORY.md"
-        talk.desk.runtime.events.listen(
+        talk.app.runtime.events.listen(
             lambda event: at_switch.append(file.exists()) if isinstance(event, CompactionFinished) else None
         )
         for question, reply in talked(14):
@@ -264,18 +263,18 @@ async def test_an_opened_skill_stands_word_for_word_behind_two_compactions_and_a
     skill = tmp_path / "project" / ".clew" / "skills" / "indexes"
     skill.mkdir(parents=True)
     (skill / "SKILL.md").write_text(f"---\nname: indexes\ndescription: How we name indexes\n---\n{RULE}\n")
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         await talk.ask("How?", does(call("skill", {"name": "indexes"}, id="s1")), answers("So."))
         session = talk.session
         for _ in range(2):
             for question, reply in talked(8):
                 await talk.ask(question, reply)
-            await compact_now(talk.desk.runtime, session)
+            await (await talk.app.runtime.conversation(session)).compact_now()
         await talk.ask("Go on.", answers("Gone on."))
         assert len(talk.compactions()) >= 2
         assert talk.prompt.count(RULE) == 1
         last, tools = talk.worker.requests[-1].messages[0], talk.worker.requests[-1].tools
-    async with at_desk(tmp_path, Worker(), session) as talk:
+    async with agent_in(tmp_path, Worker(), session) as talk:
         await talk.ask("Still there?", answers("Yes."))
         assert talk.worker.requests[0].messages[0] == last
         assert talk.worker.requests[0].tools == tools
@@ -288,34 +287,34 @@ def looks(number: int) -> Step:
 
 
 async def test_a_tool_loop_goes_on_through_compactions_in_its_middle(tmp_path: Path) -> None:
-    async with at_desk(tmp_path, Worker(summary=f"The reports were read one by one. {LONG}")) as talk:
+    async with agent_in(tmp_path, Worker(summary=f"The reports were read one by one. {LONG}")) as talk:
         await talk.ask("Hello.", answers("Hello."))
         done = await talk.ask("Read every report.", *map(looks, range(14)), answers("All read."))
-        assert (done.rounds, done.is_cut) == (15, False)
+        assert (done.rounds, done.hit_round_limit) == (15, False)
         in_the_middle = [event for event in talk.compactions() if event.tokens_after < event.tokens_before]
         assert len(in_the_middle) >= 2
         started = {event.reason for event in talk.events if isinstance(event, CompactionStarted)}
         assert started <= {"preflight", "usage"}
-        assert max(map(real_size, talk.worker.requests)) < 40_000
+        assert max(map(request_tokens, talk.worker.requests)) < 40_000
         assert any("Read every report." in text_of(it) for it in talk.worker.requests[-1].messages)
         assert talk.worker.summaries
 
 
 async def test_a_summary_that_fails_in_the_middle_of_a_loop_is_written_by_the_built_in(tmp_path: Path) -> None:
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         await talk.ask("Hello.", answers("Hello."))
         done = await talk.ask("Read every report.", *map(looks, range(9)), answers("All read."))
         assert text_of(done.reply.message) == "All read."
         assert talk.compactions()
         assert any("built-in" in warning for event in talk.compactions() for warning in event.warnings)
-        history = await talk.desk.store.messages(await talk.desk.store.get_compression_tip(talk.session), 0, 100)
+        history = await talk.app.store.messages(await talk.app.store.get_compression_tip(talk.session), 0, 100)
         assert sum("is a line of the long report" in text_of(row.message) for row in history) == 9
 
 
 RESUME = """
 import asyncio, json, sys
 from pathlib import Path
-from clew.app import DeskOptions, open_desk
+from clew.app import AgentAppOptions, open_agent_app
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing import user
@@ -325,9 +324,9 @@ from clew.testing.scripted import ScriptedProvider
 async def main(folder, session, environ):
     provider = ScriptedProvider(answers("Back again."))
     config = load_config(environ, ["model.name=gpt-5", "model.context_length=40000"])
-    options = DeskOptions(Path(folder, "project"), approvals="allow", provider=provider)
-    async with open_store(Path(folder, "state.db")) as store, open_desk(config, environ, store, options) as desk:
-        await desk.agent.ask(session, user("Are you there?"))
+    options = AgentAppOptions(Path(folder, "project"), approvals="allow", provider=provider)
+    async with open_store(Path(folder, "state.db")) as store, open_agent_app(config, environ, store, options) as app:
+        await app.agent.ask(session, user("Are you there?"))
     sent = provider.requests[0]
     print(json.dumps({"messages": sent.messages, "tools": sent.tools}))
 
@@ -336,10 +335,10 @@ asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
 
 
 async def test_another_process_goes_on_with_the_very_same_bytes(tmp_path: Path) -> None:
-    async with at_desk(tmp_path, Worker()) as talk:
+    async with agent_in(tmp_path, Worker()) as talk:
         for question, reply in talked(8):
             await talk.ask(question, reply)
-        await compact_now(talk.desk.runtime, talk.session)
+        await (await talk.app.runtime.conversation(talk.session)).compact_now()
         await talk.ask("Look.", does(call("terminal", {"command": "echo seen"}, id="c1")), answers("Seen."))
         session, last = talk.session, talk.worker.requests[-1]
     words = [sys.executable, "-c", RESUME, str(tmp_path), session, json.dumps(environ_in(tmp_path))]
@@ -359,11 +358,11 @@ def is_running(pid: int) -> bool:
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks at processes in /proc")
-async def test_a_process_in_the_background_lives_over_rounds_and_ends_with_the_desk(tmp_path: Path) -> None:
+async def test_a_process_in_the_background_lives_over_rounds_and_ends_with_the_app(tmp_path: Path) -> None:
     waits = "echo began; echo $$ > pid; while [ ! -e go ]; do sleep 0.05; done; echo went; exec sleep 600"
     pids: list[int] = []
-    async with at_desk(tmp_path, Worker()) as talk:
-        project = talk.desk.project
+    async with agent_in(tmp_path, Worker()) as talk:
+        project = talk.app.project
         await talk.ask(
             "Serve.",
             does(call("terminal", {"command": waits, "background": True}, id="b1")),
@@ -372,7 +371,7 @@ async def test_a_process_in_the_background_lives_over_rounds_and_ends_with_the_d
         )
         begun, listed = talk.results(2)
         assert "p1 running" in begun + listed
-        await compact_now(talk.desk.runtime, talk.session)
+        await (await talk.app.runtime.conversation(talk.session)).compact_now()
         (project / "go").touch()
         seen = does(call("process", {"action": "wait", "id": "p1", "seconds": 0.5}, id="b3"))
         await talk.ask("And now?", seen, answers("It went."))

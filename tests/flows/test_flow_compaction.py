@@ -11,10 +11,9 @@ from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CallFilter, StoredMessage
 from clew.summaries import PREFIX, SYSTEM_NOTE
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import SESSION, Flow, answers, flow_with, is_whole, real_size
-from clew.testing.scripted import ScriptedProvider, calls, refuses, says
-from clew.testing.summaries import handoff_text
-from clew.turn import Target, compact_now, receive, undo_compaction
+from clew.testing.runtime import SESSION, Flow, answers, calls_have_results, flow_with, request_tokens
+from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says
+from clew.turn import ModelTarget, receive
 from clew.usage import CanonicalUsage
 
 WORDS = "the invoice job reads a batch and writes each row to the ledger before the next one starts "
@@ -25,7 +24,7 @@ def long_text(name: str, tokens: int = 400) -> str:
 
 
 async def grow(flow: Flow, turns: int, *, first: int = 0, tokens: int = 400) -> None:
-    provider = flow.witness.provider
+    provider = flow.checker.provider
     assert isinstance(provider, ScriptedProvider)
     for number in range(first, first + turns):
         provider.then(answers(f"Done with step {number}."))
@@ -68,8 +67,8 @@ async def test_short_turns_reach_the_model_as_they_are_and_nothing_is_compacted(
             "hello",
             "and now?",
         ]
-        assert not flow.told(CompactionStarted)
-        assert flow.witness.checked == 1
+        assert not flow.events_of(CompactionStarted)
+        assert flow.checker.checked == 1
 
 
 async def test_a_request_over_the_threshold_is_compacted_before_it_is_sent(tmp_path: Path) -> None:
@@ -79,8 +78,8 @@ async def test_a_request_over_the_threshold_is_compacted_before_it_is_sent(tmp_p
         await receive(flow.runtime, SESSION, past)
         await flow.turn(user("What is left to do?"))
         sent = provider.requests[0]
-        assert flow.told(CompactionStarted)[0].reason == "preflight"
-        assert real_size(sent) < 10_000
+        assert flow.events_of(CompactionStarted)[0].reason == "preflight"
+        assert request_tokens(sent) < 10_000
         assert any(text_of(message).startswith(PREFIX) for message in sent.messages)
         assert text_of(sent.messages[-1]) == "What is left to do?"
         assert SYSTEM_NOTE in text_of(sent.messages[0])
@@ -97,7 +96,7 @@ async def test_tools_alone_can_make_a_request_too_large_to_leave_as_it_is(tmp_pa
         past = [message for n in range(10) for message in (user(long_text(str(n))), assistant(f"Did {n}."))]
         await receive(flow.runtime, SESSION, past)
         await flow.turn(user("Go on."), tools=tools)
-        assert flow.told(CompactionFinished)[0].continued_as is not None
+        assert flow.events_of(CompactionFinished)[0].continued_as is not None
         assert provider.requests[0].tools == tools
 
 
@@ -105,10 +104,10 @@ async def test_the_real_size_compacts_after_the_reply_where_our_count_saw_no_nee
     provider = ScriptedProvider()
     async with flow_with(provider, tmp_path) as flow:
         await grow(flow, 10)
-        assert not flow.told(CompactionStarted)
+        assert not flow.events_of(CompactionStarted)
         provider.then(answers("That was more than you think.", grows=7_000))
         await flow.turn(user("Next."))
-        assert [event.reason for event in flow.told(CompactionStarted)] == ["usage"]
+        assert [event.reason for event in flow.events_of(CompactionStarted)] == ["usage"]
         view = await flow.view()
         assert text_of(view[-1]) == "That was more than you think."
         provider.then(answers("On it."))
@@ -122,10 +121,10 @@ async def test_calls_get_their_results_before_anything_is_compacted(tmp_path: Pa
         await grow(flow, 12)
         provider.then(calls(call("read_file", {"path": "a"}, id="c1"), prompt_tokens=11_000), answers("It says so."))
         await flow.turn(user("Look at a."))
-        assert not flow.told(CompactionStarted)
+        assert not flow.events_of(CompactionStarted)
         await flow.turn(tool("c1", "the text of a"))
-        assert [event.reason for event in flow.told(CompactionStarted)] == ["usage"]
-        assert is_whole(provider.requests[-1].messages)
+        assert [event.reason for event in flow.events_of(CompactionStarted)] == ["usage"]
+        assert calls_have_results(provider.requests[-1].messages)
         assert text_of(provider.requests[-1].messages[-1]) == "the text of a"
 
 
@@ -133,14 +132,14 @@ async def test_a_switch_to_a_smaller_window_is_met_by_a_compaction(tmp_path: Pat
     provider = ScriptedProvider()
     async with flow_with(provider, tmp_path, window=100_000) as flow:
         await grow(flow, 15)
-        assert not flow.told(CompactionStarted)
-        small = Target(flow.witness, "small-model", context_length=8_000)
-        await flow.runtime.use_model(SESSION, small)
+        assert not flow.events_of(CompactionStarted)
+        small = ModelTarget(flow.checker, "small-model", context_length=8_000)
+        await (await flow.runtime.conversation(SESSION)).use_model(small)
         provider.then(answers("Still here."))
         await flow.turn(user("Are you there?"))
-        assert flow.told(CompactionStarted)[0].reason == "preflight"
+        assert flow.events_of(CompactionStarted)[0].reason == "preflight"
         assert provider.requests[-1].model == "small-model"
-        assert real_size(provider.requests[-1]) < 8_000
+        assert request_tokens(provider.requests[-1]) < 8_000
 
 
 async def test_a_manual_compaction_has_a_focus_and_can_be_undone_byte_for_byte(tmp_path: Path) -> None:
@@ -148,15 +147,15 @@ async def test_a_manual_compaction_has_a_focus_and_can_be_undone_byte_for_byte(t
     async with flow_with(provider, tmp_path) as flow:
         await grow(flow, 16)
         before = await flow.view()
-        done = await compact_now(flow.runtime, SESSION, "ledger rows")
+        done = await flow.compact("ledger rows")
         assert done is not None
         assert done.changed
         compactions = await flow.store.compactions(SESSION)
         assert compactions[0].entry.focus_topic == "ledger rows"
         assert len(await flow.view()) < len(before)
-        assert await undo_compaction(flow.runtime, SESSION)
+        assert await flow.undo()
         assert await flow.view() == before
-        assert not await undo_compaction(flow.runtime, SESSION)
+        assert not await flow.undo()
 
 
 async def test_what_must_be_kept_is_in_every_view_however_often_it_was_compacted(tmp_path: Path) -> None:
@@ -165,14 +164,14 @@ async def test_what_must_be_kept_is_in_every_view_however_often_it_was_compacted
         provider.then(answers("Understood: port 8431."))
         await flow.turn(user("Never touch migrations/. The service listens on port 8431. Please keep that in mind."))
         await grow(flow, 70)
-        assert len(flow.told(CompactionFinished)) >= 2
+        assert len(flow.events_of(CompactionFinished)) >= 2
         last = provider.requests[-1]
         told = "\n".join(text_of(message) for message in last.messages)
         assert "Never touch migrations/." in told
         assert told.count(PREFIX[:40]) == 1
         assert text_of(last.messages[0]).count(SYSTEM_NOTE) == 1
         assert text_of(last.messages[-1]) == long_text("69")
-        assert any("accuracy" in w or "accurate" in w for w in flow.told(CompactionFinished)[-1].warnings)
+        assert any("accuracy" in w or "accurate" in w for w in flow.events_of(CompactionFinished)[-1].warnings)
         numbers = [row.seq for row in await rows(flow)]
         assert numbers == list(range(2 * 71))
 
@@ -187,13 +186,13 @@ async def test_a_conversation_goes_on_in_another_process_where_it_was(tmp_path: 
         strikes = (await flow.store.state(SESSION))["engine.compressor"]
     again = ScriptedProvider(answers("I am back."))
     async with flow_with(again, tmp_path) as flow:
-        # The witness takes the last request of the other process as what was sent before.
-        flow.witness._last = last
+        # The checker takes the last request of the other process as what was sent before.
+        flow.checker._last = last
         await flow.turn(user("Where were we?"))
-        assert flow.witness.checked == 1
-        live = await flow.runtime.conversation(SESSION)
-        assert live.session == tip
-        assert live.engine.memory["compactions"] == strikes["compactions"] >= 1
+        assert flow.checker.checked == 1
+        conversation = await flow.runtime.conversation(SESSION)
+        assert conversation.session == tip
+        assert conversation.engine.state["compactions"] == strikes["compactions"] >= 1
 
 
 async def test_a_summary_model_that_fails_leaves_the_writing_to_the_built_in_and_says_so(tmp_path: Path) -> None:
@@ -202,7 +201,7 @@ async def test_a_summary_model_that_fails_leaves_the_writing_to_the_built_in_and
     async with flow_with(provider, tmp_path, auxiliary=summaries) as flow:
         await grow(flow, 16)
         provider.then(refuses("auth", "no such key"))
-        done = await compact_now(flow.runtime, SESSION)
+        done = await flow.compact()
         assert done is not None
         assert done.written_by == "built-in"
         assert any("summary-model" in warning for warning in done.warnings)
@@ -215,7 +214,7 @@ async def test_what_a_summary_cost_is_kept_apart_and_with_its_compaction(tmp_pat
     summaries = ScriptedProvider(says(text, prompt_tokens=5_000), name="aux")
     async with flow_with(provider, tmp_path, auxiliary=summaries) as flow:
         await grow(flow, 16)
-        done = await compact_now(flow.runtime, SESSION)
+        done = await flow.compact()
         assert done is not None
         assert done.written_by == "summary-model"
         extra = await flow.store.usage(which=CallFilter(auxiliary=True))
@@ -231,7 +230,7 @@ async def test_a_message_that_arrives_during_a_compaction_is_durable_at_once_and
     slow = Gated(handoff_text(goal="Move the invoice job."))
     async with flow_with(provider, tmp_path, auxiliary=slow) as flow:
         await grow(flow, 16)
-        compaction = asyncio.create_task(compact_now(flow.runtime, SESSION))
+        compaction = asyncio.create_task(flow.compact())
         await slow.asked.wait()
         provider.then(answers("Heard you."))
         turn = asyncio.create_task(flow.turn(user("One more thing.")))
@@ -254,16 +253,16 @@ async def test_a_summary_is_prepared_ahead_and_swapped_in_without_waiting(tmp_pa
     ahead = ScriptedProvider(says(text, prompt_tokens=5_000), name="aux")
     async with flow_with(provider, tmp_path, auxiliary=ahead) as flow:
         await grow(flow, 21)
-        live = await flow.runtime.conversation(SESSION)
-        assert live.preparation is not None
-        await live.preparation.task
-        assert not flow.told(CompactionFinished)
-        covered = len(live.messages)
+        conversation = await flow.runtime.conversation(SESSION)
+        assert conversation.preparer.task is not None
+        await conversation.preparer.task
+        assert not flow.events_of(CompactionFinished)
+        covered = len(conversation.messages)
         await grow(flow, 4, first=21)
-        finished = flow.told(CompactionFinished)
+        finished = flow.events_of(CompactionFinished)
         assert len(finished) == 1
         assert finished[0].written_by == "summary-model"
-        assert [event.phase for event in flow.told(CompactionPhase)] == ["prepare", "prepared", "swap", "commit"]
+        assert [event.phase for event in flow.events_of(CompactionPhase)] == ["prepare", "prepared", "swap", "commit"]
         assert len(ahead.requests) == 1
         entry = (await flow.store.compactions(SESSION))[0].entry
         assert entry.until <= covered
@@ -274,13 +273,13 @@ async def test_what_was_prepared_for_a_view_that_is_gone_is_dropped(tmp_path: Pa
     provider = ScriptedProvider()
     async with flow_with(provider, tmp_path) as flow:
         await grow(flow, 21)
-        live = await flow.runtime.conversation(SESSION)
-        assert live.preparation is not None
-        await live.preparation.task
-        done = await compact_now(flow.runtime, SESSION)
+        conversation = await flow.runtime.conversation(SESSION)
+        assert conversation.preparer.task is not None
+        await conversation.preparer.task
+        done = await flow.compact()
         assert done is not None
-        assert "dropped" in [event.phase for event in flow.told(CompactionPhase)]
-        assert live.engine.get_status().compactions == 1
+        assert "dropped" in [event.phase for event in flow.events_of(CompactionPhase)]
+        assert conversation.engine.get_status().compactions == 1
         assert len(await flow.store.compactions(SESSION)) == 1
 
 
@@ -288,6 +287,6 @@ async def test_no_notice_of_a_filling_window_is_ever_in_a_request(tmp_path: Path
     provider = ScriptedProvider()
     async with flow_with(provider, tmp_path) as flow:
         await grow(flow, 40)
-        notices = [event.text for event in flow.told(Notice)]
+        notices = [event.text for event in flow.events_of(Notice)]
         sent = "\n".join(text_of(message) for request in provider.requests for message in request.messages)
         assert not any(notice in sent for notice in notices)

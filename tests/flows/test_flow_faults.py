@@ -15,7 +15,7 @@ from clew.store import DatabaseFull, open_store
 from clew.testing import assistant, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off
-from clew.turn import compact_now, receive
+from clew.turn import receive
 
 WORDS = "each worker takes a page from the queue and puts what it found into the index at once "
 
@@ -62,13 +62,13 @@ async def test_a_store_that_cannot_commit_a_compaction_leaves_the_view_and_the_t
         before = await flow.view()
         fault.fails_on = "INSERT INTO entries"
         await flow.turn(user("go"))
-        assert flow.told(CompactionStarted)
-        assert {done.continued_as for done in flow.told(CompactionFinished)} == {None}
-        assert any("not compacted" in notice.text for notice in flow.told(Notice))
+        assert flow.events_of(CompactionStarted)
+        assert {done.continued_as for done in flow.events_of(CompactionFinished)} == {None}
+        assert any("not compacted" in notice.text for notice in flow.events_of(Notice))
         assert list(provider.requests[0].messages[1:]) == [*before, user("go")]
         fault.fails_on = ""
         assert list(await flow.view()) == [*before, user("go"), assistant("Sent whole.")]
-        done = await compact_now(flow.runtime, SESSION)
+        done = await flow.compact()
         assert done is not None
         assert done.changed
 
@@ -88,7 +88,7 @@ async def test_a_store_that_cannot_append_stops_the_turn_before_anything_is_sent
         fault.fails_on = ""
         await flow.turn(user("said again"))
         assert [text_of(message) for message in await flow.view()] == ["hi", "hello", "said again", "again"]
-        assert flow.witness.checked == 1
+        assert flow.checker.checked == 1
 
 
 async def test_a_reply_and_what_it_took_are_kept_together_or_not_at_all(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ async def test_a_turn_that_is_stopped_keeps_its_message_and_lets_the_next_one_in
         await silent.asked.wait()
         stopped.cancel()
         await asyncio.gather(stopped, return_exceptions=True)
-        flow.witness.provider = ScriptedProvider(answers("Fine."))
+        flow.checker.provider = ScriptedProvider(answers("Fine."))
         await flow.turn(user("better: this"))
         assert [text_of(message) for message in await flow.view()] == ["never mind", "better: this", "Fine."]
 
@@ -140,7 +140,7 @@ async def test_a_compaction_that_is_stopped_has_not_happened_and_holds_no_lease(
     async with flow_with(ScriptedProvider(answers("ok")), tmp_path, auxiliary=silent) as flow:
         await past(flow, turns=15)
         before = await flow.view()
-        stopped = asyncio.create_task(compact_now(flow.runtime, SESSION))
+        stopped = asyncio.create_task(flow.compact())
         await silent.asked.wait()
         stopped.cancel()
         await asyncio.gather(stopped, return_exceptions=True)
@@ -155,7 +155,7 @@ async def test_turns_of_one_conversation_wait_for_each_other(tmp_path: Path) -> 
         await asyncio.gather(*(flow.turn(user(f"question {n}")) for n in range(5)))
         said = [text_of(message) for message in await flow.view()]
         assert said == [text for n in range(5) for text in (f"question {n}", f"answer {n}")]
-        assert flow.witness.checked == 4
+        assert flow.checker.checked == 4
 
 
 async def test_what_another_process_wrote_meanwhile_is_seen_and_nothing_is_lost(tmp_path: Path) -> None:
@@ -173,10 +173,10 @@ async def test_two_processes_do_not_compact_the_same_conversation_twice(tmp_path
     async with flow_with(first, tmp_path) as one, flow_with(second, tmp_path) as two:
         await past(one, turns=15)
         await two.runtime.conversation(SESSION)
-        done = await compact_now(one.runtime, SESSION)
+        done = await one.compact()
         assert done is not None
         await two.turn(user("and you?"))
         assert len(await two.store.compactions(SESSION)) == 1
-        live = await two.runtime.conversation(SESSION)
-        assert live.is_compacted
+        conversation = await two.runtime.conversation(SESSION)
+        assert conversation.is_compacted
         assert list(second.requests[0].messages[1:]) == list(await one.view())[:-1]

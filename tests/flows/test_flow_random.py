@@ -10,9 +10,9 @@ import pytest
 from clew.messages import Message, text_of
 from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import SESSION, Flow, flow_with, is_whole, real_size
+from clew.testing.runtime import SESSION, Flow, calls_have_results, flow_with, request_tokens
 from clew.testing.scripted import overflow
-from clew.turn import ContextExhausted, apply_draft, compact_now, preview_compaction, undo_compaction
+from clew.turn import ContextExhausted
 from clew.usage import CanonicalUsage
 
 LIMIT = 9_000
@@ -30,7 +30,7 @@ class Moody(Provider):
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
         del on_delta
         self.requests.append(request)
-        size = real_size(request)
+        size = request_tokens(request)
         if size > LIMIT:
             raise overflow(limit=self.random.choice((LIMIT, None)))
         usage = CanonicalUsage(input_tokens=int(size * 1.1), output_tokens=20)
@@ -58,11 +58,11 @@ async def step(flow: Flow, random: Random, waiting: list[str]) -> list[str]:
 async def _something_by_hand(flow: Flow, random: Random) -> None:
     chance = random.random()
     if chance < 0.08:
-        await compact_now(flow.runtime, SESSION, random.choice((None, "the next part")))
+        await flow.compact(random.choice((None, "the next part")))
     elif chance < 0.12:
-        await undo_compaction(flow.runtime, SESSION)
+        await flow.undo()
     elif chance < 0.16:
-        await apply_draft(flow.runtime, SESSION, await preview_compaction(flow.runtime, SESSION))
+        await (await flow.conversation()).apply_compaction(await (await flow.conversation()).preview_compaction())
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -77,13 +77,13 @@ async def test_whatever_happens_view_history_and_requests_hold_together(seed: in
         async with flow_with(provider, tmp_path, window=window) as flow:
             for _ in range(14):
                 waiting = await step(flow, random, waiting)
-                live = await flow.runtime.conversation(SESSION)
-                assert tuple(live.messages) == tuple(await flow.view())
+                conversation = await flow.runtime.conversation(SESSION)
+                assert tuple(conversation.messages) == tuple(await flow.view())
                 rows = await flow.store.messages(SESSION)
                 assert [row.seq for row in rows] == list(range(len(rows)))
                 assert len(rows) > known
                 known = len(rows)
             assert not await flow.store.check()
-    assert all(is_whole(request.messages) for request in provider.requests)
+    assert all(calls_have_results(request.messages) for request in provider.requests)
     newest = [text_of(message) for message in provider.requests[-1].messages]
     assert newest[0].startswith("You are a careful assistant.")

@@ -77,7 +77,7 @@ async def overflowed(flow: Flow) -> Reply:
     assert first.usage is not None and second.usage is not None
     # The second request begins with the first: the server has read that much already.
     assert first.usage.prompt_tokens - 5 <= second.usage.cache_read_tokens < second.usage.prompt_tokens
-    assert not flow.told(Overflowed)
+    assert not flow.events_of(Overflowed)
     await receive(flow.runtime, SESSION, notes(2, 13))
     return await flow.turn(user("Which hall is late?"))
 
@@ -101,8 +101,8 @@ async def test_a_conversation_overflows_for_real_is_compacted_goes_on_and_surviv
         assert after.usage.cache_read_tokens >= reply.usage.prompt_tokens - 5
     async with flow_with(heard, tmp_path, window=BELIEVED, model=local.model, max_tokens=12) as flow:
         again = await flow.turn(user("Thank you. Is that all?"))
-        live = await flow.runtime.conversation(SESSION)
-        assert (live.window.tokens, live.window.source) == (WINDOW, "stated")
+        conversation = await flow.runtime.conversation(SESSION)
+        assert (conversation.window.tokens, conversation.window.source) == (WINDOW, "stated")
         # The same bytes as before the restart, so the server's cache still serves.
         assert again.usage is not None and again.usage.cache_read_tokens >= after.usage.prompt_tokens - 5
     assert len(heard.refused) == 1
@@ -117,22 +117,22 @@ def check_refusal(heard: Overheard) -> None:
 
 
 def check_compaction(flow: Flow) -> None:
-    assert [event.limit for event in flow.told(Overflowed)] == [WINDOW]
-    assert [(event.tokens, event.is_stated) for event in flow.told(WindowLearnt)] == [(WINDOW, True)]
-    assert [event.reason for event in flow.told(CompactionStarted)] == ["overflow"]
-    [done] = flow.told(CompactionFinished)
+    assert [event.limit for event in flow.events_of(Overflowed)] == [WINDOW]
+    assert [(event.tokens, event.is_stated) for event in flow.events_of(WindowLearnt)] == [(WINDOW, True)]
+    assert [event.reason for event in flow.events_of(CompactionStarted)] == ["overflow"]
+    [done] = flow.events_of(CompactionFinished)
     assert done.continued_as is not None and done.written_by == "built-in"
     assert done.tokens_after < WINDOW < done.tokens_before
-    assert any(f"{WINDOW:,}" in notice.text for notice in flow.told(Notice))
+    assert any(f"{WINDOW:,}" in notice.text for notice in flow.events_of(Notice))
 
 
 async def check_usage(flow: Flow, reply: Reply) -> None:
     """What the server counted is what was told and what is stored."""
     assert reply.usage is not None
     assert 0 < reply.usage.prompt_tokens < WINDOW
-    assert flow.told(Replied)[-1].prompt_tokens == reply.usage.prompt_tokens
+    assert flow.events_of(Replied)[-1].prompt_tokens == reply.usage.prompt_tokens
     [total] = await flow.store.usage()
-    replies = flow.told(Replied)
+    replies = flow.events_of(Replied)
     assert total.calls == len(replies) == 3
     assert total.usage.prompt_tokens == sum(each.prompt_tokens for each in replies)
     assert total.usage.cache_read_tokens == sum(each.cache_read_tokens for each in replies) > 0
@@ -148,8 +148,8 @@ async def test_the_model_itself_is_asked_for_the_summary_and_whoever_wrote_it_is
         await receive(flow.runtime, SESSION, [user("Please keep notes about the clocks."), *notes(1, 3)])
         reply = await flow.turn(user("Which hall is late?"))
         assert text_of(reply.message)
-        assert [event.reason for event in flow.told(CompactionStarted)] == ["preflight"]
-        [done] = flow.told(CompactionFinished)
+        assert [event.reason for event in flow.events_of(CompactionStarted)] == ["preflight"]
+        [done] = flow.events_of(CompactionFinished)
         assert done.continued_as is not None and done.tokens_after < done.tokens_before
         # So small a model seldom writes a handoff that holds: then the built-in summariser does, and says why.
         assert done.written_by == local.model or any("built-in" in warning for warning in done.warnings)

@@ -10,10 +10,10 @@ from clew.events import CompactionFinished, CompactionStarted, Notice, OutputCap
 from clew.messages import Part, images_of, text_of
 from clew.providers import ProviderRefused
 from clew.testing import assistant, user
-from clew.testing.runtime import MODEL, SESSION, Flow, answers, flow_with, real_size
+from clew.testing.runtime import MODEL, SESSION, Flow, answers, flow_with, request_tokens
 from clew.testing.scripted import ScriptedProvider, overflow, refuses, says
 from clew.tokens import LearntLimits
-from clew.turn import ContextExhausted, receive, undo_compaction
+from clew.turn import ContextExhausted, receive
 
 WORDS = "the parser walks each node of the tree and asks the visitor before it goes on to the children "
 
@@ -34,9 +34,9 @@ async def test_an_overflow_compacts_once_and_then_answers(tmp_path: Path) -> Non
         await past(flow)
         reply = await flow.turn(user("go"))
         assert text_of(reply.message) == "done"
-        assert real_size(provider.requests[1]) < real_size(provider.requests[0])
-        assert [event.reason for event in flow.told(CompactionStarted)] == ["overflow"]
-        assert flow.told(Overflowed)[0].limit == 16_000
+        assert request_tokens(provider.requests[1]) < request_tokens(provider.requests[0])
+        assert [event.reason for event in flow.events_of(CompactionStarted)] == ["overflow"]
+        assert flow.events_of(Overflowed)[0].limit == 16_000
 
 
 async def test_a_limit_that_a_provider_states_is_adopted_told_and_remembered_over_a_restart(tmp_path: Path) -> None:
@@ -44,13 +44,13 @@ async def test_a_limit_that_a_provider_states_is_adopted_told_and_remembered_ove
     async with flow_with(provider, tmp_path, window=200_000) as flow:
         await past(flow)
         await flow.turn(user("go"))
-        assert flow.told(WindowLearnt) == [WindowLearnt(SESSION, MODEL, 16_000, is_stated=True)]
-        assert any("16,000" in notice.text for notice in flow.told(Notice))
+        assert flow.events_of(WindowLearnt) == [WindowLearnt(SESSION, MODEL, 16_000, is_stated=True)]
+        assert any("16,000" in notice.text for notice in flow.events_of(Notice))
         assert LearntLimits(tmp_path / "limits.json").limit(MODEL) == 16_000
     async with flow_with(ScriptedProvider(), tmp_path, window=200_000) as flow:
-        live = await flow.runtime.conversation(SESSION)
-        assert (live.window.tokens, live.window.source) == (16_000, "stated")
-        assert live.engine.get_status().context_length == 16_000
+        conversation = await flow.runtime.conversation(SESSION)
+        assert (conversation.window.tokens, conversation.window.source) == (16_000, "stated")
+        assert conversation.engine.get_status().context_length == 16_000
 
 
 async def test_without_a_number_the_window_is_guessed_down_a_ladder_and_never_written_down(tmp_path: Path) -> None:
@@ -58,10 +58,10 @@ async def test_without_a_number_the_window_is_guessed_down_a_ladder_and_never_wr
     async with flow_with(provider, tmp_path, window=200_000) as flow:
         await past(flow, turns=60)
         await flow.turn(user("go"))
-        guesses = flow.told(WindowLearnt)
+        guesses = flow.events_of(WindowLearnt)
         assert [guess.is_stated for guess in guesses] == [False, False]
         assert guesses[0].tokens > guesses[1].tokens
-        sizes = [real_size(request) for request in provider.requests]
+        sizes = [request_tokens(request) for request in provider.requests]
         assert sizes == sorted(sizes, reverse=True)
         assert LearntLimits(tmp_path / "limits.json").limit(MODEL) is None
         assert await flow.store.learnt_windows() == []
@@ -72,7 +72,7 @@ async def test_a_limit_above_ours_changes_no_window(tmp_path: Path) -> None:
     async with flow_with(provider, tmp_path, window=40_000) as flow:
         await past(flow)
         await flow.turn(user("go"))
-        assert not flow.told(WindowLearnt)
+        assert not flow.events_of(WindowLearnt)
         assert (await flow.runtime.conversation(SESSION)).window.tokens == 40_000
 
 
@@ -107,10 +107,10 @@ async def test_too_much_output_lowers_the_cap_for_this_call_and_compacts_nothing
         await flow.turn(user("go"))
         await flow.turn(user("again"))
         assert [request.max_tokens for request in provider.requests] == [12_000, 3_000, 12_000]
-        assert flow.told(OutputCapLowered) == [OutputCapLowered(SESSION, 3_000)]
-        assert not flow.told(CompactionStarted)
-        assert not flow.told(WindowLearnt)
-        assert flow.witness.checked == 2
+        assert flow.events_of(OutputCapLowered) == [OutputCapLowered(SESSION, 3_000)]
+        assert not flow.events_of(CompactionStarted)
+        assert not flow.events_of(WindowLearnt)
+        assert flow.checker.checked == 2
 
 
 async def test_a_cap_without_a_number_is_halved_a_few_times_and_then_it_ends(tmp_path: Path) -> None:
@@ -145,8 +145,8 @@ async def test_pictures_that_were_left_out_stay_out_and_come_back_by_undo(tmp_pa
         await flow.turn(user("what now?"))
         await flow.turn(user("and now?"))
         assert not any(images_of(message) for message in provider.requests[2].messages)
-        assert flow.witness.checked == 1
-        assert await undo_compaction(flow.runtime, SESSION)
+        assert flow.checker.checked == 1
+        assert await flow.undo()
         assert any(images_of(message) for message in await flow.view())
 
 
@@ -159,7 +159,7 @@ async def test_another_refusal_on_the_way_is_told_as_what_it_is(tmp_path: Path) 
         assert stopped.value.fault.kind == "overloaded"
         reply = await flow.turn()
         assert text_of(reply.message) == "now"
-        assert len(flow.told(CompactionStarted)) == 1
+        assert len(flow.events_of(CompactionStarted)) == 1
 
 
 async def test_a_figure_that_can_be_no_window_is_not_adopted(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ async def test_a_figure_that_can_be_no_window_is_not_adopted(tmp_path: Path) -> 
     async with flow_with(provider, tmp_path, window=200_000) as flow:
         await past(flow)
         await flow.turn(user("go"))
-        assert [learnt.is_stated for learnt in flow.told(WindowLearnt)] == [False]
+        assert [learnt.is_stated for learnt in flow.events_of(WindowLearnt)] == [False]
         assert await flow.store.learnt_windows() == []
 
 
@@ -180,9 +180,9 @@ async def test_a_rate_limit_that_speaks_of_tokens_is_no_overflow(tmp_path: Path)
         with pytest.raises(ProviderRefused) as stopped:
             await flow.turn(user("go"))
         assert stopped.value.fault.retry_after == 20.0
-        assert not flow.told(CompactionFinished)
+        assert not flow.events_of(CompactionFinished)
         assert list(await flow.view()) == [*view, user("go")]
         # The message is kept: asking again needs nothing new.
         await flow.turn()
-        assert flow.witness.checked == 1
+        assert flow.checker.checked == 1
         assert text_of((await flow.view())[-1]) == "now"

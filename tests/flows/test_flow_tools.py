@@ -8,11 +8,11 @@ from clew.events import Notice, OutputSpilled
 from clew.messages import NO_RESULT, text_of
 from clew.store import SearchScope
 from clew.testing import call, system, tool, user
-from clew.testing.runtime import SESSION, answers, flow_with, is_whole
+from clew.testing.runtime import SESSION, answers, calls_have_results, flow_with
 from clew.testing.scripted import ScriptedProvider, calls
-from clew.tooloutput import OutputLimits, is_persisted_block
+from clew.tooloutput import ToolOutputLimits, is_persisted_block
 
-PREVIEW = OutputLimits().preview_chars
+PREVIEW = ToolOutputLimits().preview_chars
 _MEDIUM = (("a", "alpha", 70_000), ("b", "beta", 95_000), ("c", "gamma", 75_000))
 
 
@@ -29,7 +29,7 @@ async def test_a_large_result_is_on_disk_and_in_the_index_and_a_block_stands_for
         seen = text_of(provider.requests[1].messages[-1])
         assert is_persisted_block(seen, PREVIEW)
         assert len(seen) < 5_000
-        assert flow.told(OutputSpilled) == [OutputSpilled(SESSION, "terminal", len(log))]
+        assert flow.events_of(OutputSpilled) == [OutputSpilled(SESSION, "terminal", len(log))]
         files = list((tmp_path / "outputs").glob("*.txt"))
         assert [file.read_text() for file in files] == [log]
         found = await flow.store.search("zanzibar", SearchScope())
@@ -54,7 +54,7 @@ async def test_reading_a_file_is_never_spilled_for_its_length(tmp_path: Path) ->
     async with flow_with(provider, tmp_path, window=400_000) as flow:
         await flow.turn(user("Read x."))
         await flow.turn(tool("c1", lines("word", 120_000)))
-        assert not flow.told(OutputSpilled)
+        assert not flow.events_of(OutputSpilled)
         assert len(text_of(provider.requests[1].messages[-1])) > 100_000
 
 
@@ -63,7 +63,7 @@ async def test_small_windows_have_small_limits(tmp_path: Path) -> None:
     async with flow_with(provider, tmp_path, window=8_000) as flow:
         await flow.turn(user("Run."))
         await flow.turn(tool("c1", lines("word", 9_000)))
-        assert len(flow.told(OutputSpilled)) == 1
+        assert len(flow.events_of(OutputSpilled)) == 1
 
 
 async def test_calls_that_nobody_answered_get_a_stub_when_the_person_goes_on(tmp_path: Path) -> None:
@@ -73,9 +73,9 @@ async def test_calls_that_nobody_answered_get_a_stub_when_the_person_goes_on(tmp
         await flow.turn(user("Run both."))
         await flow.turn(tool("c1", "one"), user("Stop, do something else."))
         request = provider.requests[1]
-        assert is_whole(request.messages)
+        assert calls_have_results(request.messages)
         assert [text_of(message) for message in request.messages[-3:]] == ["one", NO_RESULT, "Stop, do something else."]
-        assert any("mended" in notice.text for notice in flow.told(Notice))
+        assert any("mended" in notice.text for notice in flow.events_of(Notice))
 
 
 async def test_what_is_injected_is_seen_in_its_turn_and_never_enters_the_history(tmp_path: Path) -> None:
@@ -86,7 +86,7 @@ async def test_what_is_injected_is_seen_in_its_turn_and_never_enters_the_history
         assert text_of(provider.requests[0].messages[-1]) == "Today is a Tuesday."
         assert [text_of(message) for message in provider.requests[1].messages[1:]] == ["one", "First.", "two"]
         assert [text_of(message) for message in await flow.view()] == ["one", "First.", "two", "Second."]
-        assert flow.witness.checked == 1
+        assert flow.checker.checked == 1
 
 
 async def test_the_same_object_sent_twice_is_two_messages(tmp_path: Path) -> None:
@@ -95,8 +95,8 @@ async def test_the_same_object_sent_twice_is_two_messages(tmp_path: Path) -> Non
     async with flow_with(provider, tmp_path) as flow:
         await flow.turn(again)
         await flow.turn(again)
-        live = await flow.runtime.conversation(SESSION)
-        assert len({id(message) for message in live.messages}) == 4
+        conversation = await flow.runtime.conversation(SESSION)
+        assert len({id(message) for message in conversation.messages}) == 4
 
 
 async def test_claude_gets_breakpoints_before_what_is_injected_and_openai_a_stable_key(tmp_path: Path) -> None:
@@ -106,7 +106,7 @@ async def test_claude_gets_breakpoints_before_what_is_injected_and_openai_a_stab
         await flow.turn(user("two"))
         marked = [m for m in provider.requests[0].messages if "cache_control" in str(m)]
         assert [text_of(message) for message in marked] == ["You are a careful assistant.", "one"]
-        assert flow.witness.checked == 1
+        assert flow.checker.checked == 1
     provider = ScriptedProvider(answers("a"), answers("b"), name="openai")
     async with flow_with(provider, tmp_path / "openai", model="gpt-5") as flow:
         await flow.turn(user("one"))

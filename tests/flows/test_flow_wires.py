@@ -17,12 +17,11 @@ import pytest
 
 from clew.events import CompactionFinished, OutputCapLowered, OutputSpilled, Overflowed, WindowLearnt
 from clew.messages import text_of
-from clew.providers import AnthropicProvider, OpenAIChatProvider, Patience, Provider, ResponsesProvider
+from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.testing import call, tool, user
 from clew.testing.runtime import SESSION, Flow, flow_with
-from clew.testing.summaries import Waits
-from clew.testing.upstream import Answer, Fault, Upstream
-from clew.turn import compact_now
+from clew.testing.scripted import RecordedSleep
+from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 from clew.usage import CanonicalUsage
 
 KEY = "not-" + "a-real-" + "key-0123456789"
@@ -35,29 +34,33 @@ class Wire:
     """A wire, and how its servers word what goes wrong."""
 
     provider: Callable[..., Provider]
-    too_long: Callable[[int], Fault]
-    too_much_output: Fault
+    too_long: Callable[[int], UpstreamFault]
+    too_much_output: UpstreamFault
 
     def __str__(self) -> str:
         return self.provider.__name__
 
 
-def openai_overflow(limit: int) -> Fault:
+def openai_overflow(limit: int) -> UpstreamFault:
     told = f"This model's maximum context length is {limit} tokens. However, your messages resulted in 99999 tokens."
-    return Fault(400, {"error": {"message": told, "type": "invalid_request_error", "code": "context_length_exceeded"}})
+    return UpstreamFault(
+        400, {"error": {"message": told, "type": "invalid_request_error", "code": "context_length_exceeded"}}
+    )
 
 
-def responses_overflow(limit: int) -> Fault:
+def responses_overflow(limit: int) -> UpstreamFault:
     told = f"Your input exceeds the context window of this model. Its maximum context length is {limit} tokens."
-    return Fault(400, {"error": {"message": told, "type": "invalid_request_error", "code": "context_length_exceeded"}})
+    return UpstreamFault(
+        400, {"error": {"message": told, "type": "invalid_request_error", "code": "context_length_exceeded"}}
+    )
 
 
-def anthropic_overflow(limit: int) -> Fault:
+def anthropic_overflow(limit: int) -> UpstreamFault:
     told = f"prompt is too long: 99999 tokens > {limit} maximum"
-    return Fault(400, {"type": "error", "error": {"type": "invalid_request_error", "message": told}})
+    return UpstreamFault(400, {"type": "error", "error": {"type": "invalid_request_error", "message": told}})
 
 
-OPENAI_CAP = Fault(
+OPENAI_CAP = UpstreamFault(
     400,
     {
         "error": {
@@ -68,7 +71,7 @@ OPENAI_CAP = Fault(
         }
     },
 )
-ANTHROPIC_CAP = Fault(
+ANTHROPIC_CAP = UpstreamFault(
     400,
     {
         "type": "error",
@@ -93,7 +96,9 @@ def wire(request: pytest.FixtureRequest) -> Wire:
 @asynccontextmanager
 async def talking(wire: Wire, folder: Path, **options: Any) -> AsyncIterator[tuple[Flow, Upstream]]:
     async with Upstream() as upstream:
-        provider = wire.provider(upstream.base_url, api_key=KEY, name="mock", patience=Patience(sleep=Waits()))
+        provider = wire.provider(
+            upstream.base_url, api_key=KEY, name="mock", retry_policy=RetryPolicy(sleep=RecordedSleep())
+        )
         try:
             async with flow_with(provider, folder, **options) as flow:
                 yield flow, upstream
@@ -101,8 +106,10 @@ async def talking(wire: Wire, folder: Path, **options: Any) -> AsyncIterator[tup
             await provider.close()
 
 
-def answer(text: str, tokens: int = 500, **more: Any) -> Answer:
-    return Answer(text, usage=CanonicalUsage(input_tokens=tokens, output_tokens=9, cache_read_tokens=400), **more)
+def answer(text: str, tokens: int = 500, **more: Any) -> UpstreamAnswer:
+    return UpstreamAnswer(
+        text, usage=CanonicalUsage(input_tokens=tokens, output_tokens=9, cache_read_tokens=400), **more
+    )
 
 
 def messages_sent(upstream: Upstream, number: int) -> list[Any]:
@@ -127,24 +134,24 @@ async def test_each_request_begins_with_the_bytes_of_the_one_before(wire: Wire, 
             earlier, later = messages_sent(upstream, number), messages_sent(upstream, number + 1)
             assert later[: len(earlier)] == earlier
             assert len(later) == len(earlier) + 2
-        assert flow.witness.checked == 3
+        assert flow.checker.checked == 3
 
 
 async def test_preflight_compacts_before_a_request_is_too_large(wire: Wire, tmp_path: Path) -> None:
     async with talking(wire, tmp_path, window=8_000) as (flow, upstream):
         await talk(flow, upstream, 8)
-        assert flow.told(CompactionFinished)
-        assert not flow.told(Overflowed)
+        assert flow.events_of(CompactionFinished)
+        assert not flow.events_of(Overflowed)
         assert max(size_sent(upstream, n) for n in range(8)) < 8_000 * 4
 
 
 async def test_the_real_usage_of_the_wire_compacts_where_our_count_saw_no_need(wire: Wire, tmp_path: Path) -> None:
     async with talking(wire, tmp_path, window=20_000) as (flow, upstream):
         await talk(flow, upstream, 6)
-        assert not flow.told(CompactionFinished)
+        assert not flow.events_of(CompactionFinished)
         upstream.then(answer("Large.", tokens=14_000))
         await flow.turn(user("How large is it?"))
-        (done,) = flow.told(CompactionFinished)
+        (done,) = flow.events_of(CompactionFinished)
         assert done.tokens_before > done.tokens_after
         (total,) = await flow.store.usage()
         assert total.usage.cache_read_tokens == 7 * 400
@@ -157,7 +164,7 @@ async def test_an_overflow_is_compacted_and_the_limit_remembered(wire: Wire, tmp
         reply = await flow.turn(user("Go on."))
         assert text_of(reply.message) == "It fits now."
         assert size_sent(upstream, 9) < size_sent(upstream, 8) / 2
-        assert [(it.tokens, it.is_stated) for it in flow.told(WindowLearnt)] == [(9_000, True)]
+        assert [(it.tokens, it.is_stated) for it in flow.events_of(WindowLearnt)] == [(9_000, True)]
     async with talking(wire, tmp_path, window=60_000) as (flow, _):
         assert (await flow.runtime.conversation(SESSION)).window.tokens == 9_000
 
@@ -172,8 +179,8 @@ async def test_an_output_cap_is_lowered_and_nothing_is_compacted(wire: Wire, tmp
         ]
         assert caps[0] == 50_000
         assert caps[1] <= 25_000
-        assert flow.told(OutputCapLowered)
-        assert not flow.told(CompactionFinished)
+        assert flow.events_of(OutputCapLowered)
+        assert not flow.events_of(CompactionFinished)
         assert (await flow.runtime.conversation(SESSION)).window.tokens == 200_000
 
 
@@ -183,7 +190,7 @@ async def test_too_many_bytes_drop_pictures_first(wire: Wire, tmp_path: Path) ->
         await flow.turn(
             user([{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": PIXEL}}])
         )
-        upstream.then(Fault(413, "Request Entity Too Large"), answer("No picture any more."))
+        upstream.then(UpstreamFault(413, "Request Entity Too Large"), answer("No picture any more."))
         await flow.turn(user("And now?"))
         assert "iVBORw0KGgo" in json.dumps(upstream.received[1].body)
         assert "iVBORw0KGgo" not in json.dumps(upstream.received[2].body)
@@ -192,7 +199,7 @@ async def test_too_many_bytes_drop_pictures_first(wire: Wire, tmp_path: Path) ->
 async def test_a_manual_compaction_with_a_focus_goes_on_in_a_continuation(wire: Wire, tmp_path: Path) -> None:
     async with talking(wire, tmp_path, window=20_000) as (flow, upstream):
         await talk(flow, upstream, 8)
-        done = await compact_now(flow.runtime, SESSION, "the importer")
+        done = await flow.compact("the importer")
         assert done is not None
         assert done.changed
         upstream.then(answer("Still here."))
@@ -207,7 +214,7 @@ async def test_calls_results_and_a_spilled_one_go_over_the_wire_as_whole_groups(
         upstream.then(answer("", calls=asked), answer("It failed."))
         await flow.turn(user("Build it."))
         await flow.turn(tool("c1", "compiling a file\n" * 8_000), tool("c2", "a.c"))
-        assert [told.tool for told in flow.told(OutputSpilled)] == ["terminal"]
+        assert [told.tool for told in flow.events_of(OutputSpilled)] == ["terminal"]
         sent = json.dumps(upstream.received[1].body)
         assert sent.count('"c1"') == 2
         assert sent.count('"c2"') == 2
@@ -217,8 +224,10 @@ async def test_calls_results_and_a_spilled_one_go_over_the_wire_as_whole_groups(
 async def test_a_summary_that_fails_over_the_wire_is_written_by_the_built_in(wire: Wire, tmp_path: Path) -> None:
     async with talking(wire, tmp_path, window=20_000, summarizes=True) as (flow, upstream):
         await talk(flow, upstream, 8)
-        upstream.then(Fault(401, {"error": {"message": "the key is not valid", "type": "authentication_error"}}))
-        done = await compact_now(flow.runtime, SESSION)
+        upstream.then(
+            UpstreamFault(401, {"error": {"message": "the key is not valid", "type": "authentication_error"}})
+        )
+        done = await flow.compact()
         assert done is not None
         assert done.changed
         assert any("built-in" in warning for warning in done.warnings)

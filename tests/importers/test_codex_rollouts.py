@@ -89,4 +89,4 @@ def test_a_spawned_thread_names_its_parent() -> None:
     lines = [line("session_meta", id="th-1", source=spawn), line("session_meta", id="th-0"), said("user", "Go.")]
     with open_session(b"".join(json.dumps(each).encode() + b"\n" for each in lines)) as session:
         assert len(list(session.entries())) == 1
-        assert (session.margin.session, session.margin.parent) == ("th-1", "th-0")
+        assert (session.metadata.session, session.metadata.parent) == ("th-1", "th-0")

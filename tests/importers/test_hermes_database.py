@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from clew.errors import UnreadableTranscript
-from clew.importers import Entry, Margin, open_sessions, read_transcript
+from clew.importers import SourceEntry, SourceMetadata, open_sessions, read_transcript
 from clew.messages import text_of
 
 TABLES = """
@@ -39,8 +39,8 @@ class Database:
         self._insert("sessions", {"id": name, "source": "cli", "started_at": 1_760_000_000.0, **columns})
 
     def say(self, session: str, role: str, content: Any, at: float, **columns: Any) -> None:
-        spelled = content if isinstance(content, str | None) else "\x00json:" + json.dumps(content)
-        row = {"session_id": session, "role": role, "content": spelled, "timestamp": at, **columns}
+        stored = content if isinstance(content, str | None) else "\x00json:" + json.dumps(content)
+        row = {"session_id": session, "role": role, "content": stored, "timestamp": at, **columns}
         self._insert("messages", row)
 
     def used(self, session: str, model: str, *counts: int) -> None:
@@ -61,12 +61,12 @@ class Database:
 CALL = [{"id": "c1", "type": "function", "function": {"name": "terminal", "arguments": '{"command": "ls"}'}}]
 
 
-def read_all(path: Path) -> list[tuple[list[Entry], Margin]]:
+def read_all(path: Path) -> list[tuple[list[SourceEntry], SourceMetadata]]:
     with open_sessions(path) as file:
-        return [(list(session.entries()), session.margin) for session in file.sessions]
+        return [(list(session.entries()), session.metadata) for session in file.sessions]
 
 
-def texts(entries: list[Entry]) -> list[str]:
+def texts(entries: list[SourceEntry]) -> list[str]:
     return [text_of(entry.message) for entry in entries]
 
 
@@ -80,14 +80,14 @@ def test_every_session_is_read_with_what_the_database_tells_of_it(tmp_path: Path
     made.used("a", "m-1", 100, 20, 300, 0, 5)
     made.session("b", started_at=1_760_000_100.0)
     made.say("b", "user", "Another.", 1_760_000_101.0)
-    (first, margin), (second, _) = read_all(made.close())
+    (first, metadata), (second, _) = read_all(made.close())
     assert texts(first) == ["Mend it.", "Looking.", "a.txt", "See"]
     assert first[1].message["tool_calls"] == CALL
     assert first[2].message == {"role": "tool", "content": "a.txt", "tool_call_id": "c1", "name": "terminal"}
-    assert first[0].at == "1760000001.5"
-    assert (margin.session, margin.model, margin.system) == ("a", "m-1", "You mend clocks.")
-    assert (margin.title, margin.directory) == ("Clocks", "/shop")
-    assert [(total.model, total.usage["cache_read_tokens"]) for total in margin.totals] == [("m-1", 300)]
+    assert first[0].timestamp == "1760000001.5"
+    assert (metadata.session, metadata.model, metadata.system) == ("a", "m-1", "You mend clocks.")
+    assert (metadata.title, metadata.directory) == ("Clocks", "/shop")
+    assert [(total.model, total.usage["cache_read_tokens"]) for total in metadata.usage] == [("m-1", 300)]
     assert texts(second) == ["Another."]
 
 
@@ -105,9 +105,9 @@ def test_a_compaction_in_place_gives_every_message_once_and_its_summary(tmp_path
     made.say("a", "assistant", None, 2.25, tool_calls=json.dumps(CALL))
     made.say("a", "tool", "[cut]", 3.25, tool_call_id="c1")
     made.say("a", "user", "Mend it.", 6.25)
-    [(entries, margin)] = read_all(made.close())
+    [(entries, metadata)] = read_all(made.close())
     assert texts(entries) == ["Mend it.", "", "a long listing", "Mended.", "What was done so far.", "Mend it."]
-    assert len(margin.notices.sentences()) == 1
+    assert len(metadata.notices.sentences()) == 1
 
 
 def test_what_the_user_took_back_is_left_out(tmp_path: Path) -> None:
@@ -126,8 +126,11 @@ def test_children_are_continuations_or_subagents_of_their_parent(tmp_path: Path)
     made.session("next", parent_session_id="a", started_at=1_760_000_051.0)
     for name in ("a", "helper", "next"):
         made.say(name, "user", name, 1.0)
-    margins = [margin for _, margin in read_all(made.close())]
-    assert [(margin.parent, margin.descent) for margin in margins[1:]] == [("a", "subagent"), ("a", "branch")]
+    margins = [metadata for _, metadata in read_all(made.close())]
+    assert [(metadata.parent, metadata.parent_relation) for metadata in margins[1:]] == [
+        ("a", "subagent"),
+        ("a", "branch"),
+    ]
 
 
 def test_an_older_schema_and_broken_fields_are_read_as_far_as_they_go(tmp_path: Path) -> None:
@@ -135,11 +138,11 @@ def test_an_older_schema_and_broken_fields_are_read_as_far_as_they_go(tmp_path: 
     made.session("a", model="m-2", input_tokens=7, output_tokens=3)
     made.say("a", "assistant", "Looking.", 1.0, tool_calls="[{", reasoning_details="nonsense")
     made.connection.execute("UPDATE messages SET content = CAST(X'6869FF' AS TEXT)")
-    [(entries, margin)] = read_all(made.close())
+    [(entries, metadata)] = read_all(made.close())
     assert texts(entries) == ["hi\ufffd"]
     assert "tool_calls" not in entries[0].message
-    assert [(total.model, total.usage["output_tokens"]) for total in margin.totals] == [("m-2", 3)]
-    assert any("no JSON" in notice for notice in margin.notices.sentences())
+    assert [(total.model, total.usage["output_tokens"]) for total in metadata.usage] == [("m-2", 3)]
+    assert any("no JSON" in notice for notice in metadata.notices.sentences())
 
 
 def test_read_transcript_gives_the_newest_session(tmp_path: Path) -> None:

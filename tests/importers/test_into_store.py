@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from clew.importers import Entry, Margin, Session, Total, open_sessions
+from clew.importers import SourceEntry, SourceMetadata, SourceSession, SourceUsage, open_sessions
 from clew.importers.into_store import ImportedSession, import_session
 from clew.messages import Message, text_of
 from clew.store import CallFilter, CompactionEntry, Store, open_store
@@ -266,10 +266,12 @@ async def test_a_call_that_two_files_tell_of_counts_once(store: Store) -> None:
 
 
 async def test_usage_told_per_session_is_added_once_and_only_what_came_since(store: Store) -> None:
-    def session(tokens: int) -> Session:
-        margin = Margin(session="h", model="claude-opus-4-5")
-        margin.totals.append(Total("claude-opus-4-5", {"input_tokens": tokens, "output_tokens": 1}, "1760000000"))
-        return Session("it", "hermes", margin, lambda: [Entry({"role": "user", "content": "Go."}, 1)])
+    def session(tokens: int) -> SourceSession:
+        metadata = SourceMetadata(session="h", model="claude-opus-4-5")
+        metadata.usage.append(
+            SourceUsage("claude-opus-4-5", {"input_tokens": tokens, "output_tokens": 1}, "1760000000")
+        )
+        return SourceSession("it", "hermes", metadata, lambda: [SourceEntry({"role": "user", "content": "Go."}, 1)])
 
     for tokens, added in ((100, 1), (100, 0), (150, 1), (150, 0)):
         assert (await import_session(store, session(tokens))).calls == added
@@ -324,7 +326,7 @@ async def test_odd_names_are_kept_readable(store: Store) -> None:
 
 
 async def test_a_session_without_messages_leaves_no_trace(store: Store) -> None:
-    done = await import_session(store, Session("it", "codex", Margin(), list))
+    done = await import_session(store, SourceSession("it", "codex", SourceMetadata(), list))
     assert (done.session, done.added) == (None, 0)
     assert await store.list_sessions() == []
 
@@ -332,10 +334,12 @@ async def test_a_session_without_messages_leaves_no_trace(store: Store) -> None:
 async def test_entries_are_taken_in_batches_and_progress_is_told(store: Store) -> None:
     def entries() -> Any:
         for number in range(1_300):
-            yield Entry({"role": "user", "content": f"Message {number}."}, number)
+            yield SourceEntry({"role": "user", "content": f"Message {number}."}, number)
 
     seen: list[int] = []
-    await import_session(store, Session("it", "codex", Margin(session="b"), entries), progress=seen.append)
+    await import_session(
+        store, SourceSession("it", "codex", SourceMetadata(session="b"), entries), progress=seen.append
+    )
     assert seen == [500, 1_000, 1_300]
 
 
@@ -357,8 +361,10 @@ async def test_a_batch_is_one_transaction_however_many_calls_it_tells_of() -> No
 async def test_large_messages_make_small_batches(store: Store) -> None:
     def entries() -> Any:
         for number in range(6):
-            yield Entry({"role": "user", "content": [{"type": "text", "text": f"{number}" * 2_500_000}]}, number)
+            yield SourceEntry({"role": "user", "content": [{"type": "text", "text": f"{number}" * 2_500_000}]}, number)
 
     seen: list[int] = []
-    await import_session(store, Session("it", "codex", Margin(session="b"), entries), progress=seen.append)
+    await import_session(
+        store, SourceSession("it", "codex", SourceMetadata(session="b"), entries), progress=seen.append
+    )
     assert seen == [2, 4, 6]

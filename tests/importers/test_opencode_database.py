@@ -7,7 +7,7 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
-from clew.importers import Entry, Margin, open_sessions, read_transcript
+from clew.importers import SourceEntry, SourceMetadata, open_sessions, read_transcript
 from clew.messages import text_of
 
 TABLES = """
@@ -55,20 +55,25 @@ CONVERSATION = [
 ]
 
 
-def read_all(path: Path) -> list[tuple[list[Entry], Margin]]:
+def read_all(path: Path) -> list[tuple[list[SourceEntry], SourceMetadata]]:
     with open_sessions(path) as file:
-        return [(list(session.entries()), session.margin) for session in file.sessions]
+        return [(list(session.entries()), session.metadata) for session in file.sessions]
 
 
 def test_the_database_gives_what_an_export_gives(tmp_path: Path) -> None:
     made = database(tmp_path / "opencode.db", {"ses_1": CONVERSATION})
-    [(entries, margin)] = read_all(made)
+    [(entries, metadata)] = read_all(made)
     exported = {"info": {"id": "ses_1", "title": "About ses_1", "directory": "/p"}, "messages": CONVERSATION}
     export = read_transcript(json.dumps(exported, indent=2).encode())
     assert tuple(entry.message for entry in entries) == export.messages
     assert [entry.usage for entry in entries] == [None, TOKENS, None, TOKENS]
-    assert (margin.session, margin.title, margin.directory, margin.model) == ("ses_1", "About ses_1", "/p", "m1")
-    assert entries[0].at == "1760000000000"
+    assert (metadata.session, metadata.title, metadata.directory, metadata.model) == (
+        "ses_1",
+        "About ses_1",
+        "/p",
+        "m1",
+    )
+    assert entries[0].timestamp == "1760000000000"
 
 
 def test_an_export_over_many_lines_is_one_session(tmp_path: Path) -> None:
@@ -82,10 +87,10 @@ def test_an_export_over_many_lines_is_one_session(tmp_path: Path) -> None:
 def test_children_name_their_parent_and_reverted_messages_are_left_out(tmp_path: Path) -> None:
     revert = json.dumps({"messageID": "msg_ses_1_1"})
     made = database(tmp_path / "opencode.db", {"ses_1": CONVERSATION}, parent_id="ses_0", revert=revert)
-    [(entries, margin)] = read_all(made)
+    [(entries, metadata)] = read_all(made)
     assert [text_of(entry.message) for entry in entries] == ["What time is it?"]
-    assert margin.parent == "ses_0"
-    assert margin.notices.sentences() == ("2 messages that were reverted are left out",)
+    assert metadata.parent == "ses_0"
+    assert metadata.notices.sentences() == ("2 messages that were reverted are left out",)
 
 
 def test_rows_that_hold_no_json_cost_only_themselves(tmp_path: Path) -> None:
@@ -95,6 +100,6 @@ def test_rows_that_hold_no_json_cost_only_themselves(tmp_path: Path) -> None:
     connection.execute("UPDATE message SET data = '[]' WHERE id LIKE '%_1'")
     connection.commit()
     connection.close()
-    [(entries, margin)] = read_all(made)
+    [(entries, metadata)] = read_all(made)
     assert [text_of(entry.message) for entry in entries][-1] == "Noon."
-    assert len(margin.notices.sentences()) == 1
+    assert len(metadata.notices.sentences()) == 1

@@ -370,7 +370,7 @@ def test_a_hermes_gateway_log_is_read_line_by_line() -> None:
 
 
 def test_a_hermes_trajectory_gets_its_calls_back_from_the_text() -> None:
-    spoken = [
+    turns = [
         {"from": "system", "value": "Tools follow."},
         {"from": "human", "value": "Run both."},
         {
@@ -386,7 +386,7 @@ def test_a_hermes_trajectory_gets_its_calls_back_from_the_text() -> None:
         },
         {"from": "gpt", "value": "<think>\n</think>\nDone."},
     ]
-    found = read_transcript(as_jsonl([{"conversations": spoken, "model": "hermes-4", "completed": True}]))
+    found = read_transcript(as_jsonl([{"conversations": turns, "model": "hermes-4", "completed": True}]))
     assert roles(found) == ["system", "user", "assistant", "tool", "tool", "assistant"]
     assert text_of(found.messages[2]) == "Go."
     assert [call["function"]["arguments"] for call in calls_of(found.messages[2])] == ['{"command": "ls"}', "{broken"]

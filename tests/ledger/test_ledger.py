@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from clew.ledger import Ledger
+from clew.ledger import AtomIndex, Ledger
 from clew.messages import Message
 from clew.testing import assistant, call, system, tool, user
 
@@ -22,7 +22,7 @@ def test_parallel_calls_find_their_results_in_any_order() -> None:
     calls = [call("terminal", {"command": f"run {one}"}, one) for one in "abc"]
     results = [tool("c", "third\n[exit 3]"), tool("a", "first\n[exit 0]"), tool("b", "second\n[exit 2]")]
     ledger = Ledger.of([user("go"), assistant(None, calls), *results])
-    told = [(one.target, one.place, one.result, one.outcome and one.outcome.exit_code) for one in ledger.actions]
+    told = [(one.target, one.call_index, one.result, one.outcome and one.outcome.exit_code) for one in ledger.actions]
     assert told == [("run a", 0, 3, 0), ("run b", 1, 4, 2), ("run c", 2, 2, 3)]
 
 
@@ -40,7 +40,7 @@ def test_a_result_without_a_call_and_a_call_without_a_result_are_no_trouble() ->
 def test_content_of_any_kind_is_taken_in(role: Any, content: Any) -> None:
     message: Any = {"role": role, "content": content}
     ledger = Ledger.of([user("go"), message, user("Never stop.")])
-    assert ledger.next == 3
+    assert ledger.next_number == 3
     assert [rule.number for rule in ledger.rules] == [2]
 
 
@@ -52,7 +52,7 @@ def test_the_text_beside_a_picture_is_read() -> None:
 def test_the_system_prompt_is_no_fact_of_the_conversation() -> None:
     ledger = Ledger.of([system("Never talk about src/secret_plan.py.")])
     assert not ledger.rules
-    assert not ledger.index.seen
+    assert not ledger.index.atoms
 
 
 def test_a_ledger_may_begin_in_the_middle_of_a_history() -> None:
@@ -68,7 +68,7 @@ def test_reading_at_once_and_message_by_message_gives_the_same_facts() -> None:
         grown.add(message)
     assert whole.actions == grown.actions
     assert (whole.rules, whole.decisions, whole.files) == (grown.rules, grown.decisions, grown.files)
-    assert sorted(whole.index.seen) == sorted(grown.index.seen)
+    assert sorted(whole.index.atoms) == sorted(grown.index.atoms)
 
 
 def test_what_lies_far_back_in_a_huge_history_is_read_in_outline() -> None:
@@ -78,7 +78,7 @@ def test_what_lies_far_back_in_a_huge_history_is_read_in_outline() -> None:
     ledger = Ledger.of(history)
     assert [rule.text for rule in ledger.rules] == ["Never stop."]
     assert "first.txt" in ledger.files
-    assert "first.txt" not in ledger.index.seen
+    assert "first.txt" not in ledger.index.atoms
 
 
 def test_the_state_tells_branch_commit_tests_and_what_is_running() -> None:
@@ -147,3 +147,32 @@ def test_asking_for_the_plan_does_not_empty_it_and_a_part_of_it_updates_it() -> 
     items, number = ledger.plan
     assert [(item.text, item.progress) for item in items] == [("Read", "done"), ("Test", "open")]
     assert number == 2
+
+
+def index_of(*texts: str) -> AtomIndex:
+    index = AtomIndex()
+    for number, text in enumerate(texts):
+        index.add(tool(f"c{number}", text), number)
+    return index
+
+
+def test_an_index_knows_who_said_an_atom_how_often_and_where_last() -> None:
+    index = AtomIndex()
+    index.add(user("fix load_day in src/day.py"), 0)
+    index.add(assistant("looking", [call("read_file", {"path": "src/day.py"})]), 1)
+    index.add(tool("call_1", "def load_day(): ...\nload_day()"), 2)
+    seen = index.atoms["load_day"]
+    assert (seen.user, seen.assistant, seen.tool, seen.messages, seen.newest_numbers) == (1, 0, 1, 2, (2, 0))
+    assert index.atoms["src/day.py"].last_assistant == 1
+
+
+def test_the_newest_atoms_are_chosen_by_place_and_then_by_name() -> None:
+    index = index_of("old_one old_two", "mid_one mid_two mid_three", "new_one")
+    assert index.newest(3) == ["new_one", "mid_one", "mid_three"]
+    assert index.newest(99) == sorted(index.atoms)
+
+
+def test_what_a_person_named_late_is_worth_more_than_what_a_result_showed_once() -> None:
+    index = index_of("load_day")
+    index.add(user("what about load_week?"), 1)
+    assert index.worth("load_week", 0) > index.worth("load_day", 0)

@@ -136,7 +136,7 @@ def test_a_file_that_begins_like_an_error_was_read_all_the_same() -> None:
 
 
 def test_an_outcome_in_a_few_words() -> None:
-    assert read_outcome(f"{PYTEST}[exit 1]").phrase() == "exit 1, 1 failed, 14 passed, 2 skipped"
-    assert read_outcome("a\nb\n[exit 0]").phrase() == "exit 0, 3 lines"
-    assert read_outcome("", is_error=True).phrase() == "failed"
-    assert read_outcome("").phrase() == ""
+    assert read_outcome(f"{PYTEST}[exit 1]").describe() == "exit 1, 1 failed, 14 passed, 2 skipped"
+    assert read_outcome("a\nb\n[exit 0]").describe() == "exit 0, 3 lines"
+    assert read_outcome("", is_error=True).describe() == "failed"
+    assert read_outcome("").describe() == ""

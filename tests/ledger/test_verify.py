@@ -3,17 +3,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from clew.ledger import AtomIndex
-from clew.ledger.verify import MARK, Source, Verified, verified_only, verify
+from clew.ledger.verify import UNVERIFIED_MARK, VerificationSource, VerifiedText, verify, without_unverified
 from clew.testing import assistant, call, user
 
 
-def check(text: str, *source: str, last: int = 50) -> Verified:
-    return verify(text, Source(AtomIndex(), source, last))
+def check(text: str, *source: str, last: int = 50) -> VerifiedText:
+    return verify(text, VerificationSource(AtomIndex(), source, last))
 
 
 def test_a_path_that_the_source_does_not_show_is_marked_and_reported() -> None:
     verified = check("changed src/ghost.py and src/real.py", "cat src/real.py")
-    assert verified.text == f"changed src/ghost.py{MARK} and src/real.py"
+    assert verified.text == f"changed src/ghost.py{UNVERIFIED_MARK} and src/real.py"
     assert verified.unverified == ("src/ghost.py",)
 
 
@@ -45,7 +45,7 @@ def test_the_start_of_a_long_hash_is_verified_by_the_whole() -> None:
 def test_chinese_around_a_path_does_not_hide_it() -> None:
     verified = check("修改了src/app.py文件，端口8443，见src/ghost.py。", "open src/app.py on 8443")
     assert verified.unverified == ("src/ghost.py",)
-    assert verified.text == f"修改了src/app.py文件，端口8443，见src/ghost.py{MARK}。"
+    assert verified.text == f"修改了src/app.py文件，端口8443，见src/ghost.py{UNVERIFIED_MARK}。"
 
 
 def test_two_words_with_a_slash_are_a_path_only_where_the_source_knows_the_folder() -> None:
@@ -67,11 +67,11 @@ def test_placeholders_of_secrets_and_names_that_everybody_knows_are_not_checked(
 
 
 def test_marks_of_an_earlier_check_are_looked_at_again() -> None:
-    assert check(f"now in src/new.py{MARK}", "wrote src/new.py").text == "now in src/new.py"
+    assert check(f"now in src/new.py{UNVERIFIED_MARK}", "wrote src/new.py").text == "now in src/new.py"
 
 
 def test_a_marked_claim_does_not_verify_itself_later() -> None:
-    assert verified_only(f"saw `src/ghost.py{MARK}` and src/real.py") == "saw `` and src/real.py"
+    assert without_unverified(f"saw `src/ghost.py{UNVERIFIED_MARK}` and src/real.py") == "saw `` and src/real.py"
 
 
 def test_what_the_index_knows_is_not_searched_for() -> None:
@@ -80,7 +80,7 @@ def test_what_the_index_knows_is_not_searched_for() -> None:
     index.add(user("port 8443"), 1)
 
     unread = iter(["src/other.py"])
-    assert not verify("src/app.py on 8443", Source(index, unread, 2)).unverified
+    assert not verify("src/app.py on 8443", VerificationSource(index, unread, 2)).unverified
     assert list(unread) == ["src/other.py"]
 
 
@@ -92,5 +92,5 @@ def test_the_source_is_read_no_further_than_needed() -> None:
             read.append(text)
             yield text
 
-    verify("src/app.py", Source(AtomIndex(), texts(), 1))
+    verify("src/app.py", VerificationSource(AtomIndex(), texts(), 1))
     assert read == ["nothing", "src/app.py"]

@@ -5,16 +5,17 @@ from __future__ import annotations
 import asyncio
 import copy
 import json
+import threading
 from typing import Any
 
 import pytest
 
 import clew
-from clew.engines import Fate
+from clew.engines import CompactionRegion, Fate
 from clew.errors import InvalidArgument
 from clew.messages import read_conversation, repair
 from clew.summaries import SYSTEM_NOTE, unwrap
-from clew.testing.summaries import handoff_text
+from clew.testing.scripted import handoff_text
 
 WINDOW = 16_000
 LOG = "".join(f"ship {line}: berth {line * 31}, cargo salt, master aboard\n" for line in range(20))
@@ -322,3 +323,59 @@ def test_fates_are_told_for_each_message_of_the_conversation() -> None:
     for dialect, make in WIRES.items():
         done = clew.compress(make(), context_length=WINDOW)
         assert len(done.fates) == len(done.conversation.messages), dialect
+
+
+# -- async, previews, and how a result looks ---------------------------------------------------------------------------
+
+
+async def test_async_code_gets_the_same_without_a_thread() -> None:
+    seen: list[str] = []
+
+    async def write(prompt: str) -> str:
+        seen.append(threading.current_thread().name)
+        return TEXT
+
+    for how in ({"context_length": WINDOW}, {"target_tokens": 4_000}):
+        assert (await clew.acompress(chat(), **how)).messages == clew.compress(chat(), **how).messages
+    done = await clew.acompress(chat(), context_length=WINDOW, summarizer=write)
+    assert done.compaction.written_by == "write" and seen == [threading.current_thread().name]
+
+
+@pytest.mark.parametrize("dialect", WIRES)
+@pytest.mark.parametrize("how", [{"context_length": WINDOW}, {"target_tokens": 4_000}, {"target_tokens": 500_000}])
+def test_a_preview_takes_the_arguments_of_compress_and_comes_true(dialect: str, how: dict[str, Any]) -> None:
+    asked: list[str] = []
+    more = {"focus_topic": "salt", "summarizer": lambda prompt: asked.append(prompt) or TEXT}
+    plan = clew.preview(WIRES[dialect](), **how, **more)
+    assert not asked
+    done = clew.compress(WIRES[dialect](), **how)
+    assert plan.would_fold == done.changed and plan.tokens_before == done.tokens_before
+    assert done.tokens_after <= plan.tokens_after
+    folded = [region is CompactionRegion.FOLDED for region in plan.regions]
+    assert folded == [fate is Fate.SUMMARISED for fate in done.fates]
+
+
+def test_a_preview_tells_of_each_message_that_came_in_also_of_broken_ones() -> None:
+    broken = [*chat(), {"role": "tool", "tool_call_id": "never", "content": "x"}, {"role": "user", "content": "And?"}]
+    plan, done = clew.preview(broken, context_length=WINDOW), clew.compress(broken, context_length=WINDOW)
+    assert len(plan.regions) == len(plan.numbers) == len(plan.sizes) == len(plan.sizes_after) == len(broken)
+    assert plan.regions[-2] is CompactionRegion.REMOVED and done.fates[-2] is Fate.REMOVED
+    assert sum(plan.sizes) + clew.count_tokens([]) == plan.tokens_before == done.tokens_before
+    assert clew.count_tokens(done.messages) == done.tokens_after
+
+
+def test_a_result_shows_itself_in_one_line() -> None:
+    done = clew.compress(chat(), context_length=WINDOW)
+    shown = repr(done)
+    assert shown.startswith("<Compressed: 151 -> ") and "\n" not in shown
+    assert f"{done.tokens_before:,} -> {done.tokens_after:,} tokens, handoff by built-in>" in shown
+    assert repr(clew.compress(chat(1), context_length=WINDOW)).startswith("<Compressed: unchanged, 6 messages, ")
+
+
+def test_a_notebook_shows_bars_and_escapes_what_is_told() -> None:
+    def refuse(prompt: str) -> str:
+        raise PermissionError("<b>no key</b>")
+
+    shown = clew.compress(chat(), context_length=WINDOW, summarizer=refuse)._repr_html_()
+    assert shown.count('<div style="background') == 2 and "width:100.0%" in shown
+    assert "<b>" not in shown and "&lt;b&gt;no key&lt;/b&gt;" in shown

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from clew.errors import InvalidArgument
-from clew.messages import Conversation, Message, detect_dialect, read_conversation
+from clew.messages import Message, ParsedConversation, detect_dialect, read_conversation
 
 CALL = {"id": "a", "type": "function", "function": {"name": "f", "arguments": "{}"}}
 
@@ -40,7 +40,7 @@ def user(content: Any) -> dict[str, Any]:
         (["no message", None, 3], "openai_chat"),
     ],
 )
-def test_a_dialect_is_told_by_what_only_it_writes(wire: Any, dialect: str) -> None:
+def test_a_dialect_is_detected_by_what_only_it_writes(wire: Any, dialect: str) -> None:
     assert detect_dialect(wire) == dialect
 
 
@@ -64,7 +64,7 @@ def test_a_chat_request_keeps_every_other_field_in_its_place() -> None:
     assert wire["messages"] == [user("hi")]
 
 
-def test_a_chat_file_with_its_system_prompt_beside_keeps_it_there() -> None:
+def test_a_chat_file_with_a_separate_system_prompt_keeps_it_there() -> None:
     wire = {"system": "s", "messages": [{"role": "assistant", "content": None, "tool_calls": [CALL]}]}
     conversation = read_conversation(wire)
     assert conversation.messages[0] == {"role": "system", "content": "s"}
@@ -82,7 +82,7 @@ def test_an_empty_system_prompt_is_no_message_and_stays_as_it_is(empty: Any) -> 
     assert conversation.write() == wire
 
 
-def test_tools_beside_a_list_are_taken_in() -> None:
+def test_tools_given_with_a_list_are_kept() -> None:
     assert read_conversation([], tools=[{"name": "f"}]).tools == ({"name": "f"},)
 
 
@@ -98,5 +98,5 @@ def test_an_unknown_dialect_is_refused_with_those_that_exist() -> None:
 
 
 def test_a_conversation_made_by_hand_is_written_as_a_list() -> None:
-    made = Conversation("anthropic", ({"role": "user", "content": "hi"},))
+    made = ParsedConversation("anthropic", ({"role": "user", "content": "hi"},))
     assert made.write() == [user("hi")]

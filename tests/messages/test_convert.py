@@ -1,4 +1,4 @@
-"""From one dialect to another: what the target has a place for arrives."""
+"""From one dialect to another: what the target has a field for arrives."""
 
 from __future__ import annotations
 
@@ -110,7 +110,7 @@ def anthropic_with_thinking() -> list[dict[str, Any]]:
     ]
 
 
-def test_signed_thinking_becomes_plain_text_where_there_is_a_place_and_nothing_elsewhere() -> None:
+def test_signed_thinking_becomes_plain_text_where_there_is_a_field_and_nothing_elsewhere() -> None:
     chat = convert(anthropic_with_thinking(), "openai_chat")
     assert chat["messages"][1]["reasoning_content"] == "I should look"
     assert "reasoning" not in chat["messages"][1]

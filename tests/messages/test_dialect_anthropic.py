@@ -1,4 +1,4 @@
-"""The Anthropic wire: exact when untouched, right when spelled anew."""
+"""The Anthropic wire: exact when untouched, right when encoded again."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def test_a_request_leaves_exactly_as_it_came() -> None:
     assert all(out is came for out, came in zip(written["messages"], wire["messages"], strict=True))
 
 
-def test_results_calls_and_thinking_stand_apart_in_our_form() -> None:
+def test_results_calls_and_thinking_are_separate_in_our_form() -> None:
     messages = read_conversation(request()).messages
     assert [message["role"] for message in messages] == [
         "system",
@@ -84,6 +84,19 @@ def test_one_changed_result_leaves_its_neighbours_as_they_came() -> None:
     blocks = written[2]["content"]
     assert blocks[0] == {"type": "tool_result", "tool_use_id": "toolu_1", "content": "[read] a.py, 1 line"}
     assert blocks[1:] == wire["messages"][2]["content"][1:]
+
+
+@pytest.mark.parametrize("blank", ["\r", "", None, [], [{"type": "text", "text": " "}]])
+def test_an_unchanged_message_that_says_nothing_is_not_joined_to_a_changed_one(blank: Any) -> None:
+    wire = [{"role": "assistant", "content": []}, {"role": "user", "content": None}, {"role": "user", "content": blank}]
+    conversation = read_conversation(wire, dialect="anthropic")
+    messages = list(conversation.messages)
+    messages[1] = {**messages[1], "content": "changed"}
+    written = conversation.write(messages)
+    assert written[0] is wire[0] and written[2] is wire[2]
+    assert written[1] == {"role": "user", "content": "changed"}
+    messages = [*conversation.messages, {"role": "user", "content": "new"}]
+    assert conversation.write(messages) == [*wire, {"role": "user", "content": "new"}]
 
 
 def test_a_marked_message_keeps_the_order_in_which_it_thought_and_called() -> None:
@@ -134,7 +147,7 @@ def test_what_became_neighbours_by_a_cut_is_joined() -> None:
     ]
 
 
-def test_results_stand_first_in_the_user_message_and_thinking_first_in_the_assistants() -> None:
+def test_results_come_first_in_the_user_message_and_thinking_first_in_the_assistants() -> None:
     conversation = read_conversation([], dialect="anthropic")
     messages: list[Message] = [
         {"role": "user", "content": "go"},
@@ -190,7 +203,7 @@ def test_a_system_prompt_is_added_where_the_wire_wants_it() -> None:
     assert written == {"system": "Be kind.", "messages": [{"role": "user", "content": "a"}], "max_tokens": 1}
 
 
-def test_a_system_prompt_given_beside_a_list_is_written_beside_it() -> None:
+def test_a_system_prompt_given_separate_from_a_list_is_written_separate_from_it() -> None:
     wire = [{"role": "user", "content": "a"}]
     conversation = read_conversation(wire, dialect="anthropic", system="Be kind.")
     assert conversation.messages[0] == {"role": "system", "content": "Be kind."}
@@ -207,7 +220,7 @@ def test_a_system_message_in_the_list_stays_in_the_list() -> None:
     assert conversation.write([changed, conversation.messages[1]])["messages"][0] == changed
 
 
-def test_a_system_message_in_the_middle_is_spelled_as_the_users_so_that_no_prefix_moves() -> None:
+def test_a_system_message_in_the_middle_becomes_the_users_so_that_no_prefix_moves() -> None:
     conversation = read_conversation([{"role": "user", "content": "a"}], dialect="anthropic", system="Be kind.")
     late: Message = {"role": "system", "content": "The time is up."}
     written = conversation.write([*conversation.messages, {"role": "assistant", "content": "b"}, late])

@@ -1,4 +1,4 @@
-"""The Responses wire: exact when untouched, right when spelled anew."""
+"""The Responses wire: exact when untouched, right when encoded again."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_calls_of_built_in_tools_are_calls_and_keep_their_type() -> None:
     assert conversation.write(fresh) == wire
 
 
-def test_new_messages_are_spelled_with_the_parts_of_the_wire() -> None:
+def test_new_messages_are_encoded_with_the_parts_of_the_wire() -> None:
     conversation = read_conversation([], dialect="responses")
     picture = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
     messages: list[Message] = [

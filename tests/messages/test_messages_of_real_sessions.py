@@ -40,26 +40,26 @@ def conversations() -> Iterator[Any]:
 @needs_conversations
 def test_every_real_history_can_be_repaired_at_once_and_cut_safely() -> None:
     for history in conversations():
-        sound = repair(history).messages
-        assert repair(sound).messages is sound
-        for cut in safe_cuts(sound)[::50]:
-            assert not repair(sound[cut:]).repairs
+        valid = repair(history).messages
+        assert repair(valid).messages is valid
+        for cut in safe_cuts(valid)[::50]:
+            assert not repair(valid[cut:]).repairs
 
 
 @needs_conversations
 @pytest.mark.parametrize("way", ["anthropic", "responses"])
 def test_every_real_history_goes_through_another_dialect_and_comes_back(way: Any) -> None:
     for history in conversations():
-        sound = repair(history).messages
-        other = convert(sound, way)
+        valid = repair(history).messages
+        other = convert(valid, way)
         conversation = read_conversation(other)
         assert conversation.dialect == way
         assert json.dumps(conversation.write()) == json.dumps(other)
         back = convert(other, "openai_chat")["messages"]
         assert [call["id"] for message in back for call in calls_of(message)] == [
-            call["id"] for message in sound for call in calls_of(message)
+            call["id"] for message in valid for call in calls_of(message)
         ]
-        said = [text_of(message) for message in sound if text_of(message).strip()]
+        said = [text_of(message) for message in valid if text_of(message).strip()]
         assert "".join("\n".join(said).split()) == "".join("\n".join(map(text_of, back)).split())
 
 
@@ -69,6 +69,6 @@ def test_messages_as_claude_code_wrote_them_leave_as_they_came() -> None:
         wire = [line["message"] for line in lines_of(path) if line.get("type") in ("user", "assistant")]
         conversation = read_conversation(wire, dialect="anthropic")
         assert json.dumps(conversation.write()) == json.dumps(wire)
-        sound = repair(conversation.messages).messages
-        roles = [item["role"] for item in convert(conversation, "openai_chat", messages=sound)["messages"]]
+        valid = repair(conversation.messages).messages
+        roles = [item["role"] for item in convert(conversation, "openai_chat", messages=valid)["messages"]]
         assert set(roles) <= {"user", "assistant", "tool"}

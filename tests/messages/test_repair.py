@@ -37,7 +37,7 @@ def repaired(*messages: Any, **options: Any) -> tuple[list[Any], tuple[Repair, .
     return list(done.messages), done.repairs
 
 
-def test_a_sound_history_comes_back_as_the_object_it_was() -> None:
+def test_a_valid_history_comes_back_as_the_object_it_was() -> None:
     history: list[Any] = [
         {"role": "system", "content": "s"},
         {"role": "system", "content": "s2"},
@@ -76,7 +76,7 @@ def test_content_of_another_type_becomes_text_or_parts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("broken", "mended"),
+    ("broken", "expected"),
     [
         ('{"path": "a.py', {"unreadable_arguments": '{"path": "a.py'}),
         ("[1, 2]", {"unreadable_arguments": [1, 2]}),
@@ -90,9 +90,9 @@ def test_content_of_another_type_becomes_text_or_parts() -> None:
         ("[" * 100_000, {"unreadable_arguments": "[" * 100_000}),
     ],
 )
-def test_broken_arguments_become_an_object_that_loses_nothing(broken: Any, mended: Any) -> None:
+def test_broken_arguments_become_an_object_that_loses_nothing(broken: Any, expected: Any) -> None:
     messages, repairs = repaired(asks(call("a", broken)), result("a"))
-    assert json.loads(messages[0]["tool_calls"][0]["function"]["arguments"]) == mended
+    assert json.loads(messages[0]["tool_calls"][0]["function"]["arguments"]) == expected
     assert [done.index for done in repairs] == [0]
 
 
@@ -204,6 +204,27 @@ def test_messages_of_one_role_are_joined_only_when_asked() -> None:
     assert [done.index for done in repairs] == [1, 2]
     messages, _ = repaired({"role": "system", "content": "a"}, {"role": "system", "content": "b"}, merge_same_role=True)
     assert messages == [{"role": "system", "content": "a\n\nb"}]
+
+
+def test_texts_are_cut_after_they_are_joined_so_that_a_second_repair_finds_nothing() -> None:
+    messages, repairs = repaired(
+        {"role": "system", "content": "0"},
+        {"role": "system", "content": "x" * 120},
+        merge_same_role=True,
+        longest_text=100,
+    )
+    assert [len(message["content"]) for message in messages] == [100]
+    assert messages[0]["content"].startswith("0\n\nxxx")
+    assert repairs == (
+        Repair(0, "a text of 123 chars", "cut to 100 chars"),
+        Repair(1, "follows another system message", "joined to message 0"),
+    )
+
+
+def test_joined_assistant_messages_keep_thinking_that_is_a_text() -> None:
+    thought = [{"role": "assistant", "content": None, "reasoning": text} for text in ("first", "then")]
+    messages, _ = repaired(*thought, merge_same_role=True)
+    assert messages == [{"role": "assistant", "content": None, "reasoning": "first\n\nthen"}]
 
 
 def test_joined_assistant_messages_keep_their_calls_and_their_thinking() -> None:

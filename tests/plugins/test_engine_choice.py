@@ -98,6 +98,51 @@ def test_an_engine_that_the_program_registered_can_be_named(tmp_path: Path) -> N
     assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "compressor\nplain\n"
 
 
+FOR_CONTRACT_1 = """
+from clew.engines import ContextEngine, register_context_engine
+
+class Mine(ContextEngine):
+    name = 'mine'
+
+    def __init__(self, setup):
+        self.compactions = 0
+
+    async def compress(self, messages, current_tokens=None, focus_topic=None, force=False):
+        self.compactions += 1
+
+def register():
+    register_context_engine('mine', Mine, contract=1)
+"""
+REMEMBERS = """
+    def __init__(self, setup):
+        super().__init__(setup)
+
+    memory = property(lambda self: {})
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        FOR_CONTRACT_1,
+        FOR_CONTRACT_1.replace(", contract=1", ""),
+        FOR_CONTRACT_1.replace(", contract=1", "").partition("    def __init__")[0]
+        + REMEMBERS
+        + FOR_CONTRACT_1.partition("self.compactions = 0\n")[2].replace(", contract=1", ""),
+    ],
+    ids=["that says so", "that does not say so", "with a memory"],
+)
+def test_an_engine_for_contract_1_is_told_what_to_change(tmp_path: Path, code: str) -> None:
+    write(tmp_path, "mine", code)
+    served = loaded(tmp_path, "mine")
+    assert isinstance(served.engine, ContextCompressor)
+    (notice,) = served.notices
+    assert "written for version 1 of the contract, this Clew has version 2; update the plugin: " in notice
+    for named in ("`memory` is now `state`", "`restore(state)`", "`Compaction(source, items, ...)`"):
+        assert named in notice
+    assert "docs/guides/plugins.md has a complete engine" in notice
+
+
 MINE = ENGINE.format(name="mine")
 BROKEN = {
     "abstract methods are missing": (ABSTRACT, "abstract"),

@@ -9,16 +9,18 @@ from typing import Any
 import pytest
 
 from clew.errors import PluginError
-from clew.plugins import Catalog, Kind, Plugin, register, registered
+from clew.plugins import Plugin, PluginCatalog, PluginKind, register, registered
 
-LAMP = Kind("lamp", "lamp", contract=2)
+LAMP = PluginKind("lamp", "lamp", contract=2)
 
 
-def lamps(home: Path) -> Catalog[int, str]:
+def lamps(home: Path) -> PluginCatalog[int, str]:
     def problem_of(name: str, made: str) -> str:
         return "" if isinstance(made, str) else f"{name} is no text but {made!r}"
 
-    return Catalog(LAMP, home, lambda: register(LAMP, "built", lambda setup: f"built {setup}", contract=2), problem_of)
+    return PluginCatalog(
+        LAMP, home, lambda: register(LAMP, "built", lambda setup: f"built {setup}", contract=2), problem_of
+    )
 
 
 def write(home: Path, name: str, code: str = "", manifest: str = "", **modules: str) -> Path:
@@ -203,8 +205,8 @@ def test_an_unknown_name_gets_the_nearest_known_ones(tmp_path: Path) -> None:
 
 
 def test_the_folder_comes_before_the_program_and_the_program_before_the_built_in(tmp_path: Path) -> None:
-    kind = Kind("lantern", "lantern", contract=1)
-    catalog: Catalog[int, str] = Catalog(
+    kind = PluginKind("lantern", "lantern", contract=1)
+    catalog: PluginCatalog[int, str] = PluginCatalog(
         kind, tmp_path, lambda: register(kind, "own", lambda _: "built"), lambda _, __: ""
     )
     assert catalog.build(catalog.find("own"), 0) == "built"

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from clew.errors import PluginError
-from clew.plugins import Catalog, Kind, Plugin, register, registered
+from clew.plugins import Plugin, PluginCatalog, PluginKind, register, registered
 
-BELL = Kind("bell", "bell", contract=1)
+BELL = PluginKind("bell", "bell", contract=1)
 
 
 def install(site: Path, package: str, points: str, code: str = "", version: str = "1.2") -> None:
@@ -26,14 +26,14 @@ def install(site: Path, package: str, points: str, code: str = "", version: str 
 
 def ringing(name: str, kind: str = "bell") -> str:
     return (
-        "from clew.plugins import Kind, register as offer\n"
-        f"KIND = Kind({kind!r}, {kind!r}, contract=1)\n"
+        "from clew.plugins import PluginKind, register as offer\n"
+        f"KIND = PluginKind({kind!r}, {kind!r}, contract=1)\n"
         f"def register():\n    offer(KIND, {name!r}, lambda setup: f'{name} {{setup}}')\n"
     )
 
 
-def bells(home: Path) -> Catalog[int, str]:
-    return Catalog(BELL, home, lambda: register(BELL, "built", lambda _: "built"), lambda _, __: "")
+def bells(home: Path) -> PluginCatalog[int, str]:
+    return PluginCatalog(BELL, home, lambda: register(BELL, "built", lambda _: "built"), lambda _, __: "")
 
 
 def packaged(home: Path) -> list[Plugin]:

@@ -19,9 +19,8 @@ from clew.caching import (
     mark_anthropic_request,
     shared_length,
 )
-from clew.caching.breakpoints import LOOK_BACK, LOOK_FRONT
-from clew.caching.canonical import canonical_bytes, canonical_bytes_at_any_depth
-from clew.caching.markers import Place, markers_in
+from clew.caching.breakpoints import SEARCHED_FIRST, SEARCHED_LAST, MarkerPosition, markers_in
+from clew.caching.fingerprints import canonical_bytes, canonical_bytes_at_any_depth
 from clew.messages import Message
 
 Ttl = Literal["5m", "1h"]
@@ -54,18 +53,18 @@ roles = st.sampled_from(["user", "assistant", "tool", "system"])
 
 def conversations(contents: st.SearchStrategy[Any]) -> st.SearchStrategy[list[Message]]:
     message = st.builds(lambda role, content: {"role": role, "content": content}, roles, contents)
-    lists: st.SearchStrategy[Any] = st.lists(message, max_size=LOOK_FRONT + LOOK_BACK)
+    lists: st.SearchStrategy[Any] = st.lists(message, max_size=SEARCHED_FIRST + SEARCHED_LAST)
     return lists
 
 
-def places(messages: list[Message]) -> list[tuple[Place, str]]:
+def positions(messages: list[Message]) -> list[tuple[MarkerPosition, str]]:
     return [found for index, message in enumerate(messages) for found in markers_in(message, index)]
 
 
 @given(conversations(marked_contents), ttls, st.booleans(), st.integers(0, 5))
 def test_there_are_never_more_than_four_markers(messages: list[Message], ttl: str, native: bool, taken: int) -> None:
     result = apply_cache_control(messages, ttl, native, taken=taken)
-    assert len(places(result)) <= max(0, 4 - taken)
+    assert len(positions(result)) <= max(0, 4 - taken)
 
 
 @given(conversations(plain_contents), ttls, st.booleans())
@@ -77,7 +76,7 @@ def test_at_most_four_messages_are_copied_and_the_input_is_unchanged(
     assert messages == before
     copied = {index for index, message in enumerate(result) if message is not messages[index]}
     assert len(copied) <= 4
-    assert copied == {place.message for place, _ in places(result)}
+    assert copied == {position.message for position, _ in positions(result)}
 
 
 @given(conversations(marked_contents), ttls, st.booleans())
@@ -85,7 +84,7 @@ def test_a_valid_request_has_at_most_four_messages_copied(messages: list[Message
     before = copy.deepcopy(messages)
     result = apply_cache_control(messages, ttl, native)
     assert messages == before
-    if len(places(messages)) <= 4:
+    if len(positions(messages)) <= 4:
         assert sum(new is not old for new, old in zip(result, messages, strict=True)) <= 4
 
 
@@ -150,12 +149,12 @@ def test_an_anthropic_request_has_markers_on_blocks_only_and_no_hour_after_five_
 ) -> None:
     request = {"system": system, "messages": messages}
     before = copy.deepcopy(request)
-    theirs = [kept for _, kept in [*markers_in({"role": "system", "content": system}, 0), *places(messages)]]
+    theirs = [kept for _, kept in [*markers_in({"role": "system", "content": system}, 0), *positions(messages)]]
     result = mark_anthropic_request(request, ttl)
     assert request == before
     assert divergence(request, result) is None
-    beside = list(markers_in({"role": "system", "content": result["system"]}, 0))
-    lifetimes = [kept for _, kept in [*beside, *places(result["messages"])]]
+    in_system = list(markers_in({"role": "system", "content": result["system"]}, 0))
+    lifetimes = [kept for _, kept in [*in_system, *positions(result["messages"])]]
     assert len(lifetimes) <= 4
     assert all(MARKER not in message for message in result["messages"])
     if theirs == sorted(theirs):

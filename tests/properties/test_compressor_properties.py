@@ -13,10 +13,17 @@ from hypothesis import strategies as st
 
 import clew
 from clew.config import CompressionSettings
-from clew.engines import Compaction, ContextCompressor, Fate, broken_promises, budgets_for
-from clew.engines.compressor.boundaries import cut_at, head_end, tail_start
+from clew.engines import (
+    Compaction,
+    CompactionRegion,
+    ContextCompressor,
+    Fate,
+    account_problems,
+    broken_promises,
+    budgets_for,
+)
+from clew.engines.compressor.plan import cut_at, fit_tail, head_end, tail_start
 from clew.engines.compressor.prune import prune
-from clew.engines.compressor.tail import fit_tail
 from clew.messages import Message, arguments_of_call, calls_of, read_conversation, repair, safe_cuts
 from clew.summaries import SYSTEM_NOTE, unwrap
 from clew.testing.strategies import broken_histories, histories
@@ -44,7 +51,10 @@ def long_histories(draw: st.DrawFn) -> list[Message]:
 
 
 def compress(engine: ContextCompressor, messages: Sequence[Message]) -> Compaction:
-    return asyncio.run(engine.compress(messages, force=True))
+    """As a host does it: what was done is in effect."""
+    done = asyncio.run(engine.compress(messages, force=True))
+    engine.restore(done.state)
+    return done
 
 
 def one_summary_at_most(messages: Sequence[Message]) -> bool:
@@ -82,12 +92,30 @@ def test_again_and_again_one_summary_and_one_note_stand(
 
 
 @quick
+@given(st.one_of(long_histories(), broken_histories()), windows, chosen, st.none() | st.integers(0, 50_000))
+def test_a_preview_says_what_compress_then_does_and_neither_changes_the_engine(
+    messages: list[Message], window: int, how: CompressionSettings, tokens: int | None
+) -> None:
+    engine = ContextCompressor(window, settings=how)
+    foreseen = engine.preview(messages, tokens)
+    done = asyncio.run(engine.compress(messages, tokens))
+    assert engine.state == ContextCompressor(window).state
+    assert (foreseen.tokens_before, len(foreseen.regions)) == (done.tokens_before, len(messages))
+    if done.changed:
+        assert done.tokens_after <= foreseen.tokens_after
+        assert [type(item) for item in foreseen.items] == [type(item) for item in done.items]
+        folded = (CompactionRegion.FOLDED, CompactionRegion.HANDOFF)
+        gone = [region in folded for region in foreseen.regions]
+        assert gone == [fate is Fate.SUMMARISED for fate in done.fates]
+
+
+@quick
 @given(broken_histories(), windows)
 def test_a_broken_history_becomes_a_sound_one_or_is_left_alone(messages: list[Message], window: int) -> None:
     as_it_was = copy.deepcopy(messages)
     done = compress(ContextCompressor(window), messages)
     assert messages == as_it_was
-    assert len(done.fates) == len(messages)
+    assert account_problems(messages, done) == []
     if done.changed:
         assert not repair(done.messages, open_end=True).repairs
     else:
@@ -137,7 +165,7 @@ def test_pruning_keeps_calls_valid_and_is_done_once(messages: list[Message]) -> 
 @given(st.lists(st.integers(1, 3_000_000), min_size=2, max_size=20), chosen, st.none() | st.integers(1, 500_000))
 def test_every_budget_rises_with_the_window(sizes: list[int], how: CompressionSettings, output: int | None) -> None:
     all_budgets = [budgets_for(size, how, output) for size in sorted(sizes)]
-    for figure in ("threshold", "tail", "head", "summary_most"):
+    for figure in ("threshold", "tail", "head", "max_summary"):
         figures = [getattr(budgets, figure) for budgets in all_budgets]
         assert figures == sorted(figures)
         assert all(0 <= value <= budgets.window for value, budgets in zip(figures, all_budgets, strict=True))

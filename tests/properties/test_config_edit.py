@@ -8,16 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.config import Setting, Value, declared
-from clew.config.edit import with_value, without
-from clew.config.yamlfile import leaves_of, tree_of
+from clew.config import Setting, SettingValue, declared_settings
+from clew.config.yaml_file import leaves_of, parse_yaml, with_key, without_key
 from clew.errors import ConfigError
 
 PATH = Path("config.yaml")
-SETTINGS = st.sampled_from(list(declared().values()))
+SETTINGS = st.sampled_from(list(declared_settings().values()))
 
 
-def values_of(setting: Setting) -> st.SearchStrategy[Value]:
+def values_of(setting: Setting) -> st.SearchStrategy[SettingValue]:
     if setting.limits.choices:
         return st.sampled_from(setting.limits.choices)
     if setting.kind is bool:
@@ -30,7 +29,7 @@ def values_of(setting: Setting) -> st.SearchStrategy[Value]:
 
 
 @st.composite
-def pairs(draw: st.DrawFn) -> tuple[str, Value]:
+def pairs(draw: st.DrawFn) -> tuple[str, SettingValue]:
     setting = draw(SETTINGS)
     return setting.key, draw(values_of(setting))
 
@@ -59,16 +58,16 @@ def lines(draw: st.DrawFn) -> str:
 
 
 def content(text: str) -> dict[str, object]:
-    tree = tree_of(text, PATH)
+    tree = parse_yaml(text, PATH)
     return {leaf.key: leaf.value for leaf in leaves_of(tree)} if tree is not None else {}
 
 
 @settings(deadline=None)  # the machine may be busy
 @given(st.lists(pairs(), min_size=1, max_size=8))
-def test_what_was_set_is_read_back_with_its_type(changes: list[tuple[str, Value]]) -> None:
+def test_what_was_set_is_read_back_with_its_type(changes: list[tuple[str, SettingValue]]) -> None:
     text = ""
     for key, value in changes:
-        text = with_value(text, PATH, key, value)
+        text = with_key(text, PATH, key, value)
     expected = dict(changes)
     read = content(text)
     assert read == expected
@@ -77,11 +76,13 @@ def test_what_was_set_is_read_back_with_its_type(changes: list[tuple[str, Value]
 
 @settings(deadline=None)  # the machine may be busy
 @given(lines(), pairs())
-def test_an_edit_of_any_file_changes_one_key_and_keeps_every_comment(text: str, change: tuple[str, Value]) -> None:
+def test_an_edit_of_any_file_changes_one_key_and_keeps_every_comment(
+    text: str, change: tuple[str, SettingValue]
+) -> None:
     key, value = change
     try:
         before = content(text)
-        after = with_value(text, PATH, key, value)
+        after = with_key(text, PATH, key, value)
     except ConfigError:
         return  # refused, and so not touched
     read = content(after)
@@ -94,7 +95,7 @@ def test_an_edit_of_any_file_changes_one_key_and_keeps_every_comment(text: str, 
     }
     assert after.count("# said") == text.count("# said")
     assert after.count("# a comment") == text.count("# a comment")
-    assert with_value(after, PATH, key, value) == after, "setting the same again changes nothing"
+    assert with_key(after, PATH, key, value) == after, "setting the same again changes nothing"
 
 
 @settings(deadline=None)  # the machine may be busy
@@ -104,11 +105,11 @@ def test_what_was_added_can_be_taken_out_again(text: str, setting: Setting) -> N
         before = content(text)
         if setting.key in before:
             return
-        added = with_value(text, PATH, setting.key, setting.default)
+        added = with_key(text, PATH, setting.key, setting.default)
     except ConfigError:
         return
     try:
-        removed = without(added, PATH, setting.key)
+        removed = without_key(added, PATH, setting.key)
     except ConfigError:
         return
     kept = {name: value for name, value in before.items() if not setting.key.startswith(f"{name}.")}
@@ -124,7 +125,7 @@ def test_no_file_makes_reading_fail_in_any_other_way_than_a_config_error(raw: by
     except UnicodeDecodeError:
         return
     try:
-        tree = tree_of(text, PATH)
+        tree = parse_yaml(text, PATH)
     except ConfigError as error:
         assert str(error).startswith("config.yaml")
         return
@@ -132,6 +133,6 @@ def test_no_file_makes_reading_fail_in_any_other_way_than_a_config_error(raw: by
         assert leaf.line >= 1
 
 
-@pytest.mark.parametrize("setting", declared().values(), ids=lambda setting: setting.key)
+@pytest.mark.parametrize("setting", declared_settings().values(), ids=lambda setting: setting.key)
 def test_a_value_survives_being_written_as_text_in_the_environment(setting: Setting) -> None:
     assert setting.from_text(setting.shown(setting.default)) == setting.default

@@ -12,8 +12,8 @@ from clew.messages import Message
 from clew.summaries import END_MARKER, HEADINGS, Handoff, parse_handoff, summarize_builtin, unwrap, wrap, write_handoff
 from clew.summaries.handoff import COMPLETED
 from clew.testing import assistant, call, tool, user
+from clew.testing.scripted import summary_input_of
 from clew.testing.strategies import History, broken_histories, histories, texts
-from clew.testing.summaries import story_of
 from clew.tokens import counter_for
 
 count = counter_for(None).text
@@ -42,7 +42,7 @@ def test_a_handoff_reads_back_as_it_was_written(handoff: Handoff) -> None:
 @settings(deadline=None, max_examples=60)
 @given(histories() | broken_histories(), budgets, texts(400))
 def test_a_handoff_fits_is_numbered_without_a_gap_and_reads_back(history: History, budget: int, task: str) -> None:
-    written = write_handoff(story_of(history, task=task, task_at=len(history)), budget, count)
+    written = write_handoff(summary_input_of(history, task=task, task_number=len(history)), budget, count)
     text = written.render()
     assert count(text) <= budget
     assert parse_handoff(text) == written
@@ -54,9 +54,11 @@ def test_a_handoff_fits_is_numbered_without_a_gap_and_reads_back(history: Histor
 @settings(deadline=None, max_examples=40)
 @given(histories(), histories(), budgets)
 def test_a_handoff_that_is_brought_up_to_date_fits_too(before: History, after: History, budget: int) -> None:
-    first = write_handoff(story_of(before, task="go", task_at=0), budget, count)
-    story = story_of([*before, *after], first=len(before), previous=parse_handoff(first.render()), task="on", task_at=1)
-    second = write_handoff(story, budget, count)
+    first = write_handoff(summary_input_of(before, task="go", task_number=0), budget, count)
+    source = summary_input_of(
+        [*before, *after], first=len(before), previous=parse_handoff(first.render()), task="on", task_number=1
+    )
+    second = write_handoff(source, budget, count)
     assert count(second.render()) <= budget
     assert parse_handoff(second.render()) == second
 
@@ -88,8 +90,8 @@ def leaks(draw: st.DrawFn) -> tuple[History, str]:
 @given(leaks(), budgets)
 def test_no_secret_gets_into_a_summary(leak: tuple[History, str], budget: int) -> None:
     history, secret = leak
-    story = story_of(history, task=str(history[-1]["content"]), task_at=len(history) - 1)
-    assert secret not in asyncio.run(summarize_builtin(story, budget, count)).text
+    source = summary_input_of(history, task=str(history[-1]["content"]), task_number=len(history) - 1)
+    assert secret not in asyncio.run(summarize_builtin(source, budget, count)).text
 
 
 @settings(deadline=None)
@@ -112,7 +114,7 @@ def test_a_marker_that_anybody_plants_does_not_close_the_handoff(where: str, wor
         assistant(planted if where == "assistant" else None, [call("terminal", arguments)]),
         tool("call_1", planted if where == "tool" else "ok"),
     ]
-    text = asyncio.run(summarize_builtin(story_of(history, task="on", task_at=3), budget, count)).text
+    text = asyncio.run(summarize_builtin(summary_input_of(history, task="on", task_number=3), budget, count)).text
     found = unwrap(user(f"{wrap(text, 0, 3)}\n\nthe next request"))
     assert found is not None
     assert (found.first, found.last) == (0, 3)

@@ -1,4 +1,4 @@
-"""The ledger takes in whatever comes, and what it quotes was said."""
+"""The ledger reads whatever comes, and what it quotes was said."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import sys
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew.ledger import FragmentChooser, Ledger, atoms_in, parts_of, read_outcome, rules_in
-from clew.ledger.commands import files_changed_by
+from clew.ledger import Ledger, QuoteSelector, atoms_in, files_changed_by, quotable_texts, read_outcome, rules_in
 from clew.testing.strategies import History, broken_histories, histories, texts
 
 words = st.sampled_from(
@@ -29,8 +28,8 @@ def folded(text: str) -> str:
 @given(histories() | broken_histories())
 def test_nothing_that_a_client_sends_breaks_the_ledger(history: History) -> None:
     ledger = Ledger.of(history)
-    assert ledger.next == len(history)
-    numbers = [one.number for one in ledger.actions] + [one.number for one in ledger.asks]
+    assert ledger.next_number == len(history)
+    numbers = [one.number for one in ledger.actions] + [one.number for one in ledger.requests]
     numbers += [said.number for said in (*ledger.rules, *ledger.decisions)]
     assert all(0 <= number < len(history) for number in numbers)
 
@@ -51,15 +50,15 @@ def test_any_text_is_read_as_rules_as_a_result_and_as_a_command(text: str) -> No
 @given(histories(), st.integers(0, 3_000))
 def test_quotes_are_verbatim_and_fit_the_room(history: History, room: int) -> None:
     ledger = Ledger.of(history)
-    chooser = FragmentChooser(
+    selector = QuoteSelector(
         ledger.index, lambda number: history[number], 0, lambda _: True, lambda number, part: ((number, part), 8)
     )
-    quotes, spent = chooser.choose(room, covered=set(), shown=set())
+    quotes, spent = selector.select(room, set())
     assert spent <= room
     for line, told in quotes.items():
         assert isinstance(line, tuple)
         number, part = line
-        source = folded(parts_of(history[number])[part])
+        source = folded(quotable_texts(history[number])[part])
         assert all(quote in source for quote in told)
 
 
@@ -67,14 +66,14 @@ _WRITE = """
 import hashlib, sys
 from clew.ledger import Ledger
 from clew.summaries import parse_handoff, write_handoff
-from clew.testing.summaries import story_of
-from clew.testing.synthetic import synthetic_history
+from clew.testing.scripted import summary_input_of
+from clew.testing.messages import synthetic_history
 
 count = lambda text: len(text) // 4
 history = synthetic_history(900)
-seen = len(Ledger.of(history).index.seen)
-first = write_handoff(story_of(history, last=800, task="go", task_at=800), 3_000, count)
-again = story_of(history, first=800, previous=parse_handoff(first.render()), task="on", task_at=899)
+seen = len(Ledger.of(history).index.atoms)
+first = write_handoff(summary_input_of(history, last=800, task="go", task_number=800), 3_000, count)
+again = summary_input_of(history, first=800, previous=parse_handoff(first.render()), task="on", task_number=899)
 text = first.render() + write_handoff(again, 900, count).render()
 print(seen, hashlib.sha256(text.encode()).hexdigest())
 """

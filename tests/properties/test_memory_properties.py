@@ -11,17 +11,17 @@ from pathlib import Path
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from clew.agent.fence import fenced
 from clew.agent.memory import Memory
-from clew.agent.memory.entries import (
-    blocks_of,
+from clew.agent.memory.files import (
     clean_entry,
     entries_of,
-    text_from,
+    join_blocks,
+    parse_blocks,
     with_entry,
-    with_other,
+    with_entry_replaced,
     without_entry,
 )
+from clew.agent.safe_text import fenced
 
 LINES = st.sampled_from(
     ["- a", "- a b", "* c", "+ d  e", "text", "  more", "# head", "```", "", " ", "---", "-x", "> q", "\t- n"]
@@ -36,7 +36,7 @@ def lines_in(text: str) -> list[str]:
 
 @given(FILES)
 def test_blocks_are_the_text_again(text: str) -> None:
-    assert text_from(blocks_of(text)) == text
+    assert join_blocks(parse_blocks(text)) == text
 
 
 @given(FILES, st.text())
@@ -57,10 +57,10 @@ def test_replacing_changes_that_entry_alone(text: str, data: st.DataObject) -> N
     if not entries:
         return
     old = data.draw(st.sampled_from(entries))
-    changed = with_other(text, old, "something new")
+    changed = with_entry_replaced(text, old, "something new")
     assert [it for it in entries_of(changed) if it != "something new"] == [it for it in entries if it != old]
-    others = [block for block in blocks_of(text) if block.entry is None]
-    assert [block for block in blocks_of(changed) if block.entry is None] == others
+    others = [block for block in parse_blocks(text) if block.entry is None]
+    assert [block for block in parse_blocks(changed) if block.entry is None] == others
 
 
 @given(st.text(), st.text())

@@ -42,7 +42,8 @@ def messages(draw: st.DrawFn) -> Any:
             tool_calls=st.lists(calls | odd, max_size=3) | odd,
             tool_call_id=ids | odd,
             function_call=functions,
-            reasoning=st.lists(parts, max_size=1),
+            reasoning=st.lists(parts, max_size=1) | texts,
+            refusal=odd,
             odd=odd,
         )
     )
@@ -105,16 +106,16 @@ def test_what_was_changed_is_reported_and_what_was_not_is_the_same(history: Any)
 @unhurried
 @given(histories)
 def test_a_cut_never_splits_a_group(history: Any) -> None:
-    sound = repair(history).messages
-    cuts = safe_cuts(sound)
-    assert cuts[0] == 0 and cuts[-1] == len(sound)
+    valid = repair(history).messages
+    cuts = safe_cuts(valid)
+    assert cuts[0] == 0 and cuts[-1] == len(valid)
     for cut in cuts:
-        check_pairs(sound[:cut])
-        check_pairs(sound[cut:])
-    for group in tool_groups(sound):
+        check_pairs(valid[:cut])
+        check_pairs(valid[cut:])
+    for group in tool_groups(valid):
         assert not set(cuts) & set(group[1:])
-    for index in range(len(sound) + 1):
-        assert safe_cut_at_or_before(sound, index) == max(cut for cut in cuts if cut <= index)
+    for index in range(len(valid) + 1):
+        assert safe_cut_at_or_before(valid, index) == max(cut for cut in cuts if cut <= index)
 
 
 @unhurried

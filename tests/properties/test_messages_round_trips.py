@@ -9,12 +9,12 @@ from typing import Any
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from clew.messages import Message, Origin, calls_of, convert, name_of_call, read_conversation, repair, text_of
+from clew.messages import Message, WireOrigin, calls_of, convert, name_of_call, read_conversation, repair, text_of
 
 # Other work on the machine is no failure.
 unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
-words = st.text(max_size=12)
+words = st.text(max_size=12) | st.sampled_from(["", " ", "\r", "\n\n"])
 scalars = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | words
 json_values = st.recursive(
     scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(words, inner, max_size=3)
@@ -127,10 +127,10 @@ def test_whatever_a_wire_says_can_be_said_in_every_dialect(wire: tuple[Any, Any]
 def test_a_repaired_conversation_is_written_in_its_own_dialect_and_reads_the_same_again(wire: tuple[Any, Any]) -> None:
     dialect, came = wire
     conversation = read_conversation(came, dialect=dialect)
-    sound = repair(conversation.messages).messages
-    written = conversation.write(sound)
+    valid = repair(conversation.messages).messages
+    written = conversation.write(valid)
     again = read_conversation(json.loads(as_bytes(written)), dialect=dialect)
-    asked = [(call["id"], name_of_call(call)) for message in sound for call in calls_of(message)]
+    asked = [(call["id"], name_of_call(call)) for message in valid for call in calls_of(message)]
     assert [(call["id"], name_of_call(call)) for message in again.messages for call in calls_of(message)] == asked
 
 
@@ -152,7 +152,7 @@ def is_blank(block: Any) -> bool:
     return not block or (isinstance(block, dict) and block.get("type") == "text" and not block["text"].strip())
 
 
-def pieces_of(origin: Origin, item: Any) -> list[Any]:
+def pieces_of(origin: WireOrigin, item: Any) -> list[Any]:
     """What of a wire item a message was made of, as far as it says anything."""
     content = item.get("content") if origin.blocks is None else origin.blocks
     return [piece for piece in (content if isinstance(content, list) else [content]) if not is_blank(piece)]
@@ -168,10 +168,12 @@ def test_one_changed_message_leaves_what_the_others_came_from_as_it_was(
     if not conversation.messages:
         return
     place = data.draw(st.integers(0, len(conversation.messages) - 1))
-    messages: list[Any] = list(conversation.messages)
-    messages[place] = {**messages[place], "content": "changed"}
-    left = objects_in(conversation.write(messages))
-    for message in messages[:place] + messages[place + 1 :]:
+    before, after = conversation.messages[:place], conversation.messages[place + 1 :]
+    changed: Any = {**conversation.messages[place], "content": "changed"}
+    new: Any = {"role": data.draw(st.sampled_from(["user", "assistant", "system"])), "content": "new"}
+    instead = data.draw(st.sampled_from([(changed,), (), (new, conversation.messages[place]), (changed, new)]))
+    left = objects_in(conversation.write([*before, *instead, *after]))
+    for message in (*before, *after):
         origin = conversation.origin_of(message)
         if origin is not None:
             for item in origin.items:
@@ -182,7 +184,7 @@ plain = st.text(st.characters(codec="utf-8", exclude_categories=["Cs", "Z", "C"]
 
 
 @st.composite
-def sound_histories(draw: st.DrawFn) -> list[Message]:
+def valid_histories(draw: st.DrawFn) -> list[Message]:
     """Histories that every dialect can carry: text, pictures, parallel calls, results."""
     history: list[Any] = [{"role": "user", "content": draw(plain)}]
     for turn in range(draw(st.integers(0, 4))):
@@ -219,7 +221,7 @@ def essence(messages: Any) -> list[Any]:
 
 
 @unhurried
-@given(sound_histories(), st.permutations(["anthropic", "responses"]))
+@given(valid_histories(), st.permutations(["anthropic", "responses"]))
 def test_there_and_back_through_other_dialects_keeps_texts_calls_ids_and_pictures(
     history: list[Message], way: list[Any]
 ) -> None:
@@ -230,7 +232,7 @@ def test_there_and_back_through_other_dialects_keeps_texts_calls_ids_and_picture
 
 
 @unhurried
-@given(sound_histories())
+@given(valid_histories())
 def test_what_is_written_for_anthropic_keeps_the_rules_of_that_wire(history: list[Message]) -> None:
     messages = convert(history, "anthropic")["messages"]
     roles = [message["role"] for message in messages]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from clew.agent.files.closest import miss_report
-from clew.agent.files.patching import Found, Plain, find_passage
-from clew.agent.files.textfile import text_of_bytes
+from clew.agent.files.diffs import missed_passage_report
+from clew.agent.files.file_types import decode_file
+from clew.agent.files.patching import NormalizedText, PassageMatch, find_passage
 
 words = st.text(alphabet="ab \t{}é", max_size=6)
 texts = st.lists(words, max_size=12).map("\n".join)
@@ -19,16 +19,16 @@ def test_an_exact_edit_is_what_replacing_once_is(text: str, data: st.DataObject,
     start = data.draw(st.integers(0, len(text)))
     old = text[start : data.draw(st.integers(start, len(text)))]
     assume(old)
-    found = find_passage(Plain.of(text), old, new)
-    if isinstance(found, Found):
+    found = find_passage(NormalizedText.of(text), old, new)
+    if isinstance(found, PassageMatch):
         assert found.how == "exact"
-        assert Plain.of(text).with_passages(found.passages) == text.replace(old, new, 1)
+        assert NormalizedText.of(text).with_replacements(found.replacements) == text.replace(old, new, 1)
     else:
         assert found is not None
         assert len(found.lines) > 1
-        everywhere = find_passage(Plain.of(text), old, new, everywhere=True)
-        assert isinstance(everywhere, Found)
-        assert Plain.of(text).with_passages(everywhere.passages) == text.replace(old, new)
+        everywhere = find_passage(NormalizedText.of(text), old, new, everywhere=True)
+        assert isinstance(everywhere, PassageMatch)
+        assert NormalizedText.of(text).with_replacements(everywhere.replacements) == text.replace(old, new)
 
 
 @given(st.lists(words, max_size=8), st.lists(line_ends, min_size=8, max_size=8), texts, texts, st.booleans())
@@ -36,17 +36,17 @@ def test_lines_outside_what_was_found_stay_as_they_were(
     lines: list[str], ends: list[str], old: str, new: str, everywhere: bool
 ) -> None:
     text = "".join(line + end for line, end in zip(lines, ends, strict=False))
-    plain = Plain.of(text)
+    plain = NormalizedText.of(text)
     assume(old)
     found = find_passage(plain, old, new, everywhere=everywhere)
-    if not isinstance(found, Found):
+    if not isinstance(found, PassageMatch):
         return
-    after = plain.with_passages(found.passages)
-    first, last = found.passages[0], found.passages[-1]
+    after = plain.with_replacements(found.replacements)
+    first, last = found.replacements[0], found.replacements[-1]
     before_lines = text.splitlines(keepends=True)[: plain.line_at(first.start) - 1]
     assert after.startswith("".join(before_lines))
-    rest = Plain.of(text).text[last.end :]
-    assert Plain.of(after).text.endswith(rest)
+    rest = NormalizedText.of(text).text[last.end :]
+    assert NormalizedText.of(after).text.endswith(rest)
     untouched = text.splitlines(keepends=True)[plain.text.count("\n", 0, last.end) + 1 :]
     assert after.endswith("".join(untouched))
 
@@ -59,12 +59,12 @@ def test_a_shifted_passage_is_found_and_keeps_its_shift(lines: list[str], data: 
     written = ["    " * step + line if line else "" for step, line in zip(steps, lines, strict=True)]
     text = "\n".join(["@top", *(" " * shift + line if line else "" for line in written), "@end"])
     old = "\n".join(written)
-    found = find_passage(Plain.of(text), old, f"{old}\n{written[-1]}x" if written[-1] else f"{old}x")
+    found = find_passage(NormalizedText.of(text), old, f"{old}\n{written[-1]}x" if written[-1] else f"{old}x")
     assert found is not None
     # A passage of one line may also stand exactly within the indented line, and "" after the last is any blank line.
-    assume(isinstance(found, Found) and found.how == "indentation" and old.strip("\n") == old)
-    assert isinstance(found, Found)
-    after = Plain.of(text).with_passages(found.passages)
+    assume(isinstance(found, PassageMatch) and found.how == "indentation" and old.strip("\n") == old)
+    assert isinstance(found, PassageMatch)
+    after = NormalizedText.of(text).with_replacements(found.replacements)
     kept, added = text.split("\n"), after.split("\n")
     assert added[: len(kept) - 2] == kept[:-2]
     assert added[-1] == "@end"
@@ -72,27 +72,27 @@ def test_a_shifted_passage_is_found_and_keeps_its_shift(lines: list[str], data: 
 
 @given(texts, texts, texts)
 def test_a_report_of_a_miss_never_fails(text: str, old: str, new: str) -> None:
-    assert "old was not found" in miss_report(text, old, new)
+    assert "old was not found" in missed_passage_report(text, old, new)
 
 
 @given(st.binary(max_size=60) | texts.map(str.encode) | texts.map(lambda text: text.encode("utf-16")))
 def test_bytes_come_back_as_they_were(content: bytes) -> None:
-    file = text_of_bytes(content)
+    file = decode_file(content)
     if file is not None:
-        assert file.encoded(file.text) == content
-        plain = Plain.of(file.text)
-        assert plain.with_passages([]) == file.text
+        assert file.encode(file.text) == content
+        plain = NormalizedText.of(file.text)
+        assert plain.with_replacements([]) == file.text
 
 
 @given(st.lists(words.filter(str.strip), min_size=2, max_size=8, unique_by=lambda line: line.strip()), st.data())
 def test_crlf_and_mark_survive_an_edit(lines: list[str], data: st.DataObject) -> None:
     place = data.draw(st.integers(0, len(lines) - 1))
     raw = b"\xef\xbb\xbf" + "\r\n".join([f"<{line}>" for line in lines]).encode()
-    file = text_of_bytes(raw)
+    file = decode_file(raw)
     assert file is not None
-    plain = Plain.of(file.text)
+    plain = NormalizedText.of(file.text)
     found = find_passage(plain, f"<{lines[place]}>", "1\n2")
-    assert isinstance(found, Found)
+    assert isinstance(found, PassageMatch)
     after = [f"<{line}>" for line in lines]
     after[place] = "1\r\n2"
-    assert file.encoded(plain.with_passages(found.passages)) == b"\xef\xbb\xbf" + "\r\n".join(after).encode()
+    assert file.encode(plain.with_replacements(found.replacements)) == b"\xef\xbb\xbf" + "\r\n".join(after).encode()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.redact import CATALOG, redact, redact_arguments, redact_messages, redact_text
-from clew.redact.examples import cases_in, made_up, stand_before
+from clew.redact.examples import cases_in, example_secret, text_before
 
 CORPUS = Path(__file__).resolve().parents[1] / "redact"
 TRICKY = [
@@ -65,7 +65,7 @@ TRICKY = [
 
 
 def secret_of(kind: int, seed: int) -> str:
-    return stand_before(CATALOG[kind]) + made_up(CATALOG[kind], seed)
+    return text_before(CATALOG[kind]) + example_secret(CATALOG[kind], seed)
 
 
 secrets = st.builds(secret_of, st.integers(0, len(CATALOG) - 1), st.integers(0, 50))

@@ -10,11 +10,10 @@ from hypothesis import strategies as st
 
 from clew.messages import Message
 from clew.store import CompactionEntry, NewSession, Store, open_store
-from clew.store.identity import FIRST_CHAIN, chains_after
-from clew.store.matching import FoldedText
-from clew.store.query import parse_query
-from clew.store.snippet import cut_snippet
-from clew.store.words import folded, spaced, stretches_of, whole_text, words_of
+from clew.store.rows import FIRST_CHAIN, chains_after
+from clew.store.search.query import FoldedText, parse_query
+from clew.store.search.ranking import cut_snippet
+from clew.store.search.words import case_folded, chunks_of, normalized_text, separate_unspaced, words_of
 from clew.testing import assistant, user
 
 texts = st.text(max_size=60) | st.text(alphabet="ab_ -\"'*():^&|!数据库éÉİß\u0301\ud800\x00AZ09.", max_size=40)
@@ -53,7 +52,7 @@ async def _finds(text: str, piece: str) -> None:
 )
 def test_a_message_is_found_by_each_of_its_pieces(pieces: list[str], which: int) -> None:
     piece = pieces[which % len(pieces)]
-    if words_of(folded(whole_text(piece))):
+    if words_of(case_folded(normalized_text(piece))):
         asyncio.run(_finds(" ".join(pieces), piece))
 
 
@@ -126,10 +125,10 @@ def test_views_fold_from_entries_and_the_history_only_grows(done: list[tuple[str
 
 
 @given(texts)
-def test_folding_keeps_every_character_in_its_place(text: str) -> None:
-    whole = whole_text(text)
-    assert len(folded(whole)) == len(whole)
-    assert words_of(spaced(folded(whole))) == words_of(folded(whole))
+def test_case_folding_keeps_the_index_of_every_character(text: str) -> None:
+    whole = normalized_text(text)
+    assert len(case_folded(whole)) == len(whole)
+    assert words_of(separate_unspaced(case_folded(whole))) == words_of(case_folded(whole))
 
 
 @given(st.text(max_size=300), texts, st.integers(20, 120))
@@ -142,10 +141,10 @@ def test_a_snippet_is_a_piece_of_its_text(text: str, query: str, chars: int) -> 
 
 
 @given(st.integers(0, 30_000), st.integers(1, 9))
-def test_stretches_cover_a_text(length: int, every: int) -> None:
+def test_chunks_cover_a_text(length: int, every: int) -> None:
     text = "".join(" " if place % (every * 100) == 0 else "x" for place in range(length))
     reached = 0
-    for start, stop in stretches_of(text):
+    for start, stop in chunks_of(text):
         assert start <= reached < stop
         reached = stop
     assert reached == length

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from splintr import AnyTokenizer, Tokenizer
 
 from clew.tokens import ConversationSize, count_tokens, counter_for
-from clew.tokens.vocabularies import vocabulary
+from clew.tokens.tokenizer import vocabulary
 
 MODELS = st.sampled_from([None, "gpt-4", "claude-opus-4-5", "claude-opus-4-7", "gemini-3-pro", "nobody"])
 ANY_TEXT = st.text(st.characters(), max_size=200)

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from clew.messages import Message, text_of
 from clew.testing import assistant, call, tool
 from clew.tooloutput import (
-    OutputLimits,
-    Persisted,
+    PersistedOutput,
     SpillFolder,
     SpillPart,
+    ToolOutputLimits,
     bound_result,
     bound_turn,
     is_persisted_block,
-    limits_for,
+    limits_for_window,
 )
 from clew.tooloutput.block import head_and_tail
-from clew.tooloutput.bound import _bare_chars
+from clew.tooloutput.bound import _shortest_block_chars
 
 pieces = st.text(st.characters(), min_size=1, max_size=20)
 outputs = st.builds(lambda piece, times: piece * times, pieces, st.integers(0, 400))
@@ -39,26 +39,28 @@ def a_folder() -> Iterator[SpillFolder]:
 @given(outputs, st.integers(1, 60_000))
 @settings(max_examples=60)
 def test_one_result_fits_or_can_be_read_back_whole(text: str, window: int) -> None:
-    limits = limits_for(window)
+    limits = limits_for_window(window)
     message = tool("c1", text)
     with a_folder() as folder:
         bound = bound_result(message, folder, limits)
         if bound.outcome is None:
             assert bound.message is message
-            assert len(text) <= max(limits.per_result_chars, _bare_chars(folder)) or is_persisted_block(text, 1_500)
+            assert len(text) <= max(limits.per_result_chars, _shortest_block_chars(folder)) or is_persisted_block(
+                text, 1_500
+            )
             return
-        assert isinstance(bound.outcome, Persisted)
+        assert isinstance(bound.outcome, PersistedOutput)
         part = folder.read(bound.outcome.spilled.id, 0, len(text))
         assert isinstance(part, SpillPart)
         assert part.text == text
-        assert len(text_of(bound.message)) <= max(limits.per_result_chars, _bare_chars(folder))
+        assert len(text_of(bound.message)) <= max(limits.per_result_chars, _shortest_block_chars(folder))
         assert bound_result(bound.message, folder, limits).message is bound.message
 
 
 @given(st.lists(st.tuples(names, outputs), max_size=6))
 @settings(max_examples=60)
 def test_a_turn_fits_or_nothing_more_could_go(results: list[tuple[str, str]]) -> None:
-    limits = OutputLimits(per_result_chars=2_000, per_turn_chars=4_000, preview_chars=200)
+    limits = ToolOutputLimits(per_result_chars=2_000, per_turn_chars=4_000, preview_chars=200)
     calls = [call(name, {}, id=f"c{number}") for number, (name, _) in enumerate(results)]
     messages: list[Message] = [
         assistant("working", calls),

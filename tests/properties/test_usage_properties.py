@@ -8,9 +8,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.usage import CanonicalUsage, normalize_usage
-from clew.usage.fields import EVERY, WRAPPERS
+from clew.usage.fields import ALL_FIELDS, WRAPPERS
 
-NAMES = st.sampled_from(sorted({s.name for s in EVERY} | {p for s in EVERY for p in s.within} | set(WRAPPERS)))
+NAMES = st.sampled_from(
+    sorted({s.name for s in ALL_FIELDS} | {p for s in ALL_FIELDS for p in s.parents} | set(WRAPPERS))
+)
 VALUES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.integers().map(str)
 USAGES = st.recursive(
     VALUES,
@@ -33,27 +35,29 @@ def test_anything_becomes_a_usage_without_negative_buckets(raw: object, provider
 
 
 @given(COUNTS, COUNTS, COUNTS, COUNTS)
-def test_anthropic_beside_and_chat_inside_say_the_same(fresh: int, read: int, written: int, output: int) -> None:
-    beside = {
+def test_separate_and_included_cache_figures_give_the_same_usage(
+    fresh: int, read: int, written: int, output: int
+) -> None:
+    separate = {
         "input_tokens": fresh,
         "cache_read_input_tokens": read,
         "cache_creation_input_tokens": written,
         "output_tokens": output,
     }
-    whole = fresh + read + written
+    prompt_tokens = fresh + read + written
     inside = {
-        "prompt_tokens": whole,
+        "prompt_tokens": prompt_tokens,
         "completion_tokens": output,
-        "total_tokens": whole + output,
+        "total_tokens": prompt_tokens + output,
         "prompt_tokens_details": {"cached_tokens": read, "cache_write_tokens": written},
     }
     expected = CanonicalUsage(fresh, output, read, written)
-    assert normalize_usage(beside) == expected
+    assert normalize_usage(separate) == expected
     assert normalize_usage(inside) == expected
 
 
 @given(COUNTS, st.integers(1, 10**6), st.integers(1, 10**6))
-def test_the_total_tells_whether_reasoning_stands_beside(prompt: int, output: int, reasoning: int) -> None:
+def test_the_total_shows_whether_reasoning_is_separate(prompt: int, output: int, reasoning: int) -> None:
     raw = {
         "prompt_tokens": prompt,
         "completion_tokens": output,

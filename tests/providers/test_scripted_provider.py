@@ -33,7 +33,7 @@ async def test_a_step_may_look_at_the_request() -> None:
     assert (await ScriptedProvider(echo).send(ASK)).message["content"] == "GO"
 
 
-async def test_a_broken_line_shows_what_had_come() -> None:
+async def test_a_broken_connection_shows_what_had_come() -> None:
     seen: list[Delta] = []
     with pytest.raises(ProviderRefused) as refused:
         await ScriptedProvider(breaks_off("half a")).send(ASK, seen.append)

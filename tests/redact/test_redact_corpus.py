@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from clew.redact import CATALOG, Kind, redact
-from clew.redact.contexts import CONTEXTS
-from clew.redact.examples import Case, cases_in, made_up, stand_before
-from clew.redact.prefixed import RUN
+from clew.redact import CATALOG, SecretKind, redact
+from clew.redact.by_context import CONTEXTS
+from clew.redact.examples import CorpusCase, cases_in, example_secret, text_before
+from clew.redact.redaction import RUN
 
 HERE = Path(__file__).parent
 TRUE = cases_in(HERE / "secrets.txt")
@@ -33,12 +33,12 @@ PLACES = (
 )
 
 
-def short(case: Case) -> str:
+def short(case: CorpusCase) -> str:
     return re.sub(r"\W+", "-", case.text)[:50]
 
 
 @pytest.mark.parametrize("case", TRUE, ids=short)
-def test_a_secret_is_taken_out_and_what_is_around_it_stays(case: Case) -> None:
+def test_a_secret_is_taken_out_and_what_is_around_it_stays(case: CorpusCase) -> None:
     rest = case.text
     for secret in case.secrets:
         rest = rest.replace(secret, "\0", 1)
@@ -46,31 +46,31 @@ def test_a_secret_is_taken_out_and_what_is_around_it_stays(case: Case) -> None:
 
 
 @pytest.mark.parametrize("case", FALSE, ids=short)
-def test_what_only_looks_like_a_secret_stays(case: Case) -> None:
+def test_what_only_looks_like_a_secret_stays(case: CorpusCase) -> None:
     assert redact(case.text).found == ()
 
 
 @pytest.mark.parametrize(("kind", "start"), STARTS, ids=[f"{kind.name}-{start}" for kind, start in STARTS])
-def test_every_kind_is_found_in_every_place(kind: Kind, start: str) -> None:
+def test_every_kind_is_found_in_every_place(kind: SecretKind, start: str) -> None:
     for seed, place in enumerate(PLACES):
-        secret = made_up(kind, seed, start)
-        text = place.format(stand_before(kind) + secret)
+        secret = example_secret(kind, seed, start)
+        text = place.format(text_before(kind) + secret)
         result = redact(text)
         assert [(text[f.start : f.end], f.kind) for f in result.found] == [(secret, kind.name)], place
         assert secret not in result.text
 
 
 @pytest.mark.parametrize("kind", CATALOG, ids=lambda kind: kind.name)
-def test_a_secret_that_is_part_of_a_longer_word_is_none(kind: Kind) -> None:
-    if not kind.behind:
-        secret = made_up(kind, 3)
+def test_a_secret_that_is_part_of_a_longer_word_is_none(kind: SecretKind) -> None:
+    if not kind.preceded_by:
+        secret = example_secret(kind, 3)
         assert all(f.start != 1 for f in redact(f"Z{secret}").found)
 
 
 @pytest.mark.parametrize("kind", CATALOG, ids=lambda kind: kind.name)
-def test_every_kind_has_the_long_run_by_which_candidates_are_found(kind: Kind) -> None:
+def test_every_kind_has_the_long_run_by_which_candidates_are_found(kind: SecretKind) -> None:
     for seed in range(10):
-        assert re.search(rf"[A-Za-z0-9_~+-]{{{RUN}}}", made_up(kind, seed))
+        assert re.search(rf"[A-Za-z0-9_~+-]{{{RUN}}}", example_secret(kind, seed))
 
 
 def test_there_are_the_kinds_that_were_promised() -> None:

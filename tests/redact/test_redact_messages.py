@@ -7,9 +7,9 @@ from typing import Any
 
 from clew.messages import Message
 from clew.redact import CATALOG, redact_arguments, redact_messages
-from clew.redact.examples import made_up
+from clew.redact.examples import example_secret
 
-TOKEN = made_up(next(kind for kind in CATALOG if kind.name == "github-token"))
+TOKEN = example_secret(next(kind for kind in CATALOG if kind.name == "github-token"))
 HIDDEN = "[REDACTED:github-token]"
 
 

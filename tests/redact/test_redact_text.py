@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from clew.redact import CATALOG, Finding, redact, redact_text
-from clew.redact.examples import made_up
+from clew.redact import CATALOG, SecretFinding, redact, redact_text
+from clew.redact.examples import example_secret
 
-TOKEN = made_up(next(kind for kind in CATALOG if kind.name == "github-token"))
+TOKEN = example_secret(next(kind for kind in CATALOG if kind.name == "github-token"))
 MEGABYTES_10 = 10_000_000
 
 
@@ -17,7 +17,7 @@ def test_a_placeholder_says_the_kind() -> None:
 
 def test_a_finding_says_where_and_what_kind_but_never_the_secret() -> None:
     result = redact(f"use {TOKEN}")
-    assert result.found == (Finding(4, 4 + len(TOKEN), "github-token"),)
+    assert result.found == (SecretFinding(4, 4 + len(TOKEN), "github-token"),)
     assert TOKEN not in repr(result)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.report.handoff_html import handoff_html
+from clew.report.handoff import handoff_html
 
 
 def test_headings_lists_and_numbers_are_kept() -> None:

@@ -1,11 +1,13 @@
-"""What the handoff of the built-in summariser says, heading by heading."""
+"""What the handoff of the built-in summariser has, heading by heading, and how a focus topic changes it."""
 
 from __future__ import annotations
 
 import asyncio
+import json
 
 import pytest
 
+import clew
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff, summarize_builtin, write_handoff
 from clew.summaries.handoff import (
@@ -23,7 +25,7 @@ from clew.summaries.handoff import (
     TRIED,
 )
 from clew.testing import assistant, call, tool, user
-from clew.testing.summaries import story_of
+from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
 
 count = counter_for(None).text
@@ -42,8 +44,8 @@ def handoff_of(
 ) -> Handoff:
     task = next((str(one["content"]) for one in reversed(messages) if one["role"] == "user"), "")
     at = max((number for number, one in enumerate(messages) if one["role"] == "user"), default=None)
-    story = story_of(messages, first=first, previous=previous, task=task, task_at=at)
-    written = write_handoff(story, budget, count)
+    source = summary_input_of(messages, first=first, previous=previous, task=task, task_number=at)
+    written = write_handoff(source, budget, count)
     assert count(written.render()) <= budget
     return written
 
@@ -80,7 +82,7 @@ def test_rules_stand_word_for_word_with_what_they_replaced() -> None:
     ]
 
 
-def test_what_a_rule_replaced_is_told_on_when_the_ledger_begins_later() -> None:
+def test_what_a_rule_replaced_is_kept_when_the_ledger_begins_later() -> None:
     first = handoff_of(SESSION)
     messages = [user("A new day."), *ran("ls", "x", "a"), user("on")]
     assert handoff_of(messages, previous=parse_handoff(first.render())).lines(RULES) == first.lines(RULES)
@@ -91,13 +93,13 @@ def test_rules_of_one_message_stay_in_the_order_in_which_they_were_said() -> Non
     assert [line[1:8] for line in handoff_of(messages).lines(RULES)] == ["Never A", "Always ", "Must no"]
 
 
-def test_actions_are_told_with_target_outcome_tool_and_number() -> None:
-    told = "\n".join(handoff_of(SESSION).lines(COMPLETED))
-    assert "RAN pytest -q -> exit 1, 1 failed" in told
-    assert "[terminal m3]" in told
-    assert "CHANGED src/uploader.py +2 -1" in told
-    assert "[patch m7]" in told
-    assert "RAN pytest -q -> exit 0, 16 passed" in told
+def test_actions_are_listed_with_target_outcome_tool_and_number() -> None:
+    actions = "\n".join(handoff_of(SESSION).lines(COMPLETED))
+    assert "RAN pytest -q -> exit 1, 1 failed" in actions
+    assert "[terminal m3]" in actions
+    assert "CHANGED src/uploader.py +2 -1" in actions
+    assert "[patch m7]" in actions
+    assert "RAN pytest -q -> exit 0, 16 passed" in actions
 
 
 def test_an_error_that_stands_is_blocked_and_one_that_was_overcome_was_tried() -> None:
@@ -106,7 +108,7 @@ def test_an_error_that_stands_is_blocked_and_one_that_was_overcome_was_tried() -
     assert handoff.lines(TRIED) == ["pytest -q -> exit 1, 1 failed: FAILED tests/test_up.py::test_retry (m4)"]
 
 
-def test_a_command_that_failed_without_a_word_is_told_with_its_exit_code() -> None:
+def test_a_command_that_failed_without_a_word_is_listed_with_its_exit_code() -> None:
     messages = [user("go"), *ran("./check.sh", "[exit 3]", "a"), user("on")]
     assert handoff_of(messages).lines(BLOCKED) == ["./check.sh -> exit 3 (m2)"]
 
@@ -119,13 +121,13 @@ def test_state_decisions_answers_and_files() -> None:
     assert handoff.lines(FILES) == ["path: src/uploader.py (changed; read_file, patch, m1-m7)"]
 
 
-def test_the_plan_is_told_by_how_far_it_is() -> None:
+def test_the_tasks_of_a_plan_are_listed_by_their_progress() -> None:
     plan = [{"step": "Read", "status": "completed"}, {"step": "Write", "status": "in_progress"}, {"step": "Test"}]
     handoff = handoff_of([user("go"), *did("update_plan", {"plan": plan}, "ok", "a"), user("on")])
     assert (handoff.lines(IN_PROGRESS), handoff.lines(REMAINING)) == (["Write (m1)"], ["Test (m1)"])
 
 
-def test_a_conversation_in_chinese_is_told_in_chinese() -> None:
+def test_a_conversation_in_chinese_is_summarised_in_chinese() -> None:
     messages = [
         user("请把上传模块改成异步。不要改数据库结构。"),
         *ran("pytest -q", "14 passed in 0.2s\n[exit 0]", "a"),
@@ -152,7 +154,7 @@ def test_with_little_room_rules_come_before_files_and_quotes() -> None:
     assert handoff.lines(RULES)[0] == '"Never touch prod.db." (m0)'
 
 
-def test_nothing_is_told_twice_when_a_handoff_is_brought_up_to_date() -> None:
+def test_no_line_comes_twice_when_a_handoff_is_brought_up_to_date() -> None:
     first = handoff_of(SESSION)
     plan = [{"step": "Write", "status": "in_progress"}]
     later = [*SESSION, *did("patch", {"path": "src/uploader.py", "old": "x"}, "ok", "g")]
@@ -209,9 +211,49 @@ def test_secrets_are_taken_out_also_where_a_text_is_cut() -> None:
     command = "x" * 130 + f" curl -H 'Authorization: Bearer {secret}' https://example.org"
     messages = [user(f"token is {secret}"), *ran(command, f"error: bad token {secret}\n[exit 1]", "a"), user("on")]
     for budget in (100, 400, 4_000):
-        text = asyncio.run(summarize_builtin(story_of(messages, task="on", task_at=3), budget, count)).text
+        text = asyncio.run(summarize_builtin(summary_input_of(messages, task="on", task_number=3), budget, count)).text
         assert secret[:12] not in text
 
 
-def test_an_empty_story_says_that_there_is_nothing() -> None:
-    assert write_handoff(story_of([]), 500, count).render() == "## Active task\nNone.\n\n## Blocked\nNone."
+def test_a_handoff_of_no_messages_says_that_there_is_nothing() -> None:
+    assert write_handoff(summary_input_of([]), 500, count).render() == "## Active task\nNone.\n\n## Blocked\nNone."
+
+
+TOPICS = ("billing", "search")
+
+
+def history() -> list[Message]:
+    """Two topics by turns, in words that do not overlap."""
+    messages: list[Message] = [user("Tidy up the service.")]
+    for number in range(120):
+        topic = TOPICS[number % 2]
+        lines = "\n".join(
+            f"def {topic}_step_{number}_{line}(row): return total_{topic}_{number}_{line} + row" for line in range(12)
+        )
+        messages.append(assistant(None, [call("read_file", {"path": f"src/{topic}/part{number}.py"}, f"c{number}")]))
+        messages.append(tool(f"c{number}", lines))
+    return [*messages, assistant("Read them all."), user("Go on.")]
+
+
+def share_of(topic: str, summary: str) -> float:
+    counts = {each: summary.count(f"{each}_step_") for each in TOPICS}
+    return counts[topic] / sum(counts.values())
+
+
+def test_a_focus_topic_takes_most_of_the_quotes() -> None:
+    plain = clew.compress(history(), target_tokens=4_000)
+    focused = clew.compress(history(), target_tokens=4_000, focus_topic="billing")
+    assert plain.summary is not None
+    assert focused.summary is not None
+    assert 0.3 < share_of("billing", plain.summary) < 0.7
+    assert share_of("billing", focused.summary) > 0.6
+    assert focused.tokens_after <= 4_000
+
+
+def test_what_is_certain_stays_whatever_the_focus() -> None:
+    focused = clew.compress(
+        [*history()[:-1], user("Never touch prod.db."), assistant("I will not."), *history()[1:]],
+        target_tokens=4_000,
+        focus_topic="billing",
+    )
+    assert "Never touch prod.db." in json.dumps(focused.messages)

@@ -1,12 +1,12 @@
 from __future__ import annotations
 
-from clew.ledger.verify import MARK
+from clew.ledger import UNVERIFIED_MARK
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff
-from clew.summaries.ground import Grounded, ground
+from clew.summaries.grounding import GroundedHandoff, ground_handoff
 from clew.summaries.handoff import BLOCKED, COMPLETED, DECISIONS, FILES, GOAL, RULES, VALUES
 from clew.testing import assistant, call, tool, user
-from clew.testing.summaries import story_of
+from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
 
 count = counter_for(None).text
@@ -25,9 +25,9 @@ HISTORY = [
 ]
 
 
-def grounded(drafted: Handoff, budget: int = 900, **more: object) -> tuple[Grounded, Handoff]:
-    story = story_of(HISTORY, task="Go on.", task_at=7, **more)  # type: ignore[arg-type]
-    result = ground(story, drafted, budget, count)
+def grounded(drafted: Handoff, budget: int = 900, **more: object) -> tuple[GroundedHandoff, Handoff]:
+    source = summary_input_of(HISTORY, task="Go on.", task_number=7, **more)  # type: ignore[arg-type]
+    result = ground_handoff(source, drafted, budget, count)
     assert count(result.text) <= budget
     return result, parse_handoff(result.text)
 
@@ -41,7 +41,7 @@ def test_what_the_prose_dropped_and_must_be_kept_is_put_back() -> None:
     assert "Port the uploader to asyncio." in handoff.lines(GOAL)[0]
 
 
-def test_what_the_prose_has_is_not_told_twice() -> None:
+def test_what_the_prose_has_is_not_added_again() -> None:
     drafted = Handoff({
         RULES: ['"Never touch prod.db." (m0)'],
         BLOCKED: ["make lint fails: error: style violation 77"],
@@ -66,16 +66,16 @@ def test_exact_values_that_were_dropped_come_back_as_quotes_with_their_message()
 def test_what_was_invented_is_marked_and_counted() -> None:
     result, handoff = grounded(Handoff({COMPLETED: ["Wrote src/retry.py and src/ghost.py."]}))
     assert result.unverified == ("src/ghost.py",)
-    assert handoff.lines(COMPLETED) == [f"Wrote src/retry.py and src/ghost.py{MARK}."]
+    assert handoff.lines(COMPLETED) == [f"Wrote src/retry.py and src/ghost.py{UNVERIFIED_MARK}."]
 
 
 def test_a_mark_is_carried_through_an_update_and_does_not_come_true() -> None:
-    previous = Handoff({COMPLETED: [f"Wrote src/ghost.py{MARK}.", "Named it legacy_box."]})
+    previous = Handoff({COMPLETED: [f"Wrote src/ghost.py{UNVERIFIED_MARK}.", "Named it legacy_box."]})
     result, _ = grounded(Handoff({COMPLETED: ["Wrote src/ghost.py.", "Named it legacy_box."]}), previous=previous)
     assert result.unverified == ("src/ghost.py",)
 
 
-def test_what_was_told_before_and_dropped_now_comes_back_where_there_is_room() -> None:
+def test_previous_lines_that_were_dropped_now_come_back_where_there_is_room() -> None:
     previous = Handoff({
         COMPLETED: ["Measured upload_rate at 88.25 MB/s [terminal m0]"],
         DECISIONS: ["Chose token_bucket over leaky_bucket"],

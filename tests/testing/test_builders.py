@@ -1,4 +1,4 @@
-"""The builders give messages as providers send them, and the same history for the same seed."""
+"""The builders give messages as providers send them, and the same history for the same seed; the door has its names."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 
+import clew.testing
 from clew.messages import calls_of, text_of
 from clew.testing import assistant, call, synthetic_history, system, tool, user
 
@@ -73,3 +74,12 @@ def test_hash_seeds_do_not_change_a_synthetic_history() -> None:
         for seed in ("1", "2")
     }
     assert len(texts) == 1
+
+
+def test_everything_that_is_offered_can_be_had() -> None:
+    assert all(getattr(clew.testing, name) is not None for name in clew.testing.__all__)
+
+
+async def test_a_scripted_provider_counts_its_steps() -> None:
+    provider = clew.testing.ScriptedProvider(clew.testing.says("done"))
+    assert provider.steps_left == 1

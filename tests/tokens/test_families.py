@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.tokens import counter_for, plain_name
+from clew.tokens import counter_for, normalize_model_name
 from clew.tokens.families import UNKNOWN, UNNAMED, family_of
 
 
@@ -22,8 +22,8 @@ from clew.tokens.families import UNKNOWN, UNNAMED, family_of
         ("chatgpt-4o-latest", "chatgpt-4o"),
     ],
 )
-def test_a_model_has_one_plain_name_however_it_is_spelled(model: str, plain: str) -> None:
-    assert plain_name(model) == plain
+def test_a_model_has_one_normalized_name_however_it_is_written(model: str, plain: str) -> None:
+    assert normalize_model_name(model) == plain
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ def test_recorded_prompts_are_within_five_percent_before_a_reply_and_within_two_
             for place, usage in run["usage"]:
                 for message in run["messages"][len(size) : place]:
                     size.append(message)
-                (after if size.is_anchored else before).append(abs(size.tokens / usage["prompt_tokens"] - 1))
+                (after if size.is_measured else before).append(abs(size.tokens / usage["prompt_tokens"] - 1))
                 size.observe(usage["prompt_tokens"])
     assert median(before) < 0.05
     assert median(after) < 0.015

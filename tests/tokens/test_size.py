@@ -12,36 +12,36 @@ from clew.tokens import Calibration, ConversationSize, counter_for
 COUNTER = counter_for("claude-sonnet-4-5")
 
 
-def said(words: int) -> Message:
+def message_of(words: int) -> Message:
     return {"role": "user", "content": "thread " * words}
 
 
 def test_a_fresh_conversation_has_the_size_that_was_counted() -> None:
     size = ConversationSize(COUNTER, system="You are careful.")
-    counts = [size.append(said(50)), size.append(said(70))]
+    counts = [size.append(message_of(50)), size.append(message_of(70))]
     assert size.counts == counts
     assert size.tokens == size.counted == COUNTER.request + COUNTER.system("You are careful.") + sum(counts)
-    assert not size.is_anchored
+    assert not size.is_measured
 
 
 def test_after_a_reply_the_size_is_the_real_figure_and_the_counted_difference() -> None:
     size = ConversationSize(COUNTER)
-    size.append(said(500))
+    size.append(message_of(500))
     assert size.observe(21_000)
     assert size.tokens == 21_000
-    added = size.append(said(100))
+    added = size.append(message_of(100))
     assert size.tokens == 21_000 + added
 
 
 def test_a_figure_may_arrive_after_the_reply_was_appended() -> None:
     size = ConversationSize(COUNTER)
-    size.append(said(500))
+    size.append(message_of(500))
     reply = size.append({"role": "assistant", "content": "I see."})
     assert size.observe(9_000, messages=1)
     assert size.tokens == 9_000 + reply
 
 
-def test_counts_from_a_store_are_believed_and_the_messages_not_read() -> None:
+def test_counts_from_a_store_are_used_and_the_messages_not_read() -> None:
     size = ConversationSize(COUNTER, counts=[10, 20, 30])
     assert size.append({"role": "user", "content": "x" * 10_000}, count=40) == 40
     assert size.counts == [10, 20, 30, 40]
@@ -94,22 +94,22 @@ def test_an_absurd_figure_changes_nothing(absurd: int | None) -> None:
     assert (size.tokens, size.calibration) == before
 
 
-def test_figures_of_a_host_that_dropped_messages_are_believed_once_they_go_on() -> None:
+def test_sizes_of_a_host_that_dropped_messages_are_used_once_they_grow_alike() -> None:
     size = ConversationSize(COUNTER, counts=[1_000] * 100)
     size.observe(110_000)
     taken = []
     for real in (12_000, 13_000, 14_050, 15_000):
-        size.append(said(1), count=1_000)
+        size.append(message_of(1), count=1_000)
         taken.append(size.observe(real))
     assert taken == [False, False, True, True]
     assert size.tokens == 15_000
 
 
-def test_a_provider_that_reports_only_what_was_not_cached_is_not_believed() -> None:
+def test_the_sizes_of_a_provider_that_reports_only_what_was_not_cached_are_not_used() -> None:
     size = ConversationSize(COUNTER, counts=[1_000] * 100)
     size.observe(110_000)
     for real in (7, 7, 9, 1_004, 7, 7):
-        size.append(said(1), count=1_000)
+        size.append(message_of(1), count=1_000)
         assert not size.observe(real)
     assert size.tokens == 116_000
 
@@ -119,7 +119,7 @@ def test_growth_teaches_the_ratio_and_fresh_conversations_start_with_it() -> Non
     real = 20_000
     for _ in range(60):
         size.observe(real)
-        real += round(1.2 * size.append(said(1), count=1_000))
+        real += round(1.2 * size.append(message_of(1), count=1_000))
     assert size.calibration.ratio == pytest.approx(1.2, abs=0.03)
     fresh = ConversationSize(COUNTER, calibration=size.calibration, counts=[10_000])
     assert fresh.tokens == pytest.approx(12_000, rel=0.03)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from clew.tokens import DEFAULT_WINDOW, LADDER, LearntLimits, Window, known_model, next_guess, window_of
-from clew.tokens.names import plain_name
+from clew.tokens.families import normalize_model_name
 from clew.tokens.window_table import KNOWN_MODELS
 
 ENDPOINT = {"data": [{"id": "gpt-4o", "context_length": 96_000}]}
@@ -75,7 +75,7 @@ def test_remembered_limits_are_asked_for_the_model_and_the_address(tmp_path: Pat
         ("meta-llama/Llama-3-8B", 8_192, None),
     ],
 )
-def test_the_table_knows_models_however_they_are_spelled(model: str, window: int, max_output: int | None) -> None:
+def test_the_table_knows_models_however_they_are_written(model: str, window: int, max_output: int | None) -> None:
     found = window_of(model)
     assert (found.tokens, found.source, found.max_output) == (window, "table", max_output)
 
@@ -88,7 +88,7 @@ def test_a_name_that_only_starts_alike_is_another_model() -> None:
 def test_every_row_is_sensible_and_carries_its_source() -> None:
     assert len({row.name for row in KNOWN_MODELS}) == len(KNOWN_MODELS)
     for row in KNOWN_MODELS:
-        assert row.name == plain_name(row.name), row
+        assert row.name == normalize_model_name(row.name), row
         assert 1_000 < row.window <= 10_000_000, row
         assert row.max_output is None or 0 < row.max_output <= row.window, row
         assert row.source.endswith("2026-11"), row

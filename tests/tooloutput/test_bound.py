@@ -6,21 +6,22 @@ from pathlib import Path
 
 import pytest
 
+from clew.errors import InvalidArgument
 from clew.messages import Message, text_of
 from clew.testing import assistant, call, tool
 from clew.tooloutput import (
-    Cut,
-    OutputLimits,
-    Persisted,
+    CutOutput,
+    PersistedOutput,
     SpillFolder,
     SpillPart,
+    ToolOutputLimits,
     bound_result,
     bound_turn,
     is_persisted_block,
-    limits_for,
+    limits_for_window,
 )
 
-LIMITS = OutputLimits(per_result_chars=10_000, per_turn_chars=20_000, preview_chars=300)
+LIMITS = ToolOutputLimits(per_result_chars=10_000, per_turn_chars=20_000, preview_chars=300)
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def lines(chars: int) -> str:
 
 
 def whole(folder: SpillFolder, outcome: object) -> str:
-    assert isinstance(outcome, Persisted)
+    assert isinstance(outcome, PersistedOutput)
     part = folder.read(outcome.spilled.id, 0, 10_000_000)
     assert isinstance(part, SpillPart)
     return part.text
@@ -61,7 +62,7 @@ def test_a_result_over_the_limit_is_written_whole_and_a_block_stands_for_it(fold
     text = text_of(bound.message)
     assert is_persisted_block(text, LIMITS.preview_chars)
     assert len(text) < 1_500
-    assert isinstance(bound.outcome, Persisted)
+    assert isinstance(bound.outcome, PersistedOutput)
     assert (bound.outcome.call_id, bound.outcome.tool, bound.outcome.chars) == ("c1", "terminal", 50_000)
     assert message["content"] == lines(50_000)
 
@@ -74,8 +75,8 @@ def test_reading_a_persisted_result_does_not_persist_it_again(folder: SpillFolde
 
 
 def test_a_block_is_never_put_into_a_block_even_when_the_window_shrank(folder: SpillFolder) -> None:
-    block = bound_result(tool("c1", lines(300_000)), folder, OutputLimits()).message
-    again = bound_result(block, folder, limits_for(2_000))
+    block = bound_result(tool("c1", lines(300_000)), folder, ToolOutputLimits()).message
+    again = bound_result(block, folder, limits_for_window(2_000))
     assert again.message is block
 
 
@@ -109,7 +110,7 @@ def test_content_that_says_nothing_stays(folder: SpillFolder, content: object) -
 
 @pytest.mark.parametrize("window", [2_000, 4_000, 8_000, 32_000])
 def test_a_block_is_shorter_than_what_it_stands_for_on_every_window(folder: SpillFolder, window: int) -> None:
-    limits = limits_for(window)
+    limits = limits_for_window(window)
     for chars in (limits.per_result_chars + 1, limits.per_result_chars * 3):
         text = text_of(bound_result(tool("c1", lines(chars)), folder, limits).message)
         assert len(text) <= chars
@@ -152,7 +153,7 @@ def test_results_of_exempt_tools_go_last_and_one_always_stays(folder: SpillFolde
     assert bound_turn(alone, folder, LIMITS).messages[1] is alone[1]
     mixed = turn(9_000, 8_000)
     mixed[0] = assistant(None, [call("read_file", {}, id="c0"), call("terminal", {}, id="c1")])
-    assert [o.call_id for o in bound_turn(mixed, folder, OutputLimits(10_000, 12_000, 300)).outcomes] == ["c1"]
+    assert [o.call_id for o in bound_turn(mixed, folder, ToolOutputLimits(10_000, 12_000, 300)).outcomes] == ["c1"]
 
 
 def test_small_results_are_left_even_if_there_are_too_many(folder: SpillFolder) -> None:
@@ -164,7 +165,7 @@ def test_a_turn_whose_results_cannot_be_written_is_cut_to_fit(tmp_path: Path) ->
     (tmp_path / "file").write_text("in the way")
     bound = bound_turn(turn(18_000, 9_000), SpillFolder(tmp_path / "file" / "spill"), LIMITS)
     [outcome] = bound.outcomes
-    assert isinstance(outcome, Cut)
+    assert isinstance(outcome, CutOutput)
     assert outcome.chars == 18_000
     assert outcome.kept_chars == len(text_of(bound.messages[1]))
     assert sum(len(text_of(message)) for message in bound.messages) <= LIMITS.per_turn_chars
@@ -175,10 +176,48 @@ def test_a_quota_too_small_for_a_turn_never_drops_what_the_turn_just_wrote(tmp_p
     bound = bound_turn(turn(18_000, 17_000, 16_000), folder, LIMITS)
     for outcome in bound.persisted:
         assert len(whole(folder, outcome)) == outcome.chars
-    assert [type(outcome) for outcome in bound.outcomes] == [Persisted, Cut]
+    assert [type(outcome) for outcome in bound.outcomes] == [PersistedOutput, CutOutput]
 
 
 def test_calls_without_id_or_function_do_not_break_a_turn(folder: SpillFolder) -> None:
     broken: Message = {"role": "assistant", "content": None, "tool_calls": [{}, {"id": "c0"}]}  # type: ignore[typeddict-item]
     bound = bound_turn([broken, tool("c0", lines(30_000))], folder, LIMITS)
     assert [outcome.tool for outcome in bound.outcomes] == [None]
+
+
+def test_a_window_of_200k_has_the_full_limits() -> None:
+    assert limits_for_window(200_000) == ToolOutputLimits(100_000, 200_000, 1_500)
+    assert limits_for_window(1_000_000) == ToolOutputLimits()
+
+
+def test_an_unknown_window_has_the_full_limits() -> None:
+    assert limits_for_window(None) == ToolOutputLimits()
+
+
+def test_a_small_window_has_small_limits() -> None:
+    assert limits_for_window(32_000) == ToolOutputLimits(16_000, 32_000, 1_500)
+    assert limits_for_window(2_000) == ToolOutputLimits(1_000, 2_000, 250)
+
+
+def test_configured_limits_are_never_exceeded() -> None:
+    configured = ToolOutputLimits(per_result_chars=5_000, per_turn_chars=6_000, preview_chars=300)
+    assert limits_for_window(200_000, configured) == configured
+    assert limits_for_window(4_000, configured) == ToolOutputLimits(2_000, 4_000, 300)
+
+
+def test_limits_grow_with_the_window_and_never_shrink() -> None:
+    sizes = [limits_for_window(window) for window in range(1, 300_000, 997)]
+    for name in ("per_result_chars", "per_turn_chars", "preview_chars"):
+        values = [getattr(limits, name) for limits in sizes]
+        assert values == sorted(values)
+
+
+@pytest.mark.parametrize("window", [0, -1])
+def test_a_window_of_nothing_is_refused(window: int) -> None:
+    with pytest.raises(InvalidArgument, match=f"window_tokens = {window}"):
+        limits_for_window(window)
+
+
+def test_a_limit_of_nothing_is_refused() -> None:
+    with pytest.raises(InvalidArgument, match="per_turn_chars = 0"):
+        ToolOutputLimits(per_turn_chars=0)

@@ -8,8 +8,8 @@ import textwrap
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from clew.tooloutput import OutputLimits, Spilled, SpillFolder, SpillPart, SpillRefused, bound_result
-from clew.tooloutput.bound import Cut
+from clew.tooloutput import Spilled, SpillFolder, SpillPart, SpillRefused, ToolOutputLimits, bound_result
+from clew.tooloutput.bound import CutOutput
 
 # The kernel refuses every byte over the limit, as it does on a full disk.
 TAKES_64_KB = """
@@ -80,8 +80,8 @@ def test_a_folder_below_a_file_keeps_the_result_cut_and_says_so(tmp_path: Path) 
     refused = folder.write("x")
     assert isinstance(refused, SpillRefused)
     text = "".join(f"row {number}\n" for number in range(5_000))
-    bound = bound_result({"role": "tool", "tool_call_id": "c1", "content": text}, folder, OutputLimits(2_000))
-    assert isinstance(bound.outcome, Cut)
+    bound = bound_result({"role": "tool", "tool_call_id": "c1", "content": text}, folder, ToolOutputLimits(2_000))
+    assert isinstance(bound.outcome, CutOutput)
     assert bound.outcome.reason == refused.reason
     content = bound.message["content"]
     assert isinstance(content, str)

@@ -16,10 +16,10 @@ from prompt_toolkit.input.base import PipeInput
 from prompt_toolkit.output import DummyOutput
 
 from clew.agent import STOPPED
-from clew.app import DeskOptions, open_desk
-from clew.cli.tui.drawing import Look
+from clew.app import AgentAppOptions, open_agent_app
+from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.start import Keyboard, Terminal, converse
+from clew.cli.tui.start import ChatTerminal, Keyboard, run_terminal_chat
 from clew.config import load_config
 from clew.events import Events
 from clew.messages import text_of
@@ -55,7 +55,7 @@ class Stalls(Provider):
 class Driven:
     """A chat at a screen that is a list of texts."""
 
-    terminal: Terminal
+    terminal: ChatTerminal
     keys: PipeInput
     store: Store
     written: list[str] = field(default_factory=list)
@@ -100,16 +100,18 @@ async def chat_with(
     (folder / "project").mkdir(exist_ok=True)
     written: list[str] = []
     with create_pipe_input() as keys, create_app_session(input=keys, output=DummyOutput()):
-        screen = Screen(Look(colors=False), lambda: (100, 30), written.append)
-        terminal = Terminal.on(screen)
-        options = DeskOptions(folder / "project", terminal.questions.approve, "ask", Events(terminal.heard), provider)
+        screen = Screen(TerminalLook(colors=False), lambda: (100, 30), written.append)
+        terminal = ChatTerminal.on(screen)
+        options = AgentAppOptions(
+            folder / "project", terminal.approvals.approve, "ask", Events(terminal.on_event), provider
+        )
         async with (
             open_store(folder / "home" / "state.db", flush="normal") as store,
-            open_desk(config, environ, store, options) as desk,
+            open_agent_app(config, environ, store, options) as app,
         ):
             driven = Driven(terminal, keys, store, written)
-            session = await desk.new_session()
-            work = converse(terminal, desk, session, "ask", first, keyboard=Keyboard(keys, DummyOutput()))
+            session = await app.new_session()
+            work = run_terminal_chat(terminal, app, session, "ask", first, keyboard=Keyboard(keys, DummyOutput()))
             driven.task = asyncio.create_task(work)
             try:
                 yield driven
@@ -301,7 +303,7 @@ async def test_a_person_is_asked_before_what_is_dangerous(tmp_path: Path, answer
         build = tmp_path / "project" / "build"
         build.mkdir()
         chat.type("Clean up", ENTER)
-        await chat.until(lambda: chat.terminal.questions.is_open)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
         await chat.sees("rm -rf build")
         assert "why you are asked" in chat.text
         chat.type(answer, ENTER)
@@ -314,7 +316,7 @@ async def test_for_this_session_means_that_it_is_not_asked_again(tmp_path: Path)
     provider = ScriptedProvider(DANGER, DANGER, says("Twice."))
     async with chat_with(provider, tmp_path) as chat:
         chat.type("Clean up twice", ENTER)
-        await chat.until(lambda: chat.terminal.questions.is_open)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
         chat.type("a", ENTER)
         await chat.sees("Twice.")
         assert chat.text.count("why you are asked") == 1
@@ -325,7 +327,7 @@ async def test_a_reason_for_no_reaches_the_model(tmp_path: Path) -> None:
     provider = ScriptedProvider(DANGER, says("I see."))
     async with chat_with(provider, tmp_path) as chat:
         chat.type("Clean up", ENTER)
-        await chat.until(lambda: chat.terminal.questions.is_open)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
         chat.type("n use make clean", ENTER)
         await chat.sees("I see.")
         assert "use make clean" in text_of(provider.requests[1].messages[-1])
@@ -336,7 +338,7 @@ async def test_half_a_sentence_allows_nothing_and_is_there_again_afterwards(tmp_
     provider = ScriptedProvider(DANGER, says("I see."), says("Later."))
     async with chat_with(provider, tmp_path) as chat:
         chat.type("Clean up", ENTER, "yes but")
-        await chat.until(lambda: chat.terminal.questions.is_open)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
         chat.type("yes please do", ENTER)
         await chat.sees("y once, a for this session", times=2)
         chat.type("n", ENTER)
@@ -352,11 +354,11 @@ async def test_ctrl_c_at_a_question_stops_the_turn(tmp_path: Path) -> None:
         build = tmp_path / "project" / "build"
         build.mkdir()
         chat.type("Clean up", ENTER)
-        await chat.until(lambda: chat.terminal.questions.is_open)
+        await chat.until(lambda: chat.terminal.approvals.is_open)
         chat.type(CTRL_C)
         await chat.sees("stopped; what came is kept")
         assert build.exists()
-        assert not chat.terminal.questions.is_open
+        assert not chat.terminal.approvals.is_open
         await chat.leaves()
 
 

@@ -6,37 +6,36 @@ import asyncio
 from pathlib import Path
 
 from clew.agent import Risk
-from clew.app import DeskOptions, open_desk
-from clew.cli.tui.asking import Questions
-from clew.cli.tui.drawing import Look, drawn
-from clew.cli.tui.greeting import greeting
-from clew.cli.tui.run import Chat
+from clew.app import AgentAppOptions, open_agent_app
+from clew.cli.tui.approval_prompt import ApprovalPrompts
+from clew.cli.tui.chat import Chat
+from clew.cli.tui.markdown import TerminalLook, render
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.start import Terminal
+from clew.cli.tui.start import ChatTerminal, greeting
 from clew.cli.tui.state import ChatState
 from clew.config import load_config
 from clew.store import open_store
 from clew.testing import assistant, user
 from clew.testing.scripted import ScriptedProvider, refuses
-from clew.turn import compact_now, receive, undo_compaction
+from clew.turn import receive
 
 
 def screen_of(written: list[str]) -> Screen:
-    return Screen(Look(colors=False), lambda: (80, 24), written.append)
+    return Screen(TerminalLook(colors=False), lambda: (80, 24), written.append)
 
 
 async def test_a_greeting_is_wrapped_beside_its_names_and_says_where_one_was(tmp_path: Path) -> None:
     environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
     config = load_config(environ, ["model.name=a-model-with-a-long-name", "model.context_length=64000"])
-    options = DeskOptions(tmp_path, provider=ScriptedProvider())
+    options = AgentAppOptions(tmp_path, provider=ScriptedProvider())
     async with (
         open_store(tmp_path / "state.db", flush="normal") as store,
-        open_desk(config, environ, store, options) as desk,
+        open_agent_app(config, environ, store, options) as app,
     ):
-        session = await desk.new_session()
-        await receive(desk.runtime, session, [user("Which clock is late?"), assistant("The third, " + "very " * 80)])
-        live = await desk.runtime.conversation(session)
-        lines = drawn(greeting(desk, live, "ask", resumed="Clocks"), 40, Look(colors=False)).splitlines()
+        session = await app.new_session()
+        await receive(app.runtime, session, [user("Which clock is late?"), assistant("The third, " + "very " * 80)])
+        live = await app.runtime.conversation(session)
+        lines = render(greeting(app, live, "ask", resumed="Clocks"), 40, TerminalLook(colors=False)).splitlines()
     assert all(len(line) <= 40 for line in lines)
     assert all(line.startswith("  ") for line in lines[2:])
     told = "\n".join(lines)
@@ -48,16 +47,16 @@ async def test_a_greeting_is_wrapped_beside_its_names_and_says_where_one_was(tmp
 async def test_the_meter_has_the_tools_before_the_first_question(tmp_path: Path) -> None:
     environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
     config = load_config(environ, ["model.name=m-1", "model.context_length=64000"])
-    options = DeskOptions(tmp_path, provider=ScriptedProvider())
+    options = AgentAppOptions(tmp_path, provider=ScriptedProvider())
     async with (
         open_store(tmp_path / "state.db", flush="normal") as store,
-        open_desk(config, environ, store, options) as desk,
+        open_agent_app(config, environ, store, options) as app,
     ):
-        terminal = Terminal.on(screen_of([]))
-        state = ChatState(desk, await desk.new_session(), terminal.screen.say, terminal.questions.confirm)
-        chat = Chat(state, terminal.screen, terminal.watcher, terminal.questions, terminal.tally)
+        terminal = ChatTerminal.on(screen_of([]))
+        state = ChatState(app, await app.new_session(), terminal.screen.print, terminal.approvals.confirm)
+        chat = Chat(state, terminal.screen, terminal.observer, terminal.approvals, terminal.usage_counter)
         await chat.refresh()
-        live = await desk.runtime.conversation(state.session)
+        live = await app.runtime.conversation(state.session)
         assert live.size.tools > 500
         assert chat.figures(live).used >= live.size.tools + live.size.system
 
@@ -65,14 +64,14 @@ async def test_the_meter_has_the_tools_before_the_first_question(tmp_path: Path)
 async def test_what_is_no_answer_is_named_and_asked_again() -> None:
     written: list[str] = []
     screen = screen_of(written)
-    questions = Questions(screen)
+    questions = ApprovalPrompts(screen)
     opened = asyncio.Event()
     questions.on_open = opened.set
     asked = asyncio.create_task(questions.approve("terminal", Risk("run: rm -rf build", ("deletes",), "rm")))
     for line in ("perhaps", "y"):
         await opened.wait()
         opened.clear()
-        questions.take(line)
+        questions.answer(line)
     assert await asked == ("once", "")
     await screen.flush()
     assert "'perhaps' is no answer: y once, a for this session" in "".join(written)
@@ -81,20 +80,20 @@ async def test_what_is_no_answer_is_named_and_asked_again() -> None:
 async def test_a_compaction_that_was_undone_is_not_counted_any_more(tmp_path: Path) -> None:
     environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
     config = load_config(environ, ["model.name=m-1", "model.context_length=20000"])
-    options = DeskOptions(tmp_path, provider=ScriptedProvider(refuses("auth")))
+    options = AgentAppOptions(tmp_path, provider=ScriptedProvider(refuses("auth")))
     async with (
         open_store(tmp_path / "state.db", flush="normal") as store,
-        open_desk(config, environ, store, options) as desk,
+        open_agent_app(config, environ, store, options) as app,
     ):
-        terminal = Terminal.on(screen_of([]))
-        state = ChatState(desk, await desk.new_session(), terminal.screen.say, terminal.questions.confirm)
-        chat = Chat(state, terminal.screen, terminal.watcher, terminal.questions, terminal.tally)
+        terminal = ChatTerminal.on(screen_of([]))
+        state = ChatState(app, await app.new_session(), terminal.screen.print, terminal.approvals.confirm)
+        chat = Chat(state, terminal.screen, terminal.observer, terminal.approvals, terminal.usage_counter)
         talk = [(user, assistant)[turn % 2](f"{turn}: " + "a long way to go " * 60) for turn in range(40)]
-        await receive(desk.runtime, state.session, talk)
-        live = await desk.runtime.conversation(state.session)
+        await receive(app.runtime, state.session, talk)
+        live = await app.runtime.conversation(state.session)
         seen = []
-        for act in (compact_now, undo_compaction):
-            await act(desk.runtime, state.session)
+        for act in (live.compact_now, live.undo_compaction):
+            await act()
             await chat.refresh()
             seen.append(chat.figures(live).compactions)
     assert seen == [1, 0]

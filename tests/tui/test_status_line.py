@@ -6,17 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from clew.cli.output import columns
-from clew.cli.tui.status import Figures, Spent, meter, meter_color, status_line, status_text
+from clew.cli.tui.status import CallTotals, StatusFigures, meter, meter_color, status_line, status_text
+from clew.cli.views.text import display_width
 
-FIGURES = Figures(
+FIGURES = StatusFigures(
     model="some-model-4",
     used=12_400,
     threshold=64_000,
     window=200_000,
     engine="compressor",
-    last=Spent(1, 1_000, 930, 20, 100, 0),
-    session=Spent(4, 4_000, 3_000, 90, 123_456, 0),
+    last=CallTotals(1, 1_000, 930, 20, 100, 0),
+    session=CallTotals(4, 4_000, 3_000, 90, 123_456, 0),
 )
 
 
@@ -33,7 +33,7 @@ def test_at_80_columns_only_the_explanation_of_the_meter_goes() -> None:
 @pytest.mark.parametrize("width", [20, 30, 40, 60, 80, 200])
 def test_it_never_gets_wider_than_the_terminal(width: int) -> None:
     figures = replace(FIGURES, model="a-model-with-quite-a-long-name-of-a-vendor", compactions=3, is_preparing=True)
-    assert sum(columns(text) for _, text in status_line(figures, width)) <= width
+    assert sum(display_width(text) for _, text in status_line(figures, width)) <= width
 
 
 def test_the_meter_is_what_stays() -> None:
@@ -56,9 +56,9 @@ def test_the_meter_shows_what_is_there_and_never_overflows() -> None:
 
 
 def test_an_unknown_price_is_no_zero() -> None:
-    unknown = replace(FIGURES, session=Spent(2, 10, 0, 1, 0, 2))
+    unknown = replace(FIGURES, session=CallTotals(2, 10, 0, 1, 0, 2))
     assert "no price" in status_text(unknown, 160)
-    some = replace(FIGURES, session=Spent(2, 10, 0, 1, 500_000, 1))
+    some = replace(FIGURES, session=CallTotals(2, 10, 0, 1, 500_000, 1))
     assert "$0.5000 + unknown" in status_text(some, 160)
 
 
@@ -69,8 +69,8 @@ def test_a_paused_engine_and_a_preparation_are_seen() -> None:
 
 
 def test_switched_off_compaction_is_said() -> None:
-    assert "(compaction off)" in status_text(replace(FIGURES, compacts=False), 160)
+    assert "(compaction off)" in status_text(replace(FIGURES, is_enabled=False), 160)
 
 
 def test_before_the_first_reply_of_a_resumed_chat_the_cache_is_that_of_all_before() -> None:
-    assert "cache 75% so far" in status_text(replace(FIGURES, last=Spent()), 120)
+    assert "cache 75% so far" in status_text(replace(FIGURES, last=CallTotals()), 120)

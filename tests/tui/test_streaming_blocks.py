@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from clew.cli.tui.streaming import MOST_ROWS, Block, BlockStream
+from clew.cli.tui.markdown import MAX_BLOCK_ROWS, MarkdownBlock, MarkdownStream
 
 REPLY = """# A heading
 A paragraph that goes on
@@ -30,8 +30,8 @@ def late() -> int:
 The end"""
 
 
-def all_blocks(text: str, size: int) -> list[Block]:
-    stream = BlockStream()
+def all_blocks(text: str, size: int) -> list[MarkdownBlock]:
+    stream = MarkdownStream()
     blocks = [block for at in range(0, len(text), size) for block in stream.feed(text[at : at + size])]
     return blocks + stream.finish()
 
@@ -54,11 +54,11 @@ def test_the_pieces_do_not_matter(size: int) -> None:
 
 
 def test_a_block_comes_out_when_it_is_finished_and_not_before() -> None:
-    stream = BlockStream()
+    stream = MarkdownStream()
     assert stream.feed("half a line") == []
     assert stream.tail == "half a line"
     assert stream.feed(" and its end\n") == []
-    assert stream.feed("\n") == [Block("markdown", "half a line and its end")]
+    assert stream.feed("\n") == [MarkdownBlock("markdown", "half a line and its end")]
     assert stream.tail == ""
 
 
@@ -83,11 +83,11 @@ def test_a_fence_of_four_is_not_closed_by_three() -> None:
 
 
 def test_code_that_never_ends_is_shown_all_the_same() -> None:
-    assert all_blocks("```\nls", 2) == [Block("code", "ls")]
+    assert all_blocks("```\nls", 2) == [MarkdownBlock("code", "ls")]
 
 
 def test_long_code_comes_out_in_parts_that_belong_together() -> None:
-    lines = [f"line {number}" for number in range(MOST_ROWS * 2 + 5)]
+    lines = [f"line {number}" for number in range(MAX_BLOCK_ROWS * 2 + 5)]
     blocks = all_blocks("```\n" + "\n".join(lines) + "\n```\nEnd.", 11)
     assert [block.continues for block in blocks] == [False, True, True, False]
     assert "\n".join(block.text for block in blocks[:3]).split("\n") == lines
@@ -102,18 +102,18 @@ def test_a_long_list_comes_out_in_parts_at_its_items() -> None:
 
 
 def test_a_table_stays_whole_however_long_it_is() -> None:
-    rows = "".join(f"| {number} | x |\n" for number in range(MOST_ROWS * 3))
+    rows = "".join(f"| {number} | x |\n" for number in range(MAX_BLOCK_ROWS * 3))
     assert len(all_blocks(f"| n | x |\n|---|---|\n{rows}", 13)) == 1
 
 
 def test_a_reply_without_an_empty_line_does_not_wait_for_its_end() -> None:
-    stream = BlockStream()
-    blocks = stream.feed("".join(f"log line {number}\n" for number in range(MOST_ROWS * 3)))
+    stream = MarkdownStream()
+    blocks = stream.feed("".join(f"log line {number}\n" for number in range(MAX_BLOCK_ROWS * 3)))
     assert len(blocks) == 2
 
 
 def test_a_finished_stream_is_as_new() -> None:
-    stream = BlockStream()
+    stream = MarkdownStream()
     stream.feed("```\nopen")
     stream.finish()
-    assert stream.feed("words\n\n") == [Block("markdown", "words")]
+    assert stream.feed("words\n\n") == [MarkdownBlock("markdown", "words")]

@@ -7,7 +7,7 @@ import re
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.cli.tui.streaming import Block, BlockStream
+from clew.cli.tui.markdown import MarkdownBlock, MarkdownStream
 
 LINES = st.sampled_from(
     [*"|words|# heading|- item|  - nested|1. one|   more|```|```py|~~~|---|    deep".split("|"), "| a | b |", "|--|--|"]
@@ -15,8 +15,8 @@ LINES = st.sampled_from(
 REPLIES = st.lists(LINES | st.text(alphabet=st.characters(exclude_characters="\n"), max_size=8), max_size=60)
 
 
-def streamed(text: str, cuts: list[int]) -> list[Block]:
-    stream, blocks, at = BlockStream(), list[Block](), 0
+def streamed(text: str, cuts: list[int]) -> list[MarkdownBlock]:
+    stream, blocks, at = MarkdownStream(), list[MarkdownBlock](), 0
     for cut in cuts:
         blocks += stream.feed(text[at : at + cut])
         at += cut
@@ -40,7 +40,7 @@ def test_no_word_is_lost_or_comes_twice(lines: list[str]) -> None:
 
 @given(REPLIES)
 def test_the_tail_and_the_blocks_never_overlap(lines: list[str]) -> None:
-    stream = BlockStream()
+    stream = MarkdownStream()
     for line in lines:
         stream.feed(f"{line}\n")
         assert len(stream.tail.split("\n")) <= len(lines) + 1

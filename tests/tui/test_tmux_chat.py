@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from clew.testing import call
-from clew.testing.upstream import Answer, Step, Streamed, Upstream
+from clew.testing.upstream import Step, StreamedAnswer, Upstream, UpstreamAnswer
 
 pytestmark = pytest.mark.skipif(shutil.which("tmux") is None, reason="tmux is not installed")
 DEADLINE_SECONDS = 30.0
@@ -91,11 +91,11 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
     reply = "# Clocks\n\nThe **third** one is late:\n\n- oil it\n- wind it\n\n```python\nlate = 3\n```\nThat is all."
     danger = call("terminal", {"command": "rm -rf build"})
     steps: list[Step] = [
-        Answer(reply),
-        Answer("I remove it.", calls=(danger,)),
-        Answer("It is gone."),
-        Streamed(Answer("This sentence comes to half of it and no further than that."), stall_after=6),
-        Answer("I was stopped before."),
+        UpstreamAnswer(reply),
+        UpstreamAnswer("I remove it.", calls=(danger,)),
+        UpstreamAnswer("It is gone."),
+        StreamedAnswer(UpstreamAnswer("This sentence comes to half of it and no further than that."), stall_after=6),
+        UpstreamAnswer("I was stopped before."),
     ]
     async with Upstream(*steps) as upstream, chat_at(upstream, tmp_path) as screen:
         (tmp_path / "project" / "build").mkdir()
@@ -135,7 +135,7 @@ async def test_a_whole_chat_from_greeting_to_farewell(tmp_path: Path) -> None:
 async def test_a_reply_of_2000_lines_is_printed_once_and_in_order(tmp_path: Path) -> None:
     lines = [f"number = {number}" for number in range(2_000)]
     code = "```python\n" + "\n".join(lines) + "\n```\n\nAll of them."
-    async with Upstream(Answer(code, piece_chars=400)) as upstream, chat_at(upstream, tmp_path) as screen:
+    async with Upstream(UpstreamAnswer(code, piece_chars=400)) as upstream, chat_at(upstream, tmp_path) as screen:
         await screen.sees("to compaction")
         await screen.type("Count", "Enter")
         await screen.sees("All of them.")

@@ -8,12 +8,12 @@ from dataclasses import replace
 
 import pytest
 
-from clew.agent import Doing, ToolResult
-from clew.cli.tui.asking import approval_in
-from clew.cli.tui.drawing import MOST_DIFF_ROWS, Look
-from clew.cli.tui.problems import explained
+from clew.agent import ToolActivity, ToolResult
+from clew.cli.tui.approval_prompt import parse_approval
+from clew.cli.tui.exchange import explain_problem
+from clew.cli.tui.markdown import MAX_DIFF_ROWS, TerminalLook
+from clew.cli.tui.observer import ScreenObserver
 from clew.cli.tui.screen import Screen
-from clew.cli.tui.watching import ScreenWatcher
 from clew.errors import StoreError
 from clew.events import (
     CompactionFinished,
@@ -33,12 +33,14 @@ from clew.testing.scripted import breaks_off, calls, refuses, says
 
 
 class Watched:
-    """A watcher, and everything it put on the screen."""
+    """A observer, and everything it put on the screen."""
 
     def __init__(self, *, colors: bool = False, unicode: bool = True) -> None:
         self.written: list[str] = []
-        self.screen = Screen(Look(colors, unicode, {"TERM": "xterm-256color"}), lambda: (80, 24), self.written.append)
-        self.watcher = ScreenWatcher(self.screen)
+        self.screen = Screen(
+            TerminalLook(colors, unicode, {"TERM": "xterm-256color"}), lambda: (80, 24), self.written.append
+        )
+        self.observer = ScreenObserver(self.screen)
 
     def text(self) -> str:
         asyncio.run(self.screen.flush())
@@ -48,31 +50,31 @@ class Watched:
         return [text for _, text in self.screen.live_rows()]
 
 
-DOING = Doing("1", "terminal", "terminal pytest -q")
+ACTIVITY = ToolActivity("1", "terminal", "terminal pytest -q")
 
 
 def test_a_reply_that_did_not_stream_is_shown_whole() -> None:
     seen = Watched()
-    seen.watcher.replied(says("One.\n\nTwo."))
+    seen.observer.on_reply(says("One.\n\nTwo."))
     assert seen.text() == "One.\n\nTwo.\n"
 
 
 def test_a_reply_that_streamed_is_not_shown_twice() -> None:
     seen = Watched()
     for piece in ("One.\n", "\nTw", "o."):
-        seen.watcher.piece(Delta("text", piece))
+        seen.observer.on_delta(Delta("text", piece))
     assert "Two." in seen.going_on()
-    seen.watcher.replied(says("One.\n\nTwo."))
+    seen.observer.on_reply(says("One.\n\nTwo."))
     assert seen.text() == "One.\n\nTwo.\n"
 
 
 def test_between_two_blocks_of_a_reply_nobody_is_waited_for() -> None:
     seen = Watched()
-    seen.watcher.wait_for("waiting for the model")
+    seen.observer.wait_for("waiting for the model")
     assert "waiting for the model" in seen.going_on()[0]
-    seen.watcher.piece(Delta("text", "One.\n\n"))
+    seen.observer.on_delta(Delta("text", "One.\n\n"))
     assert seen.going_on() == []
-    seen.screen.live.spoke_at -= 2
+    seen.screen.live.last_text_at -= 2
     assert "waiting for the model" in seen.going_on()[0]
 
 
@@ -80,71 +82,71 @@ def test_what_is_said_while_the_terminal_is_made_ready_is_printed_with_the_rest(
     seen = Watched()
 
     async def above(action: Callable[[], None]) -> None:
-        seen.screen.say("second")
+        seen.screen.print("second")
         action()
 
-    seen.screen.above = above
-    seen.screen.say("first")
+    seen.screen.run_above = above
+    seen.screen.print("first")
     asyncio.run(seen.screen.flush())
     assert seen.written == ["first\nsecond\n"]
 
 
 def test_thinking_is_seen_only_while_it_lasts() -> None:
     seen = Watched()
-    seen.watcher.piece(Delta("reasoning", "I should look first."))
+    seen.observer.on_delta(Delta("reasoning", "I should look first."))
     assert "thinking: I should look first." in seen.going_on()
-    seen.watcher.piece(Delta("text", "It is late.\n\n"))
+    seen.observer.on_delta(Delta("text", "It is late.\n\n"))
     assert not any("thinking" in row for row in seen.going_on())
     assert seen.text() == "It is late.\n"
 
 
 def test_markdown_is_drawn_with_colours_and_without_its_marks() -> None:
     seen = Watched(colors=True)
-    seen.watcher.replied(says("A **bold** word and <b>a tag</b>."))
+    seen.observer.on_reply(says("A **bold** word and <b>a tag</b>."))
     assert "\x1b[1mbold\x1b[0m" in seen.text()
     assert "<b>a tag</b>" in seen.text()
 
 
 def test_lists_keep_their_numbers_and_plain_terminals_get_plain_signs() -> None:
     seen = Watched(unicode=False)
-    seen.watcher.replied(says("9. nine\n10. ten\n    - inner\n\n> said"))
+    seen.observer.on_reply(says("9. nine\n10. ten\n    - inner\n\n> said"))
     assert [line.rstrip() for line in seen.text().splitlines()] == [" 9. nine", "10. ten", "     * inner", "", "| said"]
 
 
 def test_the_address_of_a_link_is_seen() -> None:
     seen = Watched()
-    seen.watcher.replied(says("[the bank](http://elsewhere.example/login)"))
+    seen.observer.on_reply(says("[the bank](http://elsewhere.example/login)"))
     assert "http://elsewhere.example/login" in seen.text()
 
 
 def test_a_call_runs_with_its_output_and_ends_in_one_line() -> None:
     seen = Watched()
-    seen.watcher.began(DOING)
-    seen.watcher.output(DOING, "..F\n")
+    seen.observer.on_tool_start(ACTIVITY)
+    seen.observer.on_tool_output(ACTIVITY, "..F\n")
     assert seen.going_on()[:2] == ["⏵ terminal pytest -q", "  ..F"]
-    seen.watcher.ended(DOING, ToolResult("all of it"), 1.23)
+    seen.observer.on_tool_end(ACTIVITY, ToolResult("all of it"), 1.23)
     assert seen.going_on() == []
     assert seen.text() == "✓ terminal pytest -q  1.2 s\n"
 
 
 def test_a_call_that_failed_shows_the_first_line_of_why() -> None:
     seen = Watched()
-    seen.watcher.ended(DOING, ToolResult("\n\x1b[31mno such file\x1b[0m\nmore", is_error=True), 0.04)
+    seen.observer.on_tool_end(ACTIVITY, ToolResult("\n\x1b[31mno such file\x1b[0m\nmore", is_error=True), 0.04)
     assert seen.text() == "✗ terminal pytest -q  0.0 s\n  no such file\n"
 
 
 def test_a_terminal_without_such_signs_gets_plain_ones() -> None:
     seen = Watched(unicode=False)
-    seen.watcher.ended(DOING, ToolResult("", is_error=True), 0.1)
+    seen.observer.on_tool_end(ACTIVITY, ToolResult("", is_error=True), 0.1)
     assert seen.text().startswith("x terminal")
 
 
 def test_a_diff_is_bounded_and_coloured() -> None:
     seen = Watched(colors=True)
     diff = "--- a.py\n+++ a.py\n@@ -1 +1 @@\n-old\n" + "".join(f"+new {number}\n" for number in range(60))
-    seen.watcher.ended(DOING, ToolResult("done", shown=diff), 0.1)
+    seen.observer.on_tool_end(ACTIVITY, ToolResult("done", display_text=diff), 0.1)
     lines = seen.text().splitlines()
-    assert len(lines) == MOST_DIFF_ROWS + 2
+    assert len(lines) == MAX_DIFF_ROWS + 2
     assert "\x1b[31m  -old" in seen.text()
     assert "\x1b[32m  +new 0" in seen.text()
     assert "44 more lines" in lines[-1]
@@ -152,11 +154,11 @@ def test_a_diff_is_bounded_and_coloured() -> None:
 
 def test_a_compaction_is_followed_and_then_told_in_one_line() -> None:
     seen = Watched()
-    seen.watcher.heard(CompactionStarted("s", 61_240, "usage"))
+    seen.observer.on_event(CompactionStarted("s", 61_240, "usage"))
     assert "compacting (usage): summarise 0 s · 61,240 tokens" in seen.going_on()[0]
-    seen.watcher.heard(CompactionPhase("s", "summarise", 3.0))
+    seen.observer.on_event(CompactionPhase("s", "summarise", 3.0))
     assert "commit" in seen.going_on()[0]
-    seen.watcher.heard(CompactionFinished("s", "s2", 61_240, 9_870, "built-in", ("It may be less accurate.",)))
+    seen.observer.on_event(CompactionFinished("s", "s2", 61_240, 9_870, "built-in", ("It may be less accurate.",)))
     assert seen.going_on() == []
     told = " ".join(seen.text().split())
     assert told.startswith("compacted 61,240 → 9,870 tokens in 0.0 s, written by built-in; /compress --undo brings it")
@@ -165,40 +167,40 @@ def test_a_compaction_is_followed_and_then_told_in_one_line() -> None:
 
 def test_a_compaction_by_hand_is_told_by_its_command_alone() -> None:
     seen = Watched()
-    seen.watcher.heard(CompactionStarted("s", 61_240, "manual"))
-    seen.watcher.heard(CompactionFinished("s", "s2", 61_240, 9_870, "built-in", ()))
+    seen.observer.on_event(CompactionStarted("s", 61_240, "manual"))
+    seen.observer.on_event(CompactionFinished("s", "s2", 61_240, 9_870, "built-in", ()))
     assert seen.text() == ""
-    assert len(seen.watcher.compactions) == 1
+    assert len(seen.observer.compactions) == 1
 
 
 def test_a_compaction_that_failed_does_not_stay_on_the_screen() -> None:
     seen = Watched()
-    seen.watcher.heard(CompactionStarted("s", 61_240, "usage"))
-    seen.watcher.heard(Notice("The provider is busy."))
+    seen.observer.on_event(CompactionStarted("s", 61_240, "usage"))
+    seen.observer.on_event(Notice("The provider is busy."))
     assert "compacting (usage)" in seen.going_on()[0]
-    seen.watcher.heard(CompactionFinished("s", None, 61_240, 61_240, None, ()))
-    seen.watcher.heard(Notice("The conversation was not compacted and goes on as it was: no room"))
+    seen.observer.on_event(CompactionFinished("s", None, 61_240, 61_240, None, ()))
+    seen.observer.on_event(Notice("The conversation was not compacted and goes on as it was: no room"))
     assert seen.going_on() == []
     assert "no room" in seen.text()
 
 
 def test_a_preparation_that_is_waited_for_shows_what_it_does() -> None:
     seen = Watched()
-    seen.watcher.wait_for("waiting for the model")
-    seen.watcher.heard(CompactionPhase("s", "prepare", 0.0))
-    seen.watcher.heard(CompactionPhase("s", "awaited", 0.0))
+    seen.observer.wait_for("waiting for the model")
+    seen.observer.on_event(CompactionPhase("s", "prepare", 0.0))
+    seen.observer.on_event(CompactionPhase("s", "awaited", 0.0))
     assert "compacting (prepared ahead): summarise 0 s" in seen.going_on()[0]
-    seen.watcher.heard(CompactionPhase("s", "prepared", 2.0))
+    seen.observer.on_event(CompactionPhase("s", "prepared", 2.0))
     assert "waiting for the model 0 s" in seen.going_on()[0]
 
 
 def test_a_preparation_shows_in_the_status_line_only() -> None:
     seen = Watched()
-    seen.watcher.heard(CompactionPhase("s", "prepare", 0.0))
-    during = seen.watcher.is_preparing
+    seen.observer.on_event(CompactionPhase("s", "prepare", 0.0))
+    during = seen.observer.is_preparing
     assert seen.going_on() == []
-    seen.watcher.heard(CompactionPhase("s", "prepared", 2.0))
-    assert (during, seen.watcher.is_preparing) == (True, False)
+    seen.observer.on_event(CompactionPhase("s", "prepared", 2.0))
+    assert (during, seen.observer.is_preparing) == (True, False)
     assert seen.text() == ""
 
 
@@ -215,7 +217,7 @@ def test_a_preparation_shows_in_the_status_line_only() -> None:
 )
 def test_what_a_person_should_know_is_said(event: Event, told: str) -> None:
     seen = Watched()
-    seen.watcher.heard(event)
+    seen.observer.on_event(event)
     assert told in " ".join(seen.text().split())
 
 
@@ -235,59 +237,59 @@ def test_what_a_person_should_know_is_said(event: Event, told: str) -> None:
     ],
 )
 def test_only_a_clear_answer_counts(line: str, meant: tuple[str, str] | None) -> None:
-    assert approval_in(line) == meant
+    assert parse_approval(line) == meant
 
 
 def test_a_refusal_is_explained_with_what_to_do() -> None:
-    told = explained(refuses("rate_limit", '{"error": {"message": "too many"}}', retry_after=7))
+    told = explain_problem(refuses("rate_limit", '{"error": {"message": "too many"}}', retry_after=7))
     assert told == "scripted refused (rate limit): too many. It says to wait 7 s. " + (
         "Wait a little and ask again; what you asked is kept."
     )
-    assert "What came is kept." in explained(breaks_off("Half"))
-    assert "clew doctor" not in explained(UnknownSession("s_1"))
+    assert "What came is kept." in explain_problem(breaks_off("Half"))
+    assert "clew doctor" not in explain_problem(UnknownSession("s_1"))
 
 
 def test_a_disk_that_failed_is_told_in_whole_sentences() -> None:
     failed = StoreError("state.db: the disk failed; check it, then try again")
     failed.__cause__ = OSError()
-    assert "try again. The conversation is as it was stored last; `clew doctor`" in explained(failed)
+    assert "try again. The conversation is as it was stored last; `clew doctor`" in explain_problem(failed)
 
 
 def test_a_page_of_a_gateway_is_told_without_its_tags() -> None:
     page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-    assert "refused (overloaded): 502 Bad Gateway 502 Bad Gateway. " in explained(refuses("overloaded", page))
+    assert "refused (overloaded): 502 Bad Gateway 502 Bad Gateway. " in explain_problem(refuses("overloaded", page))
 
 
 def test_a_line_that_broke_is_no_refusal() -> None:
-    assert explained(breaks_off("Half")).startswith("the connection to scripted failed: ")
+    assert explain_problem(breaks_off("Half")).startswith("the connection to scripted failed: ")
 
 
 def test_a_reply_that_was_cut_off_says_so() -> None:
     seen = Watched()
-    seen.watcher.replied(replace(says("Half a sen"), finish="length"))
+    seen.observer.on_reply(replace(says("Half a sen"), finish="length"))
     told = " ".join(seen.text().split())
     assert told.startswith("Half a sen the reply was cut off: it reached the most output allowed")
 
 
 def test_a_reply_without_a_word_says_so_and_one_with_calls_need_not() -> None:
     seen = Watched()
-    seen.watcher.replied(calls(call("read_file", {"path": "a"})))
+    seen.observer.on_reply(calls(call("read_file", {"path": "a"})))
     assert seen.text() == ""
-    seen.watcher.replied(says(""))
+    seen.observer.on_reply(says(""))
     assert "the model answered without a word" in seen.text()
 
 
 def test_a_call_that_was_stopped_leaves_a_line() -> None:
     seen = Watched()
-    seen.watcher.began(DOING)
-    seen.watcher.over()
+    seen.observer.on_tool_start(ACTIVITY)
+    seen.observer.finish_turn()
     assert seen.text() == "✗ terminal pytest -q  stopped after 0.0 s\n"
     assert seen.going_on() == []
 
 
 def test_how_a_long_call_ended_is_still_seen() -> None:
     seen = Watched()
-    seen.watcher.ended(Doing("1", "terminal", "$ " + "very " * 40 + "long"), ToolResult(""), 1.0)
+    seen.observer.on_tool_end(ToolActivity("1", "terminal", "$ " + "very " * 40 + "long"), ToolResult(""), 1.0)
     line = seen.text().rstrip("\n")
     assert line.endswith("…  1.0 s")
     assert len(line) < 80

@@ -11,8 +11,8 @@ from clew.messages import text_of
 from clew.testing import user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider
-from clew.turn import Pin, compact_now, pin, pins_of, undo_compaction, unpin
-from clew.turn.pins import pinned_text
+from clew.turn import Pin
+from clew.turn.view import pinned_text
 
 RULE = "Indexes are named ix_<table>_<columns>; anything else breaks the nightly job."
 LONG = "We talked about the importer at length. " * 60
@@ -34,23 +34,23 @@ async def test_a_pinned_text_in_view_moves_nothing_and_comes_back_verbatim_when_
         await talk(flow, provider, 2)
         provider.then(answers("Noted."))
         await flow.turn(user(RULE))
-        await pin(flow.runtime, SESSION, Pin("m4", RULE))
+        await (await flow.conversation()).pin(Pin("m4", RULE))
         await talk(flow, provider, 5)
         assert "Pinned" not in system_of(provider)
-        await compact_now(flow.runtime, SESSION)
+        await flow.compact()
         provider.then(answers("On it."))
         await flow.turn(user("Go on."))
         assert f"<pinned label='m4'>\n{RULE}\n</pinned>" in system_of(provider)
-        live = await flow.runtime.conversation(SESSION)
-        assert live.size.system > 30
+        conversation = await flow.runtime.conversation(SESSION)
+        assert conversation.size.system > 30
 
 
 async def test_it_is_there_after_a_restart_with_the_very_same_bytes(tmp_path: Path) -> None:
     provider = ScriptedProvider(answers("Noted."))
     async with flow_with(provider, tmp_path) as flow:
-        await pin(flow.runtime, SESSION, Pin("rule", RULE))
+        await (await flow.conversation()).pin(Pin("rule", RULE))
         await talk(flow, provider, 8)
-        await compact_now(flow.runtime, SESSION)
+        await flow.compact()
         provider.then(answers("On it."))
         await flow.turn(user("Go on."))
         before = system_of(provider)
@@ -65,23 +65,23 @@ async def test_undo_takes_it_out_of_the_system_prompt_again(tmp_path: Path) -> N
     provider = ScriptedProvider(answers("Noted."))
     async with flow_with(provider, tmp_path) as flow:
         await flow.turn(user(RULE))
-        await pin(flow.runtime, SESSION, Pin("m0", RULE))
+        await (await flow.conversation()).pin(Pin("m0", RULE))
         await talk(flow, provider, 10)
-        await compact_now(flow.runtime, SESSION)
-        await undo_compaction(flow.runtime, SESSION)
-        live = await flow.runtime.conversation(SESSION)
-        assert live.standing == ""
+        await flow.compact()
+        await flow.undo()
+        conversation = await flow.runtime.conversation(SESSION)
+        assert conversation.view.pinned_text == ""
 
 
 async def test_pins_are_listed_replaced_by_label_and_taken_away(tmp_path: Path) -> None:
     async with flow_with(ScriptedProvider(), tmp_path) as flow:
-        await pin(flow.runtime, SESSION, Pin("a", "one"))
-        await pin(flow.runtime, SESSION, Pin("b", "two"))
-        await pin(flow.runtime, SESSION, Pin("a", "three"))
-        assert await pins_of(flow.runtime, SESSION) == (Pin("b", "two"), Pin("a", "three"))
-        assert await unpin(flow.runtime, SESSION, 1) == Pin("b", "two")
+        await (await flow.conversation()).pin(Pin("a", "one"))
+        await (await flow.conversation()).pin(Pin("b", "two"))
+        await (await flow.conversation()).pin(Pin("a", "three"))
+        assert (await flow.conversation()).pins == (Pin("b", "two"), Pin("a", "three"))
+        assert await (await flow.conversation()).unpin(1) == Pin("b", "two")
         with pytest.raises(InvalidArgument, match="no pin 2"):
-            await unpin(flow.runtime, SESSION, 2)
+            await (await flow.conversation()).unpin(2)
 
 
 async def test_a_pin_of_a_continuation_stays_through_an_undo_a_restart_and_a_branch(tmp_path: Path) -> None:
@@ -89,14 +89,14 @@ async def test_a_pin_of_a_continuation_stays_through_an_undo_a_restart_and_a_bra
     async with flow_with(provider, tmp_path) as flow:
         await flow.turn(user(RULE))
         await talk(flow, provider, 10)
-        await compact_now(flow.runtime, SESSION)
-        await pin(flow.runtime, SESSION, Pin("m0", RULE))
-        await undo_compaction(flow.runtime, SESSION)
-        assert [it.text for it in await pins_of(flow.runtime, SESSION)] == [RULE]
+        await flow.compact()
+        await (await flow.conversation()).pin(Pin("m0", RULE))
+        await flow.undo()
+        assert [it.text for it in (await flow.conversation()).pins] == [RULE]
         branch = await flow.store.branch(await flow.store.get_compression_tip(SESSION))
-        assert [it.text for it in await pins_of(flow.runtime, branch.id)] == [RULE]
+        assert [it.text for it in (await flow.runtime.conversation(branch.id)).pins] == [RULE]
     async with flow_with(ScriptedProvider(), tmp_path) as flow:
-        assert [it.text for it in await pins_of(flow.runtime, SESSION)] == [RULE]
+        assert [it.text for it in (await flow.conversation()).pins] == [RULE]
 
 
 async def test_a_pinned_text_cannot_close_its_own_marks() -> None:
@@ -108,5 +108,5 @@ async def test_a_pinned_text_cannot_close_its_own_marks() -> None:
 async def test_more_than_a_quarter_of_the_window_cannot_be_pinned(tmp_path: Path) -> None:
     async with flow_with(ScriptedProvider(), tmp_path, window=2_000) as flow:
         with pytest.raises(InvalidArgument, match="pins may take 500 tokens"):
-            await pin(flow.runtime, SESSION, Pin("all", LONG))
-        assert await pins_of(flow.runtime, SESSION) == ()
+            await (await flow.conversation()).pin(Pin("all", LONG))
+        assert (await flow.conversation()).pins == ()

@@ -25,7 +25,10 @@ def talk(turns: int) -> list[Message]:
 
 
 def compacted(engine: TurnsEngine, messages: list[Message]) -> list[Message]:
-    return list(asyncio.run(engine.compress(messages, force=True)).messages)
+    """As a host does it: what was done is in effect."""
+    done = asyncio.run(engine.compress(messages, force=True))
+    engine.restore(done.state)
+    return list(done.messages)
 
 
 def test_what_was_asked_is_listed_and_can_be_read_in_full() -> None:
@@ -40,13 +43,13 @@ def test_a_second_compaction_goes_on_counting_and_leaves_one_list() -> None:
     engine = TurnsEngine(EngineSetup(context_length=4_000))
     once = compacted(engine, talk(30))
     twice = compacted(engine, [*once, *talk(60)[61:]])
-    assert [place for place, message in enumerate(twice) if is_list(message)] == [1]
+    assert [position for position, message in enumerate(twice) if is_list(message)] == [1]
     assert "31. Question 31, in full." in text_of(twice[1])
 
 
 def test_the_list_survives_a_restart() -> None:
     engine = TurnsEngine(EngineSetup(context_length=4_000))
     compacted(engine, talk(30))
-    risen = TurnsEngine(EngineSetup(context_length=4_000))
-    risen.on_session_start(SessionStart("again", memory=engine.memory))
-    assert asyncio.run(risen.handle_tool_call("earlier_request", {"number": 2})) == "Question 2, in full."
+    restarted = TurnsEngine(EngineSetup(context_length=4_000))
+    restarted.on_session_start(SessionStart("again", state=engine.state))
+    assert asyncio.run(restarted.handle_tool_call("earlier_request", {"number": 2})) == "Question 2, in full."

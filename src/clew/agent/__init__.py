@@ -1,29 +1,28 @@
-"""The agent: a model with tools, in one project, for one person.
+"""The agent: a model with tools, memory, skills and approvals, in one project.
 
-Runs exchanges over `clew.turn`: asks, runs the tools that are called, asks again. Has memory, skills, context files and
-approvals. Knows no screen (an `Onlooker` watches) and no config (`clew.app` builds it).
+`Agent.ask` runs one exchange over `clew.turn`: it asks the model, runs the tools that it calls, and asks again until it
+answers. An `AgentObserver` shows what happens; `clew.app` builds an agent from the config.
 """
 
-from clew.agent.approvals import Answer, Approvals, AskPerson, Decision, Mode
-from clew.agent.loop import STOPPED, Agent, Exchange
-from clew.agent.onlooker import Doing, Onlooker
+from clew.agent.approvals import ApprovalAnswer, ApprovalDecision, ApprovalMode, Approvals, AskPerson, Risk
+from clew.agent.loop import STOPPED, Agent, AgentObserver, Exchange, ToolActivity
 from clew.agent.toolbox import Toolbox
-from clew.agent.tools import AgentTool, CallContext, Risk, ToolResult
+from clew.agent.tools import AgentTool, CallContext, ToolResult
 
 __all__ = [
     "STOPPED",
     "Agent",
+    "AgentObserver",
     "AgentTool",
-    "Answer",
+    "ApprovalAnswer",
+    "ApprovalDecision",
+    "ApprovalMode",
     "Approvals",
     "AskPerson",
     "CallContext",
-    "Decision",
-    "Doing",
     "Exchange",
-    "Mode",
-    "Onlooker",
     "Risk",
+    "ToolActivity",
     "ToolResult",
     "Toolbox",
 ]

@@ -1,7 +1,4 @@
-"""Whether a dangerous call may run: what was allowed before, what a person says now, and what holds without one.
-
-Knows risks as values; which calls are dangerous is each tool's own knowledge.
-"""
+"""Whether a dangerous call may run: a tool states the risk, and a person or a fixed mode decides."""
 
 from __future__ import annotations
 
@@ -10,50 +7,62 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from clew.agent.tools import Risk
-
-Answer: TypeAlias = Literal["once", "session", "no"]
-Mode: TypeAlias = Literal["ask", "allow", "deny"]
+ApprovalAnswer: TypeAlias = Literal["once", "session", "no"]
+ApprovalMode: TypeAlias = Literal["ask", "allow", "deny"]
 
 
 @dataclass(frozen=True, slots=True)
-class Decision:
-    """Whether a call may run, and where not, why: the model reads it."""
+class Risk:
+    """Why a person has to agree to a call before it runs."""
+
+    action: str
+    """What would happen, in one line: `run: rm -rf build`."""
+    reasons: tuple[str, ...]
+    """Why that is dangerous: `deletes files without a way back`."""
+    scope: str
+    """What "for this session" would allow: calls of the same scope are not asked for again."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApprovalDecision:
+    """Whether a call may run; if not, the reason that the model reads."""
 
     allowed: bool
     reason: str = ""
 
 
-AskPerson: TypeAlias = Callable[[str, Risk], Awaitable[tuple[Answer, str]]]
-"""Asks a person about a call of a tool; the answer, and what they want instead where it is no."""
+AskPerson: TypeAlias = Callable[[str, Risk], Awaitable[tuple[ApprovalAnswer, str]]]
+"""Asks a person about a call of a tool. Returns the answer and, where it is no, what they want instead."""
 
 
 class Approvals:
-    """What a person has agreed to so far."""
+    """Decides about risks, and remembers what a person allowed for the session."""
 
-    def __init__(self, mode: Mode = "ask", ask: AskPerson | None = None) -> None:
+    def __init__(self, mode: ApprovalMode = "ask", ask: AskPerson | None = None) -> None:
         self._mode = mode
         self._ask = ask
         self._allowed: set[tuple[str, str]] = set()
         self._asking = asyncio.Lock()
 
-    async def decide(self, tool: str, risk: Risk) -> Decision:
-        """Ask where it must be asked. Without anybody to ask, what is dangerous is refused."""
+    async def decide(self, tool: str, risk: Risk) -> ApprovalDecision:
+        """Allow or refuse a call; asks the person where the mode is `ask`. With nobody to ask, it is refused."""
         if self._mode == "allow":
-            return Decision(True)
+            return ApprovalDecision(True)
         why = "; ".join(risk.reasons)
         if self._mode == "deny" or self._ask is None:
-            return Decision(
+            return ApprovalDecision(
                 False, f"not run, since nobody is here to approve it: {why}. Find a safer way, or say what you need."
             )
-        # One question at a time: calls side by side would ask over each other, and the first answer may settle both.
+        # One question at a time: concurrent calls would ask over each other, and the first answer may settle both.
         async with self._asking:
             if (tool, risk.scope) in self._allowed:
-                return Decision(True)
+                return ApprovalDecision(True)
             answer, words = await self._ask(tool, risk)
             if answer == "session":
                 self._allowed.add((tool, risk.scope))
         if answer != "no":
-            return Decision(True)
+            return ApprovalDecision(True)
         said = f" They said: {words}" if words else ""
-        return Decision(False, f"not run: the user refused it ({why}).{said} Do not try it again in another way.")
+        return ApprovalDecision(
+            False, f"not run: the user refused it ({why}).{said} Do not try it again in another way."
+        )

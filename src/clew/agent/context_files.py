@@ -1,6 +1,6 @@
-"""What people wrote for agents: AGENTS.md and CLAUDE.md, from the person's own down to the project's folder.
+"""Context files: AGENTS.md and CLAUDE.md, the person's own and those from the repository's root to the project.
 
-Reads and bounds; obeys nothing in them, follows no imports, and no link that leads out of the repository.
+They are read and bounded. Imports in them are not followed, nor links that lead out of the repository.
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from clew.agent.files.plain_files import read_plain
+from clew.agent.files.disk import read_prefix
 
 NAMES = ("AGENTS.md", "CLAUDE.md")
 FILE_CHARS = 20_000
 ALL_CHARS = 40_000
-MOST_SUBFOLDERS = 20
-_LEAST_CHARS = 200
-"""Less of a file says nothing."""
+MAX_SUBFOLDER_FILES = 20
+_MIN_CHARS = 200
+"""A shorter excerpt is not worth showing."""
 _READ_BYTES = 4 * FILE_CHARS
-_MOST_LOOKED_AT = 2_000
-"""Folders, while looking for files further down."""
-_NOT_LOOKED_INTO = frozenset({"node_modules", "vendor", "venv", "target", "dist", "build", "__pycache__"})
+_MAX_FOLDERS = 2_000
+"""Looked into in the search for files further down."""
+_SKIPPED_FOLDERS = frozenset({"node_modules", "vendor", "venv", "target", "dist", "build", "__pycache__"})
 
 
 @dataclass(frozen=True, slots=True)
 class ContextFile:
-    """A file for agents, as far as it is shown."""
+    """A context file, as far as it is shown."""
 
     path: Path
     text: str
@@ -39,32 +39,32 @@ class ContextFile:
 def context_files(project: Path, home: Path) -> tuple[ContextFile, ...]:
     """The person's own, then from the root of the repository down to the project: the nearest is the last."""
     project, home = project.expanduser().resolve(), home.expanduser().resolve()
-    root = repository_of(project)
+    root = repository_root(project)
     found = [*_in_folder(home, home, NAMES[:1])]
     for folder in _folders(root, project):
         found += _in_folder(folder, root, NAMES)
     return _fitted(_without_repeats(found))
 
 
-def repository_of(project: Path) -> Path:
+def repository_root(project: Path) -> Path:
     """The nearest folder above, or this one, that is a repository; the project itself where there is none."""
     return next((folder for folder in (project, *project.parents) if (folder / ".git").exists()), project)
 
 
-def subfolder_files(project: Path) -> tuple[str, ...]:
-    """Where files for agents stand further down, relative to the project: the first few, the nearest first."""
+def subfolder_context_files(project: Path) -> tuple[str, ...]:
+    """Paths of context files below the project, relative to it: the first few, the nearest first."""
     project = project.expanduser().resolve()
     found: list[str] = []
     waiting, looked_at = deque([project]), 0
-    while waiting and looked_at < _MOST_LOOKED_AT and len(found) < MOST_SUBFOLDERS:
+    while waiting and looked_at < _MAX_FOLDERS and len(found) < MAX_SUBFOLDER_FILES:
         folder = waiting.popleft()
         looked_at += 1
         names = {entry.name: entry for entry in _entries(folder)}
         if folder != project:
             found += [(folder / name).relative_to(project).as_posix() for name in NAMES if name in names]
-        inside = (name for name in sorted(names) if not name.startswith(".") and name not in _NOT_LOOKED_INTO)
+        inside = (name for name in sorted(names) if not name.startswith(".") and name not in _SKIPPED_FOLDERS)
         waiting += [folder / name for name in inside if names[name].is_dir(follow_symlinks=False)]
-    return tuple(found[:MOST_SUBFOLDERS])
+    return tuple(found[:MAX_SUBFOLDER_FILES])
 
 
 def _folders(root: Path, project: Path) -> Iterator[Path]:
@@ -83,12 +83,12 @@ def _in_folder(folder: Path, within: Path, names: Sequence[str]) -> Iterator[Con
 
 
 def _read(path: Path, within: Path) -> ContextFile:
-    """What a file says. A repository of strangers must not make us read, and send away, what lies elsewhere."""
+    """A file's text. A stranger's repository must not make us read, and send away, what lies elsewhere."""
     try:
         real = path.resolve(strict=True)
         if not real.is_relative_to(within):
             return ContextFile(path, "", problem="it is a link that leads out of the project")
-        content, _ = read_plain(real, _READ_BYTES + 1)
+        content, _ = read_prefix(real, _READ_BYTES + 1)
     except (OSError, RuntimeError) as problem:
         words = problem.strerror if isinstance(problem, OSError) else "links in a circle"
         return ContextFile(path, "", problem=f"it cannot be read: {words}")
@@ -97,32 +97,32 @@ def _read(path: Path, within: Path) -> ContextFile:
 
 
 def _without_repeats(files: Sequence[ContextFile]) -> list[ContextFile]:
-    """Each text once, at its first place: often one file is a copy of the other, or a link to it."""
-    told: set[str] = {""}
+    """Each text once, where it comes first: often one file is a copy of the other, or a link to it."""
+    seen: set[str] = {""}
     kept: list[ContextFile] = []
     for file in files:
-        if file.problem is not None or file.text not in told:
+        if file.problem is not None or file.text not in seen:
             kept.append(file)
-            told.add(file.text)
+            seen.add(file.text)
     return kept
 
 
 def _fitted(files: Sequence[ContextFile]) -> tuple[ContextFile, ...]:
-    """Each within its bound, and all within theirs: room goes to the first, the person's own, then to the nearest."""
+    """Cut each to `FILE_CHARS` and all to `ALL_CHARS`: the first, the person's own, has priority, then the nearest."""
     left = ALL_CHARS
     fitted: dict[int, ContextFile] = {}
-    for at in sorted(range(len(files)), key=lambda at: (at > 0, -at)):
-        fitted[at] = _cut(files[at], min(FILE_CHARS, left))
-        left -= len(fitted[at].text)
-    return tuple(fitted[at] for at in range(len(files)))
+    for index in sorted(range(len(files)), key=lambda index: (index > 0, -index)):
+        fitted[index] = _cut(files[index], min(FILE_CHARS, left))
+        left -= len(fitted[index].text)
+    return tuple(fitted[index] for index in range(len(files)))
 
 
-def _cut(file: ContextFile, most: int) -> ContextFile:
-    if len(file.text) <= most and not file.is_cut:
+def _cut(file: ContextFile, max_chars: int) -> ContextFile:
+    if len(file.text) <= max_chars and not file.is_cut:
         return file
-    shown = file.text[:most] if most >= _LEAST_CHARS else ""
+    shown = file.text[:max_chars] if max_chars >= _MIN_CHARS else ""
     whole_lines = shown.rpartition("\n")[0]
-    return replace(file, text=whole_lines if len(whole_lines) > most // 2 else shown, is_cut=True)
+    return replace(file, text=whole_lines if len(whole_lines) > max_chars // 2 else shown, is_cut=True)
 
 
 def _entries(folder: Path) -> list[os.DirEntry[str]]:

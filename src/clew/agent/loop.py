@@ -1,7 +1,7 @@
-"""The agent's loop: ask the model, run the tools it calls, come back with their results, until it answers.
+"""The agent's loop: ask the model, run the tools it calls, append their results and ask again, until it answers.
 
-One exchange with a person is any number of turns (`clew.turn`). A stop keeps what came: the text so far and the results
-so far are in the history, and the next question goes on from there.
+One exchange with a person is any number of turns (`clew.turn`). When it is stopped, the text and the results so far
+stay in the history, and the next question goes on from there.
 """
 
 from __future__ import annotations
@@ -13,41 +13,74 @@ from dataclasses import dataclass, field
 from itertools import groupby
 
 from clew.agent.approvals import Approvals
-from clew.agent.onlooker import Doing, Onlooker
 from clew.agent.toolbox import Toolbox
-from clew.agent.tools import CallContext, ToolResult, wrong
+from clew.agent.tools import CallContext, ToolResult, error_result
 from clew.errors import ClewError, InvalidArgument
 from clew.events import Notice
 from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.providers import Delta, ProviderRefused, Reply
-from clew.turn import Pin, Runtime, pin, receive, run_turn, unbroken
+from clew.turn import Pin, Runtime, receive, run_turn, uninterruptible
 
 STOPPED = "[stopped by the user]"
 _NOT_RUN = f"{STOPPED} This call was not finished."
 
 
 @dataclass(frozen=True, slots=True)
+class ToolActivity:
+    """A call of a tool, as people see it."""
+
+    call_id: str
+    tool: str
+    headline: str
+
+
+class AgentObserver:
+    """Is called as the agent works; shows nothing by itself: screens and logs override what they need.
+
+    Every method must return at once. Unlike events (`clew.events`), these values carry text of the conversation.
+    """
+
+    def on_delta(self, delta: Delta) -> None:
+        """A piece of a reply has come."""
+        del delta
+
+    def on_reply(self, reply: Reply) -> None:
+        """A complete reply is in the history; tool calls may follow."""
+        del reply
+
+    def on_tool_start(self, activity: ToolActivity) -> None:
+        del activity
+
+    def on_tool_output(self, activity: ToolActivity, text: str) -> None:
+        """A running tool has printed something."""
+        del activity, text
+
+    def on_tool_end(self, activity: ToolActivity, result: ToolResult, seconds: float) -> None:
+        del activity, result, seconds
+
+
+@dataclass(frozen=True, slots=True)
 class Exchange:
-    """What became of a question."""
+    """The answer to a question."""
 
     reply: Reply
     rounds: int
-    """Calls of the model it took."""
-    is_cut: bool = False
-    """The model wanted to go on, but the most rounds were reached."""
+    """Calls of the model that it took."""
+    hit_round_limit: bool = False
+    """The model wanted to go on, but `max_rounds` was reached."""
 
 
 @dataclass(slots=True)
-class _Heard:
-    """The reply so far, and whoever else listens to it."""
+class _ReplyRecorder:
+    """Keeps the text of a reply while it comes, and passes its pieces on."""
 
-    onlooker: Onlooker
+    observer: AgentObserver
     text: list[str] = field(default_factory=list)
 
     def __call__(self, delta: Delta) -> None:
         if delta.kind == "text":
             self.text.append(delta.text)
-        self.onlooker.piece(delta)
+        self.observer.on_delta(delta)
 
 
 class Agent:
@@ -58,25 +91,25 @@ class Agent:
         self.toolbox = toolbox
         self.approvals = approvals
         self.max_rounds = max_rounds
-        self._asked: dict[str, asyncio.Lock] = {}
+        self._locks: dict[str, asyncio.Lock] = {}
         """By conversation: questions wait for each other, to the end of the whole exchange."""
 
-    async def ask(self, session: str, message: Message, onlooker: Onlooker | None = None) -> Exchange:
-        """The answer to a message. Cancelling stops it and keeps what came; refusals of the provider pass."""
+    async def ask(self, session: str, message: Message, observer: AgentObserver | None = None) -> Exchange:
+        """The answer to a message. Cancelling stops it and keeps what came; the provider's refusals are raised."""
         root = (await self.runtime.conversation(session)).root
         # A question between calls and their results would take the results away from the calls.
-        async with self._asked.setdefault(root, asyncio.Lock()):
-            return await self._exchange(session, message, onlooker or Onlooker())
+        async with self._locks.setdefault(root, asyncio.Lock()):
+            return await self._exchange(session, message, observer or AgentObserver())
 
-    async def _exchange(self, session: str, message: Message, watch: Onlooker) -> Exchange:
-        await unbroken(receive(self.runtime, session, [message]))
+    async def _exchange(self, session: str, message: Message, observer: AgentObserver) -> Exchange:
+        await uninterruptible(receive(self.runtime, session, [message]))
         for rounds in range(1, self.max_rounds + 1):
-            reply = await self._turn(session, watch)
+            reply = await self._turn(session, observer)
             calls = calls_of(reply.message)
             if not calls:
                 return Exchange(reply, rounds)
-            await self._work(session, calls, watch)
-        return Exchange(reply, self.max_rounds, is_cut=True)
+            await self._run_calls(session, calls, observer)
+        return Exchange(reply, self.max_rounds, hit_round_limit=True)
 
     async def close(self) -> None:
         """End what runs in the background."""
@@ -85,105 +118,108 @@ class Agent:
 
     # -- the model -----------------------------------------------------------------------------------------------------
 
-    async def _turn(self, session: str, watch: Onlooker) -> Reply:
-        """The reply to the history as it is."""
-        heard = _Heard(watch)
+    async def _turn(self, session: str, observer: AgentObserver) -> Reply:
+        """The model's reply to the history as it is."""
+        recorder = _ReplyRecorder(observer)
         tools = await self.toolbox.schemas_for(self.runtime, session)
         try:
-            reply = await run_turn(self.runtime, session, (), tools=tools, on_delta=heard)
+            reply = await run_turn(self.runtime, session, (), tools=tools, on_delta=recorder)
         except asyncio.CancelledError:
-            await unbroken(self._keep(session, "".join(heard.text)))
+            await uninterruptible(self._append_partial_reply(session, "".join(recorder.text)))
             raise
         except ProviderRefused as refused:
             if refused.partial is not None:
-                await self._keep(session, "".join(heard.text))
+                await self._append_partial_reply(session, "".join(recorder.text))
             raise
-        self.toolbox.note_use(session, calls_of(reply.message))
-        watch.replied(reply)
+        self.toolbox.record_calls(session, calls_of(reply.message))
+        observer.on_reply(reply)
         return reply
 
-    async def _keep(self, session: str, text: str) -> None:
-        """A reply that was broken off, as far as it came."""
+    async def _append_partial_reply(self, session: str, text: str) -> None:
+        """Keep a reply that was broken off, as far as it came."""
         newest = (await self.runtime.conversation(session)).messages[-1:]
         # Where the stop came after the reply, while the conversation was being compacted, it is there already.
         is_kept = any(message["role"] == "assistant" for message in newest)
         if text.strip() and not is_kept:
-            kept: Message = {"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}
-            await receive(self.runtime, session, [kept])
+            partial: Message = {"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}
+            await receive(self.runtime, session, [partial])
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 
-    async def _work(self, session: str, calls: Sequence[ToolCall], watch: Onlooker) -> None:
-        """Run calls, and put their results into the history. Neighbours that change nothing run side by side."""
+    async def _run_calls(self, session: str, calls: Sequence[ToolCall], observer: AgentObserver) -> None:
+        """Run calls and append their results. Neighbouring calls of read-only tools run concurrently."""
         done: dict[str, ToolResult] = {}
         try:
-            for is_quiet, group in groupby(calls, self.toolbox.changes_nothing):
+            for is_read_only, group in groupby(calls, self.toolbox.is_read_only):
                 together = list(group)
-                for batch in [together] if is_quiet else [[call] for call in together]:
-                    await asyncio.gather(*(self._run(session, call, watch, done) for call in batch))
+                for batch in [together] if is_read_only else [[call] for call in together]:
+                    await asyncio.gather(*(self._run_call(session, call, observer, done) for call in batch))
         finally:
             # Also after a stop or a defect: what ran has run, and no call stays without a result.
-            await unbroken(self._take_in(session, calls, done))
+            await uninterruptible(self._append_results(session, calls, done))
 
-    async def _take_in(self, session: str, calls: Sequence[ToolCall], done: Mapping[str, ToolResult]) -> None:
+    async def _append_results(self, session: str, calls: Sequence[ToolCall], done: Mapping[str, ToolResult]) -> None:
         for result in done.values():
             await self._pin(session, result)
-        results = [_result(call, done.get(call["id"]) or wrong(_NOT_RUN)) for call in calls]
+        results = [_result_message(call, done.get(call["id"]) or error_result(_NOT_RUN)) for call in calls]
         await receive(self.runtime, session, results)
 
     async def _pin(self, session: str, result: ToolResult) -> None:
         if result.pinned_as is None:
             return
         try:
-            await pin(self.runtime, session, Pin(result.pinned_as, result.text), is_coming=True)
+            await (await self.runtime.conversation(session)).pin(Pin(result.pinned_as, result.text), is_coming=True)
         except InvalidArgument as problem:
             self.runtime.tell(Notice(f"{result.pinned_as} will not come back word for word: {problem}"))
 
-    async def _run(self, session: str, call: ToolCall, watch: Onlooker, done: dict[str, ToolResult]) -> None:
-        doing = Doing(call["id"], name_of_call(call), self.toolbox.headline(call))
-        refusal = await self._refusal_of(call)
+    async def _run_call(
+        self, session: str, call: ToolCall, observer: AgentObserver, done: dict[str, ToolResult]
+    ) -> None:
+        activity = ToolActivity(call["id"], name_of_call(call), self.toolbox.headline(call))
+        refusal = await self._refusal(call)
         # From here on: the time that a person took to answer is not the tool's.
         started = time.monotonic()
-        watch.began(doing)
-        context = CallContext(session, call["id"], lambda text: watch.output(doing, text))
-        done[call["id"]] = result = refusal or await self._result_of(call, context)
-        watch.ended(doing, result, time.monotonic() - started)
+        observer.on_tool_start(activity)
+        context = CallContext(session, call["id"], lambda text: observer.on_tool_output(activity, text))
+        done[call["id"]] = result = refusal or await self._result(call, context)
+        observer.on_tool_end(activity, result, time.monotonic() - started)
 
-    async def _refusal_of(self, call: ToolCall) -> ToolResult | None:
+    async def _refusal(self, call: ToolCall) -> ToolResult | None:
         """Why a call may not run; None where it may."""
         name, arguments = name_of_call(call), arguments_of_call(call)
         tool = None if UNREADABLE in arguments else self.toolbox.find(name)
         risk = None if tool is None else tool.risk(arguments)
-        if risk is None:
+        if tool is None or risk is None:
             return None
         decision = await self.approvals.decide(name, risk)
-        if decision.allowed or tool is None:
+        if decision.allowed:
             return None
         tool.refused(arguments)
-        return wrong(decision.reason)
+        return error_result(decision.reason)
 
-    async def _result_of(self, call: ToolCall, context: CallContext) -> ToolResult:
+    async def _result(self, call: ToolCall, context: CallContext) -> ToolResult:
         name, arguments = name_of_call(call), arguments_of_call(call)
         if UNREADABLE in arguments:
-            return wrong(f"the arguments are no JSON object: {str(arguments[UNREADABLE])[:200]!r}; send an object")
+            given = str(arguments[UNREADABLE])[:200]
+            return error_result(f"the arguments are no JSON object: {given!r}; send an object")
         tool = self.toolbox.find(name)
         if tool is None:
-            return await self._engines_own(name, arguments, context.session)
+            return await self._engine_tool_result(name, arguments, context.session)
         try:
             return await tool.run(arguments, context)
         except (ClewError, OSError, ValueError, TypeError, LookupError) as problem:  # whatever arguments led to
-            return wrong(f"{name} failed: {type(problem).__name__}: {problem}")
+            return error_result(f"{name} failed: {type(problem).__name__}: {problem}")
 
-    async def _engines_own(self, name: str, arguments: dict[str, object], session: str) -> ToolResult:
+    async def _engine_tool_result(self, name: str, arguments: dict[str, object], session: str) -> ToolResult:
         live = await self.runtime.conversation(session)
         try:
             return ToolResult(await live.engine.handle_tool_call(name, arguments))
         except LookupError:
-            return wrong(f"there is no tool {name!r}; there are {', '.join(self.toolbox.names)}")
+            return error_result(f"there is no tool {name!r}; there are {', '.join(self.toolbox.names)}")
 
 
-def _result(call: ToolCall, result: ToolResult) -> Message:
-    # Half a character, which models can spell and file names can hold, goes into no store and over no wire.
+def _result_message(call: ToolCall, result: ToolResult) -> Message:
+    # A lone surrogate, which models can write and file names can hold, goes into no store and over no wire.
     text = result.text.encode("utf-8", "backslashreplace").decode()
     message: Message = {"role": "tool", "tool_call_id": call["id"], "content": text}
     if result.is_error:

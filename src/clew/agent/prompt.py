@@ -1,7 +1,7 @@
-"""The system prompt: our own words from versioned templates, and between fences what people wrote for the agent.
+"""The system prompt: versioned templates, and between fences what people wrote for the agent.
 
-Built once for a session. The same parts give the same bytes: nothing here looks at a clock, a disk or an order that a
-file system chose. Its parts stand in the order in which they change: what never does comes first.
+It is built once per session, and the same parts give the same bytes: nothing here reads a clock, a disk or an order
+that a file system chose. Parts are ordered by how often they change: what never changes comes first.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from importlib import resources
 from pathlib import Path
 
 from clew.agent.context_files import ContextFile
-from clew.agent.fence import fenced, one_line
-from clew.agent.memory import FILES, MemorySnapshot
+from clew.agent.memory import MEMORY_FILES, MemorySnapshot
+from clew.agent.safe_text import fenced, one_line
 from clew.agent.skills import Skill
 
 VERSION = "agent/1"
-"""Of the words at its head; other texts have their own."""
+"""Of the template at its head; the others have their own."""
 _BETWEEN = "\n\n"
 
 
@@ -35,10 +35,10 @@ class PromptParts:
     context: tuple[ContextFile, ...] = ()
     """The nearest last."""
     subfolders: Collection[str] = ()
-    """Where more files for agents stand, relative to the project."""
+    """Paths of more context files, relative to the project."""
     skills: Collection[Skill] = ()
     tools: Collection[str] = ()
-    """Names: what no tool can do is not spoken of."""
+    """Names of the tools; sections for tools that are missing are left out."""
     system: str = field(default_factory=platform.system)
 
 
@@ -47,16 +47,16 @@ def build_prompt(parts: PromptParts) -> str:
     return _BETWEEN.join(_sections(parts)) + "\n"
 
 
-def is_ours(prompt: str) -> bool:
-    """Whether a prompt was built here, and not brought along with a session from elsewhere."""
+def is_clew_prompt(prompt: str) -> bool:
+    """Whether a prompt was built by `build_prompt`, and not imported with a session of another program."""
     # Its first line stays the same over versions.
     return prompt.startswith(_template(VERSION).partition("\n")[0])
 
 
 def shows_memory(prompt: str, snapshot: MemorySnapshot) -> bool:
-    """Whether a prompt shows exactly this memory: then it need not be built again when a conversation goes on."""
+    """Whether a prompt shows exactly this memory, so that it need not be built again."""
     blocks = dict(_memory_blocks(snapshot))
-    missing = (name for name in FILES.values() if name not in blocks)
+    missing = (name for name in MEMORY_FILES.values() if name not in blocks)
     return all(block in prompt for block in blocks.values()) and not any(f'from="{name}"' in prompt for name in missing)
 
 
@@ -97,14 +97,14 @@ def _context(parts: PromptParts) -> Iterator[str]:
 
 
 def _memory_blocks(snapshot: MemorySnapshot) -> Iterator[tuple[str, str]]:
-    """What each file of the memory says, fenced by itself, so that it can be found again in a prompt."""
-    for name, text in ((FILES["user"], snapshot.user), (FILES["memory"], snapshot.memory)):
+    """Each memory file, fenced by itself, so that it can be found again in a prompt."""
+    for name, text in ((MEMORY_FILES["user"], snapshot.user), (MEMORY_FILES["memory"], snapshot.memory)):
         if text:
             yield name, fenced(name, text)
 
 
 @cache
 def _template(name: str) -> str:
-    """The text of a template; `agent/1` stands in the file `agent-1.md`."""
+    """The text of a template; `agent/1` is in the file `agent-1.md`."""
     file = resources.files("clew.agent") / "templates" / f"{name.replace('/', '-')}.md"
     return file.read_text(encoding="utf-8").strip()

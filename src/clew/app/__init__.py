@@ -1,11 +1,8 @@
-"""The one place where names in the config become objects: engines, models, and the desk that an agent works at.
-
-Knows every room that has something to choose from. Decides who serves; what that then does is its own affair.
-"""
+"""The one place where names in the config become objects: engines, models, and the agent with its tools."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from clew.app.engines import (
     DEFAULT_ENGINE,
@@ -16,16 +13,18 @@ from clew.app.engines import (
     load_engine,
     register_built_in_engines,
 )
+from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from clew.app.desk import Desk, DeskOptions, open_desk
-    from clew.app.models import NoModel, check_model, configured_summary_model, target_of
+    from clew.app.agent_app import AgentApp, AgentAppOptions, open_agent_app
+    from clew.app.models import check_model, configured_summary_model, target_of
+    from clew.errors import NoModel
 
 __all__ = [
     "DEFAULT_ENGINE",
     "ENGINE_KEY",
-    "Desk",
-    "DeskOptions",
+    "AgentApp",
+    "AgentAppOptions",
     "EngineChoice",
     "LoadedEngine",
     "NoModel",
@@ -33,26 +32,16 @@ __all__ = [
     "configured_summary_model",
     "engine_setup",
     "load_engine",
-    "open_desk",
+    "open_agent_app",
     "register_built_in_engines",
     "target_of",
 ]
 
-# Who folds a file needs no provider and no agent.
-_LATE = {
-    "Desk": "desk",
-    "DeskOptions": "desk",
-    "NoModel": "models",
-    "check_model": "models",
-    "configured_summary_model": "models",
-    "open_desk": "desk",
-    "target_of": "models",
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'clew.app' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"clew.app.{_LATE[name]}"), name)
+# Compacting a file needs no provider and no agent.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".agent_app": "AgentApp AgentAppOptions open_agent_app",
+        ".models": "NoModel check_model configured_summary_model target_of",
+    },
+)

@@ -1,7 +1,4 @@
-"""Which engine serves: the one that the config names, or the built-in, and why.
-
-What it then does is its own affair.
-"""
+"""Which engine is used: the one that the config names, or the built-in one and why."""
 
 from __future__ import annotations
 
@@ -9,27 +6,28 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from clew import __version__
-from clew.config import Loaded, Settings, clew_home
+from clew.config import LoadedConfig, Settings, clew_home
 from clew.engines import (
     CONTEXT_ENGINE,
     ContextCompressor,
     ContextEngine,
     EngineSetup,
+    problem_with_engine,
     register_context_engine,
 )
 from clew.errors import PluginError
-from clew.plugins import Catalog, Plugin
-from clew.summaries import ModelSummarizer, Summarize
+from clew.plugins import Plugin, PluginCatalog
+from clew.summaries import Summarize
 from clew.tokens import DEFAULT_WINDOW
 
 ENGINE_KEY = "context.engine"
 DEFAULT_ENGINE = "compressor"
-"""Serves where the config names no engine, and where the named one cannot."""
+"""Used where the config names no engine, and where the named one cannot be."""
 
 
 @dataclass(frozen=True, slots=True)
 class LoadedEngine:
-    """The engine that serves, and what the person should be told about the choice."""
+    """The engine that is used, and what the person should be told about the choice."""
 
     engine: ContextEngine
     notices: tuple[str, ...] = ()
@@ -38,23 +36,24 @@ class LoadedEngine:
 class EngineChoice:
     """The engines there are, and the one that the config chooses.
 
-    An engine is never chosen by being there: where the config names none the built-in serves, even if a plugin
-    has its name.
+    Where the config names none the built-in one is used, even if a plugin has its name.
     """
 
-    def __init__(self, config: Loaded, environ: Mapping[str, str], built_ins: Callable[[], None] | None = None) -> None:
+    def __init__(
+        self, config: LoadedConfig, environ: Mapping[str, str], built_ins: Callable[[], None] | None = None
+    ) -> None:
         self.name = config.settings.context.engine
         self.is_named = config.origin_of(ENGINE_KEY).kind != "default"
-        self.catalog: Catalog[EngineSetup, ContextEngine] = Catalog(
-            CONTEXT_ENGINE, clew_home(environ) / "plugins", built_ins or register_built_in_engines, _problem_of
+        self.catalog: PluginCatalog[EngineSetup, ContextEngine] = PluginCatalog(
+            CONTEXT_ENGINE, clew_home(environ) / "plugins", built_ins or register_built_in_engines, problem_with_engine
         )
 
     def plugin(self) -> Plugin:
-        """The one that is chosen, not yet loaded; raises PluginError where the name is unknown."""
+        """The chosen engine, not yet loaded; raises PluginError where the name is unknown."""
         return self.catalog.find(self.name) if self.is_named else self.catalog.find_built_in(self.name)
 
     def serving(self) -> tuple[Plugin, str]:
-        """The one that would serve, and why it is not the chosen one, as far as can be seen without running it."""
+        """The engine that would be used, and why it is not the chosen one, as far as is known without running it."""
         try:
             plugin = self.plugin()
         except PluginError as error:
@@ -62,7 +61,7 @@ class EngineChoice:
         return (self.catalog.find_built_in(DEFAULT_ENGINE), plugin.problem) if plugin.problem else (plugin, "")
 
     def load(self, setup: EngineSetup) -> LoadedEngine:
-        """The engine that serves: the chosen one, or the built-in with a notice that says why."""
+        """The engine that is used: the chosen one, or the built-in one with a notice that says why."""
         try:
             return LoadedEngine(self.catalog.build(self.plugin(), setup))
         except PluginError as error:
@@ -70,8 +69,8 @@ class EngineChoice:
             return LoadedEngine(built_in, (f"{error}; the built-in {DEFAULT_ENGINE!r} serves instead",))
 
 
-def load_engine(config: Loaded, environ: Mapping[str, str], setup: EngineSetup) -> LoadedEngine:
-    """The engine that `context.engine` names, or the built-in and why."""
+def load_engine(config: LoadedConfig, environ: Mapping[str, str], setup: EngineSetup) -> LoadedEngine:
+    """The engine that `context.engine` names, or the built-in one and why."""
     return EngineChoice(config, environ).load(setup)
 
 
@@ -84,23 +83,14 @@ def engine_setup(
 ) -> EngineSetup:
     """What an engine is made from, by these settings and by what was found out about the model."""
     window = context_length or settings.model.context_length or DEFAULT_WINDOW
-    cooldowns = summarize.cooldowns if isinstance(summarize, ModelSummarizer) else None
-    return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize, cooldowns)
+    return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize)
 
 
 def register_built_in_engines() -> None:
-    """The engines that ship with Clew, offered by the hook that strangers use."""
+    """Register the engines that ship with Clew, as a plugin would."""
     register_context_engine(
         "compressor",
         ContextCompressor.of,
         description="Keeps the start and the end, and folds what lies between into a handoff",
         version=__version__,
     )
-
-
-def _problem_of(name: str, made: object) -> str:
-    if not isinstance(made, ContextEngine):
-        return f"its factory made {type(made).__name__}, which is no clew.engines.ContextEngine"
-    if made.name != name:
-        return f"it is called {made.name!r}; the name of an engine must be the one it is registered under, {name!r}"
-    return ""

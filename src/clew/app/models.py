@@ -1,6 +1,6 @@
-"""The models that the config names: the one that works, and the one that writes summaries.
+"""The models that the config names: the main one, and the one that writes summaries.
 
-Sends nothing; a provider that cannot be reached shows when it is asked.
+Nothing is sent: a provider that cannot be reached fails with the first request.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
-from clew.errors import ClewError
-from clew.providers import LocalProvider, Patience, Provider, known_provider, means_local, provider_for
+from clew.errors import NoModel
+from clew.providers import LocalProvider, Provider, RetryPolicy, is_local_model, preset_for, provider_for
 from clew.summaries import SummaryModel, summary_model
 from clew.tokens import window_of
-from clew.turn import Target, summary_model_of
+from clew.turn import ModelTarget, summary_model_of
 
 NO_MODEL = (
     "no model is chosen. Three ways to get one: on this machine: `clew models get smollm2`, then `clew chat --model "
@@ -23,10 +23,6 @@ NO_MODEL = (
 
 
 LOCAL = "local"
-
-
-class NoModel(ClewError):  # noqa: N818 (reads as what it says)
-    """Nobody to talk to."""
 
 
 def check_model(settings: ModelSettings) -> None:
@@ -41,17 +37,17 @@ def target_of(
     provider: Provider | None = None,
     *,
     max_tokens: int | None = None,
-    patience: Patience | None = None,
-) -> Target:
+    retry_policy: RetryPolicy | None = None,
+) -> ModelTarget:
     """The main model at its provider; `provider` stands in for the one that the settings mean."""
     check_model(settings)
-    serving = provider or provider_for(settings, environ=environ, patience=patience)
+    serving = provider or provider_for(settings, environ=environ, retry_policy=retry_policy)
     if isinstance(serving, LocalProvider):
         return _local_target(serving, max_tokens)
-    return Target(serving, settings.name or "local", settings.base_url, settings.context_length, max_tokens)
+    return ModelTarget(serving, settings.name or "local", settings.base_url, settings.context_length, max_tokens)
 
 
-def settings_of_other(former: ModelSettings, name: str) -> ModelSettings:
+def settings_for_model(former: ModelSettings, name: str) -> ModelSettings:
     """The settings for another model, by its name alone. A key stays with the provider that it was given for."""
     other = replace(former, name=name, provider=None, base_url=None, context_length=None)
     if _serving(None, None, name) == _serving(former.provider, former.base_url, former.name):
@@ -61,10 +57,10 @@ def settings_of_other(former: ModelSettings, name: str) -> ModelSettings:
 
 def _serving(provider: str | None, base_url: str | None, name: str | None) -> str:
     """Who serves a model; raises InvalidArgument where nobody is known to."""
-    return LOCAL if means_local(provider, base_url, name) else known_provider(provider, base_url, name).name
+    return LOCAL if is_local_model(provider, base_url, name) else preset_for(provider, base_url, name).name
 
 
-def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target | None:
+def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> ModelTarget | None:
     """The model that `auxiliary.compression` names; None where the main model writes summaries."""
     endpoint = _summary_endpoint(settings)
     if endpoint is None:
@@ -72,19 +68,19 @@ def auxiliary_target(settings: Settings, environ: Mapping[str, str]) -> Target |
     provider = provider_for(endpoint, environ=environ)
     if isinstance(provider, LocalProvider):
         return _local_target(provider)
-    return Target(provider, endpoint.model or "local", endpoint.base_url, endpoint.context_length)
+    return ModelTarget(provider, endpoint.model or "local", endpoint.base_url, endpoint.context_length)
 
 
-def _local_target(provider: LocalProvider, max_tokens: int | None = None) -> Target:
+def _local_target(provider: LocalProvider, max_tokens: int | None = None) -> ModelTarget:
     """A model in a file has the name of the file, and the window it is started with."""
-    return Target(provider, provider.model, provider.base_url, provider.context_length, max_tokens)
+    return ModelTarget(provider, provider.model, provider.base_url, provider.context_length, max_tokens)
 
 
 def configured_summary_model(settings: Settings, environ: Mapping[str, str]) -> SummaryModel | None:
     """The model that `auxiliary.compression` names for writing summaries; None where it names none.
 
-    What it leaves open is the main model's. Settings that lead nowhere show when it is asked to write, so that the
-    built-in summariser can take over and say why.
+    What it leaves open is the main model's. Settings that name no provider fail when it is asked to write, so that the
+    built-in summariser takes over and says why.
     """
     endpoint = _summary_endpoint(settings)
     if endpoint is None:

@@ -1,59 +1,78 @@
-"""Which messages of a request carry a cache breakpoint: the system prompt and the last three that can.
+"""Cache breakpoints: which messages of a request get a marker, and how a marker is added, read and removed.
 
-Decides where; `markers` knows how one is written. Copies the list and the few messages it touches, and looks at a
-bounded number of messages, so the cost at 100,000 messages is that of copying a list of pointers.
+Only the list and the marked messages are copied, and a bounded number of messages is looked at, so 100,000 messages
+cost no more than copying a list.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, cast
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
-from clew.caching.markers import MARKER, Place, Ttl, checked_ttl, markers_in, place_in, with_marker, without_marker
 from clew.errors import InvalidArgument
-from clew.messages import Message
+from clew.messages import Message, Part
+
+Ttl: TypeAlias = Literal["5m", "1h"]
+TTLS = get_args(Ttl)
+
+MARKER = "cache_control"
+WHOLE_MESSAGE = 1 << 30
+"""Instead of the index of a part: the marker is on the message itself, or on the part and not inside it. It is larger
+than any index, because such a marker comes after every part."""
+
+# Anthropic refuses a marker on these. They are cached with what follows them.
+UNMARKABLE_TYPES = frozenset({"thinking", "redacted_thinking"})
 
 MOST_BREAKPOINTS = 4
-NEWEST = 3
+NEWEST_MARKED = 3
 """How many messages at the end get a breakpoint."""
 
-LOOK_FRONT = 4
-LOOK_BACK = 36
-"""Markers that the caller put among the first and last messages are seen. A scan of the whole list would cost
-more than everything else together; who marks deeper inside says how many with `taken`."""
+SEARCHED_FIRST = 4
+SEARCHED_LAST = 36
+"""The caller's own markers are searched for in so many first and last messages, because searching all would take
+longer than everything else. Callers with markers elsewhere say how many with `taken`."""
 
 SYSTEM_ROLES = frozenset({"system", "developer"})
+
+
+class MarkerPosition(NamedTuple):
+    """Where a marker is. Positions sort in the order of the wire."""
+
+    message: int
+    part: int = WHOLE_MESSAGE
+    inner: int = WHOLE_MESSAGE
+    """The index of a block inside a tool_result."""
 
 
 def apply_cache_control(
     messages: Sequence[Message], ttl: str = "5m", native: bool = False, *, taken: int = 0
 ) -> list[Message]:
-    """A new list with breakpoints on the system prompt and on the last three messages that can carry one.
+    """A new list with breakpoints on the system prompt and on the last three messages that can have one.
 
-    Nothing given is changed; messages that get no marker are the same objects. At most four markers stand in the
-    result. Those that the caller put there count, and stay while there is room: the system prompt and the newest
-    message come first, then the caller's from the newest back, then the other two; what finds no room is taken away.
+    The input is not changed; messages that get no marker are the same objects. The result has at most four markers,
+    the caller's own included: first come the system prompt and the newest message, then the caller's from the newest
+    back, then the other two. Markers beyond the fourth are removed.
 
-    `native`: an Anthropic dialect follows, so a tool message, or one without content, carries its marker itself.
-    `taken`: breakpoints that stand outside of what is seen here: in `tools`, in a system prompt beside the messages,
-    or further inside than the first 4 and the last 36 messages.
+    `native`: an Anthropic dialect follows, so a tool message, or one without content, gets the marker itself.
+    `taken`: breakpoints that are not searched for: in `tools`, in a separate system prompt, or between the first 4 and
+    the last 36 messages.
     """
     chosen = checked_ttl(ttl)
     if taken < 0:
         raise InvalidArgument(f"taken = {taken} breakpoints is not a count; pass 0 or more")
     marked = list(messages)
-    first = _system_place(marked, native)
-    newest = _newest_places(marked, native)
-    _settle(marked, first + newest[:1], newest[1:], max(0, MOST_BREAKPOINTS - taken), chosen)
+    first = _system_position(marked, native)
+    newest = _newest_positions(marked, native)
+    _place_markers(marked, first + newest[:1], newest[1:], max(0, MOST_BREAKPOINTS - taken), chosen)
     return marked
 
 
 def mark_anthropic_request(request: Mapping[str, Any], ttl: str = "5m") -> dict[str, Any]:
     """A new request body of the Anthropic wire with breakpoints in `system` and in the last three messages.
 
-    Markers stand on blocks only, as the wire wants it. The tools need none of their own, since the system prompt's
-    entry covers them; without a system prompt the last tool gets it. A body that asks for automatic caching (a
-    `cache_control` of its own) comes back as it is: the provider then moves the marker itself.
+    Markers are on blocks only, as the wire demands. The system prompt's marker covers the tools; without a system
+    prompt the last tool gets it. A body with a `cache_control` field of its own asks for automatic caching, and is
+    not changed.
     """
     chosen = checked_ttl(ttl)
     if request.get(MARKER) is not None:
@@ -61,77 +80,186 @@ def mark_anthropic_request(request: Mapping[str, Any], ttl: str = "5m") -> dict[
     tools = request.get("tools")
     pretended = [{"role": "tools", "content": tools}, {"role": "system", "content": request.get("system")}]
     marked = cast("list[Message]", [*pretended, *request.get("messages", ())])
-    first = [place for place in (place_in(marked[1], 1, False), place_in(marked[0], 0, False)) if place][:1]
-    newest = _newest_places(marked, on_message=False, start=2)
-    _settle(marked, first + newest[:1], newest[1:], MOST_BREAKPOINTS, chosen)
+    first = [
+        position
+        for position in (position_for_marker(marked[1], 1, False), position_for_marker(marked[0], 0, False))
+        if position
+    ][:1]
+    newest = _newest_positions(marked, on_message=False, start=2)
+    _place_markers(marked, first + newest[:1], newest[1:], MOST_BREAKPOINTS, chosen)
     sections = {"tools": marked[0]["content"], "system": marked[1]["content"], "messages": marked[2:]}
     return {**request, **{name: value for name, value in sections.items() if name in request}}
 
 
 def clear_cache_control(messages: Sequence[Message]) -> list[Message]:
-    """A new list without any marker; messages that carried none are the same objects. Reads every message."""
+    """A new list without any marker; messages that had none are the same objects. Reads every message."""
     cleared = list(messages)
     for index, message in enumerate(cleared):
-        for place, _ in markers_in(message, index):
-            cleared[index] = without_marker(cleared[index], place)
+        for position, _ in markers_in(message, index):
+            cleared[index] = without_marker(cleared[index], position)
     return cleared
 
 
-def _system_place(messages: list[Message], on_message: bool) -> list[Place]:
+def _system_position(messages: list[Message], on_message: bool) -> list[MarkerPosition]:
     if not messages or messages[0].get("role") not in SYSTEM_ROLES:
         return []
-    place = place_in(messages[0], 0, on_message)
-    return [place] if place else []
+    position = position_for_marker(messages[0], 0, on_message)
+    return [position] if position else []
 
 
-def _newest_places(messages: list[Message], on_message: bool, start: int = 0) -> list[Place]:
-    places: list[Place] = []
+def _newest_positions(messages: list[Message], on_message: bool, start: int = 0) -> list[MarkerPosition]:
+    positions: list[MarkerPosition] = []
     for index in range(len(messages) - 1, start - 1, -1):
         if messages[index].get("role") in SYSTEM_ROLES:
             continue
-        place = place_in(messages[index], index, on_message)
-        if place:
-            places.append(place)
-            if len(places) == NEWEST:
+        position = position_for_marker(messages[index], index, on_message)
+        if position:
+            positions.append(position)
+            if len(positions) == NEWEST_MARKED:
                 break
-    return places
+    return positions
 
 
-def _settle(messages: list[Message], must: list[Place], may: list[Place], room: int, ttl: Ttl) -> None:
-    """Make the list carry the most wanted breakpoints that fit, counting those that stand there already."""
-    standing = _standing(messages)
-    if not standing:
-        for place in (must + may)[:room]:
-            messages[place.message] = with_marker(messages[place.message], place, ttl)
+def _place_markers(
+    messages: list[Message], required: list[MarkerPosition], optional: list[MarkerPosition], room: int, ttl: Ttl
+) -> None:
+    """Mark the required positions, then those marked already, then the optional ones, as long as there is room."""
+    existing = _existing_markers(messages)
+    if not existing:
+        for position in (required + optional)[:room]:
+            messages[position.message] = with_marker(messages[position.message], position, ttl)
         return
-    order = dict.fromkeys([*must, *sorted(standing, reverse=True), *may])
+    order = dict.fromkeys([*required, *sorted(existing, reverse=True), *optional])
     chosen = list(order)[:room]
-    kept = {place: standing[place] for place in chosen if place in standing}
-    for place in standing:
-        if place not in kept:
-            messages[place.message] = without_marker(messages[place.message], place)
-    for place in chosen:
-        if place not in kept:
-            messages[place.message] = with_marker(messages[place.message], place, _fitting(ttl, place, kept))
+    kept = {position: existing[position] for position in chosen if position in existing}
+    for position in existing:
+        if position not in kept:
+            messages[position.message] = without_marker(messages[position.message], position)
+    for position in chosen:
+        if position not in kept:
+            messages[position.message] = with_marker(
+                messages[position.message], position, _allowed_ttl(ttl, position, kept)
+            )
 
 
-def _standing(messages: list[Message]) -> dict[Place, Ttl]:
-    """The markers in sight, with their TTLs."""
-    back = max(LOOK_FRONT, len(messages) - LOOK_BACK)
-    # Most messages hold a plain string and no marker: those cost one look, in a comprehension, and no more.
-    suspects = [
+def _existing_markers(messages: list[Message]) -> dict[MarkerPosition, Ttl]:
+    """The markers among the first and last messages, with their TTLs."""
+    back = max(SEARCHED_FIRST, len(messages) - SEARCHED_LAST)
+    # Most messages are a plain string without a marker, and are passed over quickly.
+    candidates = [
         (index, message)
-        for start, some in ((0, messages[:LOOK_FRONT]), (back, messages[back:]))
+        for start, some in ((0, messages[:SEARCHED_FIRST]), (back, messages[back:]))
         for index, message in enumerate(some, start)
         if MARKER in message or type(message.get("content")) is list
     ]
-    return {place: ttl for index, message in suspects for place, ttl in markers_in(message, index)}
+    return {position: ttl for index, message in candidates for position, ttl in markers_in(message, index)}
 
 
-def _fitting(ttl: Ttl, place: Place, kept: Mapping[Place, Ttl]) -> Ttl:
-    """Our TTL, unless the caller's markers rule it out: the wire refuses 1h after 5m."""
-    if any(other > place and theirs == "1h" for other, theirs in kept.items()):
+def _allowed_ttl(ttl: Ttl, position: MarkerPosition, kept: Mapping[MarkerPosition, Ttl]) -> Ttl:
+    """The TTL, unless the caller's markers do not allow it: the wire refuses 1h after 5m."""
+    if any(other > position and theirs == "1h" for other, theirs in kept.items()):
         return "1h"
-    if any(other < place and theirs == "5m" for other, theirs in kept.items()):
+    if any(other < position and theirs == "5m" for other, theirs in kept.items()):
         return "5m"
     return ttl
+
+
+def checked_ttl(ttl: str) -> Ttl:
+    """The TTL, if it is one that Anthropic has."""
+    if ttl not in TTLS:
+        raise InvalidArgument(
+            f"prompt_caching.cache_ttl = {ttl!r} is no cache lifetime; use '5m' (five minutes) or '1h' (one hour)"
+        )
+    return cast(Ttl, ttl)
+
+
+def marker_for(ttl: Ttl) -> dict[str, str]:
+    """The value of `cache_control`. Five minutes is the default of the wire and is left out."""
+    return {"type": "ephemeral", "ttl": ttl} if ttl == "1h" else {"type": "ephemeral"}
+
+
+def ttl_of(marker: object) -> Ttl:
+    return "1h" if isinstance(marker, dict) and marker.get("ttl") == "1h" else "5m"
+
+
+def position_for_marker(message: Message, index: int, on_message: bool) -> MarkerPosition | None:
+    """Where this message would get a marker; None if it cannot have one.
+
+    `on_message`: a dialect follows that moves a marker on the message itself to a block.
+    """
+    if on_message and message.get("role") == "tool":
+        return MarkerPosition(index)
+    content: Any = message.get("content")
+    if not content:
+        return MarkerPosition(index) if on_message else None
+    if isinstance(content, str):
+        return MarkerPosition(index, 0)
+    if isinstance(content, list):
+        return next(
+            (MarkerPosition(index, at) for at in range(len(content) - 1, -1, -1) if can_be_marked(content[at])), None
+        )
+    return None
+
+
+def can_be_marked(part: object) -> bool:
+    """Whether the wire accepts a marker on this part, block or tool definition."""
+    if not isinstance(part, dict):
+        return False
+    kind = part.get("type")
+    if kind in UNMARKABLE_TYPES or part.get("defer_loading") is True:
+        return False
+    return kind != "text" or bool(part.get("text"))
+
+
+def markers_in(message: Message, index: int) -> Iterator[tuple[MarkerPosition, Ttl]]:
+    """Every marker that the message has already, in the order of the wire."""
+    content: Any = message.get("content")
+    if isinstance(content, list):
+        for at, part in enumerate(content):
+            if not isinstance(part, dict):
+                continue
+            if part.get("type") == "tool_result" and isinstance(part.get("content"), list):
+                yield from _markers_inside(part["content"], index, at)
+            if part.get(MARKER) is not None:
+                yield MarkerPosition(index, at), ttl_of(part[MARKER])
+    marker = cast("dict[str, Any]", message).get(MARKER)
+    if marker is not None:
+        yield MarkerPosition(index), ttl_of(marker)
+
+
+def _markers_inside(blocks: list[Any], index: int, part: int) -> Iterator[tuple[MarkerPosition, Ttl]]:
+    for inner, block in enumerate(blocks):
+        if isinstance(block, dict) and block.get(MARKER) is not None:
+            yield MarkerPosition(index, part, inner), ttl_of(block[MARKER])
+
+
+def with_marker(message: Message, position: MarkerPosition, ttl: Ttl) -> Message:
+    """A copy with a marker at a position that `position_for_marker` gave."""
+    marker = marker_for(ttl)
+    if position.part == WHOLE_MESSAGE:
+        return cast(Message, {**message, MARKER: marker})
+    content = message.get("content")
+    if isinstance(content, str):
+        return {**message, "content": [{"type": "text", "text": content, MARKER: marker}]}
+    parts = list(content or ())
+    parts[position.part] = {**parts[position.part], MARKER: marker}
+    return {**message, "content": parts}
+
+
+def without_marker(message: Message, position: MarkerPosition) -> Message:
+    """A copy without the marker at this position."""
+    if position.part == WHOLE_MESSAGE:
+        return cast(Message, _unmarked(cast(Part, message)))
+    parts = list(cast("list[Part]", message.get("content")))
+    part = parts[position.part]
+    if position.inner == WHOLE_MESSAGE:
+        parts[position.part] = _unmarked(part)
+    else:
+        blocks = list(part["content"])
+        blocks[position.inner] = _unmarked(blocks[position.inner])
+        parts[position.part] = {**part, "content": blocks}
+    return {**message, "content": parts}
+
+
+def _unmarked(holder: Part) -> Part:
+    return {key: value for key, value in holder.items() if key != MARKER}

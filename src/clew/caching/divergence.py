@@ -1,6 +1,6 @@
-"""Where a request stops being a continuation of the one before it, as a value that a test or a log can show.
+"""The first place where a request does not repeat the one before it.
 
-Names places and lengths, never the text itself, so that it may be logged.
+It names paths and lengths and never the text itself, so that it may be logged.
 """
 
 from __future__ import annotations
@@ -10,8 +10,7 @@ from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
 
-from clew.caching.canonical import canonical_bytes
-from clew.caching.fingerprints import unmarked
+from clew.caching.fingerprints import canonical_bytes, unmarked
 
 _ABSENT = object()
 
@@ -41,7 +40,7 @@ def divergence(previous: Any, current: Any) -> Divergence | None:
     """
     before, after = _sections(previous), _sections(current)
     for section in ("tools", "system"):
-        found = _in_fixed(section, before.get(section), after.get(section))
+        found = _in_section(section, before.get(section), after.get(section))
         if found:
             return found
     return _in_messages(before["messages"], after["messages"])
@@ -53,7 +52,7 @@ def _sections(request: Any) -> dict[str, Any]:
     return {"messages": request}
 
 
-def _in_fixed(section: str, before: Any, after: Any) -> Divergence | None:
+def _in_section(section: str, before: Any, after: Any) -> Divergence | None:
     if before is after:
         return None
     # As the content of a message, so that markers and a lone text block are read as they are there.
@@ -89,7 +88,7 @@ def _first_difference(old: Any, new: Any, path: str) -> tuple[str, str] | None:
             break
         suffix, old, new = step
         path += suffix
-    return path, _told_apart(old, new)
+    return path, _describe_difference(old, new)
 
 
 def _step_into(old: Any, new: Any) -> tuple[str, Any, Any] | None:
@@ -109,7 +108,7 @@ def _same(old: Any, new: Any) -> bool:
     return old is new or canonical_bytes(old) == canonical_bytes(new)
 
 
-def _told_apart(old: Any, new: Any) -> str:
+def _describe_difference(old: Any, new: Any) -> str:
     if old is _ABSENT:
         return "is new there"
     if new is _ABSENT:

@@ -1,6 +1,6 @@
-"""Whether requests to a model get cache markers, in which style and for how long, and the line that says so.
+"""Whether requests to a model get cache markers, in which format and for how long, with a table of providers.
 
-Reads the table in `routes`; sends nothing and marks nothing.
+The table is from the providers' documents, as of November 2026. A provider that is not in it gets no markers.
 """
 
 from __future__ import annotations
@@ -8,15 +8,120 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from clew.caching.markers import Ttl, checked_ttl
-from clew.caching.routes import CLAUDE, ROUTES, TOO_OLD, Route
+from clew.caching.breakpoints import Ttl, checked_ttl
+
+MarkerSupport: TypeAlias = Literal["native", "parts", "nothing"]
+"""`native`: Anthropic's own wire. `parts`: chat completions with `cache_control` inside content parts."""
+
+
+@dataclass(frozen=True, slots=True)
+class CachingProvider:
+    name: str
+    providers: tuple[str, ...]
+    """What a config may call it."""
+    hosts: tuple[str, ...]
+    """Host names as shell patterns."""
+    markers: MarkerSupport
+    fact: str
+    takes_key: bool = False
+    """Whether `prompt_cache_key` is a field that it knows."""
+    one_hour: str = ".*"
+    """Which Claude models it keeps for an hour, as a pattern."""
+
+
+CACHING_PROVIDERS = (
+    CachingProvider(
+        "Anthropic", ("anthropic", "claude"), ("*.anthropic.com",), "native", "markers on blocks, 5m and 1h"
+    ),
+    CachingProvider(
+        "Amazon Bedrock",
+        ("bedrock", "amazon-bedrock", "aws-bedrock", "aws"),
+        ("bedrock*.amazonaws.com", "bedrock*.api.aws"),
+        "native",
+        "InvokeModel takes Anthropic's body with its markers; Converse spells the same places cachePoint",
+        one_hour=r"(opus|sonnet|haiku)-?(4[.-][5-9]|[5-9])",
+    ),
+    CachingProvider(
+        "Google Vertex AI",
+        ("vertex", "vertex-ai", "vertexai", "google-vertex"),
+        ("*aiplatform.googleapis.com",),
+        "native",
+        "Claude models take Anthropic's body with its markers",
+    ),
+    CachingProvider(
+        "Microsoft Foundry",
+        ("foundry", "azure-foundry", "azure-anthropic"),
+        ("*.services.ai.azure.com",),
+        "native",
+        "Claude models are served on Anthropic's wire",
+    ),
+    CachingProvider(
+        "OpenRouter", ("openrouter",), ("openrouter.ai", "*.openrouter.ai"), "parts", "markers inside content parts"
+    ),
+    CachingProvider(
+        "LiteLLM", ("litellm", "litellm-proxy"), (), "parts", "content parts are passed on with their markers"
+    ),
+    CachingProvider(
+        "Vercel AI Gateway",
+        ("vercel", "ai-gateway"),
+        ("ai-gateway.vercel.sh",),
+        "parts",
+        "passes markers on, adds none unless asked",
+    ),
+    CachingProvider(
+        "Portkey", ("portkey",), ("api.portkey.ai",), "parts", "passes markers on to Anthropic and Bedrock"
+    ),
+    CachingProvider(
+        "GitHub Copilot",
+        ("copilot", "github-copilot"),
+        ("*.githubcopilot.com",),
+        "nothing",
+        "has a field of its own and does not read cache_control",
+    ),
+    CachingProvider(
+        "OpenAI",
+        ("openai", "openai-codex", "codex"),
+        ("api.openai.com", "chatgpt.com"),
+        "nothing",
+        "caches by itself, steered by prompt_cache_key",
+        takes_key=True,
+    ),
+    CachingProvider(
+        "Azure OpenAI",
+        ("azure", "azure-openai"),
+        ("*.openai.azure.com",),
+        "nothing",
+        "caches by itself, steered by prompt_cache_key",
+        takes_key=True,
+    ),
+    CachingProvider(
+        "xAI",
+        ("xai", "grok"),
+        ("api.x.ai",),
+        "nothing",
+        "caches by itself; prompt_cache_key on Responses, the header x-grok-conv-id on chat completions",
+        takes_key=True,
+    ),
+    CachingProvider("DeepSeek", ("deepseek",), ("api.deepseek.com",), "nothing", "caches by itself"),
+    CachingProvider(
+        "Google Gemini", ("gemini", "google"), ("generativelanguage.googleapis.com",), "nothing", "caches by itself"
+    ),
+    CachingProvider(
+        "Moonshot", ("moonshot", "kimi"), ("api.moonshot.*", "api.kimi.com"), "nothing", "caches by itself"
+    ),
+)
+
+_CLAUDE = re.compile(r"(?:^|[^a-z0-9])claude(?![a-z])")
+_WITHOUT_CACHE = re.compile(r"claude-(?:v?[12]\b|v?2[.:]|instant|3-sonnet)")
+"""Claude models from before there was a cache."""
 
 
 @dataclass(frozen=True, slots=True)
 class CachePolicy:
-    """What caching means for one model through one provider."""
+    """Whether and how the requests for one model of one provider are cached."""
 
     enabled: bool
     native: bool
@@ -24,7 +129,7 @@ class CachePolicy:
     ttl: Ttl
     why: str
     model: str
-    through: str
+    served_by: str
     """Who serves the model."""
     takes_key: bool = False
     """Whether to send `prompt_cache_key`."""
@@ -32,55 +137,57 @@ class CachePolicy:
     def describe(self) -> str:
         """The line at start-up."""
         if self.enabled:
-            return f"prompt caching: on for {self.model} through {self.through}, TTL {self.ttl} ({self.why})"
-        return f"prompt caching: off for {self.model} through {self.through} ({self.why})"
+            return f"prompt caching: on for {self.model} through {self.served_by}, TTL {self.ttl} ({self.why})"
+        return f"prompt caching: off for {self.model} through {self.served_by} ({self.why})"
 
 
 def caching_for(model: str, provider: str | None = None, base_url: str | None = None, ttl: str = "5m") -> CachePolicy:
-    """The policy for a model. Where the host of `base_url` is a known one it has the last word on who serves it."""
+    """The policy for a model. A known host of `base_url` decides who serves it, not the name of the provider."""
     chosen = checked_ttl(ttl)
     host, path = _host_and_path(base_url)
-    speaks_anthropic = _named(provider) == "anthropic" or "/anthropic" in path
-    route = _route_of_host(host) or _route_of_provider(provider)
-    through = route.name if route and not _is_proxied(route, host) else host or provider or "an unnamed provider"
-    enabled, why = _markers(model, route, speaks_anthropic)
-    native = enabled and (speaks_anthropic or (route is not None and route.honours == "native"))
-    if enabled and route and chosen == "1h" and not re.search(route.one_hour, model.lower()):
-        chosen, why = "5m", f"{route.name} keeps this model for 5m only, so 1h is not used"
-    return CachePolicy(enabled, native, chosen, why, model, through, bool(route and route.takes_key))
+    speaks_anthropic = _normalized(provider) == "anthropic" or "/anthropic" in path
+    known = _provider_of_host(host) or _provider_named(provider)
+    served_by = known.name if known and not _is_proxied(known, host) else host or provider or "an unnamed provider"
+    enabled, why = _uses_markers(model, known, speaks_anthropic)
+    native = enabled and (speaks_anthropic or (known is not None and known.markers == "native"))
+    if enabled and known and chosen == "1h" and not re.search(known.one_hour, model.lower()):
+        chosen, why = "5m", f"{known.name} keeps this model for 5m only, so 1h is not used"
+    return CachePolicy(enabled, native, chosen, why, model, served_by, bool(known and known.takes_key))
 
 
-def _markers(model: str, route: Route | None, speaks_anthropic: bool) -> tuple[bool, str]:
-    """Whether there is a point in markers, and the reason."""
+def _uses_markers(model: str, known: CachingProvider | None, speaks_anthropic: bool) -> tuple[bool, str]:
+    """Whether requests get markers, and the reason."""
     name = model.lower()
-    if not CLAUDE.search(name):
-        return False, route.fact if route and route.honours == "nothing" else "markers are for Claude models"
-    if TOO_OLD.search(name):
+    if not _CLAUDE.search(name):
+        return False, known.fact if known and known.markers == "nothing" else "markers are for Claude models"
+    if _WITHOUT_CACHE.search(name):
         return False, "this Claude model is older than prompt caching"
-    if route is not None and route.honours != "nothing":
-        return True, route.fact
+    if known is not None and known.markers != "nothing":
+        return True, known.fact
     if speaks_anthropic:
         return True, "it speaks Anthropic's wire"
-    if route is not None:
-        return False, route.fact
+    if known is not None:
+        return False, known.fact
     return False, "not known to honour cache_control; name the provider in the config if it does"
 
 
-def _is_proxied(route: Route, host: str) -> bool:
+def _is_proxied(known: CachingProvider, host: str) -> bool:
     """Whether a provider of this name is reached at a host that is not its own."""
-    return bool(host and route.hosts) and route is not _route_of_host(host)
+    return bool(host and known.hosts) and known is not _provider_of_host(host)
 
 
-def _route_of_host(host: str) -> Route | None:
-    return next((route for route in ROUTES if any(fnmatchcase(host, pattern) for pattern in route.hosts)), None)
+def _provider_of_host(host: str) -> CachingProvider | None:
+    return next(
+        (known for known in CACHING_PROVIDERS if any(fnmatchcase(host, pattern) for pattern in known.hosts)), None
+    )
 
 
-def _route_of_provider(provider: str | None) -> Route | None:
-    name = _named(provider)
-    return next((route for route in ROUTES if name in route.providers), None)
+def _provider_named(provider: str | None) -> CachingProvider | None:
+    name = _normalized(provider)
+    return next((known for known in CACHING_PROVIDERS if name in known.providers), None)
 
 
-def _named(provider: str | None) -> str:
+def _normalized(provider: str | None) -> str:
     return (provider or "").strip().lower().replace("_", "-").replace(" ", "-")
 
 

@@ -1,6 +1,6 @@
-"""The terminal door: `clew NOUN ...`, one file per noun.
+"""The command line: `clew NOUN ...`. `commands` has one file per noun, `views` how they look, `tui` the chat.
 
-A command decodes its arguments, asks the rooms below, and prints: results to stdout, everything else to stderr.
+A command parses its arguments, calls the rooms below and prints: results to stdout, everything else to stderr.
 """
 
 from clew.cli.entry import main

@@ -1,7 +1,7 @@
-"""The way in and the way out of every command: arguments, exit codes, and what is said when something fails.
+"""The entry point of every command: the table of commands, their arguments, exit codes, and errors.
 
-Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C. A command's module is imported when it is asked
-for, so that one command's needs cost the others nothing.
+Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C. A command's module is imported only when it is asked
+for.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from importlib import import_module
 from typing import Protocol, cast
 
 from clew import __version__
-from clew.cli.output import Console, console_for
+from clew.cli.console import Console, console_for
 from clew.errors import ClewError, ConfigError, InvalidArgument
 
 FAILED = 1
@@ -25,7 +25,7 @@ SET_FLAG = "--set"
 
 
 @dataclass(frozen=True, slots=True)
-class Noun:
+class CliCommand:
     """A command: its name, the module that has it, and one line for `clew --help`."""
 
     name: str
@@ -33,27 +33,29 @@ class Noun:
     about: str
 
 
-NOUNS = (
-    Noun("chat", "clew.cli.chat", "talk to a model that can work in a project"),
-    Noun("compress", "clew.cli.compress", "fold a long conversation into a short one"),
-    Noun("context", "clew.cli.context", "show what fills the window of a conversation"),
-    Noun("sessions", "clew.cli.sessions", "list, show, rename, branch, undo and delete what is kept"),
-    Noun("search", "clew.cli.search", "find words in everything that was ever said"),
-    Noun("usage", "clew.cli.usage", "tokens and cost of every call"),
-    Noun("insights", "clew.cli.insights", "where tokens and money went, as tables and charts"),
-    Noun("export", "clew.cli.export", "write a conversation out, for other programs"),
-    Noun("doctor", "clew.cli.doctor", "check that all that was kept is whole, and mend it"),
-    Noun("import", "clew.cli.import_", "take in sessions of Claude Code, Codex, opencode, Hermes and pi"),
-    Noun("config", "clew.cli.config", "show, set and check settings"),
-    Noun("models", "clew.cli.models", "list models, fetch one that runs on this machine, choose one"),
-    Noun("plugins", "clew.cli.plugins", "list, describe and choose context engines"),
+COMMANDS = (
+    CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
+    CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
+    CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
+    CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, branch, undo and delete what is kept"),
+    CliCommand("search", "clew.cli.commands.search", "find words in everything that was ever said"),
+    CliCommand("usage", "clew.cli.commands.usage", "tokens and cost of every call"),
+    CliCommand("insights", "clew.cli.commands.insights", "where tokens and money went, as tables and charts"),
+    CliCommand("export", "clew.cli.commands.export", "write a conversation out, for other programs"),
+    CliCommand("doctor", "clew.cli.commands.doctor", "check that all that was kept is whole, and mend it"),
+    CliCommand(
+        "import", "clew.cli.commands.import_", "take in sessions of Claude Code, Codex, opencode, Hermes and pi"
+    ),
+    CliCommand("config", "clew.cli.commands.config", "show, set and check settings"),
+    CliCommand("models", "clew.cli.commands.models", "list models, fetch one that runs on this machine, choose one"),
+    CliCommand("plugins", "clew.cli.commands.plugins", "list, describe and choose context engines"),
 )
 
-ABOUT = """\
+DESCRIPTION = """\
 Clew keeps a long conversation inside a model's context window, at the lowest
 cost, without losing a word."""
 
-MORE = """\
+EPILOG = """\
 first steps:
   clew chat                              talk to a model; clew chat -p "..." asks once
   clew compress session.jsonl            a long conversation, folded into a short one
@@ -70,7 +72,7 @@ stderr. Exit status: 0 done, 1 failed, 2 wrong use. `clew COMMAND --help` says m
 
 
 class CommandModule(Protocol):
-    """What the module of a noun offers."""
+    """What the module of a command has."""
 
     def add_arguments(self, parser: argparse.ArgumentParser) -> None: ...
 
@@ -78,77 +80,74 @@ class CommandModule(Protocol):
 
 
 def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Run one command and give back its exit code."""
+    """Run one command; returns its exit code."""
     words = list(sys.argv[1:] if argv is None else argv)
     console = console_for(sys.stdout, sys.stderr, os.environ if environ is None else environ)
     try:
         code = _run(words, console)
         console.out.flush()
     except ClewError as error:
-        console.fail(str(error))
+        console.error(str(error))
         return WRONG_USE if _is_wrong_use(error) else FAILED
-    except SystemExit as leaving:  # argparse leaves this way, with its message already printed
-        return leaving.code if isinstance(leaving.code, int) else WRONG_USE
+    except SystemExit as exit_:  # argparse has printed its message already
+        return exit_.code if isinstance(exit_.code, int) else WRONG_USE
     except BrokenPipeError:
         _silence(console)
         return FAILED
-    except OSError as error:  # rooms translate theirs: what is left is our own output, to a full disk for one
+    except OSError as error:  # of our own output, such as a full disk; the rooms below translate theirs
         _silence(console)
-        console.fail(f"{error.filename or 'standard output'}: {error.strerror or error}; make room, or write elsewhere")
+        console.error(
+            f"{error.filename or 'standard output'}: {error.strerror or error}; make room, or write elsewhere"
+        )
         return FAILED
     except KeyboardInterrupt:
-        console.fail("stopped")
+        console.error("stopped")
         return INTERRUPTED
     return code
 
 
 def _is_wrong_use(error: ClewError) -> bool:
-    """Whether the command line is what is wrong: also where a flag sets what cannot be set."""
+    """Whether the command line is wrong: also a `--set` of what cannot be set."""
     return isinstance(error, InvalidArgument) or (isinstance(error, ConfigError) and error.source == SET_FLAG)
 
 
 def _run(words: Sequence[str], console: Console) -> int:
-    noun = _noun_in(words)
-    module = cast(CommandModule, import_module(noun.module)) if noun else None
-    parser = _parser(noun, module)
+    chosen = _command_in(words)
+    module = cast(CommandModule, import_module(chosen.module)) if chosen else None
+    parser = _parser(chosen, module)
     if not words:
         parser.print_help(console.err)
         return WRONG_USE
     arguments, unknown = parser.parse_known_args(words)
     if unknown:
-        command = f"clew {noun.name}" if noun else "clew"
+        command = f"clew {chosen.name}" if chosen else "clew"
         parser.error(f"unknown: {' '.join(unknown)}; `{command} --help` says what it takes")
     if module is None:
         parser.error("a command is missing")
     return module.run(arguments, console)
 
 
-def _noun_in(words: Sequence[str]) -> Noun | None:
+def _command_in(words: Sequence[str]) -> CliCommand | None:
     first = next((word for word in words if not word.startswith("-")), None)
-    return next((noun for noun in NOUNS if noun.name == first), None)
+    return next((command for command in COMMANDS if command.name == first), None)
 
 
-def _parser(chosen: Noun | None, module: CommandModule | None) -> argparse.ArgumentParser:
+def _parser(chosen: CliCommand | None, module: CommandModule | None) -> argparse.ArgumentParser:
     """The parser of everything, with the arguments of the chosen command only."""
     shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("clew", description=ABOUT, epilog=MORE, formatter_class=shape)
+    parser = argparse.ArgumentParser("clew", description=DESCRIPTION, epilog=EPILOG, formatter_class=shape)
     parser.add_argument("--version", action="version", version=f"clew {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="noun")
-    for noun in NOUNS:
-        command = commands.add_parser(
-            noun.name, help=noun.about, description=_sentence(noun.about), formatter_class=shape
-        )
-        if noun is chosen and module is not None:
+    for each in COMMANDS:
+        sentence = f"{each.about[0].upper()}{each.about[1:]}."
+        command = commands.add_parser(each.name, help=each.about, description=sentence, formatter_class=shape)
+        if each is chosen and module is not None:
             module.add_arguments(command)
     return parser
 
 
-def _sentence(about: str) -> str:
-    return f"{about[0].upper()}{about[1:]}."
-
-
 def _silence(console: Console) -> None:
-    """Nobody takes our output any more: the interpreter must not complain when it flushes at the end."""
+    """Send stdout to nowhere, so that the interpreter does not complain when it flushes at the end."""
     try:
         quiet = os.open(os.devnull, os.O_WRONLY)
         os.dup2(quiet, console.out.fileno())

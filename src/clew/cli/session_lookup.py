@@ -1,6 +1,6 @@
-"""Which session a person means: by its id, the beginning or the end of its id, or its title. And where a session ends.
+"""Find the session that a person means by an id, the beginning or end of one, or a title; and which messages it holds.
 
-What could be several is an error that names them; nothing is guessed.
+A name that several sessions match is an error that lists them.
 """
 
 from __future__ import annotations
@@ -8,41 +8,50 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from clew.cli.moments import shown
-from clew.errors import StoreError
+from clew.cli.views.amounts import format_time
+from clew.errors import AmbiguousSession, StoreError
 from clew.store import UnknownSession
 
 if TYPE_CHECKING:
     from clew.store import Session, Store, StoredMessage
 
-EVERY_ONE = 2**31
-MOST_CANDIDATES = 5
-SHORTEST_ID, LONGEST_ID = 10, 20
-SHORTEST_ENDING = 4
-CUT = "…"
+NO_LIMIT = 2**31
+MAX_CANDIDATES = 5
+MIN_SHORT_ID, MAX_SHORT_ID = 10, 20
+MIN_SUFFIX = 4
+ELLIPSIS = "…"
 """Stands before the end of an id that is too long to be shown whole."""
 PAGE_ROWS = 500
-_GIVEN_PREFIX = "s_"
-
-
-class AmbiguousSession(StoreError):  # noqa: N818 (reads as what it says)
-    """A name that several sessions answer to."""
+_ID_PREFIX = "s_"
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class SessionRange:
     """Which messages a session holds: numbers from `first` to below `stop`, and the newest of them."""
 
     first: int
     stop: int
     newest: StoredMessage | None
+    created: datetime
+    """Of the session."""
 
     @property
     def count(self) -> int:
         return self.stop - self.first
+
+    @property
+    def numbers(self) -> str:
+        """`m4-m12`; empty for no message."""
+        return f"m{self.first}-m{self.stop - 1}" if self.count else ""
+
+    @property
+    def updated(self) -> datetime:
+        """When the newest message came, or the session was created."""
+        return self.newest.at if self.newest else self.created
 
 
 async def find_session(store: Store, name: str) -> Session:
@@ -50,31 +59,34 @@ async def find_session(store: Store, name: str) -> Session:
     if _can_be_stored(name):
         with contextlib.suppress(UnknownSession):
             return await store.session(name)
-    everyone = await store.list_sessions(limit=EVERY_ONE)
+    everyone = await store.list_sessions(limit=NO_LIMIT)
     wanted = name.strip()
     if not wanted:
         raise StoreError("an empty name means no session; `clew sessions list` shows those there are")
-    for by_id in (_begun(everyone, wanted), _ended(everyone, wanted)):
+    for by_id in (_by_id_prefix(everyone, wanted), _by_id_suffix(everyone, wanted)):
         if by_id:
-            return _the_one(name, by_id, "give more of the id")
-    for titled in (_titled(everyone, wanted.casefold(), whole=True), _titled(everyone, wanted.casefold(), whole=False)):
+            return _only_match(name, by_id, "give more of the id")
+    for titled in (
+        _by_title(everyone, wanted.casefold(), whole=True),
+        _by_title(everyone, wanted.casefold(), whole=False),
+    ):
         if titled:
-            return _the_one(name, titled, "give the id")
-    raise StoreError(_unknown(name, everyone))
+            return _only_match(name, titled, "give the id")
+    raise StoreError(_unknown_session_text(name, everyone))
 
 
-async def stretch_of(store: Store, session: Session, siblings: Sequence[Session] | None = None) -> Stretch:
+async def session_range(store: Store, session: Session, siblings: Sequence[Session] | None = None) -> SessionRange:
     """The messages that a session holds. `siblings` are the sessions of its conversation, oldest first, if known."""
     family = siblings if siblings is not None else await store.sessions_of(session.conversation)
-    place = next((number for number, it in enumerate(family) if it.id == session.id), len(family) - 1)
-    if place + 1 < len(family):
-        stop = family[place + 1].first_seq
+    index = next((number for number, it in enumerate(family) if it.id == session.id), len(family) - 1)
+    if index + 1 < len(family):
+        stop = family[index + 1].first_seq
         newest = await store.messages(session.id, stop - 1, stop) if stop > session.first_seq else []
-        return Stretch(session.first_seq, stop, newest[0] if newest else None)
-    return await _open_end(store, session)
+        return SessionRange(session.first_seq, stop, newest[0] if newest else None, session.created)
+    return await _find_end(store, session)
 
 
-async def rows_of(store: Store, session: str, start: int = 0) -> AsyncIterator[StoredMessage]:
+async def history_rows(store: Store, session: str, start: int = 0) -> AsyncIterator[StoredMessage]:
     """The whole history of a session's conversation, read page by page."""
     while page := await store.messages(session, start, start + PAGE_ROWS):
         for row in page:
@@ -83,38 +95,37 @@ async def rows_of(store: Store, session: str, start: int = 0) -> AsyncIterator[S
 
 
 def short_ids(ids: Iterable[str], among: Iterable[str] = ()) -> dict[str, str]:
-    """Each id as short as it can be shown, and be found by, while all of them, and those `among` which it is, stay
-    apart: its beginning, else its end."""
-    shown = set(ids)
-    every = shown.union(among)
-    return {each: _beginning(each, every) or _ending(each, every) for each in shown}
+    """Each id shortened to a beginning, else an end, that no other of these ids and of those `among` has."""
+    wanted = set(ids)
+    every = wanted.union(among)
+    return {each: _unique_prefix(each, every) or _unique_suffix(each, every) for each in wanted}
 
 
-async def every_id(store: Store) -> list[str]:
-    return [session.id for session in await store.list_sessions(limit=EVERY_ONE)]
+async def all_session_ids(store: Store) -> list[str]:
+    return [session.id for session in await store.list_sessions(limit=NO_LIMIT)]
 
 
-def candidate(session: Session) -> str:
+def describe_candidate(session: Session) -> str:
     """A session on a list to choose from."""
     title = f" ({session.title})" if session.title else ""
-    return f"{session.id}{title} of {shown(session.created)}"
+    return f"{session.id}{title} of {format_time(session.created)}"
 
 
-def _beginning(wanted: str, every: Iterable[str]) -> str:
+def _unique_prefix(wanted: str, every: Iterable[str]) -> str:
     """A short beginning that means this id; empty where it would be long, as for ids that go on from another's."""
     others = [each for each in every if not each.startswith(wanted)]
-    for length in range(SHORTEST_ID, LONGEST_ID + 1):
+    for length in range(MIN_SHORT_ID, MAX_SHORT_ID + 1):
         beginning = wanted[:length]
         if not any(each.startswith(beginning) for each in others):
             return beginning
     return ""
 
 
-def _ending(wanted: str, every: Iterable[str]) -> str:
+def _unique_suffix(wanted: str, every: Iterable[str]) -> str:
     """A short end that means this id, marked as one; the whole id where there is none."""
-    for length in range(SHORTEST_ID, LONGEST_ID):
+    for length in range(MIN_SHORT_ID, MAX_SHORT_ID):
         if sum(each.endswith(wanted[-length:]) for each in every) == 1 and length < len(wanted):
-            return CUT + wanted[-length:]
+            return ELLIPSIS + wanted[-length:]
     return wanted
 
 
@@ -123,11 +134,11 @@ def _can_be_stored(name: str) -> bool:
     return not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in name)
 
 
-async def _open_end(store: Store, session: Session) -> Stretch:
-    """Feel for the end of the newest session: the store has no count, and to read all for one would be long."""
+async def _find_end(store: Store, session: Session) -> SessionRange:
+    """Find the end of the newest session by doubling steps: the store has no count, and reading all would be slow."""
     first, newest = session.first_seq, await store.messages(session.id, session.first_seq, session.first_seq + 1)
     if not newest:
-        return Stretch(first, first, None)
+        return SessionRange(first, first, None, session.created)
     low, step = first, 1
     while found := await store.messages(session.id, low + step, low + step + 1):
         newest, low, step = found, low + step, step * 2
@@ -139,29 +150,31 @@ async def _open_end(store: Store, session: Session) -> Stretch:
             newest, low = found, middle
         else:
             high = middle
-    return Stretch(first, low + 1, newest[0])
+    return SessionRange(first, low + 1, newest[0], session.created)
 
 
-def _begun(sessions: Iterable[Session], wanted: str) -> list[Session]:
+def _by_id_prefix(sessions: Iterable[Session], wanted: str) -> list[Session]:
     """Sessions whose id begins so. Of ids that go on from one of them, as those of subagents do, that one is meant."""
-    found = [it for it in sessions if it.id.startswith((wanted, _GIVEN_PREFIX + wanted))]
+    found = [it for it in sessions if it.id.startswith((wanted, _ID_PREFIX + wanted))]
     shortest = min(found, key=lambda it: len(it.id), default=None)
     is_root = shortest is not None and all(it.id.startswith(shortest.id) for it in found)
     return [shortest] if shortest is not None and is_root else found
 
 
-def _ended(sessions: Iterable[Session], wanted: str) -> list[Session]:
-    ending = wanted.removeprefix(CUT).removeprefix("...")
-    return [it for it in sessions if len(ending) >= SHORTEST_ENDING and it.id.endswith(ending)]
+def _by_id_suffix(sessions: Iterable[Session], wanted: str) -> list[Session]:
+    ending = wanted.removeprefix(ELLIPSIS).removeprefix("...")
+    return [it for it in sessions if len(ending) >= MIN_SUFFIX and it.id.endswith(ending)]
 
 
-def _titled(sessions: Iterable[Session], folded: str, *, whole: bool) -> list[Session]:
+def _by_title(sessions: Iterable[Session], folded: str, *, whole: bool) -> list[Session]:
     """Sessions whose title is this, or begins with it; one of each conversation."""
     titles = ((it, (it.title or "").strip().casefold()) for it in sessions)
-    return _newest_each(it for it, title in titles if title == folded or (not whole and title.startswith(folded)))
+    return _newest_per_conversation(
+        it for it, title in titles if title == folded or (not whole and title.startswith(folded))
+    )
 
 
-def _newest_each(sessions: Iterable[Session]) -> list[Session]:
+def _newest_per_conversation(sessions: Iterable[Session]) -> list[Session]:
     """Of sessions, newest first, the newest of each conversation."""
     newest: dict[int, Session] = {}
     for session in sessions:
@@ -169,24 +182,24 @@ def _newest_each(sessions: Iterable[Session]) -> list[Session]:
     return list(newest.values())
 
 
-def _the_one(name: str, found: Sequence[Session], remedy: str) -> Session:
+def _only_match(name: str, found: Sequence[Session], remedy: str) -> Session:
     if len(found) == 1:
         return found[0]
-    raise AmbiguousSession(f"{name!r} could be {_listed(found)}; {remedy}")
+    raise AmbiguousSession(f"{name!r} could be {_candidates_text(found)}; {remedy}")
 
 
-def _listed(found: Sequence[Session]) -> str:
-    rest = len(found) - MOST_CANDIDATES
+def _candidates_text(found: Sequence[Session]) -> str:
+    rest = len(found) - MAX_CANDIDATES
     more = f", or {rest:,} more" if rest > 0 else ""
-    return ", ".join(candidate(it) for it in found[:MOST_CANDIDATES]) + more
+    return ", ".join(describe_candidate(it) for it in found[:MAX_CANDIDATES]) + more
 
 
-def _unknown(name: str, everyone: Sequence[Session]) -> str:
+def _unknown_session_text(name: str, everyone: Sequence[Session]) -> str:
     folded = name.strip().casefold()
-    near = _newest_each(it for it in everyone if it.title and folded in it.title.casefold())
+    near = _newest_per_conversation(it for it in everyone if it.title and folded in it.title.casefold())
     if not near:
         by_word = {it.id: it for it in everyone} | {it.title: it for it in reversed(everyone) if it.title}
-        near = _newest_each(by_word[word] for word in get_close_matches(name, by_word, MOST_CANDIDATES))
+        near = _newest_per_conversation(by_word[word] for word in get_close_matches(name, by_word, MAX_CANDIDATES))
     if near:
-        return f"no session {name!r}; near it: {_listed(near)}"
+        return f"no session {name!r}; near it: {_candidates_text(near)}"
     return f"no session {name!r} in this store; `clew sessions list` shows those there are"

@@ -1,18 +1,15 @@
-"""Config: every setting declared once, read from file, environment and flags, in rising order.
+"""Config: every setting is declared once, and read from defaults, file, environment and flags.
 
-Gives typed, checked, frozen settings with where each came from. Knows nothing of what a setting does, and builds no
-object from a name.
+The settings are typed, checked and frozen, and each has its origin.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from clew.config.declare import Setting, Value
-from clew.config.home import clew_home, config_path, is_there, learnt_limits_path, replace_file
-from clew.config.keys import api_key_of
-from clew.config.load import Loaded, Origin, declared, load_config, read_config, setting_named, value_from
-from clew.config.problems import InvalidConfig, Problem
+from clew.config.declare import Setting, SettingValue
+from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file
+from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
 from clew.config.settings import (
     AgentSettings,
     AuxiliaryModelSettings,
@@ -24,35 +21,39 @@ from clew.config.settings import (
     PromptCachingSettings,
     Settings,
     ToolOutputSettings,
+    api_key_of,
+    declared_settings,
 )
+from clew.errors import ConfigProblem, InvalidConfig
+from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
-    from clew.config.change import set_in_file, unset_in_file
+    from clew.config.yaml_file import set_in_file, unset_in_file
 
 __all__ = [
     "AgentSettings",
     "AuxiliaryModelSettings",
     "AuxiliarySettings",
     "CompressionSettings",
+    "ConfigProblem",
     "ContextSettings",
     "InvalidConfig",
-    "Loaded",
+    "LoadedConfig",
     "MemorySettings",
     "ModelSettings",
-    "Origin",
-    "Problem",
     "PromptCachingSettings",
     "Setting",
+    "SettingOrigin",
+    "SettingValue",
     "Settings",
     "ToolOutputSettings",
-    "Value",
     "api_key_of",
     "clew_home",
     "config_path",
-    "declared",
-    "is_there",
+    "declared_settings",
     "learnt_limits_path",
     "load_config",
+    "path_exists",
     "read_config",
     "replace_file",
     "set_in_file",
@@ -61,11 +62,5 @@ __all__ = [
     "value_from",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    # Writing needs YAML, which costs as much to import as the rest of the room; reading mostly does not.
-    if name not in ("set_in_file", "unset_in_file"):
-        raise AttributeError(f"module 'clew.config' has no attribute {name!r}")
-    from clew.config import change
-
-    return getattr(change, name)
+# Writing needs YAML, which costs as much to import as the rest of the room; reading mostly does not.
+__getattr__, __dir__ = lazy_names(__name__, {".yaml_file": "set_in_file unset_in_file"})

@@ -1,22 +1,26 @@
-"""How a setting is declared: one dataclass field that carries its type, its range and its meaning.
+"""How a setting is declared: one dataclass field with its type, range and meaning.
 
-Everything else (loading, checks, error texts, `clew config show`, the guide) is derived from the `Setting` values
-that `settings_in` reads off the dataclasses. Knows no file and no particular setting.
+Loading, checks, error texts, `clew config show` and the guide are derived from the `Setting` values that `settings_in`
+reads from the dataclasses.
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, TypeAlias, get_args, get_type_hints
 
-Value: TypeAlias = bool | int | float | str | None
+from clew.errors import ConfigProblem, InvalidConfig
+
+SettingValue: TypeAlias = bool | int | float | str | None
 
 MASK = "********"
-_WORDS_OF_TRUTH = {
+_BOOLEANS = {
     "true": True,
     "yes": True,
     "on": True,
@@ -26,50 +30,54 @@ _WORDS_OF_TRUTH = {
     "off": False,
     "0": False,
 }
-_WORDS_OF_NOTHING = frozenset({"null", "none", "~"})
+_NULLS = frozenset({"null", "none", "~"})
+_LONGEST_VALUE = 60
+_SECRET_KEY = re.compile(r"key|token|secret|passw|credential", re.IGNORECASE)
 _USERINFO = re.compile(r"//[^/@\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
-    """A form that a text must have, and its name in an error."""
+class TextPattern:
+    """A pattern that a text must match, and its name in an error."""
 
     pattern: re.Pattern[str]
     words: str
 
 
-URL = Shape(re.compile(r"https?://[^\s/]+\S*"), "an address that begins with http:// or https://")
-VARIABLE = Shape(re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "the name of an environment variable (not the key itself)")
+URL = TextPattern(re.compile(r"https?://[^\s/]+\S*"), "an address that begins with http:// or https://")
+VARIABLE = TextPattern(
+    re.compile(r"[A-Za-z_][A-Za-z0-9_]*"), "the name of an environment variable (not the key itself)"
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
-    """What a declaration says beyond type and default."""
+class SettingLimits:
+    """What a declaration says about a setting besides type and default."""
 
     about: str
     low: float | None = None
     high: float | None = None
     choices: tuple[str, ...] = ()
-    shape: Shape | None = None
+    shape: TextPattern | None = None
     secret: bool = False
     """The value is a secret: never shown."""
 
 
-def setting(default: Value, about: str, **limits: Any) -> Any:
-    """Declare one setting of a settings dataclass; `limits` are the fields of `Limits`."""
+def setting(default: SettingValue, about: str, **limits: Any) -> Any:
+    """Declare one setting of a settings dataclass; `limits` are the fields of `SettingLimits`."""
     secret = bool(limits.get("secret"))
-    return field(default=default, repr=not secret, metadata={"limits": Limits(about, **limits)})
+    return field(default=default, repr=not secret, metadata={"limits": SettingLimits(about, **limits)})
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """One setting, as declared: where it lives in the tree, and what it may be."""
+    """One setting, as declared: its key, its type, and what is allowed."""
 
     key: str
     kind: type
     optional: bool
-    default: Value
-    limits: Limits
+    default: SettingValue
+    limits: SettingLimits
 
     @property
     def variable(self) -> str:
@@ -78,7 +86,7 @@ class Setting:
 
     @property
     def allowed(self) -> str:
-        """What it may be, in words, as errors and the guide say it."""
+        """What is allowed, in words, for errors and the guide."""
         words = self._words()
         return f"{words}, or null" if self.optional else words
 
@@ -94,11 +102,11 @@ class Setting:
             return "text on one line"
         noun = "a whole number" if self.kind is int else "a number"
         if limits.low is not None and limits.high is not None:
-            return f"{noun} from {_figure(limits.low)} to {_figure(limits.high)}"
-        return noun if limits.low is None else f"{noun}, {_figure(limits.low)} or more"
+            return f"{noun} from {_formatted(limits.low)} to {_formatted(limits.high)}"
+        return noun if limits.low is None else f"{noun}, {_formatted(limits.low)} or more"
 
     def accepts(self, value: object) -> bool:
-        """Whether a typed value (from YAML, say) may stand here."""
+        """Whether a typed value (from YAML, for example) is allowed."""
         if value is None:
             return self.optional
         if self.kind is float:
@@ -120,23 +128,23 @@ class Setting:
             return text in self.limits.choices
         return self.limits.shape is None or self.limits.shape.pattern.fullmatch(text) is not None
 
-    def from_text(self, text: str) -> Value:
-        """The value that a text from the environment or a flag means; the text itself where it means none."""
+    def from_text(self, text: str) -> SettingValue:
+        """The value of a text from the environment or a flag; the text itself where it has none."""
         text = text.strip()
-        if self.optional and text.lower() in _WORDS_OF_NOTHING:
+        if self.optional and text.lower() in _NULLS:
             return None
         if self.kind is bool:
-            return _WORDS_OF_TRUTH.get(text.lower(), text)
+            return _BOOLEANS.get(text.lower(), text)
         if self.kind is str:
             return text
         try:
-            number: Value = self.kind(text)
+            number: SettingValue = self.kind(text)
         except (ValueError, OverflowError):
             return text
         return number
 
-    def shown(self, value: Value) -> str:
-        """The value for human eyes: YAML's words, and no secret."""
+    def shown(self, value: SettingValue) -> str:
+        """The value as shown to the user: as in YAML, and no secret."""
         if value is None:
             return "null"
         if isinstance(value, bool):
@@ -167,5 +175,42 @@ def _kind_of(hint: Any) -> tuple[type, bool]:
     return kind, True
 
 
-def _figure(number: float) -> str:
+def _formatted(number: float) -> str:
     return f"{number:,}" if isinstance(number, int) else f"{number:.2f}"
+
+
+def invalid_file(path: Path, line: int | None, value: str, remedy: str) -> InvalidConfig:
+    """The error for a config file that cannot be used."""
+    source = str(path) if line is None else f"{path} line {line}"
+    return InvalidConfig([ConfigProblem(source, "", value, remedy)])
+
+
+def shown_value(value: object, secret: bool = False) -> str:
+    """A value as shown in an error: short, on one line, and masked where it is a secret."""
+    if isinstance(value, Mapping):
+        return "a group of keys"
+    if isinstance(value, list):
+        return "a list"
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if secret:
+        return MASK
+    text = repr(value)
+    return text if len(text) <= _LONGEST_VALUE else text[: _LONGEST_VALUE - 3] + "..."
+
+
+def is_secret_key(key: str) -> bool:
+    """Whether the value of an unknown key may be a secret, by its name."""
+    return _SECRET_KEY.search(key) is not None
+
+
+def nearest(word: str, known: Iterable[str]) -> str | None:
+    """The known name that was probably meant: similar as a whole, or with the same last part."""
+    names = list(known)
+    alike = difflib.get_close_matches(word, names, n=1, cutoff=0.8)
+    if alike:
+        return alike[0]
+    last = word.rpartition(".")[2]
+    return next((name for name in names if name.rpartition(".")[2] == last), None)

@@ -1,4 +1,4 @@
-"""Where Clew keeps its files, how one is read with a bound, and how one is replaced without being half written."""
+"""Where Clew keeps its files, reading the config file with a limit, and replacing a file in one step."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 
-from clew.config.problems import InvalidConfig, Problem, refused
+from clew.config.declare import invalid_file
+from clew.errors import ConfigProblem, InvalidConfig
 
 MAX_BYTES = 1_000_000
 
@@ -20,7 +21,7 @@ def clew_home(environ: Mapping[str, str]) -> Path:
         return _expanded(chosen or "~/.clew", environ).absolute()
     except RuntimeError as error:
         raise InvalidConfig(
-            [Problem("environment", "CLEW_HOME", repr(chosen), "no home folder found; set CLEW_HOME to a folder")]
+            [ConfigProblem("environment", "CLEW_HOME", repr(chosen), "no home folder found; set CLEW_HOME to a folder")]
         ) from error
 
 
@@ -42,20 +43,26 @@ def read_text(path: Path) -> str | None:
     except FileNotFoundError:
         return None
     except IsADirectoryError:
-        raise refused(path, None, "is a folder", "a file is expected there; move the folder away") from None
+        raise invalid_file(path, None, "is a folder", "a file is expected there; move the folder away") from None
     except OSError as error:
-        raise refused(path, None, f"cannot be read ({error.strerror})", "check its permissions and its path") from error
+        raise invalid_file(
+            path, None, f"cannot be read ({error.strerror})", "check its permissions and its path"
+        ) from error
     if len(raw) > MAX_BYTES:
-        raise refused(path, None, "is larger than 1 MB", "a config file holds settings only; is it the right file?")
+        raise invalid_file(
+            path, None, "is larger than 1 MB", "a config file holds settings only; is it the right file?"
+        )
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
-        raise refused(path, line, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8") from error
+        raise invalid_file(
+            path, line, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8"
+        ) from error
 
 
-def is_there(path: Path) -> bool:
-    """Whether something has this name; False where we may not even look."""
+def path_exists(path: Path) -> bool:
+    """Whether a file, folder or link of this name exists; False where that cannot be found out."""
     try:
         return path.exists() or path.is_symlink()
     except OSError:
@@ -65,23 +72,23 @@ def is_there(path: Path) -> bool:
 def replace_file(path: Path, text: str) -> None:
     """Write the file whole or not at all, private to its owner; a link stays a link and its target is replaced."""
     target = path.resolve()
-    beside: str | None = None
+    temporary: str | None = None
     try:
         target.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         # mkstemp makes the file 0600 from its first moment on.
-        descriptor, beside = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
+        descriptor, temporary = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         with os.fdopen(descriptor, "wb") as file:
             file.write(text.encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
-        Path(beside).replace(target)
+        Path(temporary).replace(target)
         _sync_folder(target.parent)
     except OSError as error:
-        if beside is not None:
+        if temporary is not None:
             with contextlib.suppress(OSError):
-                Path(beside).unlink(missing_ok=True)
+                Path(temporary).unlink(missing_ok=True)
         remedy = "check the folder's permissions and space"
-        raise refused(path, None, f"cannot be written ({error.strerror})", remedy) from error
+        raise invalid_file(path, None, f"cannot be written ({error.strerror})", remedy) from error
 
 
 def _expanded(path: str, environ: Mapping[str, str]) -> Path:
@@ -92,7 +99,7 @@ def _expanded(path: str, environ: Mapping[str, str]) -> Path:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the rename itself durable, where the system lets a folder be opened."""
+    """Make the rename durable, where the system lets a folder be opened."""
     with contextlib.suppress(OSError):
         descriptor = os.open(folder, os.O_RDONLY)
         try:

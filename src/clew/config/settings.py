@@ -1,20 +1,29 @@
 """Every setting of Clew: name, type, default, range and meaning, each declared once.
 
-A room that needs a new setting adds a field here, and nothing else: loading, checks, errors, `clew config` and the
-test of the guide follow. Settings of rooms that do not exist yet are not here.
+To add a setting, add a field here: loading, checks, errors, `clew config` and the test of the guide follow from it.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cache
 
-from clew.config.declare import URL, VARIABLE, Shape, setting
+from clew.config.declare import URL, VARIABLE, Setting, TextPattern, setting, settings_in
 
-STORE = Shape(
+STORE = TextPattern(
     re.compile(r"(?:postgres(?:ql)?|sqlite)://.+|(?![A-Za-z][A-Za-z0-9+.-]*://).+"),
     "a file, or an address that begins with postgresql://",
 )
+
+MOVED_SETTINGS = {
+    "compression.summary_model": "auxiliary.compression.model",
+    "compression.summary_provider": "auxiliary.compression.provider",
+    "compression.summary_base_url": "auxiliary.compression.base_url",
+    "model.cache_ttl": "prompt_caching.cache_ttl",
+}
+"""Old keys and their new ones: an old key still works, with a notice."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,3 +144,16 @@ class Settings:
     agent: AgentSettings = field(default_factory=AgentSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+
+
+def api_key_of(endpoint: ModelSettings | AuxiliaryModelSettings, environ: Mapping[str, str]) -> str | None:
+    """The key of a model's endpoint; None where none is configured, and the provider's usual variable counts."""
+    if endpoint.api_key_env:
+        return environ.get(endpoint.api_key_env) or endpoint.api_key
+    return endpoint.api_key
+
+
+@cache
+def declared_settings() -> Mapping[str, Setting]:
+    """Every setting by its key, in the order of declaration."""
+    return {each.key: each for each in settings_in(Settings)}

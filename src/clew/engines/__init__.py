@@ -3,29 +3,70 @@
 Knows messages, tokens, the ledger and summaries. Knows no database, no provider and no screen.
 """
 
-from clew.engines.base import Compaction, ContextEngine, EngineStatus, Fate, Place, Preview, SessionStart
-from clew.engines.compressor import Budgets, ContextCompressor, budgets_for, budgets_for_target, repairs_told
-from clew.engines.promises import broken_promises
-from clew.engines.selfcheck import check_engine
-from clew.engines.setup import CONTEXT_ENGINE, EngineFactory, EngineSetup, register_context_engine
+from clew.engines.base import (
+    CONTEXT_ENGINE,
+    ContextEngine,
+    EngineFactory,
+    EngineHost,
+    EngineSetup,
+    EngineStatus,
+    SessionStart,
+    problem_with_engine,
+    register_context_engine,
+    threshold_for,
+)
+from clew.engines.checks import account_problems, broken_promises, check_engine
+from clew.engines.compaction import (
+    Added,
+    Changed,
+    Compaction,
+    CompactionItem,
+    CompactionPreview,
+    CompactionRegion,
+    Fate,
+    Kept,
+    Removed,
+    Summarized,
+    messages_of,
+)
+from clew.engines.compressor import (
+    Budgets,
+    ContextCompressor,
+    budgets_for,
+    budgets_for_target,
+    kept_items,
+    repair_warnings,
+)
 
 __all__ = [
     "CONTEXT_ENGINE",
+    "Added",
     "Budgets",
+    "Changed",
     "Compaction",
+    "CompactionItem",
+    "CompactionPreview",
+    "CompactionRegion",
     "ContextCompressor",
     "ContextEngine",
     "EngineFactory",
+    "EngineHost",
     "EngineSetup",
     "EngineStatus",
     "Fate",
-    "Place",
-    "Preview",
+    "Kept",
+    "Removed",
     "SessionStart",
+    "Summarized",
+    "account_problems",
     "broken_promises",
     "budgets_for",
     "budgets_for_target",
     "check_engine",
+    "kept_items",
+    "messages_of",
+    "problem_with_engine",
     "register_context_engine",
-    "repairs_told",
+    "repair_warnings",
+    "threshold_for",
 ]

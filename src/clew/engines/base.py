@@ -1,98 +1,72 @@
-"""The contract between a host and a context engine, and the values they exchange.
+"""The contract between a host and a context engine: `ContextEngine`, what it is made from, and what it may ask for.
 
-The host (library, agent, gateway) talks to this contract only. An engine knows no database and no provider: it gets
-messages and a callable that writes summaries, and gives back values. What it must remember over a restart it says in
-`memory` and is handed again at the start of a session.
+A host (library, agent, gateway) talks to this contract only. An engine knows no database and no provider: it gets
+messages, a callable that writes summaries and, where the host has a store, an `EngineHost`.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import Any
+from typing import Any, Protocol, TypeAlias
 
+from clew.config import CompressionSettings
+from clew.engines.compaction import Compaction, CompactionItem, messages_of
+from clew.errors import InvalidArgument
 from clew.messages import Message, Tool
+from clew.plugins import PluginKind, register
+from clew.summaries import Summarize
+from clew.tokens import DEFAULT_WINDOW, count_each
 from clew.usage import CanonicalUsage
 
-
-class Fate(StrEnum):
-    """What became of a message of the input."""
-
-    KEPT = "kept"
-    PRUNED = "pruned"
-    SUMMARISED = "summarised"
-    REMOVED = "removed"
+_RESERVE = 16_000
+_RESERVE_SHARE = 0.25
+_PROMPTS = ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
-    """What now stands for the messages it replaced, and the account of how."""
+class EngineSetup:
+    """What an engine is made from. What it needs later comes by the contract."""
 
-    messages: Sequence[Message] = field(repr=False)
-    changed: bool
-    tokens_before: int
-    tokens_after: int
-    summary: str | None = field(default=None, repr=False)
-    """The handoff itself, without prefix and end marker; None when nothing was summarised."""
-    fates: tuple[Fate, ...] = field(default=(), repr=False)
-    """One for each message of the input."""
-    replaced: tuple[int, int] = (0, 0)
-    """The messages of the input that the summary stands for: from, to (not included)."""
-    numbers: tuple[int, int] = (0, 0)
-    """The same as message numbers of the whole conversation, which go on counting over compactions."""
-    written_by: str | None = None
-    template: str | None = None
-    unverified: tuple[str, ...] = ()
-    warnings: tuple[str, ...] = ()
-    """For people, never for the model."""
-
-    @classmethod
-    def nothing(cls, messages: Sequence[Message], tokens: int, *warnings: str) -> Compaction:
-        """The account of a compaction that changed nothing."""
-        fates = (Fate.KEPT,) * len(messages)
-        return cls(messages, False, tokens, tokens, fates=fates, warnings=warnings)
+    context_length: int = DEFAULT_WINDOW
+    model: str | None = None
+    max_output: int | None = None
+    compression: CompressionSettings = field(default_factory=CompressionSettings)
+    """The settings under `compression` in the config."""
+    summarize: Summarize | None = None
+    """Writes a summary with a model; None where none is configured."""
 
 
-class Place(StrEnum):
-    """Where a message of the input stands in a compaction."""
+class EngineHost(Protocol):
+    """What an engine may ask of its host: the conversation's messages, and room for durable records of its own."""
 
-    HEAD = "head"
-    HANDOFF = "handoff"
-    """An earlier summary, which the new one takes in."""
-    FOLDED = "folded"
-    KEPT = "kept"
-    """Between head and tail, and word for word all the same."""
-    TAIL = "tail"
+    async def rows(self, first: int, last: int) -> Sequence[Message]:
+        """The original messages of the conversation with the numbers `first` to `last` (not included)."""
+
+    async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
+        """The engine's records of this conversation by id; all of them without `ids`, unknown ids left out."""
+
+    async def put_records(self, records: Mapping[str, Any]) -> None:
+        """Store records, plain JSON by id, outside a compaction. Those of a compaction are `Compaction.records`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Preview:
-    """What a compaction would do with each message, before anything is written."""
+class SessionStart:
+    """The session that an engine is started for."""
 
-    messages: Sequence[Message]
-    """The history as it would be read: the input, repaired where it was broken. The rest is one for each of these."""
-    places: tuple[Place, ...]
-    numbers: tuple[int | None, ...]
-    """What a handoff calls the messages (m12); None for an earlier handoff, which has no number."""
-    sizes: tuple[int, ...]
-    sizes_after: tuple[int, ...]
-    """0 where the message would be folded, smaller where it would be pruned."""
-    tokens_before: int
-    tokens_after: int
-    """At most, with a summary that uses all of its budget."""
-    summary_tokens: int
-    """What the summary may take; 0 when there is nothing to fold."""
-
-    @property
-    def would_fold(self) -> bool:
-        return Place.FOLDED in self.places
+    session_id: str
+    continues: str | None = None
+    """The session that this one continues after a compaction: not a new conversation."""
+    state: Mapping[str, Any] = field(default_factory=dict)
+    """The engine's `state` when the session was last seen."""
+    host: EngineHost | None = None
+    """None where the host has no store."""
 
 
 @dataclass(frozen=True, slots=True)
 class EngineStatus:
-    """What a meter shows to people."""
+    """The figures that a meter shows to people."""
 
     last_prompt_tokens: int
     threshold_tokens: int
@@ -107,54 +81,108 @@ class EngineStatus:
         return 100 * self.last_prompt_tokens / self.context_length if self.context_length else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class SessionStart:
-    """What an engine is told when a session begins."""
-
-    session_id: str
-    continues: str | None = None
-    """The session that this one continues after a compaction: not a new conversation."""
-    memory: Mapping[str, Any] = field(default_factory=dict)
-    """What `memory` said when the session was last seen."""
-
-
 class ContextEngine(ABC):
-    """Decides when to compact and how, may offer tools to the model, and follows usage."""
+    """Decides when to compact and how, may offer tools to the model, and follows usage.
+
+    Only `compress` must be written; everything else has a default. A subclass with an `__init__` of its own calls
+    `super().__init__(setup)`. What an engine remembers is its `state`, an immutable JSON value that the host stores:
+    `compress` and `should_compress` do not change it. What can be computed again, such as counted tokens, is a cache
+    and no state.
+    """
 
     name: str = ""
     """What `context.engine` in the config refers to."""
 
-    @abstractmethod
+    def __init__(self, setup: EngineSetup | None = None) -> None:
+        setup = setup or EngineSetup()
+        self.settings = setup.compression
+        self.summarize = setup.summarize
+        self.session_id: str | None = None
+        self.host: EngineHost | None = None
+        self.last_prompt_tokens = 0
+        self.model = setup.model
+        self.context_length = setup.context_length
+        self.max_output = setup.max_output
+        self._state: Mapping[str, Any] = {}
+
+    # -- sessions and state --------------------------------------------------------------------------------------------
+
     def on_session_start(self, start: SessionStart) -> None:
-        """A session begins or is resumed. What its memory holds and this engine does not know is left alone."""
+        """A session begins or is resumed. An engine that was in another conversation forgets that one."""
+        if self.session_id not in (None, start.session_id, start.continues):
+            self.on_session_reset()
+            self.host = None
+        self.session_id = start.session_id
+        self.host = start.host or self.host
+        if start.state:
+            self.restore(start.state)
 
     def on_session_end(self, session_id: str) -> None:
         """A session ended for good."""
         del session_id
 
-    @abstractmethod
     def on_session_reset(self) -> None:
-        """The conversation starts over (`/new`): counters and strikes go back to zero."""
+        """The conversation starts over (`/new`): state and figures go back to those of a new engine."""
+        self.last_prompt_tokens = 0
+        self._state = {}
+
+    @property
+    def state(self) -> Mapping[str, Any]:
+        """What must outlive a restart, as plain JSON values."""
+        return self._state
+
+    def restore(self, state: Mapping[str, Any] | None) -> None:
+        """Take over a state: a stored one, or that of a compaction which is in effect. None changes nothing.
+
+        The host also calls it with the state of a `compress` that was asked for in earnest and changed nothing. What
+        a preview or a dropped preparation gave is not restored. Keys that are not known are no error.
+        """
+        if state is not None:
+            self._state = dict(state)
+
+    # -- what happens in the conversation ------------------------------------------------------------------------------
 
     def observe(self, messages: Sequence[Message]) -> None:
         """New messages of the history, as they arrive. An engine may read ahead, so that compacting takes less."""
         del messages
 
-    @abstractmethod
     def update_from_response(self, usage: CanonicalUsage) -> None:
         """A reply came; its `prompt_tokens` are the real size of the request."""
+        self.last_prompt_tokens = usage.prompt_tokens
 
-    @abstractmethod
     def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
         """The model changed, or its window was learnt."""
+        self.model = model
+        self.context_length = context_length
+        self.max_output = max_output
 
-    @abstractmethod
+    # -- when ----------------------------------------------------------------------------------------------------------
+
+    @property
+    def threshold_tokens(self) -> int:
+        """The size of a request from which on it is compacted."""
+        return threshold_for(self.context_length, self.settings.threshold, self.max_output)
+
     def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        """Whether to compact now; without a figure, by the last real one."""
+        """Whether to compact now; without a figure, by the last real one. Changes nothing in the engine."""
+        tokens = self.last_prompt_tokens if prompt_tokens is None else prompt_tokens
+        return self.settings.enabled and tokens >= self.get_status().threshold_tokens
 
-    @abstractmethod
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        """Whether there is anything between head and tail."""
+        """Whether there is anything to fold; by default, whether there is more than one exchange."""
+        return sum(message.get("role") not in _PROMPTS for message in messages) > 2
+
+    def get_status(self) -> EngineStatus:
+        """The figures that people see."""
+        compactions = self._state.get("compactions")
+        return EngineStatus(
+            self.last_prompt_tokens,
+            self.threshold_tokens,
+            self.context_length,
+            compactions if isinstance(compactions, int) else 0,
+        )
+
+    # -- how -----------------------------------------------------------------------------------------------------------
 
     @abstractmethod
     async def compress(
@@ -164,11 +192,41 @@ class ContextEngine(ABC):
         focus_topic: str | None = None,
         force: bool = False,
     ) -> Compaction:
-        """The compaction itself. Never changes its input, and never gives back more than it got.
+        """The compaction, as a value: neither the messages nor the engine's state change.
 
-        `current_tokens` is the size of the whole request where it is known, and is then `tokens_before`. `force`: a
-        person asked, or a provider proved overflow. It may be cancelled while it waits, and nothing has happened then.
+        The result is never larger than the input. `current_tokens` is the size of the whole request where it is
+        known, and is then `tokens_before`. `force`: a person asked, or a provider proved overflow. It may be cancelled
+        while it waits.
         """
+
+    def compaction(
+        self,
+        source: Sequence[Message],
+        items: Sequence[CompactionItem],
+        current_tokens: int | None = None,
+        *,
+        state: Mapping[str, Any] | None = None,
+        **account: Any,
+    ) -> Compaction:
+        """The compaction with these items, sizes counted; one that changes nothing where it would not be smaller.
+
+        Its state is the engine's with `state` over it and one compaction more. `account` are further fields of
+        `Compaction`, such as `written_by` and `records`.
+        """
+        counted = sum(count_each(source, self.model))
+        before = counted if current_tokens is None else current_tokens
+        after = before - counted + sum(count_each(list(messages_of(source, items)), self.model))
+        if after >= before:
+            return Compaction.nothing(source, before)
+        new = {**self.state, **(state or {}), "compactions": self.get_status().compactions + 1}
+        return Compaction(source, tuple(items), before, after, new, **account)
+
+    def unchanged(self, source: Sequence[Message], current_tokens: int | None = None, *warnings: str) -> Compaction:
+        """A compaction that changes nothing, with the reasons for people."""
+        tokens = sum(count_each(source, self.model)) if current_tokens is None else current_tokens
+        return Compaction.nothing(source, tokens, *warnings)
+
+    # -- tools for the model -------------------------------------------------------------------------------------------
 
     def get_tool_schemas(self) -> list[Tool]:
         """Tools for the model; none by default."""
@@ -182,11 +240,50 @@ class ContextEngine(ABC):
         del arguments
         raise LookupError(f"the engine {self.name!r} has no tool {name!r}")
 
-    @abstractmethod
-    def get_status(self) -> EngineStatus:
-        """The figures that people see."""
 
-    @property
-    def memory(self) -> Mapping[str, Any]:
-        """What must outlive a restart, as plain JSON values."""
-        return {}
+def threshold_for(window: int, share: float, max_output: int | None = None) -> int:
+    """`share` of a window, or less where the reserve for the reply needs more than the rest."""
+    if window < 1:
+        raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
+    reserve = min(int(window * _RESERVE_SHARE), max_output or _RESERVE)
+    return min(int(window * share), window - reserve)
+
+
+# -- engines as plugins ------------------------------------------------------------------------------------------------
+
+EngineFactory: TypeAlias = Callable[[EngineSetup], ContextEngine]
+
+CONTRACT = 2
+"""Rises when an engine that was written for the former version would no longer work."""
+CHANGES = (
+    "`memory` is now `state`, which `restore(state)` takes back (SessionStart.memory is SessionStart.state); "
+    "`should_compress` and `compress` leave the state as it is, the new one is `Compaction.state`; "
+    "`Compaction(source, items, ...)` says in its items what became of each message, in place of messages, changed "
+    "and fates; `__init__` calls super().__init__(setup), and every method but `compress` may be left out. "
+    "docs/guides/plugins.md has a complete engine"
+)
+"""What must be changed in an engine that was written for version 1."""
+
+CONTEXT_ENGINE = PluginKind("context_engine", "context engine", contract=CONTRACT, changes=CHANGES)
+
+
+def register_context_engine(
+    name: str, factory: EngineFactory, *, description: str = "", version: str = "", contract: int = CONTRACT
+) -> None:
+    """Offer an engine under the name by which `context.engine` in the config may choose it.
+
+    `contract` is the version of the contract that the engine was written for.
+    """
+    register(CONTEXT_ENGINE, name, factory, description=description, version=version, contract=contract)
+
+
+def problem_with_engine(name: str, made: object) -> str:
+    """Why what a factory made cannot serve as the engine of that name; nothing where it can."""
+    if not isinstance(made, ContextEngine):
+        return f"its factory made {type(made).__name__}, which is no clew.engines.ContextEngine"
+    # An engine for version 1 that does not say so: it has a `memory`, or its __init__ does not call this one's.
+    if isinstance(getattr(type(made), "memory", None), property) or "_state" not in vars(made):
+        return f"written for version 1 of the contract, this Clew has version {CONTRACT}; update the plugin: {CHANGES}"
+    if made.name != name:
+        return f"it is called {made.name!r}; the name of an engine must be the one it is registered under, {name!r}"
+    return ""

@@ -1,7 +1,7 @@
-"""Content blocks as Anthropic spells them, turned into the messages we hold.
+"""Content blocks of Anthropic's wire as chat messages.
 
-Claude Code writes the wire's own blocks; pi writes its own, close to them. A block nobody knows is carried along as it
-is, and thinking keeps its signature.
+Claude Code writes the wire's own blocks; pi writes its own, close to them. Blocks of unknown types are kept as they
+are, and reasoning keeps its signature.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from typing import Any
 from clew.messages import Message, Part, ToolCall
 
 
-class Reply:
-    """An assistant message that arrives in pieces: several lines of a file can hold one reply."""
+class AssistantMessageBuilder:
+    """Puts an assistant message together from pieces: several lines of a file can hold one reply."""
 
     __slots__ = ("calls", "parts", "reasoning")
 
@@ -38,7 +38,7 @@ class Reply:
             self.reasoning.append(block)
 
     def add_blocks(self, content: Any) -> None:
-        """Blocks of an Anthropic assistant message; a plain string is one text block."""
+        """Add blocks of an Anthropic assistant message; a plain string is one text block."""
         for block in as_blocks(content):
             match block.get("type"):
                 case "text":
@@ -51,7 +51,7 @@ class Reply:
                     self.parts.append(dict(block))
 
     def message(self) -> Message | None:
-        """The reply as one message; None where nothing was said, called or thought."""
+        """The message; None where it has no text, call or reasoning."""
         if not (self.parts or self.calls or self.reasoning):
             return None
         message: Message = {"role": "assistant", "content": as_content(self.parts) or None}
@@ -127,5 +127,5 @@ def as_content(parts: list[Part]) -> str | list[Part]:
 
 
 def as_text(value: Any) -> str:
-    """A field that ought to be a string."""
+    """A string as it is, None as an empty one, anything else as JSON."""
     return value if isinstance(value, str) else "" if value is None else json.dumps(value, ensure_ascii=False)

@@ -1,7 +1,7 @@
-"""The living branch of an append-only tree: from the newest line back to the first.
+"""The active branch of an append-only tree: from the newest message back to the first.
 
-Programs that let a person go back and ask again keep the abandoned lines in the file. Files are also cut, redacted and
-merged, so a missing parent must not cost the rest: what stood before a broken link is taken to belong to it.
+Programs that let a person go back and ask again keep the abandoned messages in the file. Files are also cut, redacted
+and merged, so a missing parent must not cost the rest: what stands before a broken link is taken to belong to it.
 """
 
 from __future__ import annotations
@@ -11,24 +11,27 @@ from dataclasses import dataclass
 
 _NO_PARENT = -1
 _LOST_PARENT = -2
-# In place of the hash of a name.
+# In place of the hash of a group name.
 _JOINS_NOTHING = 0
 _JOINS_PARENT = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class TreeNode:
+    """A line of a session file."""
+
     key: str
     parent: str | None
     is_message: bool
     joins: str | None = None
-    """Lives when its parent lives, or when another node of this name does: parts of one reply, results of its calls."""
+    """A group, such as the parts of one reply: the node is active when its parent is, and another node of the group is.
+    An empty name needs only the parent, as for results of calls."""
     continues: bool = False
-    """Has no parent, and yet what stands before it in the file came before it: a compaction."""
+    """It has no parent, but what stands before it in the file came before it: a compaction."""
 
 
-class Branches:
-    """Nodes in file order; parents are kept as positions, and names as hashes, so that a long file costs little."""
+class MessageTree:
+    """Nodes in file order; parents are positions and keys are hashes, so that a long file takes little memory."""
 
     __slots__ = ("_continues", "_joins", "_messages", "_parents", "_positions")
 
@@ -39,11 +42,11 @@ class Branches:
         self._continues: set[int] = set()
         self._joins = array("q")
 
-    def add(self, node: Node) -> bool:
-        """Whether the node is new; a key seen before is a copy of the same line."""
+    def add(self, node: TreeNode) -> None:
+        """Add a node; a key that was added before is a copy of the same line and is ignored."""
         name = hash(node.key)
         if name in self._positions:
-            return False
+            return
         position = len(self._parents)
         parent = _NO_PARENT if node.parent is None else self._positions.get(hash(node.parent), _LOST_PARENT)
         self._positions[name] = position
@@ -52,62 +55,62 @@ class Branches:
         if node.continues:
             self._continues.add(position)
         self._joins.append(_JOINS_NOTHING if node.joins is None else hash(node.joins) if node.joins else _JOINS_PARENT)
-        return True
 
-    def living(self) -> Living:
-        alive = bytearray(len(self._parents))
+    def active_branch(self) -> ActiveBranch:
+        """The branch of the newest message."""
+        active = bytearray(len(self._parents))
         tip = len(self._parents) - 1
         while (tip := self._last_message(tip)) >= 0:
-            root = self._walk(tip, alive)
+            root = self._walk(tip, active)
             if self._parents[root] == _NO_PARENT and root not in self._continues:
                 break
             tip = root - 1
-        self._join(alive)
-        return Living(self._positions, alive, self._messages, bytearray(len(alive)))
+        self._activate_groups(active)
+        return ActiveBranch(self._positions, active, self._messages, bytearray(len(active)))
 
     def _last_message(self, position: int) -> int:
         return self._messages.rfind(1, 0, position + 1)
 
-    def _walk(self, position: int, alive: bytearray) -> int:
-        """Mark a node and its ancestors; the topmost is returned."""
+    def _walk(self, position: int, active: bytearray) -> int:
+        """Mark a node and its ancestors as active, and return the topmost."""
         while True:
-            alive[position] = 1
+            active[position] = 1
             parent = self._parents[position]
-            if parent < 0 or alive[parent]:
+            if parent < 0 or active[parent]:
                 return position
             position = parent
 
-    def _join(self, alive: bytearray) -> None:
-        left = {name for name, lives in zip(self._joins, alive, strict=True) if not lives}
-        names = {name for name, lives in zip(self._joins, alive, strict=True) if lives and name in left}
+    def _activate_groups(self, active: bytearray) -> None:
+        others = {name for name, is_active in zip(self._joins, active, strict=True) if not is_active}
+        names = {name for name, is_active in zip(self._joins, active, strict=True) if is_active and name in others}
         names = (names | {_JOINS_PARENT}) - {_JOINS_NOTHING}
         for position, name in enumerate(self._joins):
             parent = self._parents[position]
-            if not alive[position] and parent >= 0 and alive[parent] and name in names:
-                alive[position] = 1
+            if not active[position] and parent >= 0 and active[parent] and name in names:
+                active[position] = 1
 
 
 @dataclass(frozen=True, slots=True)
-class Living:
-    """Which lines are on the living branch."""
+class ActiveBranch:
+    """Which lines are on the active branch; a key that is not in the tree counts as active."""
 
     _positions: dict[int, int]
-    _alive: bytearray
+    _active: bytearray
     _messages: bytearray
-    _met: bytearray
+    _seen: bytearray
 
     def __contains__(self, key: str) -> bool:
         position = self._positions.get(hash(key))
-        return position is None or bool(self._alive[position])
+        return position is None or bool(self._active[position])
 
-    def is_met_first(self, key: str) -> bool:
-        """Whether this is the first time that the line is asked about; later ones are copies of it."""
+    def is_first_copy(self, key: str) -> bool:
+        """Whether this is the first call with this key; lines that come later are copies of the first."""
         position = self._positions.get(hash(key))
         if position is None:
             return True
-        is_first, self._met[position] = not self._met[position], 1
+        is_first, self._seen[position] = not self._seen[position], 1
         return is_first
 
-    def abandoned(self) -> int:
-        """How many messages are on branches that were left."""
-        return sum(1 for alive, message in zip(self._alive, self._messages, strict=True) if message and not alive)
+    def abandoned_count(self) -> int:
+        """How many messages are on other branches."""
+        return sum(1 for active, message in zip(self._active, self._messages, strict=True) if message and not active)

@@ -1,8 +1,8 @@
-"""Session files of Claude Code: JSONL, a tree by `parentUuid`, the Anthropic wire's own blocks.
+"""Session files of Claude Code: JSONL, a tree by `parentUuid`, with the blocks of Anthropic's wire.
 
-Three things make them more than a list. One reply is written over several lines of the same message id, with results
-of its first calls in between. A person who goes back leaves an abandoned branch. Subagents (sidechains) may stand in
-the same file; they are conversations of their own, and are read only where the file holds nothing else.
+One reply is written over several lines of the same message id, with results of its first calls in between. A person who
+goes back leaves an abandoned branch. Subagents (sidechains) may be in the same file; they are conversations of their
+own, and are read only where the file holds nothing else.
 """
 
 from __future__ import annotations
@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.importers.blocks import Reply, as_blocks, as_text, user_messages
-from clew.importers.branches import Branches, Living, Node
-from clew.importers.entries import Entry, Margin, Pages
-from clew.importers.notices import Notices
-from clew.importers.records import Line, Record
+from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_text, user_messages
+from clew.importers.branches import ActiveBranch, MessageTree, TreeNode
+from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
 from clew.messages import Message
 
 _SYNTHETIC = "<synthetic>"
-_SPOKEN = ("user", "assistant")
-# Lines of type `summary` are none: they tell of whichever session the program had at hand.
+_MESSAGE_TYPES = ("user", "assistant")
+# Lines of type `summary` are no titles of this session: the program writes them into whichever file is open.
 _TITLES = (("ai-title", "aiTitle"), ("custom-title", "customTitle"))
 
 
@@ -32,120 +30,125 @@ def is_claude_code(record: Record) -> bool:
     )
 
 
-def claude_code_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
-    sidechain = not any(_is_spoken(line.record) and not line.record.get("isSidechain") for line in pages(Notices()))
-    living = _living(pages, sidechain)
-    if abandoned := living.abandoned():
-        margin.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
-    turn = _Turn()
-    for line in pages(margin.notices):
-        _note_margin(line.record, margin)
-        if not _belongs(line, living, sidechain, margin):
+def claude_code_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+    """The messages of the active branch."""
+    sidechain = not any(
+        _is_message(line.record) and not line.record.get("isSidechain") for line in read_lines(Notices())
+    )
+    branch = _active_branch(read_lines, sidechain)
+    if abandoned := branch.abandoned_count():
+        metadata.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
+    turn = _ClaudeCodeTurn()
+    for line in read_lines(metadata.notices):
+        _note_metadata(line.record, metadata)
+        if not _belongs(line, branch, sidechain, metadata):
             continue
-        if not turn.takes(line.record):
+        if not turn.is_continued_by(line.record):
             yield from turn.entries()
-            turn = _Turn()
+            turn = _ClaudeCodeTurn()
         turn.add(line)
     yield from turn.entries()
 
 
-class _Turn:
-    """One reply with the results of its calls, or one line of the user."""
+class _ClaudeCodeTurn:
+    """One reply with the results of its calls, or one message of the user."""
 
-    __slots__ = ("_first", "_last", "_reply", "_said")
+    __slots__ = ("_first", "_last", "_reply", "_user_messages")
 
     def __init__(self) -> None:
-        self._first: Line | None = None
+        self._first: JsonLine | None = None
         self._last: Mapping[str, Any] = {}
-        self._reply: Reply | None = None
-        self._said: list[tuple[Line, Message]] = []
+        self._reply: AssistantMessageBuilder | None = None
+        self._user_messages: list[tuple[JsonLine, Message]] = []
 
-    def takes(self, record: Record) -> bool:
+    def is_continued_by(self, record: Record) -> bool:
         """Whether a line continues this turn: more of the same reply, or results of its calls."""
         if self._reply is None:
             return False
-        wire = _wire(record)
+        wire = _wire_message(record)
         if record.get("type") == "assistant":
             return wire.get("id") is not None and wire.get("id") == self._last.get("id")
         results = _result_ids(wire)
         return bool(results) and results <= self._reply.calls.keys()
 
-    def add(self, line: Line) -> None:
+    def add(self, line: JsonLine) -> None:
         self._first = self._first or line
-        wire = _wire(line.record)
+        wire = _wire_message(line.record)
         if line.record.get("type") == "assistant":
-            self._reply = self._reply or Reply()
+            self._reply = self._reply or AssistantMessageBuilder()
             self._reply.add_blocks(wire.get("content"))
             self._last = wire
         else:
-            self._said.extend((line, message) for message in user_messages(wire.get("content")))
+            self._user_messages.extend((line, message) for message in user_messages(wire.get("content")))
 
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[SourceEntry]:
         message = self._reply.message() if self._reply else None
         if message is not None and self._first is not None:
             usage = self._last.get("usage")
-            yield Entry(
+            yield SourceEntry(
                 message,
                 self._first.number,
-                at=self._first.record.get("timestamp"),
+                timestamp=self._first.record.get("timestamp"),
                 model=_model(self._last),
                 usage=usage if isinstance(usage, Mapping) else None,
-                call=as_text(self._last.get("id")) or None,
+                call_id=as_text(self._last.get("id")) or None,
             )
-        for line, said in self._said:
+        for line, user_message in self._user_messages:
             summary = bool(line.record.get("isCompactSummary"))
-            yield Entry(said, line.number, at=line.record.get("timestamp"), is_summary=summary)
+            yield SourceEntry(user_message, line.number, timestamp=line.record.get("timestamp"), is_summary=summary)
 
 
-def _living(pages: Pages, sidechain: bool) -> Living:
-    branches = Branches()
-    for line in pages(Notices()):
+def _active_branch(read_lines: LineSource, sidechain: bool) -> ActiveBranch:
+    tree = MessageTree()
+    for line in read_lines(Notices()):
         record = line.record
         key = record.get("uuid")
         if isinstance(key, str) and bool(record.get("isSidechain")) is sidechain:
-            branches.add(_node(key, record))
-    return branches.living()
+            tree.add(_node(key, record))
+    return tree.active_branch()
 
 
-def _node(key: str, record: Record) -> Node:
+def _node(key: str, record: Record) -> TreeNode:
     parent = record.get("parentUuid") or record.get("logicalParentUuid")
     compacted = record.get("subtype") == "compact_boundary" or bool(record.get("isCompactSummary"))
     joins: str | None = None
     if record.get("type") == "assistant":
-        joins = as_text(_wire(record).get("id")) or None
-    elif record.get("type") != "user" or _result_ids(_wire(record)):
+        joins = as_text(_wire_message(record).get("id")) or None
+    elif record.get("type") != "user" or _result_ids(_wire_message(record)):
         joins = ""
-    spoken = _is_spoken(record)
-    return Node(key, parent if isinstance(parent, str) else None, spoken, joins, continues=compacted)
+    parent = parent if isinstance(parent, str) else None
+    return TreeNode(key, parent, _is_message(record), joins, continues=compacted)
 
 
-def _belongs(line: Line, living: Living, sidechain: bool, margin: Margin) -> bool:
+def _belongs(line: JsonLine, branch: ActiveBranch, sidechain: bool, metadata: SourceMetadata) -> bool:
     record = line.record
-    if not _is_spoken(record):
+    if not _is_message(record):
         return False
     if bool(record.get("isSidechain")) is not sidechain:
-        margin.notices.add("messages of subagents are left out", line.number)
+        metadata.notices.add("messages of subagents are left out", line.number)
         return False
-    if record.get("isApiErrorMessage") or _wire(record).get("model") == _SYNTHETIC:
-        margin.notices.add("notes that the program put in the model's mouth are left out", line.number)
+    if record.get("isApiErrorMessage") or _wire_message(record).get("model") == _SYNTHETIC:
+        metadata.notices.add("notes that the program put in the model's mouth are left out", line.number)
         return False
     key = record.get("uuid")
     if not isinstance(key, str):
         return True
-    return living.is_met_first(key) and key in living
+    return branch.is_first_copy(key) and key in branch
 
 
-def _is_spoken(record: Record) -> bool:
-    return (record.get("type") in _SPOKEN and isinstance(record.get("message"), Mapping)) or _is_queued_prompt(record)
+def _is_message(record: Record) -> bool:
+    if _is_queued_prompt(record):
+        return True
+    return record.get("type") in _MESSAGE_TYPES and isinstance(record.get("message"), Mapping)
 
 
 def _is_queued_prompt(record: Record) -> bool:
-    """What the user typed while the model was at work is written as an attachment."""
+    """Whether this is what the user typed while the model worked, which is written as an attachment."""
     attachment = record.get("attachment")
     return isinstance(attachment, Mapping) and attachment.get("type") == "queued_command"
 
 
-def _wire(record: Record) -> Mapping[str, Any]:
+def _wire_message(record: Record) -> Mapping[str, Any]:
     if _is_queued_prompt(record):
         return {"role": "user", "content": record["attachment"].get("prompt")}
     message = record.get("message")
@@ -162,16 +165,16 @@ def _model(wire: Mapping[str, Any]) -> str | None:
     return model if isinstance(model, str) and model != _SYNTHETIC else None
 
 
-def _note_margin(record: Record, margin: Margin) -> None:
+def _note_metadata(record: Record, metadata: SourceMetadata) -> None:
     # The first name counts: a file that goes on with another session begins with a copy of it.
-    if margin.session is None and isinstance(record.get("sessionId"), str):
-        margin.session = record["sessionId"]
+    if metadata.session is None and isinstance(record.get("sessionId"), str):
+        metadata.session = record["sessionId"]
         if record.get("isSidechain") and isinstance(record.get("agentId"), str):
-            margin.parent, margin.session = margin.session, f"{margin.session}.{record['agentId']}"
+            metadata.parent, metadata.session = metadata.session, f"{metadata.session}.{record['agentId']}"
     if isinstance(record.get("cwd"), str):
-        margin.directory = record["cwd"]
+        metadata.directory = record["cwd"]
     for kind, field in _TITLES:
         if record.get("type") == kind and isinstance(record.get(field), str):
-            margin.title = record[field]
+            metadata.title = record[field]
     if record.get("subtype") == "compact_boundary":
-        margin.notices.add("the program compacted here; the messages before it are kept, its summary too")
+        metadata.notices.add(COMPACTED_NOTICE)

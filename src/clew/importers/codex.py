@@ -1,4 +1,4 @@
-"""Session files of Codex ("rollouts"): JSONL of `{timestamp, type, payload}`, the items those of the Responses API.
+"""Session files of Codex ("rollouts"): JSONL of `{timestamp, type, payload}`, with the items of the Responses API.
 
 Reasoning, text and calls of one reply are items of their own and become one message. Turns that were rolled back are
 left out. Files older than `payload` hold the bare items; both are read.
@@ -10,18 +10,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from clew.importers.blocks import Reply, as_blocks, as_content, as_text, image_part
-from clew.importers.entries import Entry, Margin, Pages
-from clew.importers.notices import Notices
-from clew.importers.records import Line, Record
+from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_content, as_text, image_part
+from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
 from clew.messages import Message, Part
 
 _LINE_TYPES = ("session_meta", "response_item", "event_msg", "turn_context", "compacted")
 _TEXT_TYPES = ("input_text", "output_text", "text")
 _OUTPUTS = ("function_call_output", "custom_tool_call_output", "local_shell_call_output")
 _CALLS = ("function_call", "custom_tool_call", "local_shell_call")
-# What the program itself says in the user's name; it opens no turn.
-_PROGRAM_SPEAKS = ("<environment_context", "<user_instructions", "# AGENTS.md instructions", "<permissions", "<turn_")
+# How messages begin that the program itself writes as the user; they begin no turn.
+_PROGRAM_PREFIXES = ("<environment_context", "<user_instructions", "# AGENTS.md instructions", "<permissions", "<turn_")
 
 
 def is_codex(record: Record) -> bool:
@@ -31,78 +29,81 @@ def is_codex(record: Record) -> bool:
     return record.get("record_type") == "state" or {"id", "timestamp", "instructions"} <= record.keys()
 
 
-def codex_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
-    dropped = _rolled_back(pages)
+def codex_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+    """The messages that were not rolled back."""
+    dropped = _rolled_back(read_lines)
     if dropped:
-        margin.notices.add(f"{len(dropped)} stretches of turns that were rolled back are left out")
-    session = _Session(margin)
-    for line in pages(margin.notices):
-        if any(line.number in stretch for stretch in dropped):
+        metadata.notices.add(f"{len(dropped)} stretches of turns that were rolled back are left out")
+    reader = _RolloutReader(metadata)
+    for line in read_lines(metadata.notices):
+        if any(line.number in lines for lines in dropped):
             continue
-        yield from session.read(line)
-    yield from session.close()
+        yield from reader.read(line)
+    yield from reader.close()
 
 
-class _Session:
-    """The reply that is being put together, and the newest one with its results, whose usage may still be told."""
+class _RolloutReader:
+    """Holds the reply that is being put together, and the last one with its results, whose usage may still follow."""
 
-    __slots__ = ("_at", "_call", "_held", "_is_recorded", "_line", "_margin", "_reply", "_usage")
+    __slots__ = ("_call_id", "_held", "_is_recorded", "_line", "_metadata", "_reply", "_timestamp", "_usage")
 
-    def __init__(self, margin: Margin) -> None:
-        self._margin = margin
-        self._reply = Reply()
+    def __init__(self, metadata: SourceMetadata) -> None:
+        self._metadata = metadata
+        self._reply = AssistantMessageBuilder()
         self._line = 0
-        self._at: str | None = None
+        self._timestamp: str | None = None
         self._usage: Mapping[str, Any] | None = None
-        self._call: str | None = None
-        self._held: list[Entry] = []
+        self._call_id: str | None = None
+        self._held: list[SourceEntry] = []
         self._is_recorded = False
 
-    def read(self, line: Line) -> Iterator[Entry]:
-        kind, payload = _unwrapped(line.record)
+    def read(self, line: JsonLine) -> Iterator[SourceEntry]:
+        kind, payload = _unwrap(line.record)
         match kind:
             case "session_meta":
                 self._note_session(payload)
             case "turn_context":
-                self._margin.model = _string(payload.get("model")) or self._margin.model
+                self._metadata.model = _string(payload.get("model")) or self._metadata.model
             case "event_msg":
                 self._note_event(payload)
             case "token_usage_record":
                 self._is_recorded = True
-                self._take_usage(payload.get("usage"), _string(payload.get("response_id")))
+                self._add_usage(payload.get("usage"), _string(payload.get("response_id")))
             case "compacted":
                 yield from self._summary(payload, line)
             case "response_item":
-                yield from self._item(payload, line)
+                yield from self._add_item(payload, line)
 
-    def close(self) -> Iterator[Entry]:
-        self._end_reply()
+    def close(self) -> Iterator[SourceEntry]:
+        self._finish_reply()
         yield from self._held
         self._held = []
 
-    def _end_reply(self) -> None:
+    def _finish_reply(self) -> None:
         message = self._reply.message()
         if message is not None:
-            self._held.append(Entry(message, self._line, self._at, self._margin.model, self._usage, self._call))
-        self._reply, self._usage, self._call = Reply(), None, None
+            self._held.append(
+                SourceEntry(message, self._line, self._timestamp, self._metadata.model, self._usage, self._call_id)
+            )
+        self._reply, self._usage, self._call_id = AssistantMessageBuilder(), None, None
 
-    def _item(self, item: Mapping[str, Any], line: Line) -> Iterator[Entry]:
-        at = _string(line.record.get("timestamp"))
+    def _add_item(self, item: Mapping[str, Any], line: JsonLine) -> Iterator[SourceEntry]:
+        timestamp = _string(line.record.get("timestamp"))
         kind = item.get("type")
         if kind in _OUTPUTS:
-            self._end_reply()
-            self._held.append(Entry(_result(item), line.number, at))
+            self._finish_reply()
+            self._held.append(SourceEntry(_result(item), line.number, timestamp))
         elif kind == "message" and item.get("role") != "assistant":
             yield from self.close()
-            if (message := _said(item)) is not None:
-                yield Entry(message, line.number, at)
+            if (message := _user_message(item)) is not None:
+                yield SourceEntry(message, line.number, timestamp)
         else:
             if self._reply.message() is None or (self._is_recorded and self._usage is not None):
                 yield from self.close()
-                self._line, self._at = line.number, at
-            self._add(item, line)
+                self._line, self._timestamp = line.number, timestamp
+            self._add_to_reply(item, line)
 
-    def _add(self, item: Mapping[str, Any], line: Line) -> None:
+    def _add_to_reply(self, item: Mapping[str, Any], line: JsonLine) -> None:
         kind = item.get("type")
         if kind == "message":
             for part in _parts(item.get("content")):
@@ -114,52 +115,52 @@ class _Session:
         elif kind == "web_search_call":
             self._reply.parts.append(dict(item))
         elif kind == "compaction":
-            self._margin.notices.add("a compaction that only the provider can read was passed over", line.number)
+            self._metadata.notices.add("a compaction that only the provider can read was passed over", line.number)
 
-    def _summary(self, payload: Mapping[str, Any], line: Line) -> Iterator[Entry]:
+    def _summary(self, payload: Mapping[str, Any], line: JsonLine) -> Iterator[SourceEntry]:
         yield from self.close()
-        self._margin.notices.add("the program compacted here; the messages before it are kept, its summary too")
+        self._metadata.notices.add(COMPACTED_NOTICE)
         if text := _string(payload.get("message")):
-            at = _string(line.record.get("timestamp"))
-            yield Entry({"role": "user", "content": text}, line.number, at, is_summary=True)
+            timestamp = _string(line.record.get("timestamp"))
+            yield SourceEntry({"role": "user", "content": text}, line.number, timestamp, is_summary=True)
 
     def _note_session(self, payload: Mapping[str, Any]) -> None:
-        margin = self._margin
-        if margin.session is None:
+        metadata = self._metadata
+        if metadata.session is None:
             # A fork repeats the line of the session it came from behind its own.
-            margin.session = _string(payload.get("id"))
-            margin.parent = _parent(payload.get("source"))
-        margin.directory = _string(payload.get("cwd")) or margin.directory
+            metadata.session = _string(payload.get("id"))
+            metadata.parent = _parent(payload.get("source"))
+        metadata.directory = _string(payload.get("cwd")) or metadata.directory
         base = payload.get("base_instructions")
-        told = base.get("text") if isinstance(base, Mapping) else payload.get("instructions")
-        margin.system = margin.system or _string(told)
+        instructions = base.get("text") if isinstance(base, Mapping) else payload.get("instructions")
+        metadata.system = metadata.system or _string(instructions)
         tools = payload.get("dynamic_tools")
-        if isinstance(tools, list) and not margin.tools:
-            margin.tools.extend(tool for tool in tools if isinstance(tool, dict))
+        if isinstance(tools, list) and not metadata.tools:
+            metadata.tools.extend(tool for tool in tools if isinstance(tool, dict))
 
     def _note_event(self, payload: Mapping[str, Any]) -> None:
         info = payload.get("info")
         # Newer files have a line for each call beside this event, which comes behind the results, and may come again.
         if payload.get("type") == "token_count" and isinstance(info, Mapping) and not self._is_recorded:
-            self._take_usage(info.get("last_token_usage"))
+            self._add_usage(info.get("last_token_usage"))
 
-    def _take_usage(self, usage: Any, call: str | None = None) -> None:
-        """Usage is told behind the reply, sometimes behind the results of its calls too."""
+    def _add_usage(self, usage: Any, call_id: str | None = None) -> None:
+        """Add the usage of the last reply, which is written behind it, sometimes behind the results of its calls."""
         if not isinstance(usage, Mapping):
             return
         if self._reply.message() is not None:
-            self._usage, self._call = self._usage or usage, self._call or call
+            self._usage, self._call_id = self._usage or usage, self._call_id or call_id
         elif self._held and self._held[0].message["role"] == "assistant" and self._held[0].usage is None:
-            self._held[0] = replace(self._held[0], usage=usage, call=call)
+            self._held[0] = replace(self._held[0], usage=usage, call_id=call_id)
 
 
-def _rolled_back(pages: Pages) -> list[range]:
-    """Stretches of lines whose turns the user took back."""
+def _rolled_back(read_lines: LineSource) -> list[range]:
+    """Ranges of lines whose turns the user took back."""
     turns: list[int] = []
     dropped: list[range] = []
-    for line in pages(Notices()):
-        kind, payload = _unwrapped(line.record)
-        if kind == "response_item" and payload.get("role") == "user" and not _program_speaks(payload):
+    for line in read_lines(Notices()):
+        kind, payload = _unwrap(line.record)
+        if kind == "response_item" and payload.get("role") == "user" and not _is_from_program(payload):
             turns.append(line.number)
         elif payload.get("type") == "thread_rolled_back":
             count = payload.get("num_turns")
@@ -170,7 +171,7 @@ def _rolled_back(pages: Pages) -> list[range]:
     return dropped
 
 
-def _unwrapped(record: Record) -> tuple[str, Mapping[str, Any]]:
+def _unwrap(record: Record) -> tuple[str, Mapping[str, Any]]:
     payload = record.get("payload")
     if isinstance(payload, Mapping):
         return as_text(record.get("type")), payload
@@ -186,11 +187,11 @@ def _parent(source: Any) -> str | None:
     return _string(spawn.get("parent_thread_id")) if isinstance(spawn, Mapping) else None
 
 
-def _program_speaks(item: Mapping[str, Any]) -> bool:
-    return any(part.get("text", "").lstrip().startswith(_PROGRAM_SPEAKS) for part in _parts(item.get("content"))[:1])
+def _is_from_program(item: Mapping[str, Any]) -> bool:
+    return any(part.get("text", "").lstrip().startswith(_PROGRAM_PREFIXES) for part in _parts(item.get("content"))[:1])
 
 
-def _said(item: Mapping[str, Any]) -> Message | None:
+def _user_message(item: Mapping[str, Any]) -> Message | None:
     role = item.get("role")
     if role not in ("user", "developer", "system"):
         return None

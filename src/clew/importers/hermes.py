@@ -1,8 +1,8 @@
-"""Sessions of Hermes Agent, in the four shapes it writes.
+"""Sessions of Hermes Agent, in the five shapes it writes.
 
 A snapshot or a saved conversation: one JSON object with `messages`. An export: JSONL with one such session a line.
 A gateway log: JSONL of messages behind a line of role `session_meta`. A trajectory: JSONL of training samples, whose
-calls and results are XML in text. Its database is read by `hermes_database`.
+calls and results are XML in text. And its database, `state.db`.
 """
 
 from __future__ import annotations
@@ -10,40 +10,41 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
+from hashlib import blake2b
 from typing import Any
 
-from clew.importers.blocks import Reply, as_text
-from clew.importers.entries import Entry, Margin, Pages
-from clew.importers.records import Record
-from clew.messages import Message
+from clew.importers.blocks import AssistantMessageBuilder, as_text
+from clew.importers.database import ForeignDatabase, json_column
+from clew.importers.session import COMPACTED_NOTICE, LineSource, Record, SourceEntry, SourceMetadata, SourceUsage
+from clew.messages import Message, calls_of
 
-_SESSION_SIGNS = ("session_start", "system_prompt", "last_updated", "lineage_session_ids", "model_config")
-_KEPT = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning_details")
+_SESSION_FIELDS = ("session_start", "system_prompt", "last_updated", "lineage_session_ids", "model_config")
+_MESSAGE_FIELDS = ("role", "content", "tool_calls", "tool_call_id", "name", "reasoning_content", "reasoning_details")
 _ROLES = ("system", "developer", "user", "assistant", "tool")
-_CALL = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
-_RESULT = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
-_THOUGHT = re.compile(r"<think>\s*(.*?)\s*</think>\s*", re.DOTALL)
-_SPEAKERS = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
+_CALL_TAG = re.compile(r"<tool_call>\s*(.*?)\s*</tool_call>", re.DOTALL)
+_RESULT_TAG = re.compile(r"<tool_response>\s*(.*?)\s*</tool_response>", re.DOTALL)
+_THINK_TAG = re.compile(r"<think>\s*(.*?)\s*</think>\s*", re.DOTALL)
+_ROLE_OF_SPEAKER = {"system": "system", "human": "user", "user": "user", "gpt": "assistant", "assistant": "assistant"}
 
 
 def is_hermes(record: Record) -> bool:
-    """Whether this object is a session of Hermes, whole or its first line."""
+    """Whether this object is a session of Hermes, or the first line of one."""
     if record.get("role") == "session_meta" or isinstance(record.get("conversations"), list):
         return True
-    return isinstance(record.get("messages"), list) and any(sign in record for sign in _SESSION_SIGNS)
+    return isinstance(record.get("messages"), list) and any(name in record for name in _SESSION_FIELDS)
 
 
-def hermes_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
+def hermes_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[SourceEntry]:
     """Entries of a JSONL file: the messages of a gateway log, or those of the newest session of an export."""
     sessions = 0
     newest: tuple[float, int, Record] | None = None
-    for line in pages(margin.notices):
+    for line in read_lines(metadata.notices):
         record = line.record
         if record.get("role") == "session_meta":
-            note_margin(record, margin)
+            _note_metadata(record, metadata)
         elif "role" in record:
-            if (message := tidied(record)) is not None:
-                yield Entry(message, line.number, at=at_of(record))
+            if (message := _clean_message(record)) is not None:
+                yield SourceEntry(message, line.number, timestamp=_timestamp_of(record))
         else:
             sessions += 1
             ranked = (_started(record), line.number, record)
@@ -51,103 +52,103 @@ def hermes_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
     if newest is None:
         return
     if sessions > 1:
-        margin.notices.add(f"the file holds {sessions} sessions; this is the newest, on line {newest[1]}")
-    yield from hermes_document(newest[2], margin)
+        metadata.notices.add(f"the file holds {sessions} sessions; this is the newest, on line {newest[1]}")
+    yield from hermes_document(newest[2], metadata)
 
 
-def hermes_document(document: Record, margin: Margin) -> Iterator[Entry]:
+def hermes_document(document: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
     """Entries of one session object."""
-    note_margin(document, margin)
-    spoken = document.get("conversations")
-    if isinstance(spoken, list):
-        yield from _trajectory(spoken)
+    _note_metadata(document, metadata)
+    turns = document.get("conversations")
+    if isinstance(turns, list):
+        yield from _trajectory(turns)
         return
     for number, record in enumerate(document.get("messages") or (), 1):
-        if isinstance(record, Mapping) and (message := tidied(record)) is not None:
-            yield Entry(message, number, at=at_of(record))
+        if isinstance(record, Mapping) and (message := _clean_message(record)) is not None:
+            yield SourceEntry(message, number, timestamp=_timestamp_of(record))
 
 
-def note_margin(record: Mapping[str, Any], margin: Margin) -> None:
-    margin.model = as_text(record.get("model")) or margin.model
-    margin.system = as_text(record.get("system_prompt")) or margin.system
-    margin.session = as_text(record.get("session_id") or record.get("id")) or margin.session
-    margin.title = as_text(record.get("title")) or margin.title
-    margin.directory = as_text(record.get("cwd")) or margin.directory
-    margin.parent = as_text(record.get("parent_session_id")) or margin.parent
+def _note_metadata(record: Mapping[str, Any], metadata: SourceMetadata) -> None:
+    metadata.model = as_text(record.get("model")) or metadata.model
+    metadata.system = as_text(record.get("system_prompt")) or metadata.system
+    metadata.session = as_text(record.get("session_id") or record.get("id")) or metadata.session
+    metadata.title = as_text(record.get("title")) or metadata.title
+    metadata.directory = as_text(record.get("cwd")) or metadata.directory
+    metadata.parent = as_text(record.get("parent_session_id")) or metadata.parent
     tools = record.get("tools")
     if isinstance(tools, list):
-        margin.tools[:] = [tool for tool in tools if isinstance(tool, dict)]
+        metadata.tools[:] = [tool for tool in tools if isinstance(tool, dict)]
 
 
-def tidied(record: Mapping[str, Any]) -> Message | None:
-    """The message without the columns of the table it was stored in."""
+def _clean_message(record: Mapping[str, Any]) -> Message | None:
+    """The message of a record, without the other columns of its table; None for one that the user took back."""
     role = record.get("role")
     if role not in _ROLES or (record.get("active") == 0 and not record.get("compacted")):
         return None
     message: Message = {"role": role, "content": None}
-    for name in _KEPT:
+    for name in _MESSAGE_FIELDS:
         if record.get(name) is not None:
             message[name] = record[name]  # type: ignore[literal-required]
     # Where there is plain reasoning only, the chat wire's own field for it is `reasoning_content`.
-    told = record.get("reasoning")
-    if isinstance(told, str) and told and "reasoning_content" not in message:
-        message["reasoning_content"] = told  # type: ignore[typeddict-unknown-key]
+    reasoning = record.get("reasoning")
+    if isinstance(reasoning, str) and reasoning and "reasoning_content" not in message:
+        message["reasoning_content"] = reasoning  # type: ignore[typeddict-unknown-key]
     if role == "tool" and "name" not in message and isinstance(record.get("tool_name"), str):
         message["name"] = record["tool_name"]
     return message
 
 
-def _trajectory(spoken: list[Any]) -> Iterator[Entry]:
-    made = 0
-    waiting: list[str] = []
-    for number, turn in enumerate(spoken, 1):
+def _trajectory(turns: list[Any]) -> Iterator[SourceEntry]:
+    call_count = 0
+    open_calls: list[str] = []
+    for number, turn in enumerate(turns, 1):
         if not isinstance(turn, Mapping):
             continue
         speaker, value = as_text(turn.get("from")), as_text(turn.get("value"))
         if speaker == "tool":
-            for message in _results(value, waiting):
-                yield Entry(message, number)
-        elif _SPEAKERS.get(speaker) == "assistant":
-            reply, waiting = _reply(value, made)
-            made += len(waiting)
-            if (said := reply.message()) is not None:
-                yield Entry(said, number)
-        elif speaker in _SPEAKERS:
+            for message in _results(value, open_calls):
+                yield SourceEntry(message, number)
+        elif _ROLE_OF_SPEAKER.get(speaker) == "assistant":
+            reply, open_calls = _reply(value, call_count)
+            call_count += len(open_calls)
+            if (reply_message := reply.message()) is not None:
+                yield SourceEntry(reply_message, number)
+        elif speaker in _ROLE_OF_SPEAKER:
             role = "system" if speaker == "system" else "user"
-            yield Entry({"role": role, "content": value}, number)  # type: ignore[typeddict-item]
+            yield SourceEntry({"role": role, "content": value}, number)  # type: ignore[typeddict-item]
 
 
-def _reply(value: str, made: int) -> tuple[Reply, list[str]]:
-    """A reply out of its XML; a sample keeps no ids on its calls, so they are numbered."""
-    reply = Reply()
+def _reply(value: str, call_count: int) -> tuple[AssistantMessageBuilder, list[str]]:
+    """A reply out of its XML; calls have no ids there, so they are numbered."""
+    reply = AssistantMessageBuilder()
     ids: list[str] = []
-    for thought in _THOUGHT.findall(value):
+    for thought in _THINK_TAG.findall(value):
         if thought:
             reply.add_reasoning({"type": "thinking", "thinking": thought})
-    for found in _CALL.findall(value):
-        call = _object(found)
-        ids.append(f"call_{made + len(ids) + 1}")
+    for found in _CALL_TAG.findall(value):
+        call = _parse_object(found)
+        ids.append(f"call_{call_count + len(ids) + 1}")
         if call is None:
             reply.add_call(ids[-1], "unknown", found)
         else:
             reply.add_call(ids[-1], as_text(call.get("name")), call.get("arguments") or {})
-    reply.add_text(_CALL.sub("", _THOUGHT.sub("", value)).strip())
+    reply.add_text(_CALL_TAG.sub("", _THINK_TAG.sub("", value)).strip())
     return reply, ids
 
 
-def _results(value: str, waiting: list[str]) -> list[Message]:
+def _results(value: str, open_calls: list[str]) -> list[Message]:
     results: list[Message] = []
-    for position, found in enumerate(_RESULT.findall(value)):
-        held = _object(found)
-        content = held.get("content", "") if held is not None else found
-        # Results stand in the order of the calls; theirs are the ids that the calls were given.
-        given = as_text(held.get("tool_call_id")) if held is not None else ""
-        call_id = waiting[position] if position < len(waiting) else given
+    for position, found in enumerate(_RESULT_TAG.findall(value)):
+        result = _parse_object(found)
+        content = result.get("content", "") if result is not None else found
+        # Results are in the order of the calls, and get the ids that the calls were given.
+        own_id = as_text(result.get("tool_call_id")) if result is not None else ""
+        call_id = open_calls[position] if position < len(open_calls) else own_id
         results.append({"role": "tool", "tool_call_id": call_id, "content": as_text(content)})
     return results
 
 
-def _object(text: str) -> Record | None:
+def _parse_object(text: str) -> Record | None:
     try:
         value = json.loads(text, strict=False)
     except (ValueError, RecursionError):
@@ -160,6 +161,109 @@ def _started(record: Mapping[str, Any]) -> float:
     return float(started) if isinstance(started, int | float) else 0.0
 
 
-def at_of(record: Mapping[str, Any]) -> str | None:
+def _timestamp_of(record: Mapping[str, Any]) -> str | None:
     stamp = record.get("timestamp")
     return str(stamp) if isinstance(stamp, str | int | float) else None
+
+
+# -- the database ------------------------------------------------------------------------------------------------------
+
+_STRUCTURED = "\x00json:"
+"""What Hermes writes before content that is not plain text."""
+_JSON_COLUMNS = ("tool_calls", "reasoning_details", "codex_reasoning_items")
+_USAGE_COLUMNS = ("input_tokens", "output_tokens", "cache_read_tokens", "cache_write_tokens", "reasoning_tokens")
+
+
+class HermesDatabase:
+    """A database of Hermes.
+
+    A session that was compacted in place keeps its old rows, marked, and holds copies of those that stayed in view. The
+    copies are left out, so that every message comes once and in order. So are rows that the user took back.
+    """
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: ForeignDatabase) -> None:
+        self._database = database
+
+    @staticmethod
+    def matches(database: ForeignDatabase) -> bool:
+        """Whether the tables are those of Hermes."""
+        return database.has("sessions", "id", "started_at") and database.has(
+            "messages", "session_id", "role", "content"
+        )
+
+    def sessions(self) -> list[Record]:
+        """The rows of its sessions, oldest first, so that a parent comes before its children."""
+        return list(self._database.rows("SELECT * FROM sessions ORDER BY started_at, rowid"))
+
+    def entries(self, session: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+        """The messages of one session."""
+        _note_metadata(session, metadata)
+        metadata.parent_relation = "branch" if self._continues(session) else "subagent"
+        metadata.usage[:] = self._model_usage(session)
+        rows = self._database.rows("SELECT * FROM messages WHERE session_id = ? ORDER BY id", session["id"])
+        yield from self._read_rows(rows, metadata)
+
+    def _read_rows(self, rows: Iterator[Record], metadata: SourceMetadata) -> Iterator[SourceEntry]:
+        archived: set[bytes] = set()
+        for number, row in enumerate(rows, 1):
+            message = _clean_message(_decode_row(row, metadata))
+            if message is None:
+                continue
+            key = _row_key(row, [str(call.get("id")) for call in calls_of(message) if isinstance(call, Mapping)])
+            if key in archived:
+                continue
+            if row.get("compacted"):
+                if not archived:
+                    metadata.notices.add(COMPACTED_NOTICE)
+                archived.add(key)
+            items = row.get("codex_reasoning_items")
+            if isinstance(items, list) and message["role"] == "assistant":
+                message["reasoning"] = [item for item in items if isinstance(item, dict)]
+            yield SourceEntry(message, number, _timestamp_of(row))
+
+    def _continues(self, session: Record) -> bool:
+        """Whether its parent had ended in a compaction; the parent of a subagent goes on."""
+        found = self._database.rows(
+            "SELECT 1 AS found FROM sessions WHERE id = ? AND end_reason = 'compression' AND ended_at <= ?",
+            session.get("parent_session_id"),
+            session.get("started_at"),
+        )
+        return any(found)
+
+    def _model_usage(self, session: Record) -> Iterator[SourceUsage]:
+        for row in self._usage_rows(session):
+            usage = {name: row.get(name) for name in _USAGE_COLUMNS}
+            if any(usage.values()):
+                time = row.get("last_seen") or session.get("ended_at") or session.get("started_at")
+                model = row.get("model") or session.get("model")
+                yield SourceUsage(model if isinstance(model, str) else "", usage, None if time is None else str(time))
+
+    def _usage_rows(self, session: Record) -> list[Record]:
+        """The rows that hold usage: per model, where this version of Hermes counts so."""
+        if not self._database.has("session_model_usage", "session_id", "model"):
+            return [session]
+        rows = self._database.rows("SELECT * FROM session_model_usage WHERE session_id = ?", session["id"])
+        return list(rows) or [session]
+
+
+def _decode_row(row: Record, metadata: SourceMetadata) -> Record:
+    """The row with its JSON columns parsed."""
+    content = row.get("content")
+    if isinstance(content, str) and content.startswith(_STRUCTURED):
+        row["content"] = json_column(content[len(_STRUCTURED) :], metadata.notices)
+    for name in _JSON_COLUMNS:
+        row[name] = json_column(row.get(name), metadata.notices)
+    return row
+
+
+def _row_key(row: Record, calls: list[str]) -> bytes:
+    """A key that a row and its copy behind a compaction share.
+
+    The copy keeps the time. The text of calls and results may have been shortened, but their ids stay.
+    """
+    answered = row.get("tool_call_id")
+    content = [answered, *calls] if answered or calls else row.get("content")
+    text = json.dumps([row.get("timestamp"), row.get("role"), content], default=str)
+    return blake2b(text.encode(), digest_size=12).digest()

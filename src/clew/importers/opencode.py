@@ -1,4 +1,4 @@
-"""Sessions of opencode: what `opencode export` prints, and the folders it kept sessions in before its database.
+"""Sessions of opencode: what `opencode export` prints, its database, and the folders it kept sessions in before that.
 
 A message is `info` and `parts`; a tool part holds call and result together. One assistant message can span several
 steps, and each step is a call of the model, so each becomes a message of its own with its results behind it.
@@ -10,10 +10,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from clew.importers.blocks import Reply, as_content, as_text, image_part
-from clew.importers.entries import Entry, Margin
-from clew.importers.notices import Notices
-from clew.importers.records import BadJson, Record, parsed
+from clew.importers.blocks import AssistantMessageBuilder, as_content, as_text, image_part
+from clew.importers.database import ForeignDatabase, json_column
+from clew.importers.records import BadJson, parse_json
+from clew.importers.session import Notices, Record, SourceEntry, SourceMetadata
 from clew.messages import Message, Part
 
 
@@ -26,52 +26,54 @@ def is_opencode(document: Record) -> bool:
 
 
 def is_opencode_session(document: Record) -> bool:
-    """Whether this is the session file of the storage folder: it describes messages that lie elsewhere."""
+    """Whether this is the session file of the storage folder, whose messages are in other files."""
     return as_text(document.get("id")).startswith("ses") and "messages" not in document and "time" in document
 
 
-def opencode_entries(document: Record, margin: Margin) -> Iterator[Entry]:
+def opencode_entries(document: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
     """Entries of an export."""
-    return session_entries(_mapping(document.get("info")), document["messages"], margin)
+    return _session_entries(_mapping(document.get("info")), document["messages"], metadata)
 
 
-def session_entries(info: Mapping[str, Any], messages: Iterable[Record], margin: Margin) -> Iterator[Entry]:
+def _session_entries(
+    info: Mapping[str, Any], messages: Iterable[Record], metadata: SourceMetadata
+) -> Iterator[SourceEntry]:
     """Entries of a session, wherever its messages come from."""
-    margin.session = as_text(info.get("id")) or None
-    margin.title = as_text(info.get("title")) or None
-    margin.directory = as_text(info.get("directory")) or None
-    margin.parent = as_text(info.get("parentID")) or None
+    metadata.session = as_text(info.get("id")) or None
+    metadata.title = as_text(info.get("title")) or None
+    metadata.directory = as_text(info.get("directory")) or None
+    metadata.parent = as_text(info.get("parentID")) or None
     reverted = as_text(_mapping(info.get("revert")).get("messageID"))
     for number, message in (numbered := enumerate(messages, 1)):
-        about = _mapping(message.get("info"))
-        if reverted and about.get("id") == reverted:
-            margin.notices.add(f"{1 + sum(1 for _ in numbered)} messages that were reverted are left out")
+        message_info = _mapping(message.get("info"))
+        if reverted and message_info.get("id") == reverted:
+            metadata.notices.add(f"{1 + sum(1 for _ in numbered)} messages that were reverted are left out")
             return
         parts = [part for part in message.get("parts") or () if isinstance(part, Mapping)]
-        if about.get("role") == "assistant":
-            margin.model = as_text(about.get("modelID")) or margin.model
-            yield from _replies(about, parts, number)
+        if message_info.get("role") == "assistant":
+            metadata.model = as_text(message_info.get("modelID")) or metadata.model
+            yield from _replies(message_info, parts, number)
         else:
-            yield from _said(about, parts, number)
+            yield from _user_entries(message_info, parts, number)
 
 
 def storage_document(session: Path, info: Record, depth: int, notices: Notices) -> Record:
     """The export of a session in the storage folder `session/<project>/<id>.json`, put together from its parts."""
     root = session.resolve().parents[2]
     messages: list[Record] = []
-    for message in _objects(root / "message" / as_text(info.get("id")), depth, notices):
-        parts = _objects(root / "part" / as_text(message.get("id")), depth, notices)
+    for message in _read_objects(root / "message" / as_text(info.get("id")), depth, notices):
+        parts = _read_objects(root / "part" / as_text(message.get("id")), depth, notices)
         messages.append({"info": message, "parts": parts})
     messages.sort(key=lambda message: _created(message["info"]))
     return {"info": info, "messages": messages}
 
 
-def _objects(folder: Path, depth: int, notices: Notices) -> list[Record]:
+def _read_objects(folder: Path, depth: int, notices: Notices) -> list[Record]:
     """The JSON objects in a folder, by file name: opencode's ids rise with time."""
     found: list[Record] = []
     for path in sorted(folder.glob("*.json")):
         try:
-            value = parsed(path.read_bytes(), depth, notices)
+            value = parse_json(path.read_bytes(), depth, notices)
         except (BadJson, OSError) as error:
             notices.add(f"{path.name} cannot be read and is left out: {error}")
             continue
@@ -85,10 +87,10 @@ def _created(info: Mapping[str, Any]) -> tuple[float, str]:
     return (float(created) if isinstance(created, int | float) else 0.0, as_text(info.get("id")))
 
 
-def _said(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int) -> Iterator[Entry]:
+def _user_entries(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int) -> Iterator[SourceEntry]:
     shown = [_user_part(part) for part in parts if part.get("type") in ("text", "file") and not part.get("ignored")]
     if shown:
-        yield Entry({"role": "user", "content": as_content(shown)}, number, _at(info))
+        yield SourceEntry({"role": "user", "content": as_content(shown)}, number, _timestamp(info))
 
 
 def _user_part(part: Mapping[str, Any]) -> Part:
@@ -100,7 +102,7 @@ def _user_part(part: Mapping[str, Any]) -> Part:
     return {"type": "text", "text": f"[file {as_text(part.get('filename')) or url} ({kind})]"}
 
 
-def _replies(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int) -> Iterator[Entry]:
+def _replies(info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int) -> Iterator[SourceEntry]:
     steps = _steps(parts)
     for position, step in enumerate(steps):
         is_last = position == len(steps) - 1
@@ -120,8 +122,8 @@ def _steps(parts: list[Mapping[str, Any]]) -> list[list[Mapping[str, Any]]]:
 
 def _reply(
     info: Mapping[str, Any], parts: list[Mapping[str, Any]], number: int, usage: Mapping[str, Any] | None
-) -> Iterator[Entry]:
-    reply = Reply()
+) -> Iterator[SourceEntry]:
+    reply = AssistantMessageBuilder()
     results: list[Message] = []
     for part in parts:
         match part.get("type"):
@@ -137,9 +139,9 @@ def _reply(
     message = reply.message()
     if message is not None:
         model = as_text(info.get("modelID")) or None
-        yield Entry(message, number, _at(info), model, usage, is_summary=bool(info.get("summary")))
+        yield SourceEntry(message, number, _timestamp(info), model, usage, is_summary=bool(info.get("summary")))
     for result in results:
-        yield Entry(result, number, _at(info))
+        yield SourceEntry(result, number, _timestamp(info))
 
 
 def _result(call_id: str, state: Mapping[str, Any]) -> list[Message]:
@@ -160,10 +162,56 @@ def _signature(part: Mapping[str, Any]) -> dict[str, str]:
     return {"signature": signature} if isinstance(signature, str) else {}
 
 
-def _at(info: Mapping[str, Any]) -> str | None:
+def _timestamp(info: Mapping[str, Any]) -> str | None:
     created = _mapping(info.get("time")).get("created")
     return str(created) if isinstance(created, int | float) else None
 
 
 def _mapping(value: Any) -> Mapping[str, Any]:
     return value if isinstance(value, Mapping) else {}
+
+
+# -- the database ------------------------------------------------------------------------------------------------------
+
+_SELECT_MESSAGES = "SELECT id, data FROM message WHERE session_id = ? ORDER BY time_created, id"
+_SELECT_PARTS = "SELECT id, data FROM part WHERE message_id = ? ORDER BY id"
+
+
+class OpencodeDatabase:
+    """A database of opencode, whose rows hold the JSON of an export."""
+
+    __slots__ = ("_database",)
+
+    def __init__(self, database: ForeignDatabase) -> None:
+        self._database = database
+
+    @staticmethod
+    def matches(database: ForeignDatabase) -> bool:
+        """Whether the tables are those of opencode."""
+        columns = ("id", "data", "time_created")
+        return database.has("session", "id", "time_created") and all(
+            database.has(*table, *columns) for table in (("message", "session_id"), ("part", "message_id"))
+        )
+
+    def sessions(self) -> list[Record]:
+        """The rows of its sessions, oldest first, so that a parent comes before its children."""
+        return list(self._database.rows("SELECT * FROM session ORDER BY time_created, id"))
+
+    def entries(self, session: Record, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+        """The messages of one session."""
+        info = {
+            **session,
+            "parentID": session.get("parent_id"),
+            "revert": json_column(session.get("revert"), metadata.notices),
+        }
+        yield from _session_entries(info, self._messages(session["id"], metadata.notices), metadata)
+
+    def _messages(self, session: str, notices: Notices) -> Iterator[Record]:
+        for row in self._database.rows(_SELECT_MESSAGES, session):
+            parts = [_decode_row(part, notices) for part in self._database.rows(_SELECT_PARTS, row["id"])]
+            yield {"info": _decode_row(row, notices), "parts": parts}
+
+
+def _decode_row(row: Record, notices: Notices) -> Record:
+    value = json_column(row["data"], notices)
+    return {**(value if isinstance(value, dict) else {}), "id": row["id"]}

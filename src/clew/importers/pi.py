@@ -6,15 +6,13 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from clew.importers.blocks import Reply, as_blocks, as_text, chat_part, result_message, user_messages
-from clew.importers.branches import Branches, Living, Node
-from clew.importers.entries import Entry, Margin, Pages
-from clew.importers.notices import Notices
-from clew.importers.records import Line, Record
+from clew.importers.blocks import AssistantMessageBuilder, as_blocks, as_text, chat_part, result_message, user_messages
+from clew.importers.branches import ActiveBranch, MessageTree, TreeNode
+from clew.importers.session import COMPACTED_NOTICE, JsonLine, LineSource, Notices, Record, SourceEntry, SourceMetadata
 from clew.messages import Message, Part
 
-_SPOKEN = ("message", "custom_message", "compaction", "branch_summary")
-_SUMMARIES = ("compaction", "branch_summary")
+_MESSAGE_TYPES = ("message", "custom_message", "compaction", "branch_summary")
+_SUMMARY_TYPES = ("compaction", "branch_summary")
 
 
 def is_pi(record: Record) -> bool:
@@ -24,36 +22,39 @@ def is_pi(record: Record) -> bool:
     return record.get("type") == "message" and isinstance(record.get("message"), Mapping) and "uuid" not in record
 
 
-def pi_entries(pages: Pages, margin: Margin) -> Iterator[Entry]:
-    living = _living(pages)
-    if abandoned := living.abandoned():
-        margin.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
-    for line in pages(margin.notices):
+def pi_entries(read_lines: LineSource, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+    """The messages of the active branch."""
+    branch = _active_branch(read_lines)
+    if abandoned := branch.abandoned_count():
+        metadata.notices.add(f"{abandoned} messages on branches that were abandoned are left out")
+    for line in read_lines(metadata.notices):
         record = line.record
-        _note_margin(record, margin)
+        _note_metadata(record, metadata)
         key = record.get("id")
-        if record.get("type") in _SPOKEN and (not isinstance(key, str) or key in living):
-            yield from _entries(line, margin)
+        if record.get("type") in _MESSAGE_TYPES and (not isinstance(key, str) or key in branch):
+            yield from _entries(line, metadata)
 
 
-def _living(pages: Pages) -> Living:
-    branches = Branches()
-    for line in pages(Notices()):
+def _active_branch(read_lines: LineSource) -> ActiveBranch:
+    tree = MessageTree()
+    for line in read_lines(Notices()):
         record = line.record
         key, parent = record.get("id"), record.get("parentId")
         # Lines without a parent field are of the older, linear kind.
         if isinstance(key, str) and "parentId" in record:
-            is_message = record.get("type") in _SPOKEN
-            branches.add(Node(key, parent if isinstance(parent, str) else None, is_message))
-    return branches.living()
+            is_message = record.get("type") in _MESSAGE_TYPES
+            tree.add(TreeNode(key, parent if isinstance(parent, str) else None, is_message))
+    return tree.active_branch()
 
 
-def _entries(line: Line, margin: Margin) -> Iterator[Entry]:
+def _entries(line: JsonLine, metadata: SourceMetadata) -> Iterator[SourceEntry]:
     record = line.record
-    at = record.get("timestamp") if isinstance(record.get("timestamp"), str) else None
-    if record["type"] in _SUMMARIES:
-        margin.notices.add("the program compacted here; the messages before it are kept, its summary too")
-        yield Entry({"role": "user", "content": as_text(record.get("summary"))}, line.number, at, is_summary=True)
+    timestamp = record.get("timestamp") if isinstance(record.get("timestamp"), str) else None
+    if record["type"] in _SUMMARY_TYPES:
+        metadata.notices.add(COMPACTED_NOTICE)
+        yield SourceEntry(
+            {"role": "user", "content": as_text(record.get("summary"))}, line.number, timestamp, is_summary=True
+        )
         return
     wire = (
         record.get("message") if record["type"] == "message" else {"role": "custom", "content": record.get("content")}
@@ -62,10 +63,10 @@ def _entries(line: Line, margin: Margin) -> Iterator[Entry]:
         return
     usage = wire.get("usage")
     for message in _messages(wire):
-        yield Entry(
+        yield SourceEntry(
             message,
             line.number,
-            at,
+            timestamp,
             model=wire["model"] if isinstance(wire.get("model"), str) else None,
             usage=usage if isinstance(usage, Mapping) else None,
         )
@@ -79,7 +80,7 @@ def _messages(wire: Mapping[str, Any]) -> list[Message]:
         case "toolResult":
             return [result_message(wire.get("toolCallId"), wire.get("content"), wire.get("isError"))]
         case "bashExecution":
-            return [{"role": "user", "content": _shell(wire)}]
+            return [{"role": "user", "content": _shell_text(wire)}]
         case "user" | "custom":
             return user_messages([chat_part(block) for block in as_blocks(wire.get("content"))])
         case _:
@@ -87,7 +88,7 @@ def _messages(wire: Mapping[str, Any]) -> list[Message]:
 
 
 def _reply(wire: Mapping[str, Any]) -> Message | None:
-    reply = Reply()
+    reply = AssistantMessageBuilder()
     for block in as_blocks(wire.get("content")):
         match block.get("type"):
             case "text":
@@ -102,7 +103,7 @@ def _reply(wire: Mapping[str, Any]) -> Message | None:
 
 
 def _thinking(block: Mapping[str, Any]) -> Part:
-    """Thinking as its wire wrote it: for the Responses API, pi keeps the whole item in place of the signature."""
+    """Reasoning as its wire wrote it: for the Responses API, pi keeps the whole item in place of the signature."""
     signature = block.get("thinkingSignature")
     if isinstance(signature, str) and signature.startswith("{"):
         try:
@@ -117,18 +118,18 @@ def _thinking(block: Mapping[str, Any]) -> Part:
     return part
 
 
-def _shell(wire: Mapping[str, Any]) -> str:
-    """A command that the user ran at pi's prompt, told to the model."""
+def _shell_text(wire: Mapping[str, Any]) -> str:
+    """A command that the user ran at pi's prompt, as a text for the model."""
     code = wire.get("exitCode")
     return f"Ran `{as_text(wire.get('command'))}` (exit {code}):\n```\n{as_text(wire.get('output'))}\n```"
 
 
-def _note_margin(record: Record, margin: Margin) -> None:
+def _note_metadata(record: Record, metadata: SourceMetadata) -> None:
     model = record.get("modelId")
     if isinstance(model, str):
-        margin.model = model
+        metadata.model = model
     if record.get("type") == "session":
-        margin.session = as_text(record.get("id")) or None
-        margin.directory = as_text(record.get("cwd")) or None
+        metadata.session = as_text(record.get("id")) or None
+        metadata.directory = as_text(record.get("cwd")) or None
     if record.get("type") == "session_info":
-        margin.title = as_text(record.get("name")) or None
+        metadata.title = as_text(record.get("name")) or None

@@ -1,7 +1,7 @@
-"""JSON as programs and crashes leave it: bytes -> values, each oddity mended and noticed, or refused by name.
+"""JSON as programs and crashes leave it.
 
-Mends: bytes that are not UTF-8, NUL bytes, raw control characters in strings, half surrogate pairs, NaN and numbers
-no machine can hold. Refuses: what is no JSON, and nesting that nothing downstream could walk.
+Bytes that are not UTF-8, NUL bytes, raw control characters in strings, half surrogate pairs, NaN and numbers that no
+machine can hold are repaired, with a notice. What is no JSON, and nesting too deep to be walked, is refused.
 """
 
 from __future__ import annotations
@@ -10,45 +10,24 @@ import json
 import math
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
-from typing import Any, TypeAlias
+from dataclasses import replace
+from typing import Any
 
-from clew.importers.notices import Notices
-from clew.importers.source import Source
+from clew.importers.session import BadJsonLine, JsonLine, Notices
+from clew.importers.source import ByteSource
 
-Record: TypeAlias = dict[str, Any]
-
-_LONGEST_NUMBER = 4_000
+_MAX_NUMBER_DIGITS = 4_000
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _ESCAPED_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 
 
 class BadJson(ValueError):  # noqa: N818 (reads as what it says)
-    """A stretch of bytes that is no JSON we can use; says why."""
+    """Bytes that are no JSON we can use; the text says why."""
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One line of a JSONL file that holds an object."""
-
-    number: int
-    record: Record
-
-
-@dataclass(frozen=True, slots=True)
-class BadLine:
-    """One line of a JSONL file that holds something else."""
-
-    number: int
-    problem: str
-    is_cut: bool
-    """No JSON at all, as a writer leaves it that dies in the middle; False where it is JSON of another kind."""
-    is_last: bool = False
-
-
-def parsed(raw: bytes, depth: int, notices: Notices, line: int | None = None) -> Any:
-    """The JSON value in `raw`."""
-    text = _decoded(raw, notices, line)
+def parse_json(raw: bytes, depth: int, notices: Notices, line: int | None = None) -> Any:
+    """The JSON value in `raw`; raises `BadJson`."""
+    text = _decode(raw, notices, line)
     try:
         value = _decoder(notices, line).decode(text)
     except json.JSONDecodeError as error:
@@ -62,9 +41,9 @@ def parsed(raw: bytes, depth: int, notices: Notices, line: int | None = None) ->
     return value
 
 
-def lines_of(source: Source, notices: Notices) -> Iterator[Line | BadLine]:
-    """Every line that is not blank, in order, in memory one or two at a time."""
-    held: Line | BadLine | None = None
+def json_lines(source: ByteSource, notices: Notices) -> Iterator[JsonLine | BadJsonLine]:
+    """Every line that is not blank, in order; one or two are in memory at a time."""
+    held: JsonLine | BadJsonLine | None = None
     for number, raw in source.lines(notices):
         if not raw.strip(b" \t\r\0"):
             if b"\0" in raw:
@@ -72,24 +51,24 @@ def lines_of(source: Source, notices: Notices) -> Iterator[Line | BadLine]:
             continue
         if held is not None:
             yield held
-        held = _line(number, raw, source.limits.depth, notices)
-    if isinstance(held, BadLine):
+        held = _parse_line(number, raw, source.limits.depth, notices)
+    if isinstance(held, BadJsonLine):
         held = replace(held, is_last=True)
     if held is not None:
         yield held
 
 
-def _line(number: int, raw: bytes, depth: int, notices: Notices) -> Line | BadLine:
+def _parse_line(number: int, raw: bytes, depth: int, notices: Notices) -> JsonLine | BadJsonLine:
     try:
-        value = parsed(raw, depth, notices, number)
+        value = parse_json(raw, depth, notices, number)
     except BadJson as bad:
-        return BadLine(number, str(bad), is_cut=True)
+        return BadJsonLine(number, str(bad), is_cut=True)
     if not isinstance(value, dict):
-        return BadLine(number, f"a JSON object was expected, not {_kind_of(value)}", is_cut=False)
-    return Line(number, value)
+        return BadJsonLine(number, f"a JSON object was expected, not {json_type(value)}", is_cut=False)
+    return JsonLine(number, value)
 
 
-def _decoded(raw: bytes, notices: Notices, line: int | None) -> str:
+def _decode(raw: bytes, notices: Notices, line: int | None) -> str:
     if b"\0" in raw:
         raw = raw.replace(b"\0", b"")
         notices.add("NUL bytes were removed", line)
@@ -102,7 +81,7 @@ def _decoded(raw: bytes, notices: Notices, line: int | None) -> str:
 
 def _decoder(notices: Notices, line: int | None) -> json.JSONDecoder:
     def whole(digits: str) -> int | str:
-        if len(digits) <= _LONGEST_NUMBER:
+        if len(digits) <= _MAX_NUMBER_DIGITS:
             return int(digits)
         notices.add("a number with thousands of digits was kept as text", line)
         return digits
@@ -134,10 +113,10 @@ def _inside(value: Any) -> Any:
 def _without_lone_surrogates(value: Any, notices: Notices, line: int | None) -> Any:
     """The same value; half a surrogate pair, which no UTF-8 can carry, becomes U+FFFD."""
     if isinstance(value, str):
-        mended = _SURROGATE.sub("\ufffd", value)
-        if mended != value:
+        replaced = _SURROGATE.sub("\ufffd", value)
+        if replaced != value:
             notices.add("half a surrogate pair was replaced by U+FFFD", line)
-        return mended
+        return replaced
     if isinstance(value, list):
         return [_without_lone_surrogates(inner, notices, line) for inner in value]
     if isinstance(value, dict):
@@ -148,8 +127,9 @@ def _without_lone_surrogates(value: Any, notices: Notices, line: int | None) -> 
     return value
 
 
-def _kind_of(value: Any) -> str:
-    names = {list: "a list", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
+def json_type(value: Any) -> str:
+    """The JSON type of a value, with its article."""
+    names = {dict: "an object", list: "a list", str: "a string", int: "a number", float: "a number", bool: "a boolean"}
     return names.get(type(value), "null")
 
 

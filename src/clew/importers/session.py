@@ -1,38 +1,146 @@
-"""A source that was recognised: which program wrote it, and its messages one by one."""
+"""The values that readers of session files work with: notices, lines, entries, and a session with its metadata.
+
+Readers are generators over lines, so that a file of any size needs the memory of one turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from typing import TypeAlias
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
 
-from clew.importers.entries import Entry, Margin
-from clew.messages import Conversation
+from clew.messages import Message, ParsedConversation, Tool
 
-_Entries: TypeAlias = Callable[[], Iterable[Entry]]
+Record: TypeAlias = dict[str, Any]
+"""A JSON object."""
+
+COMPACTED_NOTICE = "the program compacted here; the messages before it are kept, its summary too"
+_LINES_SHOWN = 3
 
 
-class Session:
-    """A source that was recognised. Its margin is full when its entries have been read."""
+class Notices:
+    """What a reader found odd and went on from, for the user: each remark once, with the lines it is about.
 
-    __slots__ = ("_conversation", "_entries", "kind", "margin", "name")
+    Ten thousand bad lines make one sentence. Remarks are in the order of their first occurrence.
+    """
 
-    def __init__(self, name: str, kind: str, margin: Margin, held: _Entries | Conversation) -> None:
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: dict[str, tuple[int, tuple[int, ...]]] = {}
+
+    def add(self, remark: str, line: int | None = None) -> None:
+        count, shown = self._lines.get(remark, (0, ()))
+        if line is not None and len(shown) < _LINES_SHOWN:
+            shown = (*shown, line)
+        self._lines[remark] = (count + 1, shown)
+
+    def sentences(self) -> tuple[str, ...]:
+        return tuple(_sentence(remark, count, shown) for remark, (count, shown) in self._lines.items())
+
+
+def _sentence(remark: str, count: int, shown: tuple[int, ...]) -> str:
+    if not shown:
+        return remark if count == 1 else f"{remark} ({count} times)"
+    where = ("line " if count == 1 else "lines ") + ", ".join(map(str, shown))
+    more = count - len(shown)
+    return f"{remark} ({where} and {more} more)" if more else f"{remark} ({where})"
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLine:
+    """A line of a JSONL file that holds an object."""
+
+    number: int
+    record: Record
+
+
+@dataclass(frozen=True, slots=True)
+class BadJsonLine:
+    """A line of a JSONL file that holds something else."""
+
+    number: int
+    problem: str
+    is_cut: bool
+    """It is no JSON at all, as a writer that dies in the middle leaves it; False where it is JSON of another type."""
+    is_last: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SourceEntry:
+    """One message of a session, with what its file says about it."""
+
+    message: Message
+    line: int
+    """Its line in a JSONL file, or its position in a list, counted from 1."""
+    timestamp: str | None = None
+    """As the program wrote it."""
+    model: str | None = None
+    usage: Mapping[str, Any] | None = None
+    """What the provider reported for the call that gave this message, in the program's own shape."""
+    call_id: str | None = None
+    """The provider's id of that call, where the file has it."""
+    is_summary: bool = False
+    """The program's own summary of what came before; the messages it replaced are kept too."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceUsage:
+    """The usage of one model in a whole session, where the program counts per session and not per call."""
+
+    model: str
+    usage: Mapping[str, Any]
+    timestamp: str | None = None
+
+
+@dataclass(slots=True)
+class SourceMetadata:
+    """What a file says beside the messages; filled while they are read."""
+
+    notices: Notices = field(default_factory=Notices)
+    system: str | None = None
+    tools: list[Tool] = field(default_factory=list)
+    model: str | None = None
+    session: str | None = None
+    """The program's own id of the session."""
+    directory: str | None = None
+    title: str | None = None
+    parent: str | None = None
+    """The program's own id of the session that this one came out of."""
+    parent_relation: Literal["subagent", "branch"] = "subagent"
+    """How it came out of its parent."""
+    usage: list[SourceUsage] = field(default_factory=list)
+
+
+# Gives the lines from the beginning, as often as it is called: a tree needs a pass to find its active branch.
+LineSource: TypeAlias = Callable[[Notices], Iterator[JsonLine]]
+LineReader: TypeAlias = Callable[[LineSource, SourceMetadata], Iterable[SourceEntry]]
+
+
+class SourceSession:
+    """A session in a source. Its metadata is complete when its entries have been read."""
+
+    __slots__ = ("_entries", "conversation", "kind", "metadata", "name")
+
+    def __init__(
+        self,
+        name: str,
+        kind: str,
+        metadata: SourceMetadata,
+        content: Callable[[], Iterable[SourceEntry]] | ParsedConversation,
+    ) -> None:
         self.name = name
         self.kind = kind
         """`json`, `jsonl`, or the program that wrote it: `claude_code`, `codex`, `opencode`, `hermes`, `pi`."""
-        self.margin = margin
-        self._conversation = held if isinstance(held, Conversation) else None
-        self._entries = None if isinstance(held, Conversation) else held
+        self.metadata = metadata
+        self.conversation = content if isinstance(content, ParsedConversation) else None
+        """The conversation of a plain kind, which was read at once; None for a program's session file."""
+        self._entries = None if isinstance(content, ParsedConversation) else content
 
-    @property
-    def conversation(self) -> Conversation | None:
-        """The conversation of a plain kind, which was read whole; None for a program's session file."""
-        return self._conversation
-
-    def entries(self) -> Iterator[Entry]:
+    def entries(self) -> Iterator[SourceEntry]:
         """The messages, one by one."""
-        if self._conversation is not None:
-            for number, message in enumerate(self._conversation.messages, 1):
-                yield Entry(message, number)
+        if self.conversation is not None:
+            for number, message in enumerate(self.conversation.messages, 1):
+                yield SourceEntry(message, number)
         elif self._entries is not None:
             yield from self._entries()

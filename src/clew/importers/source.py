@@ -1,7 +1,7 @@
-"""Bytes of a transcript, wherever they lie: a path, standard input, a stream or a value in memory.
+"""The bytes of a transcript: from a path, standard input, a stream or memory, unpacked and as UTF-8.
 
-Undoes gzip and UTF-16, and gives chunks, lines or the whole document, each bounded. Can be read twice, because a
-session file is a tree whose living branch is known only at its end. Knows nothing of JSON.
+Gives chunks, lines or the whole document, each bounded. It can be read several times, because the active branch of a
+session file is known only at its end.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, TypeAlias
 
 from clew.errors import UnreadableTranscript
-from clew.importers.notices import Notices
+from clew.importers.session import Notices
 
 TranscriptSource: TypeAlias = str | PathLike[str] | bytes | BinaryIO
 
@@ -31,7 +31,7 @@ _MIB = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class ReadLimits:
-    """How much we are willing to hold or to unpack; a small file can unpack to anything."""
+    """How much is held or unpacked at most; a small file can unpack to any size."""
 
     total_bytes: int = 16 * 1024 * _MIB
     value_bytes: int = 512 * _MIB
@@ -39,22 +39,22 @@ class ReadLimits:
     depth: int = 200
 
 
-class Source:
-    """A transcript's bytes under the name that errors call them by."""
+class ByteSource:
+    """The bytes of a transcript, and the name that errors call them by."""
 
-    __slots__ = ("_is_ours", "_start", "_stream", "limits", "name", "path")
+    __slots__ = ("_owns_stream", "_start", "_stream", "limits", "name", "path")
 
     def __init__(self, source: TranscriptSource, name: str | None, limits: ReadLimits) -> None:
         self.limits = limits
         self.path = Path(source) if isinstance(source, str | PathLike) and source != "-" else None
-        self.name = name or _name_of(source)
-        self._stream = self._opened(source)
-        self._is_ours = self._stream is not source and self._stream is not sys.stdin.buffer
+        self.name = name or _default_name(source)
+        self._stream = self._open(source)
+        self._owns_stream = self._stream is not source and self._stream is not sys.stdin.buffer
         self._start = self._stream.tell()
 
     def close(self) -> None:
         """Close what was opened here; a stream that was given stays open."""
-        if self._is_ours:
+        if self._owns_stream:
             self._stream.close()
 
     def chunks(self, notices: Notices) -> Iterator[bytes]:
@@ -62,9 +62,9 @@ class Source:
         self._stream.seek(self._start)
         chunks = _raw_chunks(self._stream)
         first = next(chunks, b"")
-        plain = _chained(first, chunks)
+        plain = _chain(first, chunks)
         if first.startswith(_GZIP):
-            plain = self._inflated(plain, notices)
+            plain = self._inflate(plain, notices)
         total = 0
         for chunk in _as_utf8(plain):
             total += len(chunk)
@@ -94,7 +94,7 @@ class Source:
             yield number, b"".join(pieces)
 
     def document(self, notices: Notices) -> bytes:
-        """Everything at once; for formats that are one JSON value."""
+        """The whole content, for formats that are one JSON value."""
         pieces: list[bytes] = []
         held = 0
         for chunk in self.chunks(notices):
@@ -113,15 +113,15 @@ class Source:
             "Write it as JSONL, one message a line: that is read line by line",
         )
 
-    def _opened(self, source: TranscriptSource) -> BinaryIO:
+    def _open(self, source: TranscriptSource) -> BinaryIO:
         if isinstance(source, bytes):
             return BytesIO(source)
         if self.path is not None:
-            return self._opened_path(self.path)
+            return self._open_path(self.path)
         stream = sys.stdin.buffer if isinstance(source, str | PathLike) else source
-        return stream if stream.seekable() else _spooled(stream)
+        return stream if stream.seekable() else _spool(stream)
 
-    def _opened_path(self, path: Path) -> BinaryIO:
+    def _open_path(self, path: Path) -> BinaryIO:
         try:
             stream = path.open("rb")
         except FileNotFoundError as error:
@@ -130,9 +130,9 @@ class Source:
             raise self.unreadable("is a folder", "Name one session file in it") from error
         except OSError as error:
             raise self.unreadable(f"cannot be opened: {error.strerror}", "Check its permissions") from error
-        return stream if stream.seekable() else _spooled(stream)
+        return stream if stream.seekable() else _spool(stream)
 
-    def _inflated(self, chunks: Iterator[bytes], notices: Notices) -> Iterator[bytes]:
+    def _inflate(self, chunks: Iterator[bytes], notices: Notices) -> Iterator[bytes]:
         inflater = zlib.decompressobj(wbits=31)
         for chunk in chunks:
             rest = chunk
@@ -158,7 +158,7 @@ def _raw_chunks(stream: BinaryIO) -> Iterator[bytes]:
         yield chunk
 
 
-def _chained(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
+def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
     yield first
     yield from rest
 
@@ -174,14 +174,14 @@ def _as_utf8(chunks: Iterator[bytes]) -> Iterator[bytes]:
         return
     # Windows PowerShell writes UTF-16 when output is redirected to a file.
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
-    for chunk in _chained(first[2:], chunks):
+    for chunk in _chain(first[2:], chunks):
         yield decoder.decode(chunk).encode("utf-8", "replace")
     yield decoder.decode(b"", final=True).encode("utf-8", "replace")
 
 
-def _spooled(stream: BinaryIO) -> BinaryIO:
-    """A pipe's content where it can be read twice: in memory while small, else in a nameless file."""
-    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_IN_MEMORY)  # noqa: SIM115 (closed by Source.close)
+def _spool(stream: BinaryIO) -> BinaryIO:
+    """The content of a pipe in a file that can be read twice: in memory while small, else unnamed on the disk."""
+    spool = tempfile.SpooledTemporaryFile(max_size=_SPOOLED_IN_MEMORY)  # noqa: SIM115 (closed by ByteSource.close)
     for chunk in _raw_chunks(stream):
         spool.write(chunk)
     spool.seek(0)
@@ -192,7 +192,7 @@ def _size(count: int) -> str:
     return f"{count // _MIB} MiB" if count >= _MIB else f"{count} bytes"
 
 
-def _name_of(source: TranscriptSource) -> str:
+def _default_name(source: TranscriptSource) -> str:
     if isinstance(source, bytes):
         return "the given bytes"
     if isinstance(source, str | PathLike):

@@ -1,56 +1,51 @@
-"""The ledger: facts out of messages, each with where it came from; ranked, quoted and checked.
+"""The ledger: facts out of messages, each with the number of its message; ranked, quoted and verified.
 
-Knows messages and characters. Knows no tokens, no budget of a window, no headings, no model.
+`Ledger` records a conversation, `QuoteSelector` picks what to quote of it, and `verify` checks a text against it.
+Tokens, budgets, headings and models are not known here.
 """
 
-from clew.ledger.atoms import atoms_in, is_name, is_path
-from clew.ledger.fragments import FragmentChooser, ReadMessage
-from clew.ledger.index import AtomIndex, parts_of, whole_text
-from clew.ledger.ledger import Action, Ask, FileFact, Ledger, State
-from clew.ledger.outcomes import Outcome, read_outcome
-from clew.ledger.plans import PlanItem
-from clew.ledger.pruned import outcome_of
-from clew.ledger.statements import (
-    Statement,
-    first_sentence,
+from clew.ledger.extract import (
+    LedgerStatement,
+    atoms_in,
+    is_name,
+    is_path,
     is_question,
-    replaced_by,
-    replaces,
+    rule_replaced_by,
     rules_in,
     shorten,
-    spoken,
 )
-from clew.ledger.tools import Verb, arguments_of, plain_name, target_of, verb_of
+from clew.ledger.ledger import Action, FileFact, Ledger, UserRequest, WorkState
+from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
+from clew.ledger.quotes import AtomIndex, QuoteSelector, ReadMessage, quotable_texts, text_with_calls
+from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
+from clew.ledger.verify import UNVERIFIED_MARK
 
 __all__ = [
+    "UNVERIFIED_MARK",
     "Action",
-    "Ask",
     "AtomIndex",
+    "CallOutcome",
     "FileFact",
-    "FragmentChooser",
     "Ledger",
-    "Outcome",
+    "LedgerStatement",
     "PlanItem",
+    "QuoteSelector",
     "ReadMessage",
-    "State",
-    "Statement",
+    "UserRequest",
     "Verb",
-    "arguments_of",
+    "WorkState",
+    "arguments_text",
     "atoms_in",
-    "first_sentence",
+    "files_changed_by",
     "is_name",
     "is_path",
     "is_question",
     "outcome_of",
-    "parts_of",
-    "plain_name",
+    "quotable_texts",
     "read_outcome",
-    "replaced_by",
-    "replaces",
+    "result_line",
+    "rule_replaced_by",
     "rules_in",
     "shorten",
-    "spoken",
-    "target_of",
-    "verb_of",
-    "whole_text",
+    "text_with_calls",
 ]

@@ -1,32 +1,44 @@
-"""The ledger: a mechanical record of a conversation, kept up to date message by message.
+"""The ledger: a record of the facts of a conversation, updated message by message.
 
-Facts only, each with the number of the message it came from. Adding a message costs what that message costs, however
-long the conversation is. Knows nothing of budgets, headings or models.
+Actions with their outcomes, requests of users, rules, decisions, files, the plan and the state of the work, each with
+the number of the message it came from. Adding a message costs what that message costs, however long the conversation.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
-from clew.ledger.commands import files_changed_by
-from clew.ledger.index import AtomIndex
-from clew.ledger.outcomes import Outcome
-from clew.ledger.plans import PlanItem, plan_in, updated_plan
-from clew.ledger.pruned import outcome_of
-from clew.ledger.statements import Statement, decisions_in, first_sentence, is_question, rules_in, spoken
-from clew.ledger.tools import Verb, arguments_of, files_written, target_of, verb_of
-from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
+from clew.ledger.extract import (
+    LedgerStatement,
+    decisions_in,
+    first_sentence,
+    is_question,
+    rules_in,
+    without_pasted_text,
+)
+from clew.ledger.outcomes import CallOutcome, outcome_of
+from clew.ledger.quotes import AtomIndex
+from clew.ledger.tools import (
+    PlanItem,
+    Verb,
+    files_changed_by,
+    files_written,
+    plan_in,
+    size_of_edit,
+    target_of,
+    updated_plan,
+    verb_of,
+)
+from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of
 
-# Of a long history that is read for the first time, what lies further back than this is read in outline: the rules that
-# people stated, the actions and how they ended. Its atoms would have to outrank all later ones to be shown.
+# When a long history is read at once, what lies further back than this is read in outline: rules and actions only. Its
+# atoms would have to outrank all later ones to be quoted.
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
-_OLD_TEXT = ("old_string", "oldString", "old_str", "oldText", "old_text", "old")
-_NEW_TEXT = ("new_string", "newString", "new_str", "newText", "new_text", "new", "content", "file_text")
 _COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
@@ -37,10 +49,10 @@ _SERVING = re.compile(
 
 @dataclass(slots=True)
 class Action:
-    """One tool call with its end, which comes later. `result` is the number of the message that holds it."""
+    """One tool call, and its outcome once its result has come. `result` is the number of the result's message."""
 
     number: int
-    place: int
+    call_index: int
     """Which call of its message it is, from 0."""
     tool: str
     verb: Verb
@@ -48,7 +60,7 @@ class Action:
     files: tuple[str, ...] = ()
     change: str = ""
     result: int | None = None
-    outcome: Outcome | None = None
+    outcome: CallOutcome | None = None
 
     @property
     def failed(self) -> bool:
@@ -56,18 +68,18 @@ class Action:
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """What a person said, and the first words of the reply that followed."""
+class UserRequest:
+    """The text of a user message and, where it is a question, the first sentence of the reply."""
 
     number: int
     text: str
     answer: str = ""
-    answered_at: int | None = None
+    answer_number: int | None = None
 
 
 @dataclass(slots=True)
 class FileFact:
-    """What was done to a file: by which tools how often, and from when to when."""
+    """What was done to a file: which tools touched it how often, from the first message to the last."""
 
     path: str
     first: int
@@ -75,12 +87,12 @@ class FileFact:
     changes: int = 0
     tools: Counter[str] = field(default_factory=Counter)
     argument: str = ""
-    """What the tools call the path, such as `file_path`."""
+    """The name of the argument that held the path, such as `file_path`."""
 
 
 @dataclass(slots=True)
-class State:
-    """Where the work stands, as far as results said so; each with its message."""
+class WorkState:
+    """The state of the work as tool results told it last, each value with its message."""
 
     branch: tuple[str, int] | None = None
     commit: tuple[str, int] | None = None
@@ -89,19 +101,19 @@ class State:
 
 
 class Ledger:
-    """What happened so far."""
+    """The facts of the messages so far."""
 
     def __init__(self, first: int = 0) -> None:
-        self.next = first
+        self.next_number = first
         self.index = AtomIndex()
         self.actions: list[Action] = []
-        self.asks: list[Ask] = []
-        self.rules: list[Statement] = []
-        self.decisions: list[Statement] = []
+        self.requests: list[UserRequest] = []
+        self.rules: list[LedgerStatement] = []
+        self.decisions: list[LedgerStatement] = []
         self.files: dict[str, FileFact] = {}
-        self.state = State()
+        self.state = WorkState()
         self.plan: tuple[Sequence[PlanItem], int] = ((), first)
-        self._open: dict[str, int] = {}
+        self._open_calls: dict[str, int] = {}
 
     @classmethod
     def of(cls, messages: Sequence[Message], first: int = 0) -> Ledger:
@@ -117,39 +129,39 @@ class Ledger:
             self.add(message)
 
     def add(self, message: Message, *, outline: bool = False) -> None:
-        """Take in the next message; in outline, only what was said by people, what was done and how it ended."""
-        number, self.next = self.next, self.next + 1
+        """Record the next message; in outline, only user requests, rules, actions and outcomes."""
+        number, self.next_number = self.next_number, self.next_number + 1
         role = message["role"]
         if role in ("system", "developer"):
             return
         if not outline:
             self.index.add(message, number)
         if role == "user":
-            self._add_said(text_of(message), number)
+            self._add_request(text_of(message), number)
         elif role == "assistant":
             if not outline:
-                self._add_prose(text_of(message), number)
-            for place, call in enumerate(calls_of(message)):
-                self._add_call(call, number, place)
+                self._add_reply(text_of(message), number)
+            for index, call in enumerate(calls_of(message)):
+                self._add_call(call, number, index)
         else:
             self._add_result(message, number)
 
-    def _add_said(self, text: str, number: int) -> None:
-        said = spoken(text)
-        if said:
-            self.asks.append(Ask(number, said))
+    def _add_request(self, text: str, number: int) -> None:
+        request = without_pasted_text(text)
+        if request:
+            self.requests.append(UserRequest(number, request))
             self.rules += rules_in(text, number)
 
-    def _add_prose(self, text: str, number: int) -> None:
+    def _add_reply(self, text: str, number: int) -> None:
         if not text:
             return
         self.decisions += decisions_in(text, number)
-        if self.asks and self.asks[-1].answered_at is None and is_question(self.asks[-1].text):
-            self.asks[-1] = replace(self.asks[-1], answer=first_sentence(text), answered_at=number)
+        if self.requests and self.requests[-1].answer_number is None and is_question(self.requests[-1].text):
+            self.requests[-1] = replace(self.requests[-1], answer=first_sentence(text), answer_number=number)
 
-    def _add_call(self, call: ToolCall, number: int, place: int) -> None:
+    def _add_call(self, call: ToolCall, number: int, index: int) -> None:
         name = name_of_call(call)
-        arguments = arguments_of(call)
+        arguments = arguments_of_call(call)
         verb, target = verb_of(name, arguments), target_of(name, arguments)
         files: tuple[str, ...] = ()
         change = ""
@@ -157,19 +169,19 @@ class Ledger:
             files = tuple(files_changed_by(target))
         elif verb in ("WROTE", "CHANGED"):
             files = tuple(files_written(name, arguments))
-            change = _size_of_change(arguments)
+            change = size_of_edit(arguments)
         elif verb == "PLANNED" and (items := plan_in(arguments)):
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
         for path in files:
-            self._touch(path, number, name, changed=True)
+            self._record_file(path, number, name, changed=True)
         if verb == "READ" and target:
-            self._touch(target, number, name)
+            self._record_file(target, number, name)
         if verb in ("READ", "WROTE", "CHANGED") and target in self.files:
             self.files[target].argument = next((key for key, value in arguments.items() if value == target), "")
-        self._open[call.get("id", "")] = len(self.actions)
-        self.actions.append(Action(number, place, name, verb, target, files, change))
+        self._open_calls[call.get("id", "")] = len(self.actions)
+        self.actions.append(Action(number, index, name, verb, target, files, change))
 
-    def _touch(self, path: str, number: int, tool: str, *, changed: bool = False) -> None:
+    def _record_file(self, path: str, number: int, tool: str, *, changed: bool = False) -> None:
         fact = self.files.get(path)
         if fact is None:
             fact = self.files[path] = FileFact(path, number, number)
@@ -178,7 +190,7 @@ class Ledger:
         fact.tools[tool] += 1
 
     def _add_result(self, message: Message, number: int) -> None:
-        position = self._open.pop(message.get("tool_call_id", ""), None)
+        position = self._open_calls.pop(message.get("tool_call_id", ""), None)
         if position is None:
             return
         text = text_of(message)
@@ -191,7 +203,7 @@ class Ledger:
         if action.verb == "RAN":
             self._add_state(text[-_STATE_CHARS:], action.outcome, number)
 
-    def _add_state(self, text: str, outcome: Outcome, number: int) -> None:
+    def _add_state(self, text: str, outcome: CallOutcome, number: int) -> None:
         if outcome.tests:
             self.state.tests = (outcome.tests, number)
         if ("\n[" in text or text.startswith("[")) and (committed := _COMMIT.search(text)):
@@ -199,35 +211,17 @@ class Ledger:
             self.state.commit = (committed["commit"], number)
         elif "branch " in text and (branch := _ON_BRANCH.search(text)):
             if self.state.branch and self.state.branch[0] != branch[1]:
-                self.state.commit = None  # It was made on the branch before.
+                self.state.commit = None  # it was made on the other branch
             self.state.branch = (branch[1], number)
         if any(word in text for word in _SERVING_WORDS) and (serving := _SERVING.search(text)):
             self.state.serving = (serving[0][:160], number)
 
 
 def _start_of_last_chars(messages: Sequence[Message], most: int) -> int:
-    """The position from which on the messages hold at most so many chars."""
+    """The position from which on the messages hold at most `most` chars."""
     chars = 0
     for position in range(len(messages) - 1, -1, -1):
         chars += len(text_of(messages[position]))
         if chars > most:
             return position + 1
     return 0
-
-
-def _size_of_change(arguments: Mapping[str, object]) -> str:
-    """`+41 -17`, where the call shows what it replaced."""
-    listed = arguments.get("edits")
-    edits = listed if isinstance(listed, list) else [arguments]
-    added = removed = 0
-    for edit in edits:
-        if not isinstance(edit, Mapping):
-            continue
-        added += _lines(edit, _NEW_TEXT)
-        removed += _lines(edit, _OLD_TEXT)
-    return f"+{added} -{removed}" if added or removed else ""
-
-
-def _lines(edit: Mapping[str, object], keys: tuple[str, ...]) -> int:
-    text = next((edit[key] for key in keys if isinstance(edit.get(key), str)), "")
-    return str(text).count("\n") + 1 if text else 0

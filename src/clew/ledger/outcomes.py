@@ -1,6 +1,7 @@
-"""How a tool call ended, read off its result: exit code, test counts, the error line, the size.
+"""How a tool call ended, read from its result: exit code, test counts, the error line, the size.
 
-Looks at both ends of a long result only: that is where programs say how they ended.
+Only both ends of a long result are read, since that is where programs say how they ended. A pruned result is one line,
+such as `[make] ran "x" -> exit 1, 64 lines: why (whole: m9)`: this file writes that line and reads it back.
 """
 
 from __future__ import annotations
@@ -10,6 +11,10 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+
+from clew.ledger.extract import shorten
+from clew.ledger.tools import Verb, target_of, verb_of
+from clew.messages import ToolCall, arguments_of_call, name_of_call
 
 _START_CHARS = 400
 _END_CHARS = 1_600
@@ -23,7 +28,7 @@ _EXIT = re.compile(
     r"|\b[Rr]eturn ?code[:= ]+(-?\d+)"
     r"|\[exit (-?\d+)\]"
 )
-# A line that says how a command ended and nothing else; the number beside it says it better.
+# A line that says only how a command ended, which the exit code says already.
 _ONLY_EXIT = re.compile(
     r"[\[(<\s]*(?:(?:the )?(?:command|process|shell|program|script|error)[: ]+)?"
     rf"(?:(?:has )?(?:failed|finished|completed) +)?(?:with +)?(?:{_EXIT.pattern})[\])>.\s]*(?:</returncode>)?\s*$",
@@ -39,7 +44,7 @@ _GO_TEST = re.compile(r"^\s*--- (PASS|FAIL): ", re.MULTILINE)
 _GO_PACKAGE = re.compile(r"^(ok|FAIL)[ ]*\t\S+\s+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE)
 _MOCHA = re.compile(r"^\s*(\d+) (passing|failing)\b", re.MULTILINE)
 _SUREFIRE = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)")
-# The words are looked for one by one first: a search for a plain string is many times quicker than any pattern.
+# Plain strings are looked for first: that is many times as fast as a pattern.
 _ERROR_WORDS = (
     "Error",
     "Exception",
@@ -65,19 +70,19 @@ _ERROR_LINE = re.compile(
     r"|[^\s:]+[:(]\d+(?:[:,]\d+)?[:)]*\s+(?:fatal )?error\b"  # file:line:column: error, as compilers say it
     r"|\s*--- FAIL: |test \S+ \.\.\. FAILED|thread '.*' panicked"
 )
-_LEAD = re.compile(r"^E\s+")
+_PYTEST_MARK = re.compile(r"^E\s+")
 _WHOLE_ERROR = re.compile(
     r"\s*(?:<tool_use_error>|Error(?:[:!]| \w+ing\b|$)|error:|ERROR\b|Failed(?:[:!]| to\b)|failed to|Exception\b"
     r"|Traceback)"
 )
-# Some programs give the result of a command as one JSON object.
+# Some tools give the result of a command as one JSON object.
 _LONGEST_OBJECT = 200_000
 _OBJECT_TEXTS = ("output", "stdout", "stderr", "error")
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
-    """How a call ended. `failed` is None when the result does not say."""
+class CallOutcome:
+    """How a tool call ended. `failed` is None when the result does not say."""
 
     exit_code: int | None
     tests: str
@@ -86,22 +91,22 @@ class Outcome:
     chars: int
     failed: bool | None
 
-    def phrase(self) -> str:
-        """In a few words: `exit 1, 2 failed, 14 passed`."""
-        ended = self.ended() or ("failed" if self.failed else "")
+    def describe(self) -> str:
+        """In a few words: `exit 1, 2 failed, 14 passed`, or with the number of lines where no tests were counted."""
+        ended = self.exit_and_tests() or ("failed" if self.failed else "")
         if self.lines > 1 and not self.tests:
             return f"{ended}, {self.lines:,} lines" if ended else f"{self.lines:,} lines"
         return ended
 
-    def ended(self) -> str:
-        """What the result itself says of its end."""
+    def exit_and_tests(self) -> str:
+        """The exit code and the test counts, as far as the result says them."""
         code = f"exit {self.exit_code}" if self.exit_code is not None else ""
         return ", ".join(filter(None, (code, self.tests)))
 
 
-def read_outcome(result: str, *, is_error: bool = False) -> Outcome:
-    """What the result of a call says about its end."""
-    ends = _both_ends(_as_printed(result))
+def read_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
+    """How a command or an unknown tool ended, by its result."""
+    ends = _both_ends(_printed_text(result))
     exit_code = _exit_code(_both_ends(result))
     tests = _tests(ends)
     failed: bool | None = None
@@ -110,14 +115,14 @@ def read_outcome(result: str, *, is_error: bool = False) -> Outcome:
     elif exit_code == 0 or tests:
         failed = False
     error = "" if failed is False else _error_line(ends, surely=bool(failed))
-    return Outcome(exit_code, tests, error, result.count("\n") + 1 if result else 0, len(result), failed)
+    return CallOutcome(exit_code, tests, error, result.count("\n") + 1 if result else 0, len(result), failed)
 
 
-def read_size(result: str, *, is_error: bool = False) -> Outcome:
-    """The same for a result whose text is not about its own end, such as a file: whether it failed, and its size."""
+def read_content_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
+    """How a call ended whose result is content, such as a file: whether it failed, and its size."""
     failed = is_error or bool(_WHOLE_ERROR.match(result[:_START_CHARS]))
     error = _error_line(result[:_START_CHARS], surely=True) if failed else ""
-    return Outcome(None, "", error, result.count("\n") + 1 if result else 0, len(result), failed or None)
+    return CallOutcome(None, "", error, result.count("\n") + 1 if result else 0, len(result), failed or None)
 
 
 def _both_ends(text: str) -> str:
@@ -126,8 +131,8 @@ def _both_ends(text: str) -> str:
     return f"{text[:_START_CHARS]}\n{text[-_END_CHARS:]}"
 
 
-def _as_printed(result: str) -> str:
-    """What the command printed, where its result is an object with that in it."""
+def _printed_text(result: str) -> str:
+    """What the command printed, where its result is a JSON object that holds it."""
     if not result.startswith("{") or len(result) > _LONGEST_OBJECT:
         return result
     try:
@@ -139,41 +144,41 @@ def _as_printed(result: str) -> str:
 
 
 def _exit_code(ends: str) -> int | None:
-    """As said on the first line or, since a program may print of exit codes too, as said last."""
+    """From the first line where it says nothing else, or the last one named: programs may print exit codes too."""
     if not any(word in ends for word in _EXIT_WORDS):
         return None
     found = list(_EXIT.finditer(ends))
     if not found:
         return None
-    said = found[0 if _ONLY_EXIT.match(ends.split("\n", 1)[0]) else -1]
-    return int(next(group for group in said.groups() if group is not None))
+    chosen = found[0 if _ONLY_EXIT.match(ends.split("\n", 1)[0]) else -1]
+    return int(next(group for group in chosen.groups() if group is not None))
 
 
 def _tests(ends: str) -> str:
-    """`2 failed, 14 passed`, by whichever runner counted."""
+    """`2 failed, 14 passed`, by the first test runner that is recognised."""
     for words, count in _RUNNERS:
         for word in words:
             if word in ends:
-                if told := count(ends):
-                    return told
+                if counts := count(ends):
+                    return counts
                 break
     return ""
 
 
-def _told(counts: Iterable[tuple[str, int]]) -> str:
-    """Failures are told where there are some; what passed also when it is nothing."""
+def _counts_text(counts: Iterable[tuple[str, int]]) -> str:
+    """`2 failed, 14 passed`; zeros are left out, except for what passed."""
     return ", ".join(f"{number} {word}" for word, number in counts if number or word == "passed")
 
 
 def _cargo(ends: str) -> str:
     counts = _CARGO.findall(ends)
-    passed, failed = (sum(int(one[place]) for one in counts) for place in (0, 1))
-    return _told([("failed", failed), ("passed", passed)]) if counts else ""
+    passed, failed = (sum(int(count[group]) for count in counts) for group in (0, 1))
+    return _counts_text([("failed", failed), ("passed", passed)]) if counts else ""
 
 
 def _jest(ends: str) -> str:
     found = _JEST.search(ends)
-    return _told((word, int(number)) for number, word in _COUNT.findall(found[1])) if found else ""
+    return _counts_text((word, int(number)) for number, word in _COUNT.findall(found[1])) if found else ""
 
 
 def _by_line(ends: str) -> str:
@@ -181,7 +186,7 @@ def _by_line(ends: str) -> str:
     for line in ends.splitlines():
         counts = _COUNT.findall(line)
         if counts and ("passed" in line or "failed" in line or _TIMED.search(line)):
-            last = _told((word, int(number)) for number, word in counts if int(number)) or last
+            last = _counts_text((word, int(number)) for number, word in counts if int(number)) or last
     return last
 
 
@@ -190,7 +195,7 @@ def _unittest(ends: str) -> str:
     if not ran:
         return ""
     failed = sum(int(number) for number in re.findall(r"(?:failures|errors)=(\d+)", bad[1])) if bad else 0
-    return _told([("failed", failed), ("passed", max(0, int(ran[1]) - failed))])
+    return _counts_text([("failed", failed), ("passed", max(0, int(ran[1]) - failed))])
 
 
 def _go(ends: str) -> str:
@@ -203,7 +208,7 @@ def _go(ends: str) -> str:
 
 def _mocha(ends: str) -> str:
     words = {"passing": "passed", "failing": "failed"}
-    return _told((words[word], int(number)) for number, word in reversed(_MOCHA.findall(ends)))
+    return _counts_text((words[word], int(number)) for number, word in reversed(_MOCHA.findall(ends)))
 
 
 def _surefire(ends: str) -> str:
@@ -211,10 +216,10 @@ def _surefire(ends: str) -> str:
     if not counts:
         return ""
     ran, failures, errors = map(int, counts[-1])
-    return _told([("failed", failures + errors), ("passed", max(0, ran - failures - errors))])
+    return _counts_text([("failed", failures + errors), ("passed", max(0, ran - failures - errors))])
 
 
-# A runner is asked where the text has one of its words.
+# Each runner with the words that its output has.
 _RUNNERS: tuple[tuple[tuple[str, ...], Callable[[str], str]], ...] = (
     (("test result: ",), _cargo),
     (("Tests:", "Tests  "), _jest),
@@ -228,19 +233,89 @@ _FAILING = re.compile(r"\b(?:failed|failures?|errors?)\b")
 
 
 def _error_line(ends: str, *, surely: bool) -> str:
-    """The last line that names an error; where the call surely failed and none does, its last line that says much."""
+    """The last line that names an error; else, where the call has surely failed, its last line with content."""
     phrases = [phrase for phrase in _ERROR_PHRASES if phrase in ends]
     if phrases or any(word in ends for word in _ERROR_WORDS):
         for line in reversed(ends.splitlines()):
             if _ERROR_LINE.match(line) or any(phrase in line for phrase in phrases):
-                return _LEAD.sub("", line).strip()[:_LONGEST_ERROR]
+                return _PYTEST_MARK.sub("", line).strip()[:_LONGEST_ERROR]
     if not surely:
         return ""
     for line in reversed(ends.splitlines()):
-        said = line.strip()
-        if len(said) > 3 and not any(pattern.match(said) for pattern in _SAY_LITTLE):
-            return said[:_LONGEST_ERROR]
+        text = line.strip()
+        if len(text) > 3 and not any(pattern.match(text) for pattern in _NO_CONTENT):
+            return text[:_LONGEST_ERROR]
     return ""
 
 
-_SAY_LITTLE = (re.compile(r"<|[=\-_\s]+$"), _ONLY_EXIT, re.compile(f".*{_COUNT.pattern}"), _GO_PACKAGE, _MOCHA)
+_NO_CONTENT = (re.compile(r"<|[=\-_\s]+$"), _ONLY_EXIT, re.compile(f".*{_COUNT.pattern}"), _GO_PACKAGE, _MOCHA)
+
+
+# -- pruned results ----------------------------------------------------------------------------------------------------
+
+_LONGEST_PRUNED_CHARS = 600
+_TARGET_CHARS = 120
+_ERROR_CHARS = 160
+_VERB_PHRASES: dict[Verb, str] = {
+    "READ": "read",
+    "WROTE": "wrote",
+    "CHANGED": "changed",
+    "RAN": "ran",
+    "SEARCHED": "searched for",
+    "LISTED": "listed",
+    "FETCHED": "fetched",
+    "PLANNED": "updated the plan",
+    "DELEGATED": "delegated",
+    "CALLED": "was called with",
+}
+_PRUNED = re.compile(r"\[[^\]\n]+\] (?:[a-z ]+(?: \"(?:[^\"\\\n]|\\.)*\")? -> )?(?P<how>[^\n]+?) \(whole: m\d+\)\Z")
+_HOW = re.compile(
+    r"(?:exit (?P<exit>-?\d+)(?:, )?)?(?P<failed>failed)?(?:, )?(?P<tests>(?:\d+ [a-z ]+(?:, )?)*?)"
+    r"(?P<size>[\d,]+ (?:lines|chars))?(?:: (?P<error>.+))?\Z"
+)
+
+
+def outcome_of(verb: Verb, text: str, *, is_error: bool = False) -> CallOutcome:
+    """How a call ended, by its result, which may be pruned."""
+    pruned = read_pruned(text)
+    if pruned is not None:
+        return pruned
+    read = read_content_outcome if verb in ("READ", "SEARCHED", "LISTED", "FETCHED") else read_outcome
+    return read(text, is_error=is_error)
+
+
+def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
+    """The one line that a result is pruned to: `[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`."""
+    name = name_of_call(call) if call else ""
+    verb = verb_of(name)
+    outcome = outcome_of(verb, text, is_error=is_error)
+    how = outcome.describe() or f"{outcome.chars:,} chars"
+    if outcome.failed and outcome.error:
+        how += f": {shorten(outcome.error, _ERROR_CHARS)}"
+    if call is None:
+        return f"[tool] {how} (whole: m{number})"
+    target = shorten(target_of(name, arguments_of_call(call)), _TARGET_CHARS)
+    quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
+    return f"[{name}] {_VERB_PHRASES[verb]}{quoted} -> {how} (whole: m{number})"
+
+
+def read_pruned(text: str) -> CallOutcome | None:
+    """How the call ended, by the line of `result_line`; None for any other text."""
+    if not text.startswith("[") or not text.endswith(")") or len(text) > _LONGEST_PRUNED_CHARS:
+        return None
+    line = _PRUNED.match(text)
+    how = _HOW.match(line["how"]) if line else None
+    if how is None:
+        return None
+    exit_code, tests, error = how["exit"], how["tests"].rstrip(", "), how["error"] or ""
+    failed = bool(how["failed"]) or exit_code not in (None, "0") or bool(error) or "failed" in tests or "error" in tests
+    is_known = failed or exit_code is not None or bool(tests)
+    lines, chars = _size(how["size"] or "")
+    code = None if exit_code is None else int(exit_code)
+    return CallOutcome(code, tests, error, lines, chars, failed if is_known else None)
+
+
+def _size(text: str) -> tuple[int, int]:
+    """Lines and chars."""
+    number = int(text.split()[0].replace(",", "")) if text else 0
+    return (number, 0) if text.endswith("lines") else (1, number)

@@ -1,16 +1,18 @@
-"""What a tool call did, in one verb and one target: a table of the tools that agents really have.
+"""What a tool call did, read from its name and arguments: a verb, a target, the files it changed, the plan it wrote.
 
-Reads the name and the arguments of a call; a tool that is not in the table is CALLED, with its first short argument.
+The table below lists the tools of common agents; any other tool is CALLED, with its first short argument as target.
+Command lines are read as text and never run; only the common forms of writing to a file are known.
 """
 
 from __future__ import annotations
 
+import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from clew.messages import ToolCall, arguments_of_call
+from clew.messages import ToolCall
 
 Verb: TypeAlias = Literal[
     "READ", "WROTE", "CHANGED", "RAN", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "CALLED"
@@ -23,6 +25,8 @@ _PATTERN = ("pattern", "query", "regex", "q", "search", "glob", "path")
 
 @dataclass(frozen=True, slots=True)
 class KnownTool:
+    """The tools of one kind: their names, and the arguments that may hold what a call is about."""
+
     verb: Verb
     names: str
     target: tuple[str, ...]
@@ -62,61 +66,57 @@ _NONE: Mapping[str, Any] = {}
 _PATCHED_FILE = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
 
 
-def plain_name(name: str) -> str:
+def plain_tool_name(name: str) -> str:
     """`mcp__files__read-file` and `functions.read_file` are both `read_file`."""
     short = name.rsplit("__", 1)[-1] if name.startswith("mcp__") else name
     return short.removeprefix("functions.").lower().replace("-", "_")
 
 
 def verb_of(name: str, arguments: Mapping[str, Any] = _NONE) -> Verb:
-    known = _BY_NAME.get(plain_name(name))
+    """What the tool does, in one word; CALLED for a tool that is not in the table."""
+    known = _BY_NAME.get(plain_tool_name(name))
     if known and known.verb == "CHANGED":
-        # Editors of one tool for everything say in an argument what they do.
+        # Some editors are one tool for everything and say in an argument what they do.
         return _EDITOR_COMMANDS.get(str(arguments.get("command")), "CHANGED")
     return known.verb if known else "CALLED"
 
 
-def arguments_of(call: ToolCall) -> Mapping[str, Any]:
-    """The arguments as a mapping, whatever the model wrote."""
-    return arguments_of_call(call)
-
-
-def written_arguments(call: ToolCall) -> str:
+def arguments_text(call: ToolCall) -> str:
     """The arguments as the model wrote them: JSON in most calls, free text in some."""
     raw: Any = call
     inner = raw.get("function") or raw.get("custom") or {}
     written = inner.get("arguments", inner.get("input", ""))
-    return written if isinstance(written, str) else str(written)
+    return written if isinstance(written, str) else json.dumps(written, ensure_ascii=False, default=str)
 
 
 def target_of(name: str, arguments: Mapping[str, Any]) -> str:
     """What the call was about: a path, a command line, a pattern, an address."""
-    known = _BY_NAME.get(plain_name(name))
+    known = _BY_NAME.get(plain_tool_name(name))
     wanted = known.target if known else (*_PATH, "url", "query", "name", "id")
     for key in wanted:
         text = _as_text(arguments.get(key))
         if text:
-            return ", ".join(_patched_in(text)) or text
+            return ", ".join(_files_in_patch(text)) or text
     if known and known.verb in _OF_FILES:
-        return ", ".join(_edited_in(arguments)) or ", ".join(
-            path for value in arguments.values() for path in _patched_in(_as_text(value))
+        return ", ".join(_files_in_edits(arguments)) or ", ".join(
+            path for value in arguments.values() for path in _files_in_patch(_as_text(value))
         )
     return next((text for value in arguments.values() if (text := _as_text(value)) and len(text) <= 200), "")
 
 
 def files_written(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """The files that a tool for writing names: as its path, or inside a patch."""
+    """The files that a call of a writing tool names: as its path, in a list of edits, or inside a patch."""
     for key in _PATH:
         if path := _as_text(arguments.get(key)):
             return [path]
-    if edited := _edited_in(arguments):
+    if edited := _files_in_edits(arguments):
         return edited
-    patches = map(_as_text, arguments.values()) if _BY_NAME.get(plain_name(name)) else ()
-    return list(dict.fromkeys(path for patch in patches for path in _patched_in(patch)))
+    patches = map(_as_text, arguments.values()) if _BY_NAME.get(plain_tool_name(name)) else ()
+    return list(dict.fromkeys(path for patch in patches for path in _files_in_patch(patch)))
 
 
-def _edited_in(arguments: Mapping[str, Any]) -> list[str]:
-    """The files that a list of edits names, one each, as our own `patch` takes them."""
+def _files_in_edits(arguments: Mapping[str, Any]) -> list[str]:
+    """The files named in a list of edits, as the `patch` tool of Clew takes them."""
     listed = arguments.get("edits")
     edits = [edit for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else []
     paths = (next((path for key in _PATH if (path := _as_text(edit.get(key)))), "") for edit in edits)
@@ -128,7 +128,7 @@ def patched_files(patch: str) -> list[str]:
     return [first or second for first, second in _PATCHED_FILE.findall(patch)]
 
 
-def _patched_in(text: str) -> list[str]:
+def _files_in_patch(text: str) -> list[str]:
     return patched_files(text) if text.lstrip().startswith(("*** Begin Patch", "--- ", "diff ")) else []
 
 
@@ -139,3 +139,165 @@ def _as_text(value: Any) -> str:
         # Codex sends ["bash", "-lc", "the command"]
         return value[-1] if value[0] in ("bash", "sh", "zsh") else " ".join(value)
     return ""
+
+
+# -- the size of an edit -----------------------------------------------------------------------------------------------
+
+_OLD_TEXT = ("old_string", "oldString", "old_str", "oldText", "old_text", "old")
+_NEW_TEXT = ("new_string", "newString", "new_str", "newText", "new_text", "new", "content", "file_text")
+
+
+def size_of_edit(arguments: Mapping[str, object]) -> str:
+    """Lines added and removed, such as `+41 -17`; empty where the call does not show them."""
+    listed = arguments.get("edits")
+    edits = [edit for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else [arguments]
+    added = sum(_line_count(edit, _NEW_TEXT) for edit in edits)
+    removed = sum(_line_count(edit, _OLD_TEXT) for edit in edits)
+    return f"+{added} -{removed}" if added or removed else ""
+
+
+def _line_count(edit: Mapping[str, object], keys: tuple[str, ...]) -> int:
+    text = next((edit[key] for key in keys if isinstance(edit.get(key), str)), "")
+    return str(text).count("\n") + 1 if text else 0
+
+
+# -- files changed by a command line -----------------------------------------------------------------------------------
+
+_COMMAND_CHARS_READ = 20_000
+_MAY_WRITE = re.compile(
+    r">|\b(?:tee|touch|rm|mv|cp|ln|truncate)\b|\b(?:sed|perl) -|\bgit (?:add|restore)\b|\*\*\* Begin"
+)
+# Here-documents and quoted arguments are not read as commands.
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\b|\Z)", re.DOTALL | re.MULTILINE)
+_QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
+_COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n()]")
+_REDIRECTION = re.compile(r"(?<![0-9>=-])>>?\s*([^\s<>&()]+)")
+_NAME = re.compile(r"[\w./~@+-]+")
+_FILE_LIKE = re.compile(r"[\w-]\.\w{1,6}$|/[\w-]+$|^(?:Makefile|Dockerfile)$")
+_NO_FILES = ("/dev/", "/proc/")
+_ALL, _LAST, _BUT_FIRST = slice(None), slice(-1, None), slice(1, None)
+# Which of the arguments of a command are the files it changes.
+_CHANGES = {
+    "tee": _ALL, "touch": _ALL, "rm": _ALL, "mv": _ALL, "truncate": _ALL, "git rm": _ALL, "git mv": _ALL,
+    "git add": _ALL, "git restore": _ALL, "cp": _LAST, "ln": _LAST,
+}  # fmt: skip
+_IN_PLACE = re.compile(r"-\w*i\S*|--in-place\S*")
+_SCRIPT_OPTIONS = ("-e", "-f", "--expression", "--file")
+
+
+def files_changed_by(command: str) -> list[str]:
+    """The files that a command line writes, moves or removes, as far as its text shows."""
+    if not _MAY_WRITE.search(command):
+        return []
+    text = command[:_COMMAND_CHARS_READ]
+    patched = patched_files(text) if "*** Begin Patch" in text else []
+    plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", text))
+    names = [name for one in _COMMAND_SEPARATOR.split(plain) for name in _changed_by_command(one) if _is_file(name)]
+    return list(dict.fromkeys([*patched, *names]))
+
+
+def _changed_by_command(command: str) -> Iterator[str]:
+    yield from _REDIRECTION.findall(command)
+    words = _REDIRECTION.sub(" ", command).split()
+    while words and (words[0] in ("sudo", "then", "do", "else", "{") or "=" in words[0]):
+        words.pop(0)
+    if not words:
+        return
+    if words[0] in ("sed", "perl"):
+        yield from _edited_in_place(words[1:])
+        return
+    name = " ".join(words[:2]) if words[0] == "git" else words[0]
+    if name in _CHANGES:
+        arguments = words[2:] if words[0] == "git" else words[1:]
+        named = [word for word in arguments if not word.startswith("-")]
+        yield from named[_CHANGES[name]]
+
+
+def _edited_in_place(words: list[str]) -> list[str]:
+    """The files behind `sed -i SCRIPT` or `sed -i -e SCRIPT`."""
+    if not any(_IN_PLACE.fullmatch(word) for word in words):
+        return []
+    has_option = any(word in _SCRIPT_OPTIONS or re.fullmatch(r"-\w*e", word) for word in words)
+    named = [
+        word
+        for before, word in zip(["", *words], words, strict=False)
+        if not word.startswith("-") and before not in _SCRIPT_OPTIONS and not re.fullmatch(r"-\w*e", before)
+    ]
+    return named if has_option else named[_BUT_FIRST]
+
+
+def _without_quotes(found: re.Match[str]) -> str:
+    """A quoted file name without its quotes; any other quoted text is replaced by empty quotes."""
+    inside = found[1] or found[2] or ""
+    return inside if _NAME.fullmatch(inside) else "''"
+
+
+def _is_file(name: str) -> bool:
+    return bool(_NAME.fullmatch(name) and _FILE_LIKE.search(name)) and not name.startswith(_NO_FILES)
+
+
+# -- plans -------------------------------------------------------------------------------------------------------------
+
+PlanProgress: TypeAlias = Literal["open", "doing", "done"]
+
+_TASK_TEXT_KEYS = ("content", "step", "task", "text", "title", "description", "name", "subject")
+_DOING = frozenset({"inprogress", "active", "doing", "current", "started", "running", "wip"})
+_DONE = frozenset({"completed", "complete", "done", "finished", "cancelled", "canceled", "skipped", "closed", "true"})
+_CHECK_BOX = re.compile(r"^\s*(?:[-*]|\d+[.)])\s*\[(.)\]\s*(.+)$", re.MULTILINE)
+_LONGEST_PLAN = 200
+
+
+@dataclass(frozen=True, slots=True)
+class PlanItem:
+    """One task of an agent's plan and its progress. `id` is the agent's own name for it, where it gave one."""
+
+    text: str
+    progress: PlanProgress
+    id: str = ""
+
+
+def plan_in(arguments: Mapping[str, Any]) -> list[PlanItem]:
+    """The tasks that a planning call lists; empty where it only asks for the plan."""
+    for value in arguments.values():
+        items = [item for one in _items_listed(value) if (item := _plan_item(one))]
+        if items:
+            return items
+    return []
+
+
+def updated_plan(before: Sequence[PlanItem], items: Sequence[PlanItem], arguments: Mapping[str, Any]) -> list[PlanItem]:
+    """The plan after the call: the new list or, with `merge`, the old one with the listed tasks updated."""
+    if not arguments.get("merge"):
+        return list(items)
+    merged = {item.id or item.text: item for item in before}
+    return list((merged | {item.id or item.text: item for item in items}).values())
+
+
+def _items_listed(value: Any) -> Sequence[Any]:
+    if isinstance(value, str):
+        # A list of check boxes, or JSON that was written as text.
+        if boxes := _CHECK_BOX.findall(value):
+            return [{"text": text, "status": "done" if mark in "xX" else "open"} for mark, text in boxes]
+        try:
+            value = json.loads(value) if value.lstrip().startswith("[") else []
+        except (ValueError, RecursionError):
+            return ()
+    return value[:_LONGEST_PLAN] if isinstance(value, list) else ()
+
+
+def _plan_item(one: Any) -> PlanItem | None:
+    if isinstance(one, str):
+        return PlanItem(one, "open") if one.strip() else None
+    if not isinstance(one, dict):
+        return None
+    text = next((one[key] for key in _TASK_TEXT_KEYS if isinstance(one.get(key), str) and one[key].strip()), "")
+    if not text:
+        return None
+    # Most tools have a status, some a boolean instead.
+    status = one.get("status", one.get("state", one.get("completed", one.get("done", ""))))
+    return PlanItem(text, _progress(str(status)), str(one.get("id", "")))
+
+
+def _progress(status: str) -> PlanProgress:
+    plain = re.sub(r"[\W_]", "", status).lower()
+    return "doing" if plain in _DOING else "done" if plain in _DONE else "open"

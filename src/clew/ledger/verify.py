@@ -1,7 +1,7 @@
-"""Checks a text against its source: which paths, numbers, hashes and names in it the source does not show.
+"""Checks a text against its source: which paths, numbers, hashes and names in it do not occur in the source.
 
-Knows the shapes of such strings and where to look for them: the index first, which costs nothing, then the source
-itself for what the index does not have. Says nothing about whether a sentence is true.
+Each such string is looked up in the atom index first and then, if it is not there, in the texts of the source.
+Whether a sentence is true is not checked.
 """
 
 from __future__ import annotations
@@ -10,12 +10,12 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clew.ledger.atoms import ATOM
-from clew.ledger.index import AtomIndex
+from clew.ledger.extract import ATOM, ATOM_EDGES, SHORTEST_ATOM
+from clew.ledger.quotes import AtomIndex
 
-MARK = "⟨unverified⟩"
+UNVERIFIED_MARK = "⟨unverified⟩"
 
-# ASCII on purpose: in "修改了src/app.py文件" the path ends where the Chinese begins.
+# ASCII, so that in "修改了src/app.py文件" the path ends where the Chinese begins.
 _CLAIM = re.compile(
     rf"(?P<atom>{ATOM.pattern})"
     r"|(?P<number>(?<![\w.,/-])\d{1,3}(?:[,_]\d{3})+(?:\.\d+)?(?!\w)|(?<![\w.])\d{2,}(?:\.\d+)?(?![\w]))",
@@ -23,12 +23,10 @@ _CLAIM = re.compile(
 )
 _REFERENCE = re.compile(r"(?<![\w/.])m(\d+)(?![\w/]|\.\w)", re.ASCII)
 _REDACTED = re.compile(r"\[REDACTED[^\]\n]{0,60}\]")
-_EDGES = ".,;:)(\"'`-"
-_SHORTEST_ATOM = 4
 _DIGIT_GROUPS = re.compile(r"(?<=\d)[,_](?=\d{3})")
 _WORD_PAIR = re.compile(r"([A-Za-z]+/)[A-Za-z]+")
-_MARKED = re.compile(rf"[^\s`\"'(]*{MARK}")
-# What everybody calls by these names says nothing about the work.
+_MARKED = re.compile(rf"[^\s`\"'(]*{UNVERIFIED_MARK}")
+# Names that everybody knows and that need no source.
 _COMMON_NAMES = frozenset(
     "JavaScript TypeScript GitHub GitLab PostgreSQL MySQL SQLite MongoDB OpenAI DeepSeek LangChain PyPI PyTorch NumPy "
     "TensorFlow CoffeeScript GraphQL DevOps LaTeX YouTube LinkedIn macOS iOS iPhone iPad FastAPI WebSocket "
@@ -38,7 +36,7 @@ _COMMON_NAMES = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """One exact string of a text, with where it stands."""
+    """One exact string of a text, and its position."""
 
     start: int
     end: int
@@ -46,8 +44,8 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Verified:
-    """A text whose unfounded claims are marked, and the account of them."""
+class VerifiedText:
+    """A text with its unverified claims marked, the number of distinct claims, and which are unverified."""
 
     text: str
     claims: int
@@ -59,18 +57,18 @@ class Verified:
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
-    """Where claims are looked up: the index, and texts that are read only while something is still missing."""
+class VerificationSource:
+    """Where claims are looked up: the index, then the texts, which are read only as far as needed."""
 
     index: AtomIndex
     texts: Iterable[str]
     last: int
-    """References to messages reach from m0 up to this number, not included."""
+    """A reference such as m12 is valid below this number."""
 
 
-def verify(text: str, source: Source) -> Verified:
-    """The text with a mark behind each path, number, hash and name that the source does not show."""
-    text = text.replace(MARK, "")
+def verify(text: str, source: VerificationSource) -> VerifiedText:
+    """The text with a mark behind each path, number, hash, name and reference that the source does not have."""
+    text = text.replace(UNVERIFIED_MARK, "")
     claims = list(claims_in(text))
     distinct = dict.fromkeys(claim.text for claim in claims)
     missing = _not_in(source, distinct)
@@ -78,42 +76,42 @@ def verify(text: str, source: Source) -> Verified:
     missing |= {claim.text for claim in references if int(claim.text[1:]) >= source.last}
     wrong = [claim for claim in (*claims, *references) if claim.text in missing]
     unverified = tuple(dict.fromkeys(claim.text for claim in sorted(wrong, key=_start)))
-    return Verified(_marked(text, wrong), len(distinct), unverified)
+    return VerifiedText(_marked(text, wrong), len(distinct), unverified)
 
 
-def verified_only(text: str) -> str:
-    """A text that was checked before, without what was marked then: a mark does not become true by repetition."""
-    return _MARKED.sub("", text) if MARK in text else text
+def without_unverified(text: str) -> str:
+    """A text that was checked before, without the claims marked then, so that none is a source for itself."""
+    return _MARKED.sub("", text) if UNVERIFIED_MARK in text else text
 
 
 def claims_in(text: str) -> Iterator[Claim]:
-    """The strings of a text that have to stand in its source."""
+    """The strings of a text that have to occur in its source."""
     hidden = [found.span() for found in _REDACTED.finditer(text)]
     for found in _CLAIM.finditer(text):
-        claim = found.group().strip(_EDGES)
-        if claim in _COMMON_NAMES or (len(claim) < _SHORTEST_ATOM and not claim[:1].isdigit()):
+        claim = found.group().strip(ATOM_EDGES)
+        if claim in _COMMON_NAMES or (len(claim) < SHORTEST_ATOM and not claim[:1].isdigit()):
             continue
         start = found.start() + found.group().index(claim)
         if not any(low <= start < high for low, high in hidden):
             yield Claim(start, start + len(claim), claim)
 
 
-def _not_in(source: Source, claims: Iterable[str]) -> set[str]:
-    known = source.index.seen
+def _not_in(source: VerificationSource, claims: Iterable[str]) -> set[str]:
+    known = source.index.atoms
     sought = {claim: _forms(claim) for claim in claims if claim not in known}
     # "and/or" looks like a path; it is one when the source knows a folder of that name.
     pairs = {claim: pair[1] for claim in sought if (pair := _WORD_PAIR.fullmatch(claim))}
     folders: set[str] = set()
     texts = iter(source.texts)
     while sought and (text := next(texts, None)) is not None:
-        for claim in [claim for claim, forms in sought.items() if _stands_in(text, forms)]:
+        for claim in [claim for claim, forms in sought.items() if _occurs_in(text, forms)]:
             del sought[claim]
         folders.update(folder for claim, folder in pairs.items() if claim in sought and folder in text)
     return {claim for claim in sought if claim not in pairs or pairs[claim] in folders}
 
 
 def _forms(claim: str) -> tuple[tuple[str, re.Pattern[str]], ...]:
-    """The ways in which a source may write the claim: a string that must be there, and the pattern that settles it."""
+    """The spellings of a claim that a source may have: each as a plain string and as a pattern with boundaries."""
     if claim[0].isdigit():
         plain = _DIGIT_GROUPS.sub("", claim)
         spellings = dict.fromkeys((claim, plain, *_grouped(plain)))
@@ -136,7 +134,7 @@ def _bounded(spelling: str) -> re.Pattern[str]:
     return re.compile(f"{before}{re.escape(spelling)}{after}")
 
 
-def _stands_in(text: str, forms: tuple[tuple[str, re.Pattern[str]], ...]) -> bool:
+def _occurs_in(text: str, forms: tuple[tuple[str, re.Pattern[str]], ...]) -> bool:
     return any(spelling in text and pattern.search(text) for spelling, pattern in forms)
 
 
@@ -148,6 +146,6 @@ def _marked(text: str, wrong: Iterable[Claim]) -> str:
     pieces = []
     done = 0
     for claim in sorted(wrong, key=_start):
-        pieces.append(text[done : claim.end] + MARK)
+        pieces.append(text[done : claim.end] + UNVERIFIED_MARK)
         done = claim.end
     return "".join((*pieces, text[done:]))

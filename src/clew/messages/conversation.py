@@ -1,7 +1,7 @@
-"""A conversation as it came from a wire, and the way back: what was not changed leaves exactly as it entered.
+"""Reading a conversation from a wire, writing it back, and converting it to another dialect.
 
-Knows what stands around the messages (a bare list, or a request with a system prompt and tools beside them). How
-one dialect spells a message is for the module of that dialect.
+A wire is a list of messages, or a request with a system prompt, tools and other fields. What was not changed is
+written exactly as it was read. How one dialect encodes a message is in the module of that dialect.
 """
 
 from __future__ import annotations
@@ -13,61 +13,123 @@ from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.messages import anthropic, openai_chat, responses
-from clew.messages.detect import detect_dialect
-from clew.messages.envelope import Envelope, unwrap
-from clew.messages.origins import Origin, Reading
+from clew.messages.message import DialectName, Message, Tool, as_parts, join_contents, text_of
+from clew.messages.origins import ParsedMessages, WireOrigin
+from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS, convert_tools, encode_part
 from clew.messages.repair import repair
-from clew.messages.tools import convert_tools
-from clew.messages.types import DialectName, Message, Tool
 
 _DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic}
 
-# Whose leading messages a dialect wants beside the list.
+# Leading messages of these roles have a field of their own in a request of the dialect.
 _LEADING_ROLES: dict[DialectName, tuple[str, ...]] = {
     "openai_chat": (),
     "responses": ("system",),
     "anthropic": ("system", "developer"),
 }
+_SYSTEM_FIELDS: dict[DialectName, str] = {
+    "openai_chat": "system",
+    "responses": "instructions",
+    "anthropic": "system",
+}
+_RESPONSES_ITEMS = frozenset({"message", "reasoning", "item_reference", "compaction", "mcp_list_tools"})
+_RESPONSES_ENDINGS = ("_call", "_call_output", "_approval_request", "_approval_response", "_search_output")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Envelope:
+    """What is around the messages of a wire: nothing for a bare list, or a request with its other fields."""
+
+    request: Mapping[str, Any] | None = None
+    list_field: str = "messages"
+    system_message: Message | None = None
+    """The system prompt that came separate from the list, as a message."""
+    has_system_field: bool = False
+    """Whether a system prompt is written separate from the list, even when none came."""
+    tools: Sequence[Any] = field(default=(), repr=False)
+
+    @classmethod
+    def for_request(cls, dialect: DialectName) -> Envelope:
+        """An envelope for messages that were converted."""
+        return cls({}, _list_field(dialect), has_system_field=dialect != "openai_chat")
+
+    @property
+    def is_request(self) -> bool:
+        return self.request is not None
+
+    def wrap(self, items: list[Any], system_messages: Sequence[Message], dialect: DialectName) -> Any:
+        """The wire with these items, and with these messages as its system prompt."""
+        if self.request is None:
+            return items
+        written = {**self.request, self.list_field: self._in_original_shape(items)}
+        if not self.has_system_field:
+            return written
+        name, system = _SYSTEM_FIELDS[dialect], self.system_of(system_messages, dialect)
+        if system is not None:
+            # Before the messages, where a reader looks for it, unless the request has the field already.
+            return {**written, name: system} if name in written else {name: system, **written}
+        if self.system_message is not None:
+            written.pop(name, None)
+        return written
+
+    def system_of(self, system_messages: Sequence[Message], dialect: DialectName) -> Any:
+        """System messages as one prompt, in the shape it came in; None when there are none."""
+        if not system_messages:
+            return None
+        if len(system_messages) == 1 and system_messages[0] is self.system_message:
+            return self.system_message["content"]
+        content = join_contents([message.get("content") for message in system_messages])
+        if dialect == "responses":
+            return text_of({"role": "system", "content": content})
+        if isinstance(content, str) or content is None:
+            return content
+        return [encode_part(part, dialect, foreign=False) for part in as_parts(content)]
+
+    def _in_original_shape(self, items: list[Any]) -> Any:
+        """A list, or the single text that the Responses wire also takes, where that is what came."""
+        came = self.request.get(self.list_field) if self.request is not None else None
+        if isinstance(came, str) and len(items) == 1 and items[0].get("content") is came:
+            return came
+        return items
 
 
 @dataclass(frozen=True, slots=True)
-class Conversation:
-    """Messages in our form, which remember the wire they came from.
+class ParsedConversation:
+    """Messages that were read from a wire, and can be written back to it.
 
-    A system prompt, in the list or beside it, is the leading message(s) of role "system".
+    A system prompt, in the list or separate from it, is the leading message(s) of role "system".
     """
 
     dialect: DialectName
     messages: tuple[Message, ...]
     tools: tuple[Tool, ...] = ()
     _envelope: Envelope = field(default=Envelope(), repr=False, compare=False)
-    _reading: Reading = field(default_factory=Reading, repr=False, compare=False)
+    _parsed: ParsedMessages = field(default_factory=ParsedMessages, repr=False, compare=False)
 
     def write(self, messages: Sequence[Message] | None = None) -> Any:
         """The wire, in the dialect and shape it came in, with these messages (its own, when none are given).
 
         A list gives a list, a request gives a request with every other field as it was. Messages that are still the
-        same objects leave as the items they came from; the others are spelled anew. A system prompt that was handed
-        over beside a list is not in it: see `write_system`.
+        same objects are written as the items they came from; the others are encoded. A system prompt that was passed
+        separate from a list is not in it: see `write_system`.
         """
-        beside, inside = self._split(self.messages if messages is None else messages)
-        items = _DIALECTS[self.dialect].write(inside, self._reading)
-        return self._envelope.around(items, beside, self.dialect)
+        system_messages, inside = self._split(self.messages if messages is None else messages)
+        items = _DIALECTS[self.dialect].write(inside, self._parsed)
+        return self._envelope.wrap(items, system_messages, self.dialect)
 
     def write_system(self, messages: Sequence[Message] | None = None) -> Any:
-        """What stands beside the messages as their system prompt, in the shape it came in; None where nothing does."""
-        beside, _ = self._split(self.messages if messages is None else messages)
-        return self._envelope.system_of(beside, self.dialect)
+        """The system prompt that is separate from the messages, in the shape it came in; None where there is none."""
+        system_messages, _ = self._split(self.messages if messages is None else messages)
+        return self._envelope.system_of(system_messages, self.dialect)
 
-    def origin_of(self, message: Message) -> Origin | None:
-        """The wire items that a message came from; None for a new one. A chat message is its own item, always."""
+    def origin_of(self, message: Message) -> WireOrigin | None:
+        """The wire items that a message came from; None for a new one. A chat message is always its own item."""
         if self.dialect == "openai_chat" and message is not self._envelope.system_message:
-            return Origin((message,))
-        return self._reading.origin_of(message)
+            return WireOrigin((message,))
+        return self._parsed.origin_of(message)
 
     def _split(self, messages: Sequence[Message]) -> tuple[Sequence[Message], Sequence[Message]]:
-        """The leading system messages that belong beside the list, and the rest."""
-        if not self._envelope.has_system_beside:
+        """The leading system messages that are written separate from the list, and the rest."""
+        if not self._envelope.has_system_field:
             return (), messages
         listed = self.messages if self._envelope.system_message is None else self.messages[1:]
         inside = {id(message) for message in takewhile(_is_system, listed)}
@@ -81,24 +143,24 @@ def read_conversation(
     dialect: DialectName | None = None,
     system: Any = None,
     tools: Sequence[Tool] | None = None,
-) -> Conversation:
-    """Read messages, or a request that holds them; the dialect is recognised when it is not told.
+) -> ParsedConversation:
+    """Read a list of messages, or a request that holds one; the dialect is detected unless it is given.
 
-    `system` and `tools` are what stands beside a bare list, in the words of its dialect.
+    `system` and `tools` are for a bare list, in the format of its dialect.
     """
     if dialect is not None and dialect not in _DIALECTS:
         raise InvalidArgument(f"dialect {dialect!r} is unknown; use one of {', '.join(_DIALECTS)}")
-    spoken = dialect or detect_dialect(wire)
-    items, envelope = unwrap(wire, spoken, system)
-    reading = _DIALECTS[spoken].read(items)
+    name = dialect or detect_dialect(wire)
+    items, envelope = unwrap(wire, name, system)
+    parsed = _DIALECTS[name].read(items)
     lead = () if envelope.system_message is None else (envelope.system_message,)
-    return Conversation(
-        spoken, (*lead, *reading.messages), tuple(envelope.tools if tools is None else tools), envelope, reading
+    return ParsedConversation(
+        name, (*lead, *parsed.messages), tuple(envelope.tools if tools is None else tools), envelope, parsed
     )
 
 
 def convert(
-    source: Conversation | Any,
+    source: ParsedConversation | Any,
     to: DialectName,
     *,
     messages: Sequence[Message] | None = None,
@@ -106,15 +168,15 @@ def convert(
     system: Any = None,
     tools: Sequence[Tool] | None = None,
 ) -> dict[str, Any]:
-    """A conversation in the words of a dialect, as the fields of a request: messages or input, system prompt, tools.
+    """A conversation as a request in a dialect: messages or input, system prompt, tools.
 
-    Ids of calls, parallel calls, pictures and errors of tools are kept where the target has a place for them.
-    Thinking stays as it is where its own provider reads it, becomes plain text where the target has a plain place,
-    and is left out elsewhere: a signature means nothing to another provider. What is broken is repaired on the way,
-    or refused with `InvalidMessage`. Other fields of a request (model, temperature) are not converted. A request that
-    is in the dialect already keeps everything.
+    Call ids, parallel calls, images and errors of tools are kept where the target has a field for them. Reasoning is
+    kept as it is for its own provider, becomes plain text where the target has a field for that, and is left out
+    elsewhere: a signature means nothing to another provider. A broken history is repaired, or refused with
+    `InvalidMessage`. Other fields of a request (model, temperature) are not converted, but a request that is in the
+    dialect already keeps everything.
     """
-    if not isinstance(source, Conversation):
+    if not isinstance(source, ParsedConversation):
         source = read_conversation(source, dialect=dialect, system=system, tools=tools)
     chosen = source.messages if messages is None else messages
     if source.dialect == to and source._envelope.is_request:
@@ -123,9 +185,9 @@ def convert(
     if foreign:
         chosen = repair(chosen, open_end=True).messages
     lead = _count_leading(chosen, _LEADING_ROLES[to])
-    items = _DIALECTS[to].write(chosen[lead:], Reading() if foreign else source._reading, foreign=foreign)
+    items = _DIALECTS[to].write(chosen[lead:], ParsedMessages() if foreign else source._parsed, foreign=foreign)
     envelope = Envelope.for_request(to)
-    request: dict[str, Any] = envelope.around(items, chosen[:lead], to)
+    request: dict[str, Any] = envelope.wrap(items, chosen[:lead], to)
     if source.tools:
         request["tools"] = convert_tools(source.tools, to) if foreign else list(source.tools)
     return request
@@ -137,3 +199,90 @@ def _is_system(message: Any) -> bool:
 
 def _count_leading(messages: Sequence[Message], roles: tuple[str, ...]) -> int:
     return sum(1 for _ in takewhile(lambda message: message["role"] in roles, messages))
+
+
+def unwrap(wire: Any, dialect: DialectName, system: Any) -> tuple[Sequence[Any], Envelope]:
+    """The items of a wire, and what is around them."""
+    if isinstance(wire, Mapping):
+        name = _list_field(dialect)
+        items, own_system, tools = wire.get(name), wire.get(_SYSTEM_FIELDS[dialect]), wire.get("tools")
+    elif isinstance(wire, Sequence) and not isinstance(wire, str | bytes | bytearray):
+        name, items, own_system, tools = "messages", wire, None, None
+    else:
+        raise InvalidArgument(f"a {type(wire).__name__} holds no messages; pass a list of dicts or a request object")
+    if isinstance(items, str) and name == "input":
+        items = [{"role": "user", "content": items}]
+    if not isinstance(items, Sequence) or isinstance(items, str | bytes | bytearray):
+        raise InvalidArgument(f"{name} is {type(items).__name__}, not a list; pass a list of dicts")
+    content = system if system is not None else own_system
+    message: Message | None = {"role": "system", "content": content} if content else None
+    request = wire if isinstance(wire, Mapping) else None
+    listed = bool(items) and isinstance(items[0], Mapping) and items[0].get("role") == "system"
+    has_system_field = message is not None or (dialect == "anthropic" and request is not None and not listed)
+    return items, Envelope(request, name, message, has_system_field, tools if isinstance(tools, list) else ())
+
+
+def _list_field(dialect: DialectName) -> str:
+    return "input" if dialect == "responses" else "messages"
+
+
+def detect_dialect(wire: Any) -> DialectName:
+    """The dialect of a list of messages, or of a request, by the first item that only one dialect writes.
+
+    Plain text in every message is valid in all three, and is taken for OpenAI chat.
+    """
+    if not isinstance(wire, Mapping):
+        return _dialect_of_items(wire) or "openai_chat"
+    if "input" in wire and "messages" not in wire:
+        return "responses"
+    return _dialect_of_items(wire.get("messages")) or _dialect_of_request(wire)
+
+
+def _dialect_of_request(wire: Mapping[str, Any]) -> DialectName:
+    for tool in wire.get("tools") or ():
+        if isinstance(tool, Mapping):
+            if "input_schema" in tool:
+                return "anthropic"
+            if "function" in tool:
+                return "openai_chat"
+    is_anthropic = "system" in wire or "anthropic_version" in wire or "stop_sequences" in wire
+    return "anthropic" if is_anthropic else "openai_chat"
+
+
+def _dialect_of_items(items: Any) -> DialectName | None:
+    if isinstance(items, str) or not isinstance(items, Sequence):
+        return None
+    for item in items:
+        if not isinstance(item, dict):
+            continue
+        if "tool_calls" in item or "tool_call_id" in item:
+            return "openai_chat"
+        if "type" in item and _is_responses_item(item["type"]):
+            return "responses"
+        content = item.get("content")
+        if isinstance(content, list):
+            for part in content:
+                found = _dialect_of_part(part)
+                if found is not None:
+                    return found
+    return None
+
+
+def _is_responses_item(kind: Any) -> bool:
+    return isinstance(kind, str) and (kind in _RESPONSES_ITEMS or kind.endswith(_RESPONSES_ENDINGS))
+
+
+def _dialect_of_part(part: Any) -> DialectName | None:
+    if not isinstance(part, Mapping):
+        return None
+    kind = part.get("type")
+    if not isinstance(kind, str):
+        return None
+    if kind in CHAT_PARTS:
+        return "openai_chat"
+    if kind in RESPONSES_PARTS:
+        return "responses"
+    # Mistral's chat wire has a part of type "thinking" too, whose thinking is a list.
+    if kind in ANTHROPIC_BLOCKS and not isinstance(part.get("thinking"), list):
+        return "anthropic"
+    return "anthropic" if kind == "image" and "source" in part else None

@@ -1,7 +1,7 @@
 """The dialect of OpenAI chat completions, which is also our own form: its messages are used as they are.
 
-What came from another wire is put into the words of this one: plain parts, plain calls, and pictures of results in a
-user message, because a tool message here is text alone.
+Messages of another dialect are converted: parts and calls to the types of this wire, and images of tool results into
+a user message, because a tool message here holds only text.
 """
 
 from __future__ import annotations
@@ -9,53 +9,62 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clew.messages.content import IMAGE_TYPES, arguments_of_call, name_of_call, reasoning_of, text_of
-from clew.messages.mending import object_json
-from clew.messages.origins import Reading
-from clew.messages.parts import RESPONSES_ITEM, spelled, text_in
-from clew.messages.types import Message, Part, ToolCall
+from clew.messages.message import (
+    IMAGE_TYPES,
+    Message,
+    Part,
+    ToolCall,
+    arguments_of_call,
+    as_parts,
+    name_of_call,
+    reasoning_of,
+    text_of,
+)
+from clew.messages.origins import ParsedMessages
+from clew.messages.parts import RESPONSES_ITEM, encode_part, text_of_part
+from clew.messages.repair import as_json_object
 
 
-def read(items: Sequence[Any]) -> Reading:
-    """The messages themselves: the same objects, in no other form."""
-    return Reading(messages=list(items))
+def read(items: Sequence[Any]) -> ParsedMessages:
+    """The messages of the wire, as the same objects."""
+    return ParsedMessages(messages=list(items))
 
 
-def write(messages: Sequence[Message], _reading: Reading, *, foreign: bool = False) -> list[Any]:
-    """The messages as they are, or, when foreign, put into the words of this wire."""
+def write(messages: Sequence[Message], _parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
+    """The messages as they are; converted when they are `foreign`."""
     if not foreign:
         return list(messages)
     written: list[Any] = []
-    pictures: list[Part] = []
+    images: list[Part] = []
     for message in messages:
-        if message["role"] != "tool" and pictures:
-            written.append({"role": "user", "content": pictures})
-            pictures = []
-        written.append(_plain(message))
+        if message["role"] != "tool" and images:
+            written.append({"role": "user", "content": images})
+            images = []
+        written.append(_chat_message(message))
         if message["role"] == "tool":
-            pictures = pictures + _pictures_of_result(message)
-    return [*written, {"role": "user", "content": pictures}] if pictures else written
+            images = images + _images_of_result(message)
+    return [*written, {"role": "user", "content": images}] if images else written
 
 
-def _plain(message: Message) -> dict[str, Any]:
+def _chat_message(message: Message) -> dict[str, Any]:
     role = message["role"]
     if role == "tool":
-        content = [part for part in _parts(message.get("content")) if part.get("type") not in IMAGE_TYPES]
+        content = [part for part in _parts(message) if part.get("type") not in IMAGE_TYPES]
         return {"role": role, "tool_call_id": message.get("tool_call_id", ""), "content": _content(content)}
-    result: dict[str, Any] = {"role": role, "content": _content(_parts(message.get("content")))}
+    result: dict[str, Any] = {"role": role, "content": _content(_parts(message))}
     if role == "assistant":
         calls = message.get("tool_calls")
         if calls:
             result["content"] = result["content"] or None
             result["tool_calls"] = [_call(call) for call in calls]
-        thought = plain_reasoning(message)
-        if thought:
-            result["reasoning_content"] = thought
+        reasoning = reasoning_text(message)
+        if reasoning:
+            result["reasoning_content"] = reasoning
     return result
 
 
-def plain_reasoning(message: Message) -> str:
-    """What an assistant message thought, as text: no signature and nothing encrypted is in it."""
+def reasoning_text(message: Message) -> str:
+    """The reasoning of an assistant message as text, without signatures and encrypted parts."""
     texts: list[str] = []
     for part in reasoning_of(message):
         if isinstance(part.get("thinking"), str):
@@ -68,26 +77,24 @@ def plain_reasoning(message: Message) -> str:
 
 
 def _content(parts: list[Part]) -> str | list[Part]:
-    """Text alone as a text, which every server of this wire takes; parts only where there is more than text."""
-    plain = [spelled(part, "openai_chat", foreign=True) for part in parts if part.get("type") != RESPONSES_ITEM]
-    if all(text_in(part) is not None for part in plain):
+    """A string where all parts are text, since every server of this wire takes that; otherwise a list of parts."""
+    plain = [encode_part(part, "openai_chat", foreign=True) for part in parts if part.get("type") != RESPONSES_ITEM]
+    if all(text_of_part(part) is not None for part in plain):
         return text_of({"role": "user", "content": plain})
     return plain
 
 
-def _parts(content: Any) -> list[Part]:
-    if isinstance(content, str):
-        return [{"type": "text", "text": content}] if content else []
-    return [part for part in content or () if isinstance(part, dict)]
+def _parts(message: Message) -> list[Part]:
+    return [part for part in as_parts(message.get("content")) if isinstance(part, dict)]
 
 
-def _pictures_of_result(message: Message) -> list[Part]:
-    pictures = [part for part in _parts(message.get("content")) if part.get("type") in IMAGE_TYPES]
-    return [spelled(part, "openai_chat", foreign=True) for part in pictures]
+def _images_of_result(message: Message) -> list[Part]:
+    images = [part for part in _parts(message) if part.get("type") in IMAGE_TYPES]
+    return [encode_part(part, "openai_chat", foreign=True) for part in images]
 
 
 def _call(call: ToolCall) -> ToolCall:
     arguments = (
-        object_json(call["function"]["arguments"]) if "function" in call else object_json(arguments_of_call(call))
+        as_json_object(call["function"]["arguments"]) if "function" in call else as_json_object(arguments_of_call(call))
     )
     return {"id": call["id"], "type": "function", "function": {"name": name_of_call(call), "arguments": arguments}}

@@ -1,18 +1,19 @@
-"""What one part of a content is (text, picture, document), and how each dialect spells it.
+"""Content parts (text, images, documents) and tool definitions, converted to the format of each dialect.
 
-A part that is native to the target passes as the same object. What the target has no place for becomes a short note,
-so that a reader knows something stood there.
+A part that the target dialect has too stays the same object. A part that it has no format for becomes a placeholder
+text. A tool that a provider runs itself is left out of another dialect.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from clew.messages.types import DialectName, Part
+from clew.messages.message import DialectName, Part, Tool
 
 RESPONSES_ITEM = "responses_item"
-"""The type of a part that carries a whole item of the Responses wire that has no other place in a message."""
+"""The type of a part that holds a whole item of the Responses wire for which a message has no field."""
 
 ANTHROPIC_BLOCKS = frozenset(
     {
@@ -47,7 +48,7 @@ _KNOWN = frozenset[str]().union(*_NATIVE.values())
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """A picture or a document, apart from any wire: one of url, base64 data, or the id of an uploaded file."""
+    """An image or a document of any dialect: one of url, base64 data, or the id of an uploaded file."""
 
     kind: Literal["image", "file"]
     url: str | None = None
@@ -59,46 +60,43 @@ class Media:
 
     @property
     def address(self) -> str | None:
-        """A URL for it, a data URL where its bytes are here."""
+        """Its URL; a data URL where its bytes are here."""
         return f"data:{self.media_type};base64,{self.base64}" if self.base64 is not None else self.url
 
 
-def spelled(part: Any, to: DialectName, *, foreign: bool, spoken: bool = False) -> Part:
-    """A part as a dialect writes it; `spoken` on what an assistant said.
-
-    A type that nobody knows passes, unless the part is `foreign`: read from another wire than it is written to.
-    """
+def encode_part(part: Any, to: DialectName, *, foreign: bool, by_assistant: bool = False) -> Part:
+    """A part in the format of a dialect. `foreign`: it was read from another dialect, so unknown types are replaced."""
     if not isinstance(part, dict):
-        return text_part(str(part), to, spoken=spoken)
+        return text_part(str(part), to, by_assistant=by_assistant)
     kind = part.get("type")
     if not isinstance(kind, str):
         return part
-    text = text_in(part)
-    if text is not None and (kind not in _NATIVE[to] or _is_wrong_side(kind, to, spoken)):
-        return text_part(text, to, spoken=spoken)
+    text = text_of_part(part)
+    if text is not None and (kind not in _NATIVE[to] or _is_of_other_role(kind, to, by_assistant)):
+        return text_part(text, to, by_assistant=by_assistant)
     if kind in _NATIVE[to]:
         return {"type": "text", "text": text} if foreign and text is not None and to == "openai_chat" else part
     if kind not in _KNOWN:
-        return note_part(kind, to, spoken=spoken) if foreign else part
+        return placeholder_part(kind, to, by_assistant=by_assistant) if foreign else part
     media = media_of(part)
     written = _MEDIA_WRITERS[to](media) if media is not None else None
-    return written or note_part(kind, to, spoken=spoken)
+    return written or placeholder_part(kind, to, by_assistant=by_assistant)
 
 
-def text_part(text: str, to: DialectName, *, spoken: bool = False) -> Part:
-    """A text as a dialect writes it."""
+def text_part(text: str, to: DialectName, *, by_assistant: bool = False) -> Part:
+    """A text part in the format of a dialect."""
     if to == "responses":
-        return {"type": "output_text" if spoken else "input_text", "text": text}
+        return {"type": "output_text" if by_assistant else "input_text", "text": text}
     return {"type": "text", "text": text}
 
 
-def note_part(kind: str, to: DialectName, *, spoken: bool = False) -> Part:
-    """What stands in the place of a part that a wire cannot carry."""
-    return text_part(f"[{kind.removeprefix('input_').replace('_', ' ')} left out]", to, spoken=spoken)
+def placeholder_part(kind: str, to: DialectName, *, by_assistant: bool = False) -> Part:
+    """The text that replaces a part for which the dialect has no format."""
+    return text_part(f"[{kind.removeprefix('input_').replace('_', ' ')} left out]", to, by_assistant=by_assistant)
 
 
-def text_in(part: Part) -> str | None:
-    """The text of a text part or a refusal or a document of plain text; None for every other."""
+def text_of_part(part: Part) -> str | None:
+    """The text of a text part, a refusal or a document of plain text; None for any other part."""
     kind = part.get("type")
     if not isinstance(kind, str):
         return None
@@ -112,12 +110,12 @@ def text_in(part: Part) -> str | None:
     return None
 
 
-def _is_wrong_side(kind: str, to: DialectName, spoken: bool) -> bool:
-    return to == "responses" and kind == ("input_text" if spoken else "output_text")
+def _is_of_other_role(kind: str, to: DialectName, by_assistant: bool) -> bool:
+    return to == "responses" and kind == ("input_text" if by_assistant else "output_text")
 
 
 def media_of(part: Part) -> Media | None:
-    """The picture or document in a part of any dialect; None where there is none."""
+    """The image or document in a part of any dialect; None where there is none."""
     kind = part.get("type")
     reader = _MEDIA_READERS.get(kind) if isinstance(kind, str) else None
     return reader(part) if reader is not None else None
@@ -126,16 +124,16 @@ def media_of(part: Part) -> Media | None:
 def _read_image_url(part: Part) -> Media | None:
     image = part.get("image_url")
     if isinstance(image, str):
-        return _at("image", image)
+        return _media_at_url("image", image)
     if isinstance(image, dict) and isinstance(image.get("url"), str):
-        return _at("image", image["url"], detail=image.get("detail"))
+        return _media_at_url("image", image["url"], detail=image.get("detail"))
     return None
 
 
 def _read_input_image(part: Part) -> Media | None:
     detail = part.get("detail")
     if isinstance(part.get("image_url"), str):
-        return _at("image", part["image_url"], detail=detail)
+        return _media_at_url("image", part["image_url"], detail=detail)
     return Media("image", file_id=part["file_id"], detail=detail) if part.get("file_id") else None
 
 
@@ -149,7 +147,7 @@ def _read_anthropic(part: Part) -> Media | None:
         case "base64":
             return Media(kind, base64=source.get("data", ""), media_type=source.get("media_type"), name=name)
         case "url":
-            return _at(kind, source.get("url", ""), name=name)
+            return _media_at_url(kind, source.get("url", ""), name=name)
         case "file":
             return Media(kind, file_id=source.get("file_id"), name=name)
     return None
@@ -160,11 +158,13 @@ def _read_file(part: Part) -> Media | None:
     name = inner.get("filename")
     address = inner.get("file_data") or inner.get("file_url")
     if isinstance(address, str):
-        return _at("file", address, name=name)
+        return _media_at_url("file", address, name=name)
     return Media("file", file_id=inner["file_id"], name=name) if inner.get("file_id") else None
 
 
-def _at(kind: Literal["image", "file"], url: str, name: str | None = None, detail: str | None = None) -> Media:
+def _media_at_url(
+    kind: Literal["image", "file"], url: str, name: str | None = None, detail: str | None = None
+) -> Media:
     if url.startswith("data:"):
         head, comma, body = url.partition(",")
         if comma and head.endswith(";base64"):
@@ -224,3 +224,57 @@ def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
 
 
 _MEDIA_WRITERS = {"openai_chat": _chat_media, "responses": _responses_media, "anthropic": _anthropic_media}
+
+
+_NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+
+
+def convert_tools(tools: Sequence[Tool], to: DialectName) -> list[Tool]:
+    """Tool definitions of any dialect in the format of one; those that have it already stay the same objects."""
+    written = (tool if dialect_of_tool(tool) == to else _converted(tool, to) for tool in tools)
+    return [tool for tool in written if tool is not None]
+
+
+def dialect_of_tool(tool: Tool) -> DialectName | None:
+    """The dialect of a tool definition; None where it names no function."""
+    if isinstance(tool.get("function"), dict) or isinstance(tool.get("custom"), dict):
+        return "openai_chat"
+    if "input_schema" in tool:
+        return "anthropic"
+    if tool.get("type") in ("function", "custom") and "name" in tool:
+        return "responses"
+    return None
+
+
+def _converted(tool: Tool, to: DialectName) -> Tool | None:
+    if tool.get("type") == "custom" and "input_schema" not in tool:
+        return _converted_custom(tool, to)
+    inner = tool.get("function") if isinstance(tool.get("function"), dict) else tool
+    if inner is None or dialect_of_tool(tool) is None:
+        return None
+    schema = inner.get("parameters") or inner.get("input_schema") or _NO_PARAMETERS
+    fields = {"name": inner.get("name"), "description": inner.get("description")}
+    named = {name: value for name, value in fields.items() if value is not None}
+    strict = {"strict": inner["strict"]} if inner.get("strict") is not None else {}
+    match to:
+        case "openai_chat":
+            return {"type": "function", "function": {**named, "parameters": schema, **strict}}
+        case "responses":
+            return {"type": "function", **named, "parameters": schema, **strict}
+        case "anthropic":
+            return {**named, "input_schema": schema, **strict}
+
+
+def _converted_custom(tool: Tool, to: DialectName) -> Tool:
+    """A tool that takes free text; for Anthropic, which has none, a function with one text parameter."""
+    inner = tool["custom"] if isinstance(tool.get("custom"), dict) else tool
+    named = {name: inner[name] for name in ("name", "description") if inner.get(name) is not None}
+    rest = {name: value for name, value in inner.items() if name not in ("type", "name", "description")}
+    match to:
+        case "openai_chat":
+            return {"type": "custom", "custom": {**named, **rest}}
+        case "responses":
+            return {"type": "custom", **named, **rest}
+        case "anthropic":
+            text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+            return {**named, "input_schema": text}

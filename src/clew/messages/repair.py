@@ -1,32 +1,46 @@
-"""The repair of broken histories: whatever comes in, what goes out has valid messages and whole tool groups.
+"""Repair of broken histories: the result has valid messages, and every call has its result behind it.
 
-Each repair is reported as a value. A history with nothing to repair comes back as the very object that came in, and
-the input is never changed. Knows the rules that all wires share; what one wire alone demands is its dialect's.
+Only rules that all wires share are applied here; what one wire demands is done by its dialect.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import json
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import groupby
+from typing import Any, TypeAlias
 
-from clew.errors import InvalidArgument
-from clew.messages.joining import join_same_roles
-from clew.messages.mending import mended
-from clew.messages.pairing import paired
-from clew.messages.soundness import is_sound
-from clew.messages.types import Message, Repair
+from clew.errors import InvalidArgument, InvalidMessage
+from clew.messages.message import ROLES, UNREADABLE, Message, Repair, join_contents
+from clew.messages.tool_groups import IndexedMessages, pair_calls_with_results
+from clew.messages.validity import (
+    is_encodable_inside,
+    is_json_object,
+    is_valid,
+    is_valid_call,
+    is_valid_message,
+    may_lack_content,
+    replace_lone_surrogates_inside,
+)
 
 _SHORTEST_CUT = 100
 
 
+_OLD_TOOL_ROLE = "function"
+
+ReportRepair: TypeAlias = Callable[[str, str], None]
+"""Called with a problem and its remedy."""
+
+
 @dataclass(frozen=True, slots=True)
 class Repaired:
-    """A history that can be sent, and what was done to it."""
+    """A valid history, and what was done to it."""
 
     messages: Sequence[Message]
     repairs: tuple[Repair, ...] = ()
     indexes: Sequence[int] = field(default=(), repr=False, compare=False)
-    """For each message the one that it is, or that it was put in for, in the history as it came."""
+    """For each message its index in the history as it came; a stub has the index of its call."""
 
 
 def repair(
@@ -36,22 +50,244 @@ def repair(
     open_end: bool = False,
     longest_text: int | None = None,
 ) -> Repaired:
-    """Make a history valid; raises `InvalidMessage` where a message has no meaning that a repair could keep.
+    """Make a history valid, and report each repair; raises `InvalidMessage` for a message without a usable role.
 
-    Several system messages, and several messages of one role in a row, are valid and kept, unless `merge_same_role`.
-    With `open_end`, the calls of the last group may still wait for their results. `longest_text` cuts longer texts,
-    in chars; nothing is cut unless it is given.
+    A history with nothing to repair comes back as the same object; the input is never changed. Several system
+    messages, and several messages of one role in a row, are valid and kept, unless `merge_same_role`. With
+    `open_end`, the calls of the last message may still wait for their results. `longest_text`, in chars, cuts longer
+    texts; nothing is cut unless it is given.
     """
     if longest_text is not None and longest_text < _SHORTEST_CUT:
         raise InvalidArgument(f"longest_text={longest_text} leaves no text; use at least {_SHORTEST_CUT}, or None")
-    if not merge_same_role and is_sound(messages, open_end=open_end, longest_text=longest_text):
+    if not merge_same_role and is_valid(messages, open_end=open_end, longest_text=longest_text):
         return Repaired(messages, (), range(len(messages)))
     repairs: list[Repair] = []
-    whole = [mended(message, index, repairs, longest_text) for index, message in enumerate(messages)]
-    result = paired(whole, repairs, open_end=open_end)
+    valid = [repaired_message(message, index, repairs) for index, message in enumerate(messages)]
+    result = pair_calls_with_results(valid, repairs, open_end=open_end)
     if merge_same_role:
-        result = join_same_roles(result, repairs)
+        result = merge_same_roles(result, repairs)
+    if longest_text is not None:  # last, because merging makes texts longer
+        result = [(index, cut_long_texts(message, index, longest_text, repairs)) for index, message in result]
     if not repairs:
         return Repaired(messages, (), range(len(messages)))
-    told = tuple(sorted(repairs, key=lambda done: done.index))
-    return Repaired([message for _, message in result], told, [index for index, _ in result])
+    reported = tuple(sorted(repairs, key=lambda done: done.index))
+    return Repaired([message for _, message in result], reported, [index for index, _ in result])
+
+
+def repaired_message(message: Any, index: int, repairs: list[Repair]) -> Message:
+    """The message, valid; the same object where nothing was wrong with it."""
+    _refuse_unusable(message, index)
+    if is_valid_message(message):
+        return message  # type: ignore[no-any-return]
+    result: dict[str, Any] = dict(message)
+
+    def report(problem: str, remedy: str) -> None:
+        repairs.append(Repair(index, problem, remedy))
+
+    if not is_encodable_inside(result):
+        result = replace_lone_surrogates_inside(result)
+        report("half of a surrogate pair in a text", "replaced by U+FFFD, or joined with its other half")
+    _repair_old_calls(result, index, report)
+    _repair_calls(result, index, report)
+    _repair_content(result, report)
+    return result  # type: ignore[return-value]
+
+
+def _refuse_unusable(message: Any, index: int) -> None:
+    if not isinstance(message, dict):
+        kind = type(message).__name__
+        raise InvalidMessage(index, f"it is of type {kind}, not a dict", "Pass dicts, for example model_dump() of it")
+    allowed = ", ".join(sorted(ROLES))
+    if "role" not in message:
+        raise InvalidMessage(index, "it has no role", f"Give it one of {allowed}")
+    role = message["role"]
+    if not isinstance(role, str) or (role not in ROLES and role != _OLD_TOOL_ROLE):
+        raise InvalidMessage(index, f"its role {role!r:.80} is unknown", f"Use one of {allowed}")
+
+
+def _repair_content(message: dict[str, Any], report: ReportRepair) -> None:
+    content = message.get("content")
+    if content is None or content == []:
+        if content is None and may_lack_content(message):
+            return
+        message["content"] = ""
+        report("no content" if content is None else "an empty list as content", "content is an empty text")
+    elif isinstance(content, list | tuple):
+        _repair_parts(message, content, report)
+    elif isinstance(content, dict):
+        message["content"] = [content]
+        report("content is one part, not a list", "put into a list")
+    elif not isinstance(content, str):
+        message["content"] = str(content)
+        report(f"content of type {type(content).__name__}", "written as text")
+
+
+def _repair_parts(message: dict[str, Any], content: list[Any] | tuple[Any, ...], report: ReportRepair) -> None:
+    if isinstance(content, list) and all(isinstance(part, dict) for part in content):
+        return
+    parts = [part if isinstance(part, dict) else {"type": "text", "text": _as_text(part)} for part in content]
+    message["content"] = parts or ""
+    report("content with parts that are no dicts", "each made a text part")
+
+
+def _repair_calls(message: dict[str, Any], index: int, report: ReportRepair) -> None:
+    if message["role"] == "tool" and not isinstance(message.get("tool_call_id"), str):
+        _repair_call_id(message, report)
+    if message.get("tool_calls") is None:
+        return
+    calls = message["tool_calls"]
+    if message["role"] != "assistant" or not calls:
+        del message["tool_calls"]
+        report("an empty list of calls" if not calls else f"calls on a {message['role']} message", "field removed")
+        return
+    if not isinstance(calls, list):
+        calls = list(calls) if isinstance(calls, tuple) else [calls]
+        report("tool_calls is no list", "put into a list")
+    repaired_calls = [_repaired_call(call, f"call_{index}_{position}", report) for position, call in enumerate(calls)]
+    kept = [call for call in repaired_calls if call is not None]
+    if kept:
+        message["tool_calls"] = kept
+    else:
+        del message["tool_calls"]
+
+
+def _repair_old_calls(message: dict[str, Any], index: int, report: ReportRepair) -> None:
+    """The format from before parallel calls, which has no ids: a result belongs to the call before it."""
+    if message["role"] == _OLD_TOOL_ROLE:
+        message["role"] = "tool"
+        report("the old role 'function'", "role is 'tool'")
+    if message.get("function_call") is not None:
+        call = {"id": f"call_{index}_0", "type": "function", "function": message.pop("function_call")}
+        message["tool_calls"] = message.get("tool_calls") or [call]
+        report("the old field 'function_call'", "made a list of tool_calls")
+
+
+def _repair_call_id(message: dict[str, Any], report: ReportRepair) -> None:
+    answered = message.get("tool_call_id")
+    if answered is None:
+        return  # pair_calls_with_results gives it to a call without a result, or removes it
+    message["tool_call_id"] = _as_text(answered)
+    report(f"tool_call_id of type {type(answered).__name__}", "written as text")
+
+
+def _repaired_call(call: Any, fallback_id: str, report: ReportRepair) -> dict[str, Any] | None:
+    if is_valid_call(call):
+        return call  # type: ignore[no-any-return]
+    if not isinstance(call, dict):
+        report(f"a call of type {type(call).__name__}", "removed")
+        return None
+    result = dict(call)
+    identity = result.get("id")
+    if not isinstance(identity, str) or not identity:
+        result["id"] = fallback_id if identity in (None, "") else _as_text(identity)
+        report("a call without a text as id", f"id is {result['id']!r}")
+    function = result.get("function")
+    if not isinstance(function, dict) and result.get("type") == "custom" and isinstance(result.get("custom"), dict):
+        result["custom"] = _repaired_custom(result["custom"], report)
+    else:
+        result["function"] = _repaired_function(function, report)
+    return result
+
+
+def _repaired_custom(custom: dict[str, Any], report: ReportRepair) -> dict[str, Any]:
+    result = dict(custom)
+    for name, default in (("name", "unknown"), ("input", "")):
+        if not isinstance(result.get(name), str):
+            result[name] = default if result.get(name) is None else _as_text(result[name])
+            report(f"a call without a text as {name}", f"{name} is {result[name]!r:.80}")
+    return result
+
+
+def _repaired_function(function: Any, report: ReportRepair) -> dict[str, Any]:
+    result = dict(function) if isinstance(function, dict) else {}
+    name = result.get("name")
+    if not isinstance(name, str) or not name:
+        result["name"] = "unknown"
+        report("a call that names no function", "name is 'unknown'")
+    arguments = result.get("arguments")
+    if not is_json_object(arguments):
+        result["arguments"] = as_json_object(arguments)
+        report("arguments that are no JSON object", _remedy_for_arguments(arguments))
+    return result
+
+
+def as_json_object(arguments: Any) -> str:
+    """Whatever a call has as arguments, as the JSON of an object; what is none is kept under `UNREADABLE`."""
+    if arguments is None or (isinstance(arguments, str) and not arguments.strip()):
+        return "{}"
+    value = arguments
+    if isinstance(arguments, str):
+        try:
+            value = json.loads(arguments)
+        except (ValueError, RecursionError):
+            return _as_unreadable(arguments)
+        if isinstance(value, str) and is_json_object(value):
+            return value  # encoded twice
+    return json.dumps(value, ensure_ascii=False, default=str) if isinstance(value, dict) else _as_unreadable(value)
+
+
+def _remedy_for_arguments(arguments: Any) -> str:
+    if arguments is None or arguments == "":
+        return "an empty object in their place"
+    return "written as a JSON object" if isinstance(arguments, dict) else f"kept whole under {UNREADABLE!r}"
+
+
+def _as_unreadable(value: Any) -> str:
+    return json.dumps({UNREADABLE: value}, ensure_ascii=False, default=str)
+
+
+def cut_long_texts(message: Message, index: int, longest: int, repairs: list[Repair]) -> Message:
+    """The message with texts over a number of chars cut; the same object where none is so long."""
+    content = message.get("content")
+    if isinstance(content, str) and len(content) > longest:
+        repairs.append(Repair(index, f"a text of {len(content):,} chars", f"cut to {longest:,} chars"))
+        return {**message, "content": _cut(content, longest)}
+    parts = content if isinstance(content, list) else []
+    long = [part for part in parts if isinstance(part.get("text"), str) and len(part["text"]) > longest]
+    if not long:
+        return message
+    cut = {id(part): {**part, "text": _cut(part["text"], longest)} for part in long}
+    repairs.append(Repair(index, f"{len(long)} text parts over {longest:,} chars", f"cut to {longest:,} chars"))
+    return {**message, "content": [cut.get(id(part), part) for part in parts]}
+
+
+def _cut(text: str, longest: int) -> str:
+    """The start and the end of a text, with a note of what was cut between them: `longest` chars in all."""
+    gap = f"\n[{len(text) - longest:,} chars cut]\n"
+    front = (longest - len(gap)) // 2
+    return text[:front] + gap + text[len(text) - (longest - len(gap) - front) :]
+
+
+def _as_text(value: Any) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+
+
+def merge_same_roles(messages: IndexedMessages, repairs: list[Repair]) -> IndexedMessages:
+    """Messages of one role in a row made one, for models that want roles to alternate; results stay apart."""
+    result: IndexedMessages = []
+    for role, same in groupby(messages, key=lambda entry: entry[1]["role"]):
+        run = list(same)
+        if role == "tool" or len(run) == 1:
+            result.extend(run)
+            continue
+        start = run[0][0]
+        result.append((start, merge_messages([message for _, message in run])))
+        repairs.extend(
+            Repair(index, f"follows another {role} message", f"joined to message {start}") for index, _ in run[1:]
+        )
+    return result
+
+
+def merge_messages(messages: Sequence[Message]) -> Message:
+    """Messages of one role as one: contents, calls and reasoning of all; of any other field the first value."""
+    result: dict[str, Any] = {}
+    for message in reversed(messages):
+        result.update(message)
+    result["content"] = join_contents([message.get("content") for message in messages])
+    for name in ("tool_calls", "reasoning"):
+        values: list[Any] = [message.get(name) for message in messages]
+        entries = [entry for value in values if isinstance(value, list) for entry in value]
+        texts = [value for value in values if isinstance(value, str) and value]  # of wires whose reasoning is a text
+        if entries or texts:
+            result[name] = entries or "\n\n".join(texts)
+    return result  # type: ignore[return-value]

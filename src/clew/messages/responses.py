@@ -1,7 +1,7 @@
-"""The dialect of OpenAI's Responses API: a flat list of items, where one assistant turn is several of them.
+"""The dialect of OpenAI's Responses API: a flat list of items, of which an assistant message has several.
 
-Reasoning, text and calls that follow each other become one assistant message, and an item that has no other place
-is carried in its content. The instructions beside the input are not this module's concern.
+Reasoning, text and calls that follow each other become one assistant message; an item of any other type is kept as a
+part of its content. The instructions of a request are handled in `conversation`.
 """
 
 from __future__ import annotations
@@ -12,104 +12,108 @@ from itertools import groupby
 from typing import Any
 
 from clew.errors import InvalidMessage
-from clew.messages.content import arguments_of_call, as_json, name_of_call, reasoning_of
-from clew.messages.joining import joined_content
-from clew.messages.origins import Reading, Source, by_source, in_former_order
-from clew.messages.parts import RESPONSES_ITEM, spelled
-from clew.messages.types import Message, Part, ToolCall
+from clew.messages.message import (
+    Message,
+    Part,
+    ToolCall,
+    arguments_of_call,
+    as_json,
+    join_contents,
+    name_of_call,
+    reasoning_of,
+)
+from clew.messages.origins import ParsedMessages, WireSource, group_by_source, in_original_order
+from clew.messages.parts import RESPONSES_ITEM, encode_part
 
-_NAMED_APART = ("type", "call_id", "name")
+_NO_ARGUMENTS = ("type", "call_id", "name")
 
 
-def read(items: Sequence[Any]) -> Reading:
-    """Items of the wire in our form."""
-    reading = Reading()
-    turn = _Turn()
-    for place, item in enumerate(items):
-        sort = _sort_of_item(item, place)
-        if sort == "other_side" or sort == "result":
-            turn.close(reading)
-            reading.add(Source((item,), (item if sort == "other_side" else _read_result(item),), place))
+def read(items: Sequence[Any]) -> ParsedMessages:
+    """The items of the wire as messages."""
+    parsed = ParsedMessages()
+    group = _AssistantItems()
+    for index, item in enumerate(items):
+        kind = _kind_of_item(item, index)
+        if kind == "other_role" or kind == "result":
+            group.close(parsed)
+            parsed.add(WireSource((item,), (item if kind == "other_role" else _read_result(item),), index))
             continue
-        if turn.must_end_before(sort):
-            turn.close(reading)
-        turn.take(sort, item, place, reading)
-    turn.close(reading)
-    return reading
+        if group.must_end_before(kind):
+            group.close(parsed)
+        group.add(kind, item, index, parsed)
+    group.close(parsed)
+    return parsed
 
 
-def _sort_of_item(item: Any, place: int) -> str:
-    """One of: other_side (a message that is not the assistant's), text, thought, call, result, item."""
+def _kind_of_item(item: Any, index: int) -> str:
+    """One of: other_role (a message that is not the assistant's), text, reasoning, call, result, other."""
     if not isinstance(item, dict) or ("type" not in item and "role" not in item):
-        raise InvalidMessage(place, "it is no dict with a type or a role", "Give it a type, or a role and content")
-    kind = str(item.get("type", "message"))
-    if kind == "message":
-        return "text" if item.get("role") == "assistant" else "other_side"
-    if kind == "reasoning":
-        return "thought"
-    if "call_id" in item and kind.endswith(("_call", "_output")):
-        return "result" if kind.endswith("_output") else "call"
-    return "item"
+        raise InvalidMessage(index, "it is no dict with a type or a role", "Give it a type, or a role and content")
+    item_type = str(item.get("type", "message"))
+    if item_type == "message":
+        return "text" if item.get("role") == "assistant" else "other_role"
+    if item_type == "reasoning":
+        return "reasoning"
+    if "call_id" in item and item_type.endswith(("_call", "_output")):
+        return "result" if item_type.endswith("_output") else "call"
+    return "other"
 
 
 @dataclass(slots=True)
-class _Turn:
-    """The items of one assistant message, while they are gathered."""
+class _AssistantItems:
+    """The items of one assistant message, while they are collected."""
 
-    place: int = 0
+    index: int = 0
     items: list[Any] = field(default_factory=list)
-    sorts: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
     calls: list[ToolCall] = field(default_factory=list)
 
-    def must_end_before(self, sort: str) -> bool:
-        """Whether the next item begins a message of its own. Never between calls: their results come after all."""
+    def must_end_before(self, kind: str) -> bool:
+        """Whether the next item begins another message. Never between calls, because their results come after all."""
         if self.calls:
             return False
-        if sort == "thought":
-            return any(sort != "thought" for sort in self.sorts)
-        return sort == "text" and "text" in self.sorts
+        if kind == "reasoning":
+            return any(kind != "reasoning" for kind in self.kinds)
+        return kind == "text" and "text" in self.kinds
 
-    def take(self, sort: str, item: Any, place: int, reading: Reading) -> None:
+    def add(self, kind: str, item: Any, index: int, parsed: ParsedMessages) -> None:
         if not self.items:
-            self.place = place
+            self.index = index
         self.items.append(item)
-        self.sorts.append(sort)
-        if sort == "call":
+        self.kinds.append(kind)
+        if kind == "call":
             call = _read_call(item)
-            reading.pieces[id(call)] = item
+            parsed.pieces[id(call)] = item
             self.calls.append(call)
 
-    def close(self, reading: Reading) -> None:
-        """Hand over what was gathered as one message, and begin anew."""
+    def close(self, parsed: ParsedMessages) -> None:
+        """Add the collected items as one message, and start with the next."""
         if self.items:
-            message = self.items[0] if self.sorts == ["text"] else self._message(reading)
-            reading.add(Source(tuple(self.items), (message,), self.place))
-            self.items, self.sorts, self.calls = [], [], []
+            message = self.items[0] if self.kinds == ["text"] else self._message(parsed)
+            parsed.add(WireSource(tuple(self.items), (message,), self.index))
+            self.items, self.kinds, self.calls = [], [], []
 
-    def _message(self, reading: Reading) -> Message:
-        message: Message = {"role": "assistant", "content": self._content(reading)}
+    def _message(self, parsed: ParsedMessages) -> Message:
+        message: Message = {"role": "assistant", "content": self._content(parsed)}
         if self.calls:
             message["tool_calls"] = self.calls
-            reading.pieces[id(self.calls)] = self.sorts
-        thought = [item for item, sort in self._pairs() if sort == "thought"]
-        if thought:
-            message["reasoning"] = thought
-            reading.pieces[id(thought)] = self.sorts
+            parsed.pieces[id(self.calls)] = self.kinds
+        reasoning = [item for item, kind in zip(self.items, self.kinds, strict=True) if kind == "reasoning"]
+        if reasoning:
+            message["reasoning"] = reasoning
+            parsed.pieces[id(reasoning)] = self.kinds
         return message
 
-    def _content(self, reading: Reading) -> str | list[Part] | None:
+    def _content(self, parsed: ParsedMessages) -> str | list[Part] | None:
         contents: list[Any] = []
-        for item, sort in self._pairs():
-            if sort == "text":
+        for item, kind in zip(self.items, self.kinds, strict=True):
+            if kind == "text":
                 contents.append(item.get("content"))
                 if isinstance(item.get("content"), list):
-                    reading.pieces[id(item["content"])] = item
-            elif sort == "item":
+                    parsed.pieces[id(item["content"])] = item
+            elif kind == "other":
                 contents.append([{"type": RESPONSES_ITEM, "item": item}])
-        return joined_content(contents)
-
-    def _pairs(self) -> Iterator[tuple[Any, str]]:
-        return zip(self.items, self.sorts, strict=True)
+        return join_contents(contents)
 
 
 def _read_call(item: Part) -> ToolCall:
@@ -118,7 +122,7 @@ def _read_call(item: Part) -> ToolCall:
         function = {"name": item.get("name", ""), "arguments": item.get("arguments", "")}
         return {"id": item["call_id"], "type": "function", "function": function}  # type: ignore[typeddict-item]
     # Calls of built-in tools differ in their fields: all of them are the arguments.
-    fields = {name: value for name, value in item.items() if name not in _NAMED_APART}
+    fields = {name: value for name, value in item.items() if name not in _NO_ARGUMENTS}
     name = item.get("name") or kind.removesuffix("_call")
     arguments = as_json(fields)
     return {"id": item["call_id"], "type": kind, "function": {"name": name, "arguments": arguments}}
@@ -127,23 +131,23 @@ def _read_call(item: Part) -> ToolCall:
 def _read_result(item: Part) -> Message:
     output = item.get("output")
     if output is None:
-        output = as_json({name: value for name, value in item.items() if name not in _NAMED_APART})
+        output = as_json({name: value for name, value in item.items() if name not in _NO_ARGUMENTS})
     content = [output] if isinstance(output, dict) else output or ""
     return {"role": "tool", "tool_call_id": item["call_id"], "content": content}
 
 
-def write(messages: Sequence[Message], reading: Reading, *, foreign: bool = False) -> list[Any]:
-    """The items of the wire; those of an unchanged message are the very items that came."""
+def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
+    """The items of the wire; an unchanged message gives the items that it was read from."""
     items: list[Any] = []
     kinds: dict[str, str] = {}
-    for source, run in by_source(messages, reading.sources):
+    for source, run in group_by_source(messages, parsed.sources):
         message = run[0]
         for call in message.get("tool_calls") or ():
             kinds[call["id"]] = call.get("type", "function")
         if source is not None:
             items.extend(source.items)
         elif message["role"] == "assistant":
-            items.extend(_assistant_items(message, reading, foreign))
+            items.extend(_assistant_items(message, parsed, foreign))
         elif message["role"] == "tool":
             items.append(_result(message, kinds, foreign))
         else:
@@ -151,26 +155,27 @@ def write(messages: Sequence[Message], reading: Reading, *, foreign: bool = Fals
     return items
 
 
-def _assistant_items(message: Message, reading: Reading, foreign: bool) -> list[Any]:
-    thought = [item for item in reasoning_of(message) if item.get("type") == "reasoning"]
-    calls = [reading.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
-    said = list(_said_items(message, reading, foreign))
-    return in_former_order(_former_order(message, reading), {"thought": thought, "said": said, "call": calls})
+def _assistant_items(message: Message, parsed: ParsedMessages, foreign: bool) -> list[Any]:
+    reasoning = [item for item in reasoning_of(message) if item.get("type") == "reasoning"]
+    calls = [parsed.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
+    content = list(_content_items(message, parsed, foreign))
+    items = {"reasoning": reasoning, "content": content, "call": calls}
+    return in_original_order(_original_order(message, parsed), items)
 
 
-def _former_order(message: Message, reading: Reading) -> list[str] | None:
+def _original_order(message: Message, parsed: ParsedMessages) -> list[str] | None:
     for name in ("reasoning", "tool_calls"):
-        sorts = reading.pieces.get(id(message.get(name)))
-        if sorts is not None:
-            return ["said" if sort in ("text", "item") else sort for sort in sorts]
+        kinds = parsed.pieces.get(id(message.get(name)))
+        if kinds is not None:
+            return ["content" if kind in ("text", "other") else kind for kind in kinds]
     return None
 
 
-def _said_items(message: Message, reading: Reading, foreign: bool) -> Iterator[Any]:
+def _content_items(message: Message, parsed: ParsedMessages, foreign: bool) -> Iterator[Any]:
     content: Any = message.get("content")
-    former = reading.pieces.get(id(content)) if isinstance(content, list) else None
-    if former is not None:
-        yield former
+    original = parsed.pieces.get(id(content)) if isinstance(content, list) else None
+    if original is not None:
+        yield original
         return
     if not content and isinstance(message.get("refusal"), str):
         content = [{"type": "refusal", "refusal": message.get("refusal")}]
@@ -178,20 +183,22 @@ def _said_items(message: Message, reading: Reading, foreign: bool) -> Iterator[A
         yield _message_item("assistant", content, foreign)
     if not isinstance(content, list):
         return
-    for carried, parts in groupby(content, key=_carries_item):
-        if carried:
+    for is_item, parts in groupby(content, key=_is_whole_item):
+        if is_item:
             yield from (part["item"] for part in parts)
         else:
             yield _message_item("assistant", list(parts), foreign)
 
 
-def _carries_item(part: Any) -> bool:
+def _is_whole_item(part: Any) -> bool:
     return isinstance(part, dict) and part.get("type") == RESPONSES_ITEM
 
 
 def _message_item(role: str, content: Any, foreign: bool) -> Part:
     if not isinstance(content, str):
-        content = [spelled(part, "responses", foreign=foreign, spoken=role == "assistant") for part in content]
+        content = [
+            encode_part(part, "responses", foreign=foreign, by_assistant=role == "assistant") for part in content
+        ]
     return {"type": "message", "role": role, "content": content}
 
 
@@ -213,7 +220,7 @@ def _result(message: Message, kinds: dict[str, str], foreign: bool) -> Part:
     of_type = {"function": "function_call_output", "custom": "custom_tool_call_output"}.get(kind, f"{kind}_output")
     output: Any = message.get("content") or ""
     if not isinstance(output, str):
-        output = [spelled(part, "responses", foreign=foreign) for part in output]
+        output = [encode_part(part, "responses", foreign=foreign) for part in output]
         if of_type == "computer_call_output" and len(output) == 1:
             output = output[0]
     return {"type": of_type, "call_id": call_id, "output": output}

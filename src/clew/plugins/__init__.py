@@ -1,23 +1,28 @@
-"""Plugins: found without running them, and run only when asked for by name.
+"""Plugins: found without running them, and run only when they are asked for by name.
 
-Looks in a folder, among installed packages and in what was registered by a call, in this order. Knows names, files and
-factories; what a factory makes, and what it is made from, is known to those who register and to those who ask.
+Searched in this order: a folder, what the program registered by a call, installed packages, what ships with Clew.
 """
 
-from clew.plugins.catalog import Catalog
-from clew.plugins.foreign import foreign_code
-from clew.plugins.found import Kind, Origin, Plugin
-from clew.plugins.names import valid_name
-from clew.plugins.registry import Registration, collecting, register, registered
+from clew.plugins.catalog import PluginCatalog, plugin_code
+from clew.plugins.registry import (
+    Plugin,
+    PluginKind,
+    PluginOrigin,
+    PluginRegistration,
+    collect_registrations,
+    register,
+    registered,
+    valid_name,
+)
 
 __all__ = [
-    "Catalog",
-    "Kind",
-    "Origin",
     "Plugin",
-    "Registration",
-    "collecting",
-    "foreign_code",
+    "PluginCatalog",
+    "PluginKind",
+    "PluginOrigin",
+    "PluginRegistration",
+    "collect_registrations",
+    "plugin_code",
     "register",
     "registered",
     "valid_name",

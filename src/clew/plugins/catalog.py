@@ -1,54 +1,71 @@
-"""All plugins of a kind, from every source, and the way from a name to the thing it stands for.
+"""All plugins of a kind from every source, finding one by name, and building it.
 
-Looking and describing runs no plugin's code. Building does, for the one that was named.
+Finding and describing runs no plugin's code; building runs that of the named one.
 """
 
 from __future__ import annotations
 
+import importlib
+import logging
+import traceback
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Generic, TypeVar
 
 from clew.errors import PluginError
 from clew.plugins.folders import folder_plugin, folder_plugins
-from clew.plugins.foreign import foreign_code
-from clew.plugins.found import Kind, Origin, Plugin
-from clew.plugins.names import shown, suggestion
 from clew.plugins.packages import package_plugin, package_plugins
-from clew.plugins.registry import Registration, collecting, registered
+from clew.plugins.registry import (
+    Plugin,
+    PluginKind,
+    PluginOrigin,
+    PluginRegistration,
+    collect_registrations,
+    registered,
+    shown_name,
+    suggestion,
+)
+
+_log = logging.getLogger("clew.plugins")
+# The user gets a notice; the traceback is for those who configured logging.
+_log.addHandler(logging.NullHandler())
+# The code that calls a plugin: a problem is never there, although the traceback may end in it.
+_CALLING_CODE = (Path(__file__).resolve().parents[1], Path(importlib.__file__).resolve().parent)
+_LONGEST_MESSAGE = 300
 
 Setup = TypeVar("Setup")
 Made = TypeVar("Made")
 
 
-class Catalog(Generic[Setup, Made]):
-    """Plugins of one kind. `problem_of` says what is wrong with a thing that a factory made, or nothing.
+class PluginCatalog(Generic[Setup, Made]):
+    """Plugins of one kind. `problem_of` says what is wrong with an object that a factory made, or nothing.
 
-    `home` is the folder of plugins; `built_ins` registers what ships with the program, by the hook that all use.
+    `home` is the folder of plugins; `built_ins` registers what ships with Clew, as all plugins are registered.
     """
 
     def __init__(
-        self, kind: Kind, home: Path, built_ins: Callable[[], None], problem_of: Callable[[str, Made], str]
+        self, kind: PluginKind, home: Path, built_ins: Callable[[], None], problem_of: Callable[[str, Made], str]
     ) -> None:
         self._kind = kind
         self._home = home
         self._problem_of = problem_of
-        with collecting() as gathered:
+        with collect_registrations() as registrations:
             built_ins()
-        self._built_ins = [_registered_plugin(each, Origin.BUILT_IN) for each in gathered.values()]
+        self._built_ins = [_registered_plugin(each, PluginOrigin.BUILT_IN) for each in registrations.values()]
 
     def plugins(self) -> list[Plugin]:
-        """Every one that can be found, in the order of looking up; the ones that another hides are marked."""
+        """Every plugin that is found, in the order of the search; one that another hides is `shadowed`."""
         found: list[Plugin] = []
         seen: set[str] = set()
-        for plugin in self._everywhere():
-            found.append(replace(self._judged(plugin), shadowed=plugin.name in seen))
+        for plugin in self._all_plugins():
+            found.append(replace(self._checked(plugin), shadowed=plugin.name in seen))
             seen.add(plugin.name)
         return found
 
     def find(self, name: str) -> Plugin:
-        """The one that a name stands for; raises PluginError, with the names that were probably meant."""
+        """The plugin of a name; raises PluginError, with the names that were probably meant."""
         plugin = (
             folder_plugin(self._kind, self._home, name)
             or next((each for each in self._of_this_program() if each.name == name), None)
@@ -56,62 +73,94 @@ class Catalog(Generic[Setup, Made]):
             or next((each for each in self._built_ins if each.name == name), None)
         )
         if plugin is None:
-            known = suggestion(name, (each.name for each in self._everywhere()))
-            raise PluginError(f"no {self._kind.title} is called {shown(name)}; {known}")
-        return self._judged(plugin)
+            known = suggestion(name, (each.name for each in self._all_plugins()))
+            raise PluginError(f"no {self._kind.title} is called {shown_name(name)}; {known}")
+        return self._checked(plugin)
 
     def find_built_in(self, name: str) -> Plugin:
-        """The built-in of this name, whatever else has the name."""
+        """The built-in plugin of this name, also where another plugin hides it."""
         for plugin in self._built_ins:
             if plugin.name == name:
                 return plugin
-        raise PluginError(f"no built-in {self._kind.title} is called {shown(name)}")
+        raise PluginError(f"no built-in {self._kind.title} is called {shown_name(name)}")
 
     def build(self, plugin: Plugin, setup: Setup) -> Made:
-        """The thing itself; raises PluginError, which names the plugin, the file and the problem."""
+        """The object that the plugin makes; raises PluginError, which names the plugin, the file and the problem."""
         problem = plugin.problem or self._wrong_contract(plugin.contract)
         if problem:
             raise PluginError(f"{plugin}: {problem}")
-        with foreign_code(plugin, "loading"):
+        with plugin_code(plugin, "loading"):
             registration = plugin.load()
         problem = self._wrong_contract(registration.contract)
         if problem:
             raise PluginError(f"{plugin}: {problem}")
-        with foreign_code(plugin, "making it"):
+        with plugin_code(plugin, "making it"):
             made: Made = registration.factory(setup)
             problem = self._problem_of(plugin.name, made)
         if problem:
             raise PluginError(f"{plugin}: {problem}")
         return made
 
-    def _judged(self, plugin: Plugin) -> Plugin:
+    def _checked(self, plugin: Plugin) -> Plugin:
         return replace(plugin, problem=plugin.problem or self._wrong_contract(plugin.contract))
 
     def _wrong_contract(self, stated: int | None) -> str:
         ours = self._kind.contract
         if stated is None or stated == ours:
             return ""
-        remedy = "update the plugin" if isinstance(stated, int) and stated < ours else "update Clew"
+        if not isinstance(stated, int) or stated > ours:
+            remedy = "update Clew"
+        else:
+            remedy = f"update the plugin: {self._kind.changes}" if self._kind.changes else "update the plugin"
         return f"written for version {stated} of the contract, this Clew has version {ours}; {remedy}"
 
-    def _everywhere(self) -> Iterator[Plugin]:
+    def _all_plugins(self) -> Iterator[Plugin]:
         yield from folder_plugins(self._kind, self._home)
         yield from self._of_this_program()
         yield from package_plugins(self._kind)
         yield from self._built_ins
 
     def _of_this_program(self) -> list[Plugin]:
-        return [_registered_plugin(each, Origin.PROGRAM) for each in registered(self._kind)]
+        return [_registered_plugin(each, PluginOrigin.PROGRAM) for each in registered(self._kind)]
 
 
-def _registered_plugin(registration: Registration, origin: Origin) -> Plugin:
+def _registered_plugin(registration: PluginRegistration, origin: PluginOrigin) -> Plugin:
     return Plugin(
         registration.kind,
         registration.name,
         origin,
-        "clew" if origin is Origin.BUILT_IN else "this program",
+        "clew" if origin is PluginOrigin.BUILT_IN else "this program",
         load=lambda: registration,
         description=registration.description,
         version=registration.version,
         contract=registration.contract,
     )
+
+
+@contextmanager
+def plugin_code(plugin: Plugin, doing: str) -> Iterator[None]:
+    """Raises PluginError for any exception inside, also where a plugin wants to end the program."""
+    try:
+        yield
+    except (Exception, SystemExit) as error:
+        if isinstance(error, PluginError) and str(error).startswith(str(plugin)):
+            raise  # it has been translated already
+        _log.warning("%s: %s failed", plugin, doing, exc_info=True)
+        raise PluginError(f"{plugin}: {doing} failed: {_problem(error, plugin)}") from error
+
+
+def _problem(error: BaseException, plugin: Plugin) -> str:
+    text = " ".join(str(error.msg if isinstance(error, SyntaxError) else error).split())[:_LONGEST_MESSAGE]
+    what = text if isinstance(error, PluginError) else f"{type(error).__name__}: {text}".rstrip(": ")
+    place = _file_and_line(error, plugin)
+    return f"{place}: {what}" if place else what
+
+
+def _file_and_line(error: BaseException, plugin: Plugin) -> str:
+    """The file and line of an error: in the plugin's own code, if the traceback has it."""
+    if isinstance(error, SyntaxError) and error.filename:
+        return f"{error.filename} line {error.lineno}"
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
+    own = [frame for frame in frames if plugin.root and Path(frame.filename).is_relative_to(plugin.root)]
+    theirs = own or [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, _CALLING_CODE))]
+    return f"{theirs[-1].filename} line {theirs[-1].lineno}" if theirs else ""

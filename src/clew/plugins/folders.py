@@ -1,7 +1,13 @@
 """Plugins as folders: `plugins/<kind>/<name>/` of the Clew home, each a Python package with a `register()`.
 
-Found and described by reading files; imported when loaded, under a private name, so that two plugins that both have an
-`engine.py` do not meet and nothing of theirs stands in the way of an installed package.
+They are found and described by reading files, and imported when loaded, under a private module name, so that neither
+two plugins with an `engine.py` nor a plugin and an installed package get in each other's way.
+
+An optional `plugin.yaml` describes the plugin without running it. Unknown keys are ignored; a newer Clew may have them.
+
+    description: keeps whole turns
+    version: 1.0.0
+    contract: 1
 """
 
 from __future__ import annotations
@@ -10,56 +16,66 @@ import ast
 import hashlib
 import sys
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import partial
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from threading import RLock
 from types import ModuleType
+from typing import Any
 
 from clew.errors import PluginError
-from clew.plugins.found import Kind, Origin, Plugin
-from clew.plugins.manifest import read_manifest
-from clew.plugins.names import ALLOWED, valid_name
-from clew.plugins.registry import Registration, collecting
+from clew.plugins.registry import (
+    ALLOWED_NAMES,
+    Plugin,
+    PluginKind,
+    PluginOrigin,
+    PluginRegistration,
+    collect_registrations,
+    registration_by,
+    valid_name,
+)
 
 _CODE = "__init__.py"
-_one_import_at_a_time = RLock()
+_MANIFEST = "plugin.yaml"
+_LARGEST_MANIFEST_BYTES = 64_000
+_import_lock = RLock()
 
 
-def folder_plugins(kind: Kind, home: Path) -> list[Plugin]:
-    """Every plugin of the kind in the folder of plugins, by name; those that cannot serve say why."""
-    above = home / kind.folder
+def folder_plugins(kind: PluginKind, home: Path) -> list[Plugin]:
+    """Every plugin of the kind in the folder of plugins, by name; one that cannot be loaded has a `problem`."""
+    parent = home / kind.folder
     try:
-        entries = sorted(above.iterdir()) if above.is_dir() else []
-        return [_described(kind, entry) for entry in entries if _looks_like_a_plugin(entry)]
+        entries = sorted(parent.iterdir()) if parent.is_dir() else []
+        return [_plugin_of(kind, entry) for entry in entries if _may_be_plugin(entry)]
     except OSError as error:
-        raise _unreadable(above, error) from error
+        raise _unreadable(parent, error) from error
 
 
-def folder_plugin(kind: Kind, home: Path, name: str) -> Plugin | None:
+def folder_plugin(kind: PluginKind, home: Path, name: str) -> Plugin | None:
     """The plugin of this name; None where there is no folder for it."""
     if not valid_name(name):
         return None
     folder = home / kind.folder / name
     try:
-        return _described(kind, folder) if folder.is_dir() else None
+        return _plugin_of(kind, folder) if folder.is_dir() else None
     except OSError as error:
         raise _unreadable(folder, error) from error
 
 
-def _looks_like_a_plugin(entry: Path) -> bool:
+def _may_be_plugin(entry: Path) -> bool:
     if entry.name.startswith((".", "__")):
         return False
     return entry.is_dir() or entry.suffix == ".py"
 
 
-def _described(kind: Kind, folder: Path) -> Plugin:
+def _plugin_of(kind: PluginKind, folder: Path) -> Plugin:
     manifest = read_manifest(folder, folder.name) if folder.is_dir() else None
     problem = next(_problems(folder), "") or (manifest.problem if manifest else "")
     return Plugin(
         kind,
         folder.name,
-        Origin.FOLDER,
+        PluginOrigin.FOLDER,
         str(folder),
         load=partial(_load, kind, folder),
         description=manifest.description if manifest else "",
@@ -71,12 +87,12 @@ def _described(kind: Kind, folder: Path) -> Plugin:
 
 
 def _problems(folder: Path) -> Iterator[str]:
-    """What can be seen to be wrong without running anything."""
+    """What is wrong, as far as can be seen without running anything."""
     if not folder.is_dir():
         yield f"{folder}: a plugin is a folder; make it {folder.with_suffix('') / _CODE}"
         return
     if not valid_name(folder.name):
-        yield f"{folder}: the folder's name cannot be asked for; use {ALLOWED}"
+        yield f"{folder}: the folder's name cannot be asked for; use {ALLOWED_NAMES}"
     code = folder / _CODE
     if not code.is_file():
         yield f"{code}: missing; it is where register() is expected"
@@ -93,7 +109,7 @@ def _problems(folder: Path) -> Iterator[str]:
 
 
 def _may_define_register(tree: ast.Module) -> bool:
-    """A definition, an import or an assignment anywhere at the top; a star import may bring anything."""
+    """Whether there is a definition, import or assignment of `register`, or a star import, which may define it."""
     for node in ast.walk(tree):
         if isinstance(node, ast.FunctionDef) and node.name == "register":
             return True
@@ -104,21 +120,16 @@ def _may_define_register(tree: ast.Module) -> bool:
     return False
 
 
-def _load(kind: Kind, folder: Path) -> Registration:
-    with _one_import_at_a_time:
+def _load(kind: PluginKind, folder: Path) -> PluginRegistration:
+    with _import_lock:
         module = _imported(kind, folder)
-    enlist = getattr(module, "register", None)
-    if not callable(enlist):
+    register = getattr(module, "register", None)
+    if not callable(register):
         raise PluginError(f"{folder / _CODE}: register() is missing; Clew calls it to learn what the plugin offers")
-    with collecting() as gathered:
-        enlist()
-    if (kind, folder.name) not in gathered:
-        offered = ", ".join(name for of, name in gathered if of == kind) or "nothing"
-        raise PluginError(f"register() offered {offered}, not {folder.name!r}: the name of its folder")
-    return gathered[kind, folder.name]
+    return registration_by(register, kind, folder.name, called="register()", named_by="folder")
 
 
-def _imported(kind: Kind, folder: Path) -> ModuleType:
+def _imported(kind: PluginKind, folder: Path) -> ModuleType:
     private = _private_name(kind, folder)
     if private in sys.modules:
         return sys.modules[private]
@@ -130,26 +141,74 @@ def _imported(kind: Kind, folder: Path) -> ModuleType:
     sys.modules[private] = module
     done = False
     try:
-        # What it registers while being imported, outside register(), is nobody's.
-        with collecting():
+        # What it registers while being imported, outside register(), is ignored.
+        with collect_registrations():
             spec.loader.exec_module(module)
         done = True
     finally:
         if not done:
-            _forget(private)
+            _remove_modules(private)
     return module
 
 
-def _private_name(kind: Kind, folder: Path) -> str:
-    """One name per folder: `a-b` and `a_b`, and plugins of two homes, must not meet."""
-    place = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:12]
-    return f"_clew_plugin_{kind.folder}_{folder.name.replace('-', '_')}_{place}"
+def _private_name(kind: PluginKind, folder: Path) -> str:
+    """One name per folder: `a-b` and `a_b`, and plugins of two homes, need different ones."""
+    digest = hashlib.sha256(str(folder.resolve()).encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"_clew_plugin_{kind.folder}_{folder.name.replace('-', '_')}_{digest}"
 
 
-def _forget(private: str) -> None:
+def _remove_modules(private: str) -> None:
     for name in [name for name in sys.modules if name == private or name.startswith(f"{private}.")]:
         del sys.modules[name]
 
 
 def _unreadable(path: Path, error: OSError) -> PluginError:
     return PluginError(f"{path}: cannot be read ({error.strerror}); check its permissions")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginManifest:
+    """The content of `plugin.yaml`; `problem` where it is not valid."""
+
+    description: str = ""
+    version: str = ""
+    contract: int | None = None
+    problem: str = ""
+
+
+def read_manifest(folder: Path, name: str) -> PluginManifest:
+    """The manifest of a plugin's folder; an empty one where there is none."""
+    path = folder / _MANIFEST
+    try:
+        if not path.exists():
+            return PluginManifest()
+        text = path.read_bytes()[: _LARGEST_MANIFEST_BYTES + 1].decode("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        return PluginManifest(problem=f"{path}: cannot be read: {error}")
+    if len(text.encode()) > _LARGEST_MANIFEST_BYTES:
+        return PluginManifest(
+            problem=f"{path}: larger than {_LARGEST_MANIFEST_BYTES:,} bytes; a manifest holds a few lines"
+        )
+    # Only where there is a manifest: YAML takes long to import.
+    import yaml
+
+    try:
+        content = yaml.safe_load(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        return PluginManifest(problem=f"{path}: not valid YAML: {' '.join(str(error).split())}")
+    return _manifest_of({} if content is None else content, path, name)
+
+
+def _manifest_of(content: Any, path: Path, name: str) -> PluginManifest:
+    if not isinstance(content, dict):
+        return PluginManifest(problem=f"{path}: keys are expected, as `description: ...`")
+    for key, allowed in (("name", str), ("description", str), ("version", str | int | float), ("contract", int)):
+        if key in content and (not isinstance(content[key], allowed) or isinstance(content[key], bool)):
+            words = {"contract": "a whole number", "version": "a version, as 1.0.0"}.get(key, "text")
+            return PluginManifest(problem=f"{path}: {key} = {content[key]!r} is not allowed; {words} is expected")
+    if content.get("name", name) != name:
+        return PluginManifest(
+            problem=f"{path}: name = {content['name']!r}, but its folder is {name!r}; they must be the same"
+        )
+    description = " ".join(content.get("description", "").split())
+    return PluginManifest(description, str(content.get("version", "")), content.get("contract"))

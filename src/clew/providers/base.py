@@ -1,7 +1,4 @@
-"""What a provider is: it takes a request and gives a reply with usage, or refuses with a typed error.
-
-Knows the values that pass; how each wire spells them is next door. Knows no session and no engine.
-"""
+"""The provider contract: a request goes in; a reply with usage comes back, or `ProviderRefused` is raised."""
 
 from __future__ import annotations
 
@@ -10,9 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from clew.errors import ClewError
 from clew.messages import Message, Tool
-from clew.providers.classify import ErrorClass
 from clew.usage import CanonicalUsage
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "other"]
@@ -20,7 +15,7 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "refusal", "ot
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """One call: the system prompt is the leading message, tools stand beside."""
+    """One call of a model. The system prompt is the first message."""
 
     model: str
     messages: Sequence[Message]
@@ -31,13 +26,13 @@ class Request:
     """A stable key for providers that cache by one; breakpoints are in the messages already."""
     extra: Mapping[str, Any] = field(default_factory=dict)
     """Fields that go onto the wire as they are: temperature, reasoning effort, ..."""
-    is_tried_once: bool = False
-    """Whoever sends it waits and tries again by itself: a provider that does so too would multiply the waiting."""
+    is_single_attempt: bool = False
+    """The caller waits and tries again by itself, so the provider does not: both together would multiply the waits."""
 
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """A piece of a reply while it streams, for screens."""
+    """A piece of a reply while it streams, for display."""
 
     kind: Literal["text", "reasoning", "call"]
     text: str
@@ -45,43 +40,31 @@ class Delta:
 
 @dataclass(frozen=True, slots=True)
 class Reply:
-    """What came back: an assistant message as it enters the history, and what it cost."""
+    """The assistant message as it enters the history, and the usage of the call."""
 
     message: Message
     usage: CanonicalUsage | None
-    """None where the provider said nothing of it."""
+    """None where the provider reported none."""
     finish: FinishReason
     model: str
     """As the provider names it."""
-
-
-class ProviderRefused(ClewError):  # noqa: N818 (reads as what it says)
-    """A call that failed for good, after what retries there were; `fault` says what it means."""
-
-    def __init__(self, provider: str, fault: ErrorClass, body: str, partial: Message | None = None) -> None:
-        super().__init__(f"{provider}: {fault.kind}: {body[:300]}")
-        self.provider = provider
-        self.fault = fault
-        self.body = body
-        self.partial = partial
-        """What had come of the reply when the stream broke."""
 
 
 OnDelta = Callable[[Delta], None]
 
 
 class Provider(ABC):
-    """Somebody who runs models."""
+    """A service, or a process on this machine, that runs models."""
 
     name: str = ""
 
     @abstractmethod
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        """The whole reply; pieces of it go to `on_delta` as they come. Refusals raise `ProviderRefused`."""
+        """Return the complete reply; `on_delta` gets its pieces as they arrive. Raises `ProviderRefused`."""
 
     async def models(self) -> list[Mapping[str, Any]]:
-        """What the provider's models endpoint lists, as it wrote it; empty where it has none."""
+        """What the provider's models endpoint lists, unchanged; empty where there is no such endpoint."""
         return []
 
-    async def close(self) -> None:  # noqa: B027 (most have nothing to let go of)
-        """Let go of connections."""
+    async def close(self) -> None:  # noqa: B027 (most hold nothing)
+        """Close connections."""

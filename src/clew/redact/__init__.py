@@ -1,22 +1,19 @@
-"""Secrets out: of a text, or of the messages of a conversation.
+"""Redaction of secrets in texts and messages.
 
-Takes text, gives back the text with typed placeholders (`[REDACTED:github-token]`) and where each secret stood;
-never the secrets. Does not know where the text came from nor where it goes, and does not log.
+The result has a placeholder for each secret (`[REDACTED:github-token]`); nothing here logs or returns a secret.
 """
 
 from __future__ import annotations
 
-from clew.redact.catalog import CATALOG
-from clew.redact.findings import Finding, Redacted
-from clew.redact.messages import redact_arguments, redact_messages
-from clew.redact.redaction import redact, redact_text
-from clew.redact.shape import Kind
+from clew.redact.catalog import CATALOG, SecretKind
+from clew.redact.redaction import redact, redact_arguments, redact_messages, redact_text
+from clew.redact.values import RedactedText, SecretFinding
 
 __all__ = [
     "CATALOG",
-    "Finding",
-    "Kind",
-    "Redacted",
+    "RedactedText",
+    "SecretFinding",
+    "SecretKind",
     "redact",
     "redact_arguments",
     "redact_messages",

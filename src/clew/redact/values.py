@@ -1,7 +1,7 @@
-"""Whether a value that stands after a secret-sounding name is a secret, or only stands where one would be.
+"""Findings of secrets, and checks whether a value looks like a secret.
 
-Judges bytes by their characters alone; does not know the name, the file or the language. Placeholders, code, paths,
-words and types are no secrets: a wrongly removed value costs the reader a fact.
+The checks look at the characters of a value alone, given as bytes. Placeholders, code, paths, words and types are no
+secrets, because a value that is removed wrongly is lost to the reader.
 """
 
 from __future__ import annotations
@@ -9,17 +9,43 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from dataclasses import dataclass
+
+PLACEHOLDER_START = "[REDACTED:"
+PLACEHOLDER_END = "]"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class SecretFinding:
+    """One secret: its start and end in the text, in chars, and its kind. The secret itself is not in it."""
+
+    start: int
+    end: int
+    kind: str
+
+    @property
+    def placeholder(self) -> str:
+        return f"{PLACEHOLDER_START}{self.kind}{PLACEHOLDER_END}"
+
+
+@dataclass(frozen=True, slots=True)
+class RedactedText:
+    """A text without its secrets, and where they were in the original."""
+
+    text: str
+    found: tuple[SecretFinding, ...]
+
 
 # <token>, {{ token }}, ${TOKEN}, "%s", "...", "****", os.environ
-_SYNTAX_WITHIN = re.compile(
+_PLACEHOLDER_SYNTAX = re.compile(
     rb"[<>{}]|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
 ).search
-_SYNTAX_AT_START = re.compile(
+_REFERENCE_SYNTAX = re.compile(
     rb"(?i)[$%][a-z_(]|![a-z]+$|(?:env|op|ref|file|https?|ssm|secret|vault|arn|gs|s3|data|sha\d{1,3}|urn)[:+]|"
     rb"(?:os|process|env|secrets|config|settings|self|this|vars|params|args|options|props|req|request|import)\."
 ).match
 
-_STAND_IN_WORDS = frozenset(
+_PLACEHOLDER_WORDS = frozenset(
     b"""password passwd pass passphrase pwd secret token key apikey value string str text bytes bool boolean int
     integer number float none null nil undefined true false yes no on off empty required optional invalid missing
     default unknown hidden masked redacted removed example sample dummy changeme changeit replaceme placeholder foobar
@@ -27,7 +53,7 @@ _STAND_IN_WORDS = frozenset(
     secretstr sensitive encrypted plaintext incorrect expired generated notset unset mypassword mysecret mytoken
     """.split()
 )
-_SAYS_STAND_IN = re.compile(
+_MENTIONS_PLACEHOLDER = re.compile(
     rb"(?i)your|change[-_]?me|change[-_]?this|replace|placeholder|dummy|insert|redacted|masked|"
     rb"[-_](?:here|goes)(?:[-_]|$)|^(?:example|sample|todo|fixme|enter|some|the|fake|mock|test|dev|my)[-_]"
 ).search
@@ -35,33 +61,33 @@ _SAYS_STAND_IN = re.compile(
 # Words, perhaps numbered, joined by the marks that join words in identifiers, paths and keys.
 _PIECE = rb"(?:[A-Za-z]{1,24}[0-9]{0,4}|[0-9]{1,4})"
 _WORDS = re.compile(rb"[-_./:@#?]*%b(?:[-_./:@?]+%b)*[-_./:?]*" % (_PIECE, _PIECE)).fullmatch
-_MARKS = bytes(byte for byte in range(128) if not chr(byte).isalnum())
+_NOT_ALPHANUMERIC = bytes(byte for byte in range(128) if not chr(byte).isalnum())
 _LETTER = re.compile(rb"[A-Za-z]").search
 _JOINS_NAMES = re.compile(rb"[./:]").search
 _DIGIT = re.compile(rb"[0-9]").search
 _SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
 _PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$").match
 _PLAIN_WORDS = re.compile(rb"[A-Za-z]+(?:-[A-Za-z]+)*").fullmatch
-_SWITCH = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
+_CASE_CHANGE = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
-def is_stand_in(value: bytes) -> bool:
-    """True for what people and programs write in the place of a secret: `<token>`, `$TOKEN`, `changeme`, `****`."""
-    if len(set(value)) <= 2 or _SYNTAX_AT_START(value) or _SYNTAX_WITHIN(value):
+def is_placeholder(value: bytes) -> bool:
+    """True for what people and programs write instead of a secret: `<token>`, `$TOKEN`, `changeme`, `****`."""
+    if len(set(value)) <= 2 or _REFERENCE_SYNTAX(value) or _PLACEHOLDER_SYNTAX(value):
         return True
-    if value.lower().translate(None, _MARKS) in _STAND_IN_WORDS:
+    if value.lower().translate(None, _NOT_ALPHANUMERIC) in _PLACEHOLDER_WORDS:
         return True
-    # Text that is not ASCII reaches us as question marks: a sentence, not a secret.
+    # Text that is not ASCII is question marks here: a sentence, not a secret.
     if value.count(b"?") * 2 > len(value):
         return True
-    return bool(_SAYS_STAND_IN(value) and is_wordy(value))
+    return bool(_MENTIONS_PLACEHOLDER(value) and is_wordy(value))
 
 
 def is_wordy(value: bytes) -> bool:
     """True for identifiers, dotted names, paths and prose; false where letters and digits mix as no word does."""
     if not _WORDS(value):
         return False
-    return len(_SWITCH.findall(value)) < max(4, len(value) // 5)
+    return len(_CASE_CHANGE.findall(value)) < max(4, len(value) // 5)
 
 
 def is_path(value: bytes) -> bool:
@@ -86,12 +112,12 @@ def looks_random(value: bytes, least: int = 12) -> bool:
         return False
     if not mixes_letters_and_digits(value) and not (len(value) >= 20 and _LETTER(value)):
         return False
-    return not (is_wordy(value) or is_path(value) or is_stand_in(value))
+    return not (is_wordy(value) or is_path(value) or is_placeholder(value))
 
 
-def looks_chosen(value: bytes, least: int = 6) -> bool:
+def looks_like_password(value: bytes, least: int = 6) -> bool:
     """A password that a person chose: `hunter2`, `S3cret!`; short, and perhaps a word with something added."""
-    if len(value) < least or is_path(value) or is_stand_in(value):
+    if len(value) < least or is_path(value) or is_placeholder(value):
         return False
     if _JOINS_NAMES(value) and is_wordy(value):
         return False
@@ -102,7 +128,7 @@ def looks_chosen(value: bytes, least: int = 6) -> bool:
 
 def looks_like_words(value: bytes, least: int) -> bool:
     """Plain words that a person may have chosen as a password: `correct-horse-battery`."""
-    return len(value) >= least and bool(_PLAIN_WORDS(value)) and not is_stand_in(value)
+    return len(value) >= least and bool(_PLAIN_WORDS(value)) and not is_placeholder(value)
 
 
 def is_basic_auth(value: bytes) -> bool:

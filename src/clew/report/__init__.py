@@ -1,38 +1,40 @@
-"""The report: what a compaction did, as an account for people and as a page to look at.
+"""The report of a compaction: what became of every message, as values for the terminal and as a page to look at.
 
-Knows engines, the ledger and messages. Knows no terminal, no file and no network: a page is a text that needs
-nothing but itself.
+A page is a text that needs no file and no network.
 """
 
-from clew.report.account import (
-    Account,
-    Cell,
-    CostPerRequest,
-    Share,
-    Stretch,
-    account_of,
-    foreseen,
-    merged_handoff,
-    stretches_of,
+from clew.report.compaction_report import (
+    CompactionReport,
+    MessageOutcome,
+    RegionGroup,
+    RequestCost,
+    RequestPart,
+    build_report,
+    compaction_outcomes,
+    group_by_region,
+    merged_handoff_tokens,
+    previewed_outcomes,
+    summary_tokens,
 )
-from clew.report.facts import Fact, LostString, Survival, survival_of
-from clew.report.page import report_page
-from clew.report.texts import shown_text
+from clew.report.page import report_page, shown_text
+from clew.report.retention import FoldedFact, LostString, Retention, measure_retention
 
 __all__ = [
-    "Account",
-    "Cell",
-    "CostPerRequest",
-    "Fact",
+    "CompactionReport",
+    "FoldedFact",
     "LostString",
-    "Share",
-    "Stretch",
-    "Survival",
-    "account_of",
-    "foreseen",
-    "merged_handoff",
+    "MessageOutcome",
+    "RegionGroup",
+    "RequestCost",
+    "RequestPart",
+    "Retention",
+    "build_report",
+    "compaction_outcomes",
+    "group_by_region",
+    "measure_retention",
+    "merged_handoff_tokens",
+    "previewed_outcomes",
     "report_page",
     "shown_text",
-    "stretches_of",
-    "survival_of",
+    "summary_tokens",
 ]

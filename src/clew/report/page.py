@@ -1,185 +1,293 @@
-"""The page: one HTML file that needs nothing but itself, made from an account.
+"""The page of a compaction: one HTML file that needs nothing but itself, from a template and a report.
 
-Knows the template and how to put text into it safely. The page's policy (CSP) allows exactly one script and one
-style sheet, by their hashes: text that finds a way past the escaping still cannot run.
+Jinja2 escapes every text that comes from the conversation. The page's policy (CSP) allows exactly one script and one
+style sheet, by their hashes: text that finds a way past the escaping still cannot run. For the same reason widths are
+rules of the style sheet, never style attributes.
 """
 
 from __future__ import annotations
 
+import heapq
 import json
 import re
 from base64 import b64encode
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
 from hashlib import sha256
-from html import escape
-from importlib.resources import files
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from clew import __version__
 from clew.engines import Fate
-from clew.report.account import Account, Cell
-from clew.report.bars import bars_html, roles_html
-from clew.report.dropped import dropped_html
-from clew.report.facts import survival_of
-from clew.report.handoff_html import handoff_html
-from clew.report.texts import Excerpt, excerpts, shown_text
+from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
+from clew.report.compaction_report import CompactionReport, MessageOutcome, RequestPart
+from clew.report.handoff import handoff_html
+from clew.report.retention import FACT_KINDS, LostString, Retention, measure_retention
 
-_NAMES: Final = {
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+PART_NAMES: Final[Mapping[str, str]] = {
+    "system": "system prompt",
+    "tools": "tools",
+    "head": "head",
+    "handoff": "handoff",
+    "folded": "folded messages",
+    "kept": "kept between",
+    "tail": "tail",
+    "removed": "removed messages",
+}
+FATE_NAMES: Final[Mapping[Fate, str]] = {
     Fate.KEPT: "kept",
     Fate.PRUNED: "shortened",
     Fate.SUMMARISED: "folded into the handoff",
     Fate.REMOVED: "removed",
 }
-_PLACEHOLDER: Final = re.compile(r"\{\{(\w+)\}\}")
+ROLE_NAMES: Final[Mapping[str, str]] = {"system": "system prompt", "developer": "system prompt", "tool": "tool results"}
+MAX_TEXT_CHARS: Final = 1_200_000
+"""Of all messages together, so that a page of 20,000 messages stays small."""
+MAX_MESSAGE_CHARS: Final = 6_000
+MIN_MESSAGE_CHARS: Final = 48
+_SHARE_OF_PREFERRED: Final = 0.5
+_MAX_LARGEST: Final = 15
+_OPENING_CHARS: Final = 140
+_MAX_STRING_GROUPS: Final = 25
+_MAX_STRINGS_OF_A_GROUP: Final = 14
+_MAX_STRING_CHARS: Final = 120
+_WIDE_ENOUGH_FOR_A_NAME: Final = 0.08
 _REFERENCE: Final = re.compile(r"(?<![\w/.])m(\d{1,9})(?![\w/]|\.\w)")
 # A browser that meets these inside a script element may end it early.
 _UNSAFE_IN_SCRIPT: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def report_page(account: Account) -> str:
+def report_page(report: CompactionReport) -> str:
     """The whole page."""
-    bars, widths = bars_html(account)
-    style, script = _template("page.css") + widths, _template("page.js")
-    texts = _texts(account)
-    values = {
-        "title": escape(f"Clew: {account.source}"),
-        "version": escape(__version__),
-        "style": style,
-        "style_hash": _hash(style),
-        "script": script,
-        "script_hash": _hash(script),
-        "source": escape(account.source),
-        "facts": escape(" · ".join(_facts(account))),
-        "warnings": _warnings(account.done.warnings),
-        "figures": "".join(_figures(account)),
-        "bars": bars,
-        "roles": roles_html(account),
-        "legend": _legend(account.cells),
-        "texts_note": escape(_note_on(texts)),
-        "handoff": _handoff(account),
-        "dropped": dropped_html(account, survival_of(account)),
-        "rows": _rows(account.cells, texts),
-        "footer": escape(f"Made by clew {__version__}. This page holds text of the conversation and loads nothing."),
-    }
-    # One pass, so that a placeholder inside a message stays a text.
-    return _PLACEHOLDER.sub(lambda found: values[found[1]], _template("page.html"))
+    from markupsafe import Markup
+
+    bars = [
+        _bar("before", report.parts_before, report.result.tokens_before, report.result.tokens_before),
+        _bar("after", report.parts_after, report.result.tokens_after, report.result.tokens_before),
+    ]
+    widths = "".join(
+        f"#{bar['name']}-{part['name']}{{flex-grow:{part['tokens']}}}" for bar in bars for part in bar["parts"]
+    )
+    style, script = _template_text("page.css") + widths, _template_text("page.js")
+    texts = _texts(report)
+    return _templates().get_template("page.html").render(
+        report=report,
+        result=report.result,
+        version=__version__,
+        style=Markup(style),  # noqa: S704 (ours: the files of this package, and numbers)
+        style_hash=_hash(style),
+        script=Markup(script),  # noqa: S704
+        script_hash=_hash(script),
+        bars=bars,
+        keys=_bar_keys(report),
+        roles=_by_role(report),
+        legend=_legend(report.outcomes),
+        is_cut=sum(original.left_out > 0 for original, _ in texts),
+        handoff=Markup(_handoff(report)),  # noqa: S704 (escaped there)
+        folded=report.folded,
+        largest=heapq.nlargest(_MAX_LARGEST, report.folded, key=lambda outcome: outcome.tokens),
+        opening=lambda outcome: " ".join(shown_text(outcome.message)[: 4 * _OPENING_CHARS].split())[:_OPENING_CHARS],
+        **_retention(measure_retention(report)),
+        rows=Markup(_rows(report.outcomes, texts)),  # noqa: S704 (escaped for a script element there)
+    )  # fmt: skip
 
 
-def _template(name: str) -> str:
-    return (files(__package__) / "template" / name).read_text(encoding="utf-8")
+@cache
+def _templates() -> Environment:
+    from jinja2 import Environment, PackageLoader, StrictUndefined
+
+    templates = Environment(
+        loader=PackageLoader("clew.report"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    templates.filters["thousands"] = lambda number: f"{number:,}"
+    templates.filters["dollars"] = lambda amount: f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+    return templates
+
+
+def _template_text(name: str) -> str:
+    """A file of the templates as it is: the hash of a style sheet or script is that of its every character."""
+    loader = _templates().loader
+    assert loader is not None
+    return loader.get_source(_templates(), name)[0]
 
 
 def _hash(text: str) -> str:
     return f"sha256-{b64encode(sha256(text.encode()).digest()).decode()}"
 
 
-def _facts(account: Account) -> list[str]:
-    return [f"{len(account.cells):,} messages", account.origin, account.model or "no model named"]
+# -- bars --------------------------------------------------------------------------------------------------------------
 
 
-def _warnings(warnings: Sequence[str]) -> str:
-    if not warnings:
-        return ""
-    items = "".join(f"<li>{escape(warning)}</li>" for warning in warnings)
-    return f'<div class="warnings" role="note"><strong>Please note</strong><ul>{items}</ul></div>'
-
-
-def _figures(account: Account) -> list[str]:
-    done = account.done
-    if not done.changed:
-        return [_figure("unchanged", f"{done.tokens_before:,} tokens, as it came", "main")]
-    after = len(done.compaction.messages)
-    figures = [
-        _figure(f"{account.saved} less", "tokens in every request from here on", "main"),
-        _figure(f"{_was(f'{done.tokens_before:,}')} {done.tokens_after:,}", "tokens"),
-        _figure(f"{_was(f'{len(account.cells):,}')} {after:,}", "messages"),
+def _bar(name: str, parts: Sequence[RequestPart], tokens: int, whole: int) -> dict[str, Any]:
+    free = max(0, whole - tokens)
+    drawn = [
+        {
+            "name": part.name,
+            "label": PART_NAMES[part.name],
+            "tokens": part.tokens,
+            "is_named": part.tokens >= _WIDE_ENOUGH_FOR_A_NAME * max(1, whole),
+            # On a phone a name needs more than twice the share.
+            "fit": "wide" if part.tokens >= 2.5 * _WIDE_ENOUGH_FOR_A_NAME * max(1, whole) else "snug",
+        }
+        for part in parts
     ]
-    if account.cost:
-        dollars = f"{_was(_dollars(account.cost.before))} {_dollars(account.cost.after)}"
-        figures.append(_figure(dollars, f"per request, uncached (prices of {account.cost.checked})"))
-    return figures
+    if free:
+        is_named = free >= 2 * _WIDE_ENOUGH_FOR_A_NAME * whole
+        drawn.append({"name": "free", "label": "", "tokens": free, "is_named": is_named, "fit": ""})
+    return {"name": name, "tokens": tokens, "parts": drawn}
 
 
-def _figure(value: str, words: str, kind: str = "") -> str:
-    return f'<div class="figure {kind}"><b>{value}</b><span>{escape(words)}</span></div>'
+def _bar_keys(report: CompactionReport) -> list[tuple[str, str, int, int]]:
+    """Name, label and sizes before and after, of each part that there is."""
+    before, after = ({part.name: part.tokens for part in parts} for parts in (report.parts_before, report.parts_after))
+    return [
+        (name, label, before.get(name, 0), after.get(name, 0))
+        for name, label in PART_NAMES.items()
+        if name in before or name in after
+    ]
 
 
-def _was(value: str) -> str:
-    return f'<span class="was">{value} →</span>'
+def _by_role(report: CompactionReport) -> list[dict[str, Any]]:
+    """What each role takes, before and after, the largest first; with the widths of its bars in percent."""
+    sums: dict[str, tuple[int, int]] = {}
+    for outcome in report.outcomes:
+        name = ROLE_NAMES.get(outcome.role, outcome.role)
+        before, after = sums.get(name, (0, 0))
+        sums[name] = before + outcome.tokens, after + outcome.tokens_after
+    if report.handoff_tokens:
+        sums["handoff"] = 0, report.handoff_tokens
+    longest = max((max(pair) for pair in sums.values()), default=1) or 1
+    return [
+        {"name": name, "sizes": pair, "widths": [round(100 * tokens / longest, 2) for tokens in pair]}
+        for name, pair in sorted(sums.items(), key=lambda item: -max(item[1]))
+    ]
 
 
-def _dollars(amount: float) -> str:
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
-
-
-def _legend(cells: Sequence[Cell]) -> str:
-    counts = Counter(cell.fate for cell in cells)
+def _legend(outcomes: Sequence[MessageOutcome]) -> list[tuple[Fate, str, int, int]]:
+    """Each fate that occurs, with its name, its messages and their tokens."""
+    counts = Counter(outcome.fate for outcome in outcomes)
     tokens: Counter[Fate] = Counter()
-    for cell in cells:
-        tokens[cell.fate] += cell.tokens
-    return "".join(
-        f'<button type="button" data-fate="{fate}" aria-pressed="false"><span class="cell {fate}" aria-hidden="true">'
-        f'{"×" if fate is Fate.REMOVED else ""}</span>{_NAMES[fate]} <span class="count">{counts[fate]:,}'
-        f" · {tokens[fate]:,} tokens</span></button>"
-        for fate in _NAMES
-        if counts[fate]
-    )
+    for outcome in outcomes:
+        tokens[outcome.fate] += outcome.tokens
+    return [(fate, name, counts[fate], tokens[fate]) for fate, name in FATE_NAMES.items() if counts[fate]]
 
 
-def _handoff(account: Account) -> str:
-    compaction = account.done.compaction
-    if not compaction.summary:
-        return "<p class=lead>Nothing was folded, so there is no handoff.</p>"
-    known = {cell.number for cell in account.cells if cell.number is not None}
-    unverified = len(compaction.unverified)
-    doubts = f" {unverified} exact strings in it are not in the source, and are marked." if unverified else ""
-    first, last = compaction.numbers
-    lead = (
-        f"It stands for m{first} to m{last - 1} and takes {account.handoff_tokens:,} tokens. "
-        f"Written by: {compaction.written_by}.{doubts}"
-    )
-    body = handoff_html(compaction.summary, known)
-    return f'<p class="lead">{escape(lead)}</p><div class="card handoff">{body}</div>'
+# -- the handoff and what is gone --------------------------------------------------------------------------------------
+
+
+def _handoff(report: CompactionReport) -> str:
+    known = {outcome.number for outcome in report.outcomes if outcome.number is not None}
+    return handoff_html(report.result.compaction.summary or "", known)
+
+
+def _retention(retention: Retention) -> dict[str, Any]:
+    facts = []
+    for kind, title in FACT_KINDS.items():
+        of_kind = [fact for fact in retention.facts if fact.kind == kind]
+        if of_kind:
+            ordered = sorted(of_kind, key=lambda fact: (fact.is_retained, fact.number))
+            facts.append((title, sum(fact.is_retained for fact in of_kind), ordered))
+    by_message: dict[int, list[LostString]] = {}
+    for string in retention.lost:
+        by_message.setdefault(string.number, []).append(string)
+    groups = [
+        (number, [each.text[:_MAX_STRING_CHARS] for each in lost[:_MAX_STRINGS_OF_A_GROUP]], len(lost))
+        for number, lost in list(by_message.items())[:_MAX_STRING_GROUPS]
+    ]
+    hidden = max(0, len(by_message) - _MAX_STRING_GROUPS)
+    return {"facts": facts, "retention": retention, "lost_strings": groups, "hidden_string_groups": hidden}
 
 
 # -- the messages ------------------------------------------------------------------------------------------------------
 
 
-def _texts(account: Account) -> list[tuple[Excerpt, Excerpt | None]]:
-    """Of each message the original and, where it was shortened, how it stands now."""
-    named = {int(number) for number in _REFERENCE.findall(account.done.summary or "")}
-    originals = [shown_text(cell.message) for cell in account.cells]
-    wanted = [cell.number in named or cell.fate is not Fate.SUMMARISED for cell in account.cells]
-    shortened = [cell.now for cell in account.cells if cell.fate is Fate.PRUNED and cell.now is not None]
-    everything = excerpts([*originals, *map(shown_text, shortened)], [*wanted, *(True for _ in shortened)])
+@dataclass(frozen=True, slots=True)
+class Excerpt:
+    """The start of a text, and how many chars of it are left out."""
+
+    text: str
+    left_out: int
+
+
+def shown_text(message: Message) -> str:
+    """A message as a person reads it: what it says, then its calls, then what cannot be shown."""
+    said = [text_of(message)] if text_of(message) else []
+    calls = [f"→ {name_of_call(call)} {call['function'].get('arguments', '')}" for call in calls_of(message)]
+    beside = []
+    if reasoning := reasoning_of(message):
+        beside.append(f"[{len(reasoning)} blocks of reasoning, not shown]")
+    if images := images_of(message):
+        beside.append(f"[{len(images)} pictures, not shown]")
+    return "\n".join((*said, *calls, *beside))
+
+
+def _texts(report: CompactionReport) -> list[tuple[Excerpt, Excerpt | None]]:
+    """Of each message the original and, where it was shortened, how it is now.
+
+    What a reader is most likely to open, the messages that the handoff names or that were kept, gets most of the room.
+    """
+    named = {int(number) for number in _REFERENCE.findall(report.result.summary or "")}
+    originals = [shown_text(outcome.message) for outcome in report.outcomes]
+    preferred = [outcome.number in named or outcome.fate is not Fate.SUMMARISED for outcome in report.outcomes]
+    shortened = [each.message_after for each in report.outcomes if each.fate is Fate.PRUNED and each.message_after]
+    everything = excerpts([*originals, *map(shown_text, shortened)], [*preferred, *(True for _ in shortened)])
     now = iter(everything[len(originals) :])
     return [
-        (original, next(now) if cell.fate is Fate.PRUNED and cell.now is not None else None)
-        for cell, original in zip(account.cells, everything, strict=False)
+        (original, next(now) if outcome.fate is Fate.PRUNED and outcome.message_after else None)
+        for outcome, original in zip(report.outcomes, everything, strict=False)
     ]
 
 
-def _note_on(texts: Sequence[tuple[Excerpt, Excerpt | None]]) -> str:
-    cut = sum(original.left_out > 0 for original, _ in texts)
-    if not cut:
-        return "The page holds every message whole."
-    return f"To keep the page small, {cut:,} of {len(texts):,} messages are shown only in part."
+def excerpts(texts: Sequence[str], preferred: Sequence[bool]) -> list[Excerpt]:
+    """The start of each text, in all at most `MAX_TEXT_CHARS`; those that are not preferred are cut shorter."""
+    limits = _limits(texts, preferred)
+    return [Excerpt(text[:most], max(0, len(text) - most)) for text, most in zip(texts, limits, strict=True)]
 
 
-def _rows(cells: Sequence[Cell], texts: Sequence[tuple[Excerpt, Excerpt | None]]) -> str:
+def _limits(texts: Sequence[str], preferred: Sequence[bool]) -> list[int]:
+    lengths = [min(len(text), MAX_MESSAGE_CHARS) for text in texts]
+    if sum(lengths) <= MAX_TEXT_CHARS:
+        return [MAX_MESSAGE_CHARS] * len(texts)
+    first = [length for length, is_preferred in zip(lengths, preferred, strict=True) if is_preferred]
+    rest = [length for length, is_preferred in zip(lengths, preferred, strict=True) if not is_preferred]
+    most = _common_limit(first, int(MAX_TEXT_CHARS * _SHARE_OF_PREFERRED))
+    least = _common_limit(rest, MAX_TEXT_CHARS - sum(min(length, most) for length in first))
+    return [most if is_preferred else least for is_preferred in preferred]
+
+
+def _common_limit(lengths: Sequence[int], room: int) -> int:
+    """The length to which all are cut so that together they take at most `room`."""
+    left = room
+    ordered = sorted(lengths)
+    for index, length in enumerate(ordered):
+        share = left // (len(ordered) - index)
+        if length > share:
+            return max(MIN_MESSAGE_CHARS, share)
+        left -= length
+    return MAX_MESSAGE_CHARS
+
+
+def _rows(outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[Excerpt, Excerpt | None]]) -> str:
     """The messages for the script, as JSON that cannot end its element."""
-    roles = _numbered([cell.role for cell in cells])
-    tools = _numbered([cell.tool for cell in cells])
-    fates = _numbered([str(cell.fate) for cell in cells])
+    roles = _numbered([outcome.role for outcome in outcomes])
+    tools = _numbered([outcome.tool for outcome in outcomes])
+    fates = _numbered([str(outcome.fate) for outcome in outcomes])
     rows = []
-    for cell, (original, now) in zip(cells, texts, strict=True):
-        row: list[Any] = [cell.number, roles[cell.role], tools[cell.tool], cell.tokens, cell.tokens_after]
-        row += [fates[str(cell.fate)], original.text, original.left_out]
+    for outcome, (original, now) in zip(outcomes, texts, strict=True):
+        row: list[Any] = [outcome.number, roles[outcome.role], tools[outcome.tool]]
+        row += [outcome.tokens, outcome.tokens_after, fates[str(outcome.fate)], original.text, original.left_out]
         rows.append(row if now is None else [*row, now.text, now.left_out])
     table = {"roles": list(roles), "tools": list(tools), "fates": list(fates), "rows": rows}
     return json.dumps(table, ensure_ascii=False, separators=(",", ":")).translate(_UNSAFE_IN_SCRIPT)
 
 
 def _numbered(words: Sequence[str]) -> dict[str, int]:
-    return {word: place for place, word in enumerate(dict.fromkeys(words))}
+    return {word: index for index, word in enumerate(dict.fromkeys(words))}

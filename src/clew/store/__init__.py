@@ -1,34 +1,16 @@
 """The store: an append-only history of conversations, with views, compactions, usage and search.
 
-Rows are written once; a compaction is an entry that refers to them, and what a session shows is folded from entries.
-SQLite and PostgreSQL fulfil one contract. Knows no engine, no provider and no turn.
+Messages are stored once and never changed. A compaction is an entry that refers to them; the view of a session is
+computed from entries. SQLite and PostgreSQL have the same contract. Start with `open_store`, which gives a `Store`.
 """
 
-from clew.store.base import (
-    COMPRESSION,
-    Appended,
-    Compaction,
-    CompactionEntry,
-    LearntWindow,
-    Lease,
-    NewMessage,
-    Output,
-    Rows,
-    Session,
-    SessionKind,
-    StoredMessage,
-    Synced,
-    View,
-    ViewItem,
-    Written,
-)
-from clew.store.calls import AUXILIARY, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
-from clew.store.docs import DocKind
-from clew.store.health import HealthProblem
-from clew.store.identity import Chain
-from clew.store.opening import open_store
-from clew.store.outputs import NewOutput
-from clew.store.problems import (
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from clew.errors import (
     DatabaseBusy,
     DatabaseFull,
     IndexDamaged,
@@ -39,27 +21,91 @@ from clew.store.problems import (
     StaleView,
     UnknownSession,
 )
-from clew.store.search import Hit, HitGroup, SearchAnswer, Searched, SearchScope
+from clew.store.base import (
+    COMPRESSION,
+    AppendResult,
+    CommittedCompaction,
+    CompactionEntry,
+    EngineRecord,
+    LearntWindow,
+    Lease,
+    NewMessage,
+    Rows,
+    Session,
+    SessionKind,
+    StoredMessage,
+    StoredOutput,
+    SyncResult,
+    View,
+    ViewItem,
+    WrittenMessage,
+)
+from clew.store.calls import AUXILIARY, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
+from clew.store.database import Clock, Database, wall_clock
+from clew.store.maintenance import HealthProblem
+from clew.store.rows import HashChain
+from clew.store.search.base import (
+    DocKind,
+    SearchCoverage,
+    SearchHit,
+    SearchHitGroup,
+    SearchResult,
+    SearchScope,
+    Snippet,
+)
 from clew.store.sessions import NewSession
-from clew.store.snippet import Snippet
+from clew.store.sqlite import MEMORY, Flush, OnStatement, open_sqlite
+from clew.store.state import NewOutput
 from clew.store.store import Store
+
+_POSTGRES = ("postgresql://", "postgres://")
+_SQLITE = "sqlite://"
+
+
+@asynccontextmanager
+async def open_store(
+    url: str | Path,
+    *,
+    busy_seconds: float = 30.0,
+    flush: Flush = "full",
+    clock: Clock = wall_clock,
+    on_statement: OnStatement | None = None,
+) -> AsyncIterator[Store]:
+    """A store in a file (created if it is not there), in memory (":memory:"), or on a server (postgresql://...).
+
+    `busy_seconds` is how long to wait for other processes. `flush="normal"` is faster and may lose the last moments
+    before a power cut; SQLite only. `on_statement` gets each statement before it runs, for tests and tracing.
+    """
+    text = str(url)
+    database: Database
+    if text.startswith(_POSTGRES):
+        from clew.store.postgres import open_postgres
+
+        database = await open_postgres(text, busy_seconds=busy_seconds, on_statement=on_statement)
+    else:
+        where = text[len(_SQLITE) :] or MEMORY if text.startswith(_SQLITE) else text
+        database = await open_sqlite(where, busy_seconds=busy_seconds, flush=flush, on_statement=on_statement)
+    try:
+        yield Store(database, clock)
+    finally:
+        await database.close()
+
 
 __all__ = [
     "AUXILIARY",
     "COMPRESSION",
-    "Appended",
+    "AppendResult",
     "CallFilter",
     "CallSource",
-    "Chain",
-    "Compaction",
+    "CommittedCompaction",
     "CompactionEntry",
     "DatabaseBusy",
     "DatabaseFull",
     "DocKind",
+    "EngineRecord",
     "Grouping",
+    "HashChain",
     "HealthProblem",
-    "Hit",
-    "HitGroup",
     "InUse",
     "IndexDamaged",
     "LearntWindow",
@@ -69,12 +115,13 @@ __all__ = [
     "NewMessage",
     "NewOutput",
     "NewSession",
-    "Output",
     "Rows",
     "SchemaTooNew",
-    "SearchAnswer",
+    "SearchCoverage",
+    "SearchHit",
+    "SearchHitGroup",
+    "SearchResult",
     "SearchScope",
-    "Searched",
     "Session",
     "SessionKind",
     "Snippet",
@@ -82,11 +129,12 @@ __all__ = [
     "StaleView",
     "Store",
     "StoredMessage",
-    "Synced",
+    "StoredOutput",
+    "SyncResult",
     "UnknownSession",
     "UsageTotal",
     "View",
     "ViewItem",
-    "Written",
+    "WrittenMessage",
     "open_store",
 ]

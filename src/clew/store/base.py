@@ -1,6 +1,6 @@
-"""What a store takes and gives: sessions, rows, views, compactions, leases. Values alone, no database.
+"""What a store takes and gives: sessions, messages, views, compactions, leases, records of engines.
 
-A number (`seq`) is a message's place in its conversation, from 0. A range of rows is half open, like `range`.
+A message's number in its conversation (`seq`) counts from 0. A range of numbers is half open, like `range`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,13 @@ from clew.errors import InvalidArgument
 from clew.messages import DialectName, Message
 
 SessionKind: TypeAlias = Literal["root", "continuation", "branch", "subagent"]
-
 COMPRESSION = "compression"
-"""The reason for which a compaction ends a session."""
+"""The `end_reason` of a session that a compaction ended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Session:
-    """A stretch of a conversation, from its start, or from a compaction, to its end."""
+    """A part of a conversation: from its start or a compaction to its end or the next compaction."""
 
     id: str
     conversation: int
@@ -38,27 +37,27 @@ class Session:
 
     @property
     def is_compacted(self) -> bool:
-        """Whether it ended in a compaction, so that a continuation stands for it."""
+        """Whether a compaction ended it, so that a continuation goes on."""
         return self.end_reason == COMPRESSION
 
 
 @dataclass(frozen=True, slots=True)
 class NewMessage:
-    """A message with what is known about it beside what it says."""
+    """A message to append, with its time, its size and the wire items it came from."""
 
     message: Message
     at: datetime | None = None
     tokens: int | None = None
     dialect: DialectName | None = None
-    """With `items`: the wire items it came from are stored in its place, once for all messages that came from them."""
+    """With `items`: the wire items are stored instead of the message, once for all messages that came from them."""
     items: Sequence[Any] = ()
     part: int = 0
-    """Which of the messages that came from those items this is."""
+    """The index of this message among those that came from the items."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredMessage:
-    """A row."""
+    """A message as the history holds it."""
 
     seq: int
     message: Message
@@ -73,8 +72,8 @@ class StoredMessage:
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
-    """Where messages went: to `session`, which is the tip when the one named was compacted meanwhile."""
+class AppendResult:
+    """Where messages were appended. `session` is the tip when the session named was compacted meanwhile."""
 
     session: str
     first_seq: int
@@ -83,22 +82,22 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class Synced:
-    """What a whole history, sent again, amounted to."""
+class SyncResult:
+    """What a sync found known and added."""
 
     session: str
     known: int
     added: int
     next_seq: int
     is_branch: bool
-    """Whether this call opened a branch, because an earlier message had been edited."""
+    """Whether this call made a branch, because an earlier message had been edited."""
     is_new: bool
-    """Whether this call opened a conversation, because none was known."""
+    """Whether this call started a conversation, because no beginning was known."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """Rows of the history, as they are."""
+    """Messages of the history as they are, by their numbers."""
 
     start: int
     stop: int
@@ -108,15 +107,15 @@ class Rows:
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class WrittenMessage:
     """A message that a compaction wrote: a summary, a shortened result, a stub."""
 
     message: Message
     seq: int | None = None
-    """The row it stands in for, where it is one row's shorter form."""
+    """The row that it is a shorter form of; None where it replaces no single row."""
 
 
-ViewItem: TypeAlias = Rows | Written
+ViewItem: TypeAlias = Rows | WrittenMessage
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,24 +125,24 @@ class View:
     session: str
     conversation: int
     base: int | None
-    """The compaction in effect; None while the history is seen whole."""
+    """The id of the compaction in effect; None where there is none."""
     next_seq: int
-    """The number that the next message will get: a compaction chosen from this view has considered all below."""
+    """The number of the next message. A compaction made from this view has considered all messages below it."""
     messages: tuple[Message, ...]
-    places: tuple[int | None, ...]
-    """For each message its row, or None where a compaction wrote it for no single row."""
+    seqs: tuple[int | None, ...]
+    """The number of each message; None where a compaction wrote it for no single row."""
     written: frozenset[int] = frozenset()
-    """Indexes of the messages that are not their row, but written."""
+    """Indexes of the messages that a compaction wrote."""
 
     def items_for(self, messages: Sequence[Message]) -> tuple[ViewItem, ...]:
-        """A new list of messages as items: what is still the same object is a reference, the rest is written."""
+        """A new list of messages as view items: an object of this view becomes a reference, any other is written."""
         known = {id(message): index for index, message in enumerate(self.messages)}
         items: list[ViewItem] = []
         for message in messages:
             index = known.get(id(message))
-            seq = None if index is None else self.places[index]
+            seq = None if index is None else self.seqs[index]
             if seq is None or index in self.written:
-                items.append(Written(message, seq))
+                items.append(WrittenMessage(message, seq))
             elif items and isinstance(last := items[-1], Rows) and last.stop == seq:
                 items[-1] = Rows(last.start, seq + 1)
             else:
@@ -153,15 +152,15 @@ class View:
 
 @dataclass(frozen=True, slots=True)
 class CompactionEntry:
-    """A compaction to be committed: the view that shall be, and the account of how it came about."""
+    """A compaction to commit: the new view, and how it was made."""
 
     view: tuple[ViewItem, ...]
     summary: Message | None
-    """The message among the written ones that tells what was replaced; search finds it. None for a mere pruning."""
+    """The written message that summarises what was replaced; search finds it. None where results were only pruned."""
     base: int | None
     """`View.base` of the view that was compacted."""
     until: int
-    """`View.next_seq` of that view: what arrived since then stays in the tail."""
+    """`View.next_seq` of that view. Messages that arrived since then follow it."""
     tokens_before: int = 0
     tokens_after: int = 0
     engine: str = ""
@@ -170,23 +169,23 @@ class CompactionEntry:
     focus_topic: str | None = None
     warnings: tuple[str, ...] = ()
     details: Mapping[str, Any] = field(default_factory=dict)
-    """Anything else an engine wants to keep with it, as JSON."""
+    """More that the engine keeps with it, as JSON values."""
 
     @classmethod
     def of(
         cls, view: View, messages: Sequence[Message], summary: Message | None = None, **account: Any
     ) -> CompactionEntry:
-        """The entry that turns a loaded view into a new list of messages, unchanged ones being the same objects."""
+        """The entry that changes a loaded view into a list of messages; unchanged ones must be the same objects."""
         return cls(view.items_for(messages), summary, view.base, view.next_seq, **account)
 
     @property
     def kept(self) -> tuple[Rows, ...]:
-        """The rows that stay in view as they are."""
+        """The rows that stay in the view as they are."""
         return tuple(item for item in self.view if isinstance(item, Rows))
 
     @property
     def replaced(self) -> tuple[Rows, ...]:
-        """The rows below `until` that are no longer seen as they are."""
+        """The rows below `until` that are no longer in the view as they are."""
         gaps: list[Rows] = []
         reached = 0
         for rows in sorted(self.kept, key=lambda rows: rows.start):
@@ -199,12 +198,12 @@ class CompactionEntry:
 
 
 @dataclass(frozen=True, slots=True)
-class Compaction:
+class CommittedCompaction:
     """A compaction that was committed."""
 
     id: int
     session: str
-    """The continuation whose first entry it is."""
+    """The continuation that it opened."""
     conversation: int
     at: datetime
     entry: CompactionEntry
@@ -214,7 +213,7 @@ class Compaction:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """The right to compact a conversation, until it expires."""
+    """The right to compact a conversation until it expires."""
 
     conversation: int
     holder: str
@@ -233,8 +232,8 @@ class LearntWindow:
 
 
 @dataclass(frozen=True, slots=True)
-class Output:
-    """A spilled tool output, whole."""
+class StoredOutput:
+    """A spilled tool output with its whole text."""
 
     id: str
     session: str
@@ -244,7 +243,18 @@ class Output:
     at: datetime
 
 
-def check_items(entry: CompactionEntry, next_seq: int) -> None:
+@dataclass(frozen=True, slots=True)
+class EngineRecord:
+    """Something that a context engine keeps with a conversation, such as a node of its own summary tree."""
+
+    id: str
+    value: Any
+    """Any JSON value."""
+    until: int = 0
+    """The record depends on messages below this number only: a branch that starts at or after it gets a copy."""
+
+
+def check_view_items(entry: CompactionEntry, next_seq: int) -> None:
     """Refuse a view that refers to rows that are not there, or to one row twice."""
     if not 0 <= entry.until <= next_seq:
         raise InvalidArgument(f"until is {entry.until}, but the conversation has {next_seq} messages")

@@ -1,4 +1,4 @@
-"""Model calls: tokens and cost of each, written with the reply it brought, and their totals. As steps."""
+"""Model calls: the tokens and cost of each, written with the reply it brought, and their totals. As steps."""
 
 from __future__ import annotations
 
@@ -8,23 +8,22 @@ from datetime import datetime
 from typing import Any, Literal, TypeAlias
 
 from clew.errors import InvalidArgument
-from clew.store.clock import as_micros
-from clew.store.sessions import Payer, find
-from clew.store.steps import Steps, rows, run, run_many
+from clew.store.database import Steps, as_micros, execute, execute_many, fetch_all
+from clew.store.sessions import SessionKey, find
 from clew.usage import CanonicalUsage
 
 CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "import", "auxiliary"]
 AUXILIARY: CallSource = "auxiliary"
-"""A call that nobody's turn asked for: the summariser's, a title's."""
-
+"""The source of calls beside a turn, such as the summariser's."""
 Grouping: TypeAlias = Literal["session", "conversation", "model", "provider", "source", "day"]
-
 _INSERT = (
     "INSERT INTO calls (name, owner, conversation, session, seq, at, model, provider, source, input_tokens,"
     " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 )
 _MICROS_PER_DAY = 86_400_000_000
+_LARGEST_FIGURE = 10**12
+"""Larger figures are cut to this: columns and totals have 64 bits, and a reply must not be lost by its usage."""
 _GROUPS: dict[str, str] = {
     "session": "COALESCE(s.name, '')",
     "conversation": "COALESCE(k.conversation, 0)",
@@ -37,16 +36,16 @@ _GROUPS: dict[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """What one call took."""
+    """The usage and cost of one call."""
 
     usage: CanonicalUsage
     model: str
     provider: str = ""
     source: CallSource = "library"
     cost_micros: int | None = None
-    """Millionths of a dollar; None where no price is known, which is not zero."""
+    """Millionths of a dollar; None where no price is known."""
     id: str | None = None
-    """The provider's or gateway's id of the call: the same call told twice counts once."""
+    """The provider's or gateway's id of the call; a second call of the same id is not stored."""
     at: datetime | None = None
 
 
@@ -64,7 +63,7 @@ class UsageTotal:
 
 @dataclass(frozen=True, slots=True)
 class CallFilter:
-    """Which calls count; all of them when nothing is said."""
+    """Which calls to add up; all of them by default."""
 
     session: str | None = None
     conversation: int | None = None
@@ -72,58 +71,62 @@ class CallFilter:
     since: datetime | None = None
     before: datetime | None = None
     auxiliary: bool | None = None
-    """True for auxiliary calls alone, False for the others alone."""
+    """True: only auxiliary calls. False: only the others."""
 
 
-def record_call(payer: Payer, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
-    """Write a call, in the transaction of whatever it brought."""
-    yield from run(_INSERT, *_row(payer, call, now, seq))
+def record_call(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> Steps[None]:
+    """Insert a call, with the number of the message it brought."""
+    yield from execute(_INSERT, *_row(key, call, now, seq))
 
 
-def record_calls(payer: Payer, brought: Sequence[tuple[int | None, ModelCall]], now: int) -> Steps[None]:
-    """Write calls, each with the number of the message it brought."""
+def record_calls(key: SessionKey, brought: Sequence[tuple[int | None, ModelCall]], now: int) -> Steps[None]:
+    """Insert calls, each with the number of the message it brought."""
     if len(brought) == 1:
-        yield from record_call(payer, brought[0][1], now, brought[0][0])
+        yield from record_call(key, brought[0][1], now, brought[0][0])
     elif brought:
-        yield from run_many(_INSERT, [_row(payer, call, now, seq) for seq, call in brought])
+        yield from execute_many(_INSERT, [_row(key, call, now, seq) for seq, call in brought])
 
 
-def _row(payer: Payer, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
+def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
     used = call.usage
     return (
         call.id,
-        payer.owner,
-        payer.conversation,
-        payer.session,
+        key.owner,
+        key.conversation,
+        key.session,
         seq,
         now if call.at is None else as_micros(call.at),
         call.model,
         call.provider,
         call.source,
-        used.input_tokens,
-        used.output_tokens,
-        used.cache_read_tokens,
-        used.cache_write_tokens,
-        used.reasoning_tokens,
-        call.cost_micros,
+        _bounded(used.input_tokens),
+        _bounded(used.output_tokens),
+        _bounded(used.cache_read_tokens),
+        _bounded(used.cache_write_tokens),
+        _bounded(used.reasoning_tokens),
+        None if call.cost_micros is None else _bounded(call.cost_micros),
     )
 
 
-def record_call_of(session: str, call: ModelCall, now: int) -> Steps[None]:
-    """Write a call that brought no message, such as the summariser's."""
+def _bounded(figure: int) -> int:
+    return max(-_LARGEST_FIGURE, min(figure, _LARGEST_FIGURE))
+
+
+def record_session_call(session: str, call: ModelCall, now: int) -> Steps[None]:
+    """Insert a call that brought no message, such as the summariser's."""
     found = yield from find(session)
-    yield from record_call(found.payer, call, now, None)
+    yield from record_call(found.key, call, now, None)
 
 
 def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]:
-    """Calls added up per group, the groups in order."""
+    """Calls added up per group, in the order of the groups."""
     unknown = [name for name in by if name not in _GROUPS]
     if unknown:
         raise InvalidArgument(f"usage cannot be grouped by {unknown[0]!r}; use {', '.join(_GROUPS)}")
     groups = [_GROUPS[name] for name in by]
     where, params = _where(which)
     grouping = f" GROUP BY {', '.join(groups)} ORDER BY {', '.join(groups)}" if groups else ""
-    found = yield from rows(
+    found = yield from fetch_all(
         f"SELECT {''.join(group + ', ' for group in groups)}count(*), "  # noqa: S608 (fixed texts)
         "COALESCE(sum(k.input_tokens), 0), COALESCE(sum(k.output_tokens), 0), COALESCE(sum(k.cache_read_tokens), 0),"
         " COALESCE(sum(k.cache_write_tokens), 0), COALESCE(sum(k.reasoning_tokens), 0),"

@@ -1,18 +1,72 @@
-"""What the store asks of a database: run an operation's steps in one transaction, and look words up in its index.
+"""What the store asks of a database: to run the statements of an operation in one transaction, and to index words.
 
-Two fulfil it: `sqlite` and `postgres`. The operations themselves know neither.
+An operation is a generator that yields SQL statements and gets their rows back (`Steps`); the same operations run on
+SQLite (`sqlite`) and PostgreSQL (`postgres`). How JSON, texts and times are written in columns is here too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Literal, Protocol, TypeVar
+import json
+import time
+from collections.abc import Callable, Generator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from clew.store.docs import Doc
-from clew.store.lookup import Candidates, Lookup
-from clew.store.steps import Steps
+from clew.errors import InvalidArgument
+from clew.store.search.base import Candidates, IndexQuery, SearchDocument
 
 T = TypeVar("T")
+Row: TypeAlias = tuple[Any, ...]
+Clock: TypeAlias = Callable[[], float]
+"""Seconds since 1970, as `time.time` gives them. Times are stored as whole microseconds since then, UTC."""
+
+ROW_LOCK = " FOR_UPDATE"
+wall_clock: Clock = time.time
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circular=True)
+_escaped = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=True)
+
+
+@dataclass(frozen=True, slots=True)
+class SqlStatement:
+    """SQL with `?` for parameters. With `many`, `params` holds one sequence per execution, and no rows come back.
+
+    A statement that ends in `FOR_UPDATE` locks its rows. SQLite does not run it, since a writer has locked the whole
+    database, and gives no rows.
+    """
+
+    sql: str
+    params: Sequence[Any] = ()
+    many: bool = False
+
+
+Steps: TypeAlias = Generator[SqlStatement, list[Row], T]
+
+
+def fetch_one(sql: str, *params: Any) -> Steps[Row | None]:
+    """The first row, or None."""
+    rows = yield SqlStatement(sql, params)
+    return rows[0] if rows else None
+
+
+def fetch_number(sql: str, *params: Any) -> Steps[int]:
+    """The number in the first column of the first row; 0 for NULL or no row."""
+    rows = yield SqlStatement(sql, params)
+    return int(rows[0][0] or 0) if rows else 0
+
+
+def fetch_all(sql: str, *params: Any) -> Steps[list[Row]]:
+    return (yield SqlStatement(sql, params))
+
+
+def execute(sql: str, *params: Any) -> Steps[None]:
+    yield SqlStatement(sql, params)
+
+
+def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> Steps[None]:
+    if params:
+        yield SqlStatement(sql, params, many=True)
 
 
 class WordIndex(Protocol):
@@ -21,23 +75,23 @@ class WordIndex(Protocol):
     is_immediate: bool
     """Whether a row is indexed in the transaction that writes it."""
 
-    def add(self, docs: Sequence[Doc]) -> Steps[None]:
+    def add(self, docs: Sequence[SearchDocument]) -> Steps[None]:
         """Index documents."""
 
-    def remove(self, docs: Sequence[Doc]) -> Steps[None]:
-        """Take documents out, given exactly as they were indexed."""
+    def remove(self, docs: Sequence[SearchDocument]) -> Steps[None]:
+        """Take documents out; they must be given exactly as they were indexed."""
 
     def clear(self) -> Steps[None]:
-        """Take everything out, whatever state it is in."""
+        """Take everything out, even of a damaged index."""
 
-    def look_up(self, lookup: Lookup) -> Steps[Candidates]:
-        """The newest documents that hold what is looked for."""
+    def look_up(self, query: IndexQuery) -> Steps[Candidates]:
+        """The newest documents that match."""
 
-    def known(self, words: Sequence[str]) -> Steps[set[str]]:
-        """Those of some words that may stand in a document; a word left out stands in none."""
+    def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
+        """Those of some words that may be in a document; the others are in none."""
 
     def count(self) -> Steps[int]:
-        """How many documents the index itself holds."""
+        """How many documents the index holds."""
 
     def holds(self, doc: int, word: str) -> Steps[bool]:
         """Whether a document is found by a word."""
@@ -47,24 +101,71 @@ class WordIndex(Protocol):
 
 
 class Database(Protocol):
-    """Runs steps. Each call is one transaction: all of it happened, or nothing did."""
+    """Runs operations, each in one transaction."""
 
-    name: Literal["sqlite", "postgres"]
     where: str
     index: WordIndex
     now_sql: str | None
-    """Asks the time of a clock that all processes share; None where the machine's own is that."""
+    """A query for the time of the server, which all processes share; None: the machine's clock is shared."""
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
-        """Run steps that change nothing, over one state of the database."""
+        """Run an operation that changes nothing, on one state of the database."""
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
-        """Run steps, and return when they are durable. The operation may be called again after a collision."""
+        """Run an operation and return when it is durable. It may be called again after a collision with another."""
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
-        """Run steps when nothing else waits, without anybody waiting for them."""
+        """Run an operation later, without waiting for it."""
 
     async def check(self) -> list[str]:
         """What the database finds wrong with itself."""
 
     async def close(self) -> None: ...
+
+
+def json_text(value: Any) -> str:
+    """A value as JSON that a text column takes; raises what `json` raises where it is none."""
+    text = _plain.encode(value)
+    if text.isascii():
+        return text
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # Half a surrogate pair has no UTF-8 form; as an escape it comes back as it was.
+        return _escaped.encode(value)
+    return text
+
+
+def json_value(text: str) -> Any:
+    return json.loads(text)
+
+
+def column_text(text: str) -> str:
+    """A name for a text column; characters that it cannot hold are replaced by a mark."""
+    if text.isascii() and "\x00" not in text:
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\x00", "\ufffd")
+
+
+def checked_text(text: str, what: str) -> str:
+    """A text for a text column; refuses one with characters that it cannot hold. `what` names it in the error."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise InvalidArgument(f"the {what} holds half a character (lone surrogate); clean it first") from error
+    if "\x00" in text:
+        raise InvalidArgument(f"the {what} holds a NUL character; remove it first")
+    return text
+
+
+def as_micros(at: datetime) -> int:
+    aware = at if at.tzinfo is not None else at.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def as_datetime(micros: int) -> datetime:
+    return _EPOCH + timedelta(microseconds=micros)
+
+
+def micros_of(seconds: float) -> int:
+    return int(seconds * 1_000_000)

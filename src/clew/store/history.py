@@ -1,4 +1,4 @@
-"""The history: appending, recognising what is known, branching, reading rows. As steps, for any database."""
+"""The history of a conversation: appending messages, reading rows, branching. As steps."""
 
 from __future__ import annotations
 
@@ -6,32 +6,31 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.errors import InvalidArgument
+from clew.errors import InvalidArgument, StaleHistory, UnknownSession
 from clew.messages import Message
 from clew.store import sessions
-from clew.store.base import COMPRESSION, Appended, NewMessage, Session, StoredMessage
+from clew.store.base import COMPRESSION, AppendResult, NewMessage, Session, StoredMessage
 from clew.store.calls import ModelCall, record_calls
-from clew.store.clock import as_datetime
-from clew.store.encoding import message_of
-from clew.store.identity import FIRST_CHAIN, chains_after
-from clew.store.problems import StaleHistory, UnknownSession
-from clew.store.rowtext import (
+from clew.store.database import Steps, as_datetime, execute, execute_many, fetch_all, fetch_one
+from clew.store.rows import (
     BODY,
+    FIRST_CHAIN,
     INSERT_MESSAGE,
     as_new,
+    chains_after,
+    has_unnamed_results,
     items_of,
+    message_of,
     message_rows,
     read_messages,
     tool_names,
     tools_of,
-    unnamed_results,
 )
-from clew.store.sessions import Found, Payer
-from clew.store.steps import Steps, one, rows, run, run_many
+from clew.store.sessions import SessionKey, SessionRow
 
 _LAST = "SELECT seq, chain FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1"
 _LOCK = "SELECT s.id FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.name = ? FOR_UPDATE"
-_PLACE = (
+_POSITION = (
     "SELECT s.id, s.name, s.conversation, s.ended, s.end_reason, c.owner, m.seq, m.chain"
     " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN messages m"
     " ON m.conversation = s.conversation"
@@ -45,7 +44,7 @@ _LAST_CALLER = (
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """Rows below `stop` of one conversation; a branch is read as its origin's segment and its own."""
+    """Rows from `start` to `stop` of one conversation. A branch is its origin's segments and its own."""
 
     conversation: int
     start: int
@@ -53,10 +52,10 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
-    """Where the next message of a conversation goes, and what it follows."""
+class AppendPosition:
+    """The end of a conversation: the session, the next number and the chain so far."""
 
-    payer: Payer
+    key: SessionKey
     session: str
     has_ended: bool
     next_seq: int
@@ -64,106 +63,108 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Addition:
-    """Messages for the end of a session, and the calls that brought them."""
+class AppendRequest:
+    """Messages to append to a session, with the model calls that brought them."""
 
     session: str
     messages: Sequence[Message | NewMessage]
     after: int | None = None
     calls: Sequence[tuple[int, ModelCall]] = ()
-    """Each with the place, among these messages, of the one it brought."""
+    """Each with the index in `messages` of the one it brought."""
     owner: str | None = None
     names: Mapping[str, str] | None = None
-    """Tools by the ids of calls that the caller remembers; a result whose call is not among them is looked up."""
+    """Tool names by call id, where known: the tool of any other result is looked up in the history."""
 
 
-def append(addition: Addition, now: int) -> Steps[Appended]:
-    """Put messages at the end of a session, or of its tip when it was compacted meanwhile."""
-    place = yield from _place_in(addition.session, addition.owner)
-    news = [as_new(message) for message in addition.messages]
-    if addition.after is not None and addition.after != place.next_seq:
-        return (yield from _already_there(place, news, addition.after))
-    added = yield from add_rows(place, news, now, addition.names)
-    reached = place.next_seq + added
-    brought = [(place.next_seq + at if added else None, call) for at, call in addition.calls]
-    yield from record_calls(place.payer, brought, now)
-    return Appended(place.session, place.next_seq, reached, added)
+def append(request: AppendRequest, now: int) -> Steps[AppendResult]:
+    """Append messages to a session, or to its tip when it was compacted meanwhile."""
+    position = yield from _find_position(request.session, request.owner)
+    new_messages = [as_new(message) for message in request.messages]
+    if request.after is not None and request.after != position.next_seq:
+        return (yield from _repeated_append(position, new_messages, request.after))
+    added = yield from add_rows(position, new_messages, now, request.names)
+    reached = position.next_seq + added
+    brought = [(position.next_seq + at if added else None, call) for at, call in request.calls]
+    yield from record_calls(position.key, brought, now)
+    return AppendResult(position.session, position.next_seq, reached, added)
 
 
 def calls_in_order(count: int, last: ModelCall | None, calls: Mapping[int, ModelCall]) -> list[tuple[int, ModelCall]]:
-    """Calls with the places, among so many messages, of those they brought; `last` brought the last one."""
+    """Calls with the indexes of the messages they brought, in order; `last` brought the last of `count` messages."""
     for at in calls:
         if not 0 <= at < count:
             raise InvalidArgument(f"a call cannot have brought message {at} of {count}; count the messages from 0")
     return [*sorted(calls.items(), key=lambda it: it[0]), *([] if last is None else [(count - 1, last)])]
 
 
-def place_behind(found: Found, next_seq: int, chain: bytes) -> Place:
-    return Place(found.payer, found.session.id, found.session.ended is not None, next_seq, chain)
+def position_after(found: SessionRow, next_seq: int, chain: bytes) -> AppendPosition:
+    return AppendPosition(found.key, found.session.id, found.session.ended is not None, next_seq, chain)
 
 
-def _place_in(session: str, owner: str | None) -> Steps[Place]:
-    """The end of a session's conversation, held against other writers, in one look."""
-    yield from run(_LOCK, session)
-    row = yield from one(_PLACE, session)
+def _find_position(session: str, owner: str | None) -> Steps[AppendPosition]:
+    """The end of a session's conversation, locked against other writers; one query in the usual case."""
+    yield from execute(_LOCK, session)
+    row = yield from fetch_one(_POSITION, session)
     if row is None or (owner is not None and row[5] != owner):
         raise UnknownSession(session)
     if row[4] == COMPRESSION or row[6] is None:
         found = yield from sessions.lock_tip(session, owner)
-        return place_behind(found, *(yield from end_of(found)))
-    return Place(Payer(row[5], row[2], row[0]), row[1], row[3] is not None, int(row[6]) + 1, bytes(row[7]))
+        return position_after(found, *(yield from end_of(found)))
+    return AppendPosition(
+        SessionKey(row[5], row[2], row[0]), row[1], row[3] is not None, int(row[6]) + 1, bytes(row[7])
+    )
 
 
 def add_rows(
-    place: Place, news: Sequence[NewMessage], now: int, remembered: Mapping[str, str] | None = None
+    position: AppendPosition, new_messages: Sequence[NewMessage], now: int, remembered: Mapping[str, str] | None = None
 ) -> Steps[int]:
-    """Write rows at the end of a conversation; how many."""
-    if not news:
+    """Insert messages at the end of a conversation; how many."""
+    if not new_messages:
         return 0
-    messages = [new.message for new in news]
-    chains = chains_after(place.chain, messages)
+    messages = [new.message for new in new_messages]
+    chains = chains_after(position.chain, messages)
     names = {**tool_names(messages), **(remembered or {})}
-    if unnamed_results(messages, names):
-        names = (yield from _names_before(place.payer.conversation)) | names
+    if has_unnamed_results(messages, names):
+        names = (yield from _names_before(position.key.conversation)) | names
     tools = tools_of(messages, names)
-    where = (place.payer.conversation, place.next_seq, place.payer.session)
-    written = message_rows(where, news, chains, tools, now)
+    where = (position.key.conversation, position.next_seq, position.key.session)
+    written = message_rows(where, new_messages, chains, tools, now)
     if len(written) == 1:
-        yield from run(INSERT_MESSAGE, *written[0])
+        yield from execute(INSERT_MESSAGE, *written[0])
     else:
-        yield from run_many(INSERT_MESSAGE, written)
-    if place.has_ended:
-        # Whoever writes to a session that had ended goes on with it.
-        yield from run("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = ?", place.payer.session)
+        yield from execute_many(INSERT_MESSAGE, written)
+    if position.has_ended:
+        # Appending to a session that had ended opens it again.
+        yield from execute("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE id = ?", position.key.session)
     return len(written)
 
 
-def end_of(found: Found) -> Steps[tuple[int, bytes]]:
-    """The next number of a conversation, and the chain it goes on from."""
-    last = yield from one(_LAST, found.conversation)
+def end_of(found: SessionRow) -> Steps[tuple[int, bytes]]:
+    """The next number of a conversation, and the chain of all messages before it."""
+    last = yield from fetch_one(_LAST, found.conversation)
     if last is not None:
         return int(last[0]) + 1, bytes(last[1])
     return found.origin_seq, (yield from chain_before(found, found.origin_seq))
 
 
-def chain_before(found: Found, seq: int) -> Steps[bytes]:
-    """The chain of all messages below a number."""
+def chain_before(found: SessionRow, seq: int) -> Steps[bytes]:
+    """The chain of all messages below a number; refuses a number that the session does not reach."""
     if seq == 0:
         return FIRST_CHAIN
     for segment in (yield from segments_of(found)):
         if segment.start < seq and (segment.stop is None or seq <= segment.stop):
-            row = yield from one(_CHAIN_AT, segment.conversation, seq - 1)
+            row = yield from fetch_one(_CHAIN_AT, segment.conversation, seq - 1)
             if row is not None:
                 return bytes(row[0])
     raise InvalidArgument(f"session {found.session.id!r} has no message {seq - 1}")
 
 
-def segments_of(found: Found) -> Steps[list[Segment]]:
-    """Where the rows of a conversation are, oldest first."""
+def segments_of(found: SessionRow) -> Steps[list[Segment]]:
+    """The segments that a conversation is made of, oldest first."""
     segments = [Segment(found.conversation, found.origin_seq, None)]
     origin, stop = found.origin, found.origin_seq
     while origin is not None:
-        row = yield from one("SELECT origin, origin_seq FROM conversations WHERE id = ?", origin)
+        row = yield from fetch_one("SELECT origin, origin_seq FROM conversations WHERE id = ?", origin)
         assert row is not None
         segments.append(Segment(origin, min(int(row[1]), stop), stop))
         stop = min(int(row[1]), stop)
@@ -178,7 +179,7 @@ def rows_between(segments: Sequence[Segment], start: int, stop: int) -> Steps[li
         low = max(start, segment.start)
         high = stop if segment.stop is None else min(stop, segment.stop)
         if low < high:
-            found += yield from rows(
+            found += yield from fetch_all(
                 f"SELECT m.seq, {BODY}, m.dialect, m.part FROM messages m"  # noqa: S608 (fixed text)
                 " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
                 segment.conversation,
@@ -189,12 +190,12 @@ def rows_between(segments: Sequence[Segment], start: int, stop: int) -> Steps[li
 
 
 def stored_messages(name: str, start: int, stop: int, owner: str | None) -> Steps[list[StoredMessage]]:
-    """Rows of a session's conversation with everything known about them."""
+    """Rows of a session's conversation by their numbers."""
     found = yield from sessions.find(name, owner)
     stored: list[StoredMessage] = []
     for segment in (yield from segments_of(found)):
         high = stop if segment.stop is None else min(stop, segment.stop)
-        read = yield from rows(
+        read = yield from fetch_all(
             f"SELECT m.seq, {BODY}, m.dialect, m.part, s.name, m.at, m.tool, m.tokens, m.chain"  # noqa: S608
             " FROM messages m JOIN sessions s ON s.id = m.session"
             " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
@@ -208,16 +209,15 @@ def stored_messages(name: str, start: int, stop: int, owner: str | None) -> Step
 
 
 def branch(name: str, at: int | None, new_name: str | None, owner: str | None, now: int) -> Steps[Session]:
-    """A session of its own that shares the first `at` messages with another; all of them when `at` is not given."""
+    """A new conversation that shares the first `at` messages of a session (all by default), and its states."""
     found = yield from sessions.find(name, owner)
     next_seq, _ = yield from end_of(found)
     fork = next_seq if at is None else at
     if not 0 <= fork <= next_seq:
         raise InvalidArgument(f"session {name!r} has {next_seq} messages; branch at 0 to {next_seq}, not {fork}")
     made = yield from fork_at(found, fork, new_name, now)
-    # What must not be forgotten of a conversation, pins first of all, holds for what goes on from it too.
     child = yield from sessions.find(made.id)
-    yield from run(
+    yield from execute(
         "INSERT INTO states (conversation, name, value, at)"
         " SELECT CAST(? AS BIGINT), name, value, at FROM states WHERE conversation = ?",
         child.conversation,
@@ -226,19 +226,28 @@ def branch(name: str, at: int | None, new_name: str | None, owner: str | None, n
     return made
 
 
-def fork_at(found: Found, fork: int, new_name: str | None, now: int) -> Steps[Session]:
+def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Steps[Session]:
+    """A branch with the messages below `fork`, and what engines keep about those alone."""
     base = yield from base_below(found, fork)
     session = found.session
     conversation = yield from sessions.new_conversation(session.owner, now, found.conversation, fork, base)
     name = new_name or sessions.new_name()
     row = (conversation, found.id, "branch", fork, now, session.title, session.source, session.model, found.system)
     yield from sessions.insert(name, row)
+    yield from execute(
+        "INSERT INTO engine_records (conversation, engine, name, value, until, at)"
+        " SELECT CAST(? AS BIGINT), engine, name, value, until, at FROM engine_records"
+        " WHERE conversation = ? AND until <= ? ORDER BY id",
+        conversation,
+        found.conversation,
+        fork,
+    )
     return (yield from sessions.find(name)).session
 
 
-def base_in_effect(found: Found, upto_session: int | None = None) -> Steps[int | None]:
-    """The compaction in effect in a conversation, now or when one of its sessions ended."""
-    last = yield from one(
+def base_in_effect(found: SessionRow, upto_session: int | None = None) -> Steps[int | None]:
+    """The id of the compaction in effect in a conversation, now or at the end of one of its sessions."""
+    last = yield from fetch_one(
         "SELECT CASE kind WHEN 'compaction' THEN id ELSE base END FROM entries"
         " WHERE conversation = ? AND session <= ? ORDER BY id DESC LIMIT 1",
         found.conversation,
@@ -247,11 +256,11 @@ def base_in_effect(found: Found, upto_session: int | None = None) -> Steps[int |
     return found.first_base if last is None else last[0]
 
 
-def base_below(found: Found, seq: int) -> Steps[int | None]:
-    """The newest compaction in effect that considered nothing at or behind a number."""
+def base_below(found: SessionRow, seq: int) -> Steps[int | None]:
+    """The id of the newest compaction in effect that was made from messages below a number only."""
     base = yield from base_in_effect(found)
     while base is not None:
-        row = yield from one("SELECT until, previous FROM entries WHERE id = ?", base)
+        row = yield from fetch_one("SELECT until, previous FROM entries WHERE id = ?", base)
         if row is None or row[0] <= seq:
             break
         base = row[1]
@@ -259,23 +268,23 @@ def base_below(found: Found, seq: int) -> Steps[int | None]:
 
 
 def _names_before(conversation: int) -> Steps[dict[str, str]]:
-    """The calls of the newest assistant message: a result that comes alone mostly answers one of them."""
-    caller = yield from one(_LAST_CALLER, conversation)
+    """Tool names of the newest assistant message's calls: a result that comes alone mostly answers one of them."""
+    caller = yield from fetch_one(_LAST_CALLER, conversation)
     if caller is None or caller[0] is None or caller[1] is not None:
         return {}
     return tool_names([message_of(caller[0])])
 
 
-def _already_there(place: Place, news: Sequence[NewMessage], after: int) -> Steps[Appended]:
-    """Messages that were appended before, and whose acknowledgement was lost, add nothing."""
-    next_seq = place.next_seq
-    if after >= 0 and after + len(news) <= next_seq and news:
-        found = yield from sessions.find(place.session)
+def _repeated_append(position: AppendPosition, new_messages: Sequence[NewMessage], after: int) -> Steps[AppendResult]:
+    """The result of an append that was done before; `StaleHistory` where the history holds other messages there."""
+    next_seq = position.next_seq
+    if after >= 0 and after + len(new_messages) <= next_seq and new_messages:
+        found = yield from sessions.find(position.session)
         before = yield from chain_before(found, after)
-        wanted = chains_after(before, [new.message for new in news])[-1]
-        if wanted == (yield from chain_before(found, after + len(news))):
-            return Appended(place.session, after, after + len(news), 0)
-    raise StaleHistory(place.session, after, next_seq)
+        wanted = chains_after(before, [new.message for new in new_messages])[-1]
+        if wanted == (yield from chain_before(found, after + len(new_messages))):
+            return AppendResult(position.session, after, after + len(new_messages), 0)
+    raise StaleHistory(position.session, after, next_seq)
 
 
 def _stored(row: tuple[Any, ...], message: Message) -> StoredMessage:

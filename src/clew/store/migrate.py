@@ -1,6 +1,6 @@
-"""Bringing a database to the schema this program knows: numbered files, forward only, each in one transaction.
+"""Migrations: numbered SQL files beside this one, forward only, each applied in one transaction.
 
-Knows the files beside it and the table that remembers which were applied. The runner holds the write lock.
+The table `schema_versions` remembers which were applied.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from functools import cache
 from importlib.resources import files
 from typing import Literal
 
-from clew.store.problems import SchemaTooNew
-from clew.store.steps import Steps, one, run
+from clew.errors import SchemaTooNew
+from clew.store.database import Steps, execute, fetch_number
 
 DatabaseName = Literal["sqlite", "postgres"]
 
@@ -25,7 +25,7 @@ class Migration:
 
 @cache
 def migrations_of(database: DatabaseName) -> tuple[Migration, ...]:
-    """All migrations there are for a database, in order."""
+    """All migrations for a database, in order."""
     folder = files("clew.store") / "migrations" / database
     names = sorted(entry.name for entry in folder.iterdir() if entry.name.endswith(".sql"))
     return tuple(
@@ -38,28 +38,25 @@ def latest_version(database: DatabaseName) -> int:
 
 
 def schema_version() -> Steps[int]:
-    """The newest migration that was applied. The table must be there: see `remember_versions`."""
-    found = yield from one("SELECT max(version) FROM schema_versions")
-    return int(found[0] or 0) if found else 0
+    """The newest migration that was applied; 0 where none was."""
+    return (yield from fetch_number("SELECT max(version) FROM schema_versions"))
 
 
-def remember_versions() -> Steps[None]:
-    yield from run(
-        "CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL)",
-    )
+def create_versions_table() -> Steps[None]:
+    yield from execute("CREATE TABLE IF NOT EXISTS schema_versions (version INTEGER PRIMARY KEY, name TEXT NOT NULL)")
 
 
 def apply_next(database: DatabaseName, where: str) -> Steps[bool]:
-    """Apply the one migration that comes next; whether there was one. To be run until it says no."""
-    yield from remember_versions()
+    """Apply the next migration; False where there is none. `SchemaTooNew` where the database has an unknown one."""
+    yield from create_versions_table()
     version = yield from schema_version()
     refuse_newer(version, database, where)
     due = next((migration for migration in migrations_of(database) if migration.version > version), None)
     if due is None:
         return False
     for statement in due.statements:
-        yield from run(statement)
-    yield from run("INSERT INTO schema_versions (version, name) VALUES (?, ?)", due.version, due.name)
+        yield from execute(statement)
+    yield from execute("INSERT INTO schema_versions (version, name) VALUES (?, ?)", due.version, due.name)
     return True
 
 
@@ -73,6 +70,6 @@ def refuse_newer(version: int, database: DatabaseName, where: str) -> None:
 
 
 def _split(script: str) -> tuple[str, ...]:
-    """The statements of a file. None of ours holds a semicolon inside."""
+    """The statements of a file; none of them has a semicolon inside."""
     lines = [line for line in script.splitlines() if not line.lstrip().startswith("--")]
     return tuple(part.strip() for part in "\n".join(lines).split(";") if part.strip())

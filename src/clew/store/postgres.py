@@ -1,6 +1,6 @@
 """PostgreSQL: psycopg 3 with its pool, one transaction per operation, and what its errors mean.
 
-Knows steps and nothing of what they are for. Imported only when a URL names a server.
+Imported only when a URL names a server: the driver is an optional dependency.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from clew.errors import StoreError
-from clew.store.database import WordIndex
-from clew.store.index_postgres import TsvectorIndex
-from clew.store.migrate import DatabaseName, apply_next
-from clew.store.problems import DatabaseBusy, DatabaseFull
-from clew.store.steps import ROW_LOCK, Row, Steps, run
+from clew.errors import DatabaseBusy, DatabaseFull, StoreError
+from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute
+from clew.store.migrate import apply_next
+from clew.store.search.index import TsvectorIndex
 
 try:
     import psycopg
@@ -29,7 +27,7 @@ T = TypeVar("T")
 _MIGRATION_LOCK = 0x636C6577
 _ATTEMPTS = 5
 _MOST_CONNECTIONS = 10
-# Two writers met; the operation starts over and sees what the other wrote.
+# Two writers collided; the operation runs again and sees what the other wrote.
 _COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 
 
@@ -43,10 +41,9 @@ class PostgresDatabase:
         busy_seconds: float,
         on_statement: Callable[[str], None] | None,
     ) -> None:
-        self.name: DatabaseName = "postgres"
         self.where = where
         self.index: WordIndex = TsvectorIndex()
-        # Machines disagree about the time: leases go by the server's.
+        # Leases go by the server's clock, since those of the machines differ.
         self.now_sql: str | None = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
         self._pool = pool
         self._busy_seconds = busy_seconds
@@ -59,11 +56,11 @@ class PostgresDatabase:
         return await self._transact("BEGIN", operation)
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
-        """Nothing is put off here: rows are indexed by the transaction that writes them."""
+        """Not needed here: rows are indexed in the transaction that writes them."""
         del operation
 
     async def check(self) -> list[str]:
-        """The server looks after its own files."""
+        """Nothing: the server checks its own files."""
         return []
 
     async def close(self) -> None:
@@ -76,15 +73,15 @@ class PostgresDatabase:
                     return await self._once(connection, begin, operation())
             except _COLLISIONS as error:
                 if attempt == _ATTEMPTS:
-                    raise meaning_of(error, self.where, self._busy_seconds) from error
+                    raise as_store_error(error, self.where, self._busy_seconds) from error
             except (psycopg.Error, PoolTimeout) as error:
-                raise meaning_of(error, self.where, self._busy_seconds) from error
+                raise as_store_error(error, self.where, self._busy_seconds) from error
         raise AssertionError("unreachable")
 
     async def _once(self, connection: psycopg.AsyncConnection[Any], begin: str, steps: Steps[T]) -> T:
         await self._execute(connection, begin)
         try:
-            result = await self._walk(connection, steps)
+            result = await self._run_steps(connection, steps)
             await self._execute(connection, "COMMIT")
         except BaseException:
             if not connection.closed:
@@ -92,12 +89,12 @@ class PostgresDatabase:
             raise
         return result
 
-    async def _walk(self, connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
+    async def _run_steps(self, connection: psycopg.AsyncConnection[Any], steps: Steps[T]) -> T:
         rows: list[Row] = []
         try:
             statement = next(steps)
             while True:
-                sql = _as_spoken(statement.sql)
+                sql = _psycopg_sql(statement.sql)
                 if statement.many:
                     if self._on_statement is not None:
                         self._on_statement(sql)
@@ -122,7 +119,7 @@ class PostgresDatabase:
 async def open_postgres(
     url: str, *, busy_seconds: float = 30.0, on_statement: Callable[[str], None] | None = None
 ) -> PostgresDatabase:
-    """Connect to a server, and bring its schema up to date."""
+    """Connect to a server, and apply the migrations that its database lacks."""
     where = without_password(url)
 
     async def prepare(connection: psycopg.AsyncConnection[Any]) -> None:
@@ -146,15 +143,15 @@ async def open_postgres(
             pass
     except (psycopg.Error, PoolTimeout) as error:
         await pool.close()
-        raise meaning_of(error, where, busy_seconds) from error
+        raise as_store_error(error, where, busy_seconds) from error
     except BaseException:
         await pool.close()
         raise
     return database
 
 
-def meaning_of(error: BaseException, where: str, busy_seconds: float) -> StoreError:
-    """A driver's exception, in words a person can act on."""
+def as_store_error(error: BaseException, where: str, busy_seconds: float) -> StoreError:
+    """A driver's exception as an error that says what to do."""
     if isinstance(error, PoolTimeout):
         return StoreError(f"{where}: no connection within {busy_seconds:g} s; check that the server runs")
     if isinstance(error, errors.LockNotAvailable):
@@ -166,16 +163,16 @@ def meaning_of(error: BaseException, where: str, busy_seconds: float) -> StoreEr
 
 
 def without_password(url: str) -> str:
-    """A URL as it may be shown."""
+    """A URL without its password, to be shown."""
     return re.sub(r"(//[^:/@]*):[^@]*@", r"\1:***@", re.sub(r"(?i)(password=)[^&]*", r"\1***", url))
 
 
 def _migrate(where: str) -> Steps[bool]:
-    # Several processes may start at once on a new database; held until the transaction ends.
-    yield from run("SELECT pg_advisory_xact_lock(?)", _MIGRATION_LOCK)
+    # Several processes may start at once on a new database. The lock is held until the transaction ends.
+    yield from execute("SELECT pg_advisory_xact_lock(?)", _MIGRATION_LOCK)
     return (yield from apply_next("postgres", where))
 
 
 @lru_cache(maxsize=2048)
-def _as_spoken(sql: str) -> str:
+def _psycopg_sql(sql: str) -> str:
     return sql.replace("?", "%s").replace(ROW_LOCK, " FOR UPDATE")

@@ -1,4 +1,4 @@
-"""Sessions: starting, ending, finding, and following the chain of continuations. As steps, for any database."""
+"""Sessions: starting, ending, finding, listing, and following continuations. As steps."""
 
 from __future__ import annotations
 
@@ -7,13 +7,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from clew.errors import InvalidArgument
+from clew.errors import InvalidArgument, UnknownSession
 from clew.store.base import COMPRESSION, Session, SessionKind
-from clew.store.clock import as_datetime, as_micros
-from clew.store.encoding import checked_text
-from clew.store.problems import UnknownSession
-from clew.store.steps import Steps, one, rows, run
-from clew.store.texts import keep_text
+from clew.store.database import Steps, as_datetime, as_micros, checked_text, execute, fetch_all, fetch_one
+from clew.store.rows import keep_text
 
 _COLUMNS = (
     "SELECT s.id, s.name, s.conversation, p.name, s.kind, s.first_seq, s.created, s.ended, s.end_reason, s.title,"
@@ -23,11 +20,9 @@ _COLUMNS = (
 _BY_NAME = _COLUMNS + " WHERE s.name = ?"
 _BY_ID = _COLUMNS + " WHERE s.id = ?"
 _TIP_OF_CONVERSATION = _COLUMNS + " WHERE s.conversation = ? ORDER BY s.id DESC LIMIT 1"
-# Waits for other writers of the conversation, and says whether they have compacted the session meanwhile.
+# Waits for other writers of the conversation, and reads whether they have compacted the session meanwhile.
 _LOCK = "SELECT s.end_reason FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.id = ? FOR_UPDATE"
-
-# A continuation is a child made after its parent had ended in a compaction, which is what its kind says: times prove
-# nothing, since clocks go backwards.
+# By kind, not by time: clocks go backwards.
 _CONTINUATION = """
 SELECT child.id FROM sessions child JOIN sessions parent ON parent.id = child.parent
 WHERE child.parent = ? AND child.kind = 'continuation' AND parent.end_reason = 'compression'
@@ -37,7 +32,7 @@ ORDER BY child.id DESC LIMIT 1
 
 @dataclass(frozen=True, slots=True)
 class NewSession:
-    """What a session is started with."""
+    """A session to start."""
 
     id: str | None = None
     source: str = "library"
@@ -48,11 +43,11 @@ class NewSession:
     parent: str | None = None
     kind: SessionKind | None = None
     created: datetime | None = None
-    """When it began, where that was not here and now."""
+    """When it began; now by default."""
 
 
-class Payer(NamedTuple):
-    """Whose row something is, by the ids inside this database."""
+class SessionKey(NamedTuple):
+    """The ids inside this database that a row belongs to."""
 
     owner: str
     conversation: int
@@ -60,8 +55,8 @@ class Payer(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """A session with its ids inside this database, and its conversation's origin."""
+class SessionRow:
+    """A session with its ids inside this database, and the origin of its conversation."""
 
     id: int
     session: Session
@@ -75,40 +70,40 @@ class Found:
         return self.session.conversation
 
     @property
-    def payer(self) -> Payer:
-        return Payer(self.session.owner, self.session.conversation, self.id)
+    def key(self) -> SessionKey:
+        return SessionKey(self.session.owner, self.session.conversation, self.id)
 
 
 def new_name() -> str:
     return "s_" + secrets.token_hex(10)
 
 
-def find(name: str, owner: str | None = None) -> Steps[Found]:
-    """The session of that name; looked up within its owner, where one is given."""
-    found = yield from one(_BY_NAME, name)
+def find(name: str, owner: str | None = None) -> Steps[SessionRow]:
+    """The session of an id; `UnknownSession` where there is none, or none of that owner."""
+    found = yield from fetch_one(_BY_NAME, name)
     if found is None or (owner is not None and found[12] != owner):
         raise UnknownSession(name)
-    return _found(found)
+    return _session_row(found)
 
 
-def lock_tip(name: str, owner: str | None = None) -> Steps[Found]:
-    """The newest session of a session's conversation, with the conversation held against other writers."""
+def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:
+    """A session, or the tip of its conversation if it was compacted; the conversation is locked for writing."""
     found = yield from find(name, owner)
-    reason = yield from one(_LOCK, found.id)
+    reason = yield from fetch_one(_LOCK, found.id)
     if not found.session.is_compacted and (reason is None or reason[0] != COMPRESSION):
         return found
-    tip = yield from one(_TIP_OF_CONVERSATION, found.conversation)
-    return found if tip is None else _found(tip)
+    tip = yield from fetch_one(_TIP_OF_CONVERSATION, found.conversation)
+    return found if tip is None else _session_row(tip)
 
 
 def start(new: NewSession, now: int) -> Steps[Session]:
-    """Start a session. One of that id that is there already is given back as it is."""
+    """Start a session; an existing one of that id and owner is returned as it is."""
     name = checked_text(new.id, "session id") if new.id else new_name()
-    existing = yield from one(_BY_NAME, name)
+    existing = yield from fetch_one(_BY_NAME, name)
     if existing is not None:
         if existing[12] != new.owner:
             raise InvalidArgument(f"session id {name!r} cannot be used; choose another")
-        return _found(existing).session
+        return _session_row(existing).session
     parent = (yield from find(new.parent, new.owner)) if new.parent else None
     kind = new.kind or _kind_under(parent)
     began = now if new.created is None else as_micros(new.created)
@@ -135,7 +130,7 @@ def start(new: NewSession, now: int) -> Steps[Session]:
 def new_conversation(
     owner: str, now: int, origin: int | None = None, origin_seq: int = 0, first_base: int | None = None
 ) -> Steps[int]:
-    made = yield from one(
+    made = yield from fetch_one(
         "INSERT INTO conversations (owner, origin, origin_seq, first_base, created) VALUES (?, ?, ?, ?, ?)"
         " RETURNING id",
         owner,
@@ -149,7 +144,7 @@ def new_conversation(
 
 
 def insert(name: str, row: tuple[Any, ...]) -> Steps[int]:
-    made = yield from one(
+    made = yield from fetch_one(
         "INSERT INTO sessions (name, conversation, parent, kind, first_seq, created, title, source, model, system)"
         " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?) RETURNING id",
         name,
@@ -159,18 +154,18 @@ def insert(name: str, row: tuple[Any, ...]) -> Steps[int]:
     return int(made[0])
 
 
-def next_seq(found: Found) -> Steps[int]:
-    """The number that the next message of the conversation gets."""
-    last = yield from one(
+def next_seq(found: SessionRow) -> Steps[int]:
+    """The number of the conversation's next message."""
+    last = yield from fetch_one(
         "SELECT seq FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1", found.conversation
     )
     return int(last[0]) + 1 if last is not None else found.origin_seq
 
 
 def end(name: str, reason: str, now: int) -> Steps[Session]:
-    """End a session. What ended already stays as it ended."""
+    """End a session; one that has ended already is not changed."""
     found = yield from find(name)
-    yield from run(
+    yield from execute(
         "UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ? AND ended IS NULL",
         now,
         checked_text(reason, "reason"),
@@ -180,15 +175,15 @@ def end(name: str, reason: str, now: int) -> Steps[Session]:
 
 
 def tip_of(name: str) -> Steps[Session]:
-    """The newest continuation of a session; itself where there is none."""
+    """The newest continuation of a session; the session itself where there is none."""
     found = yield from find(name)
     reached, seen = found.id, {found.id}
-    while (after := (yield from one(_CONTINUATION, reached))) is not None and after[0] not in seen:
+    while (after := (yield from fetch_one(_CONTINUATION, reached))) is not None and after[0] not in seen:
         reached = after[0]
         seen.add(reached)
-    tip = yield from one(_BY_ID, reached)
+    tip = yield from fetch_one(_BY_ID, reached)
     assert tip is not None
-    return _found(tip).session
+    return _session_row(tip).session
 
 
 def resume(name: str, owner: str | None = None) -> Steps[Session]:
@@ -196,24 +191,24 @@ def resume(name: str, owner: str | None = None) -> Steps[Session]:
     yield from find(name, owner)
     tip = yield from tip_of(name)
     if tip.ended is not None:
-        yield from run("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE name = ?", tip.id)
+        yield from execute("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE name = ?", tip.id)
     return (yield from find(tip.id)).session
 
 
 def rename(name: str, title: str | None) -> Steps[Session]:
     found = yield from find(name)
     checked = checked_text(title, "title") if title else None
-    yield from run("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
+    yield from execute("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
     return (yield from find(name)).session
 
 
 def set_model(name: str, model: str) -> Steps[None]:
     found = yield from find(name)
-    yield from run("UPDATE sessions SET model = ? WHERE id = ?", model, found.id)
+    yield from execute("UPDATE sessions SET model = ? WHERE id = ?", model, found.id)
 
 
-def listed(owner: str | None, limit: int, before: str | None, only_tips: bool) -> Steps[list[Session]]:
-    """Sessions, newest first; `before` is the id after which to go on."""
+def list_sessions(owner: str | None, limit: int, before: str | None, only_tips: bool) -> Steps[list[Session]]:
+    """Sessions, newest first; with `before`, those older than that session."""
     where, params = ["1 = 1"], list[Any]()
     if owner is not None:
         where.append("c.owner = ?")
@@ -224,34 +219,34 @@ def listed(owner: str | None, limit: int, before: str | None, only_tips: bool) -
         params.append(after.id)
     if only_tips:
         where.append("(s.end_reason IS NULL OR s.end_reason <> 'compression')")
-    found = yield from rows(
+    found = yield from fetch_all(
         f"{_COLUMNS} WHERE {' AND '.join(where)} ORDER BY s.id DESC LIMIT ?",
         *params,
         limit,
     )
-    return [_found(row).session for row in found]
+    return [_session_row(row).session for row in found]
 
 
 def children_of(name: str) -> Steps[list[Session]]:
     """Continuations, branches and subagents of a session, oldest first."""
     parent = yield from find(name)
-    found = yield from rows(_COLUMNS + " WHERE s.parent = ? ORDER BY s.id", parent.id)
-    return [_found(row).session for row in found]
+    found = yield from fetch_all(_COLUMNS + " WHERE s.parent = ? ORDER BY s.id", parent.id)
+    return [_session_row(row).session for row in found]
 
 
 def sessions_of(conversation: int) -> Steps[list[Session]]:
     """The sessions of a conversation, oldest first."""
-    found = yield from rows(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id", conversation)
-    return [_found(row).session for row in found]
+    found = yield from fetch_all(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id", conversation)
+    return [_session_row(row).session for row in found]
 
 
-def _kind_under(parent: Found | None) -> SessionKind:
+def _kind_under(parent: SessionRow | None) -> SessionKind:
     if parent is None:
         return "root"
     return "continuation" if parent.session.is_compacted else "subagent"
 
 
-def _found(row: tuple[Any, ...]) -> Found:
+def _session_row(row: tuple[Any, ...]) -> SessionRow:
     session = Session(
         id=row[1],
         conversation=row[2],
@@ -266,4 +261,4 @@ def _found(row: tuple[Any, ...]) -> Found:
         model=row[11],
         owner=row[12],
     )
-    return Found(row[0], session, row[13], row[14], row[15], row[16])
+    return SessionRow(row[0], session, row[13], row[14], row[15], row[16])

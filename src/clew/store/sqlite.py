@@ -1,7 +1,7 @@
-"""SQLite: files with private modes, two connections in threads of their own, and what its errors mean.
+"""SQLite: private files, two connections in threads of their own, and what its errors mean.
 
-One thread writes and one reads, so that a long search does not hold up an append; an operation costs one hop, not one
-per statement. Knows steps and nothing of what they are for.
+One thread writes and one reads, so that a long search does not hold up an append. An operation is handed to its thread
+once, not once per statement.
 """
 
 from __future__ import annotations
@@ -16,27 +16,23 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, TypeVar
 
-from clew.errors import StoreError
-from clew.store.database import WordIndex
-from clew.store.index_sqlite import Fts5Index
-from clew.store.migrate import DatabaseName, apply_next
-from clew.store.problems import DatabaseBusy, DatabaseFull, IndexDamaged
-from clew.store.steps import ROW_LOCK, Row, Steps, rows
+from clew.errors import DatabaseBusy, DatabaseFull, IndexDamaged, StoreError
+from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, fetch_all
+from clew.store.migrate import apply_next
+from clew.store.search.index import Fts5Index
 
 T = TypeVar("T")
 Flush = Literal["full", "normal"]
 OnStatement = Callable[[str], None]
 MEMORY = ":memory:"
-
 _OLDEST = (3, 35, 0)
 _RETRY_SECONDS = 0.02
 
 
 class SqliteDatabase:
-    """One file, two threads. Made by `open_sqlite`."""
+    """A database in one file, with a thread that writes and one that reads. Made by `open_sqlite`."""
 
-    def __init__(self, where: str, writer: Worker, reader: Worker) -> None:
-        self.name: DatabaseName = "sqlite"
+    def __init__(self, where: str, writer: ConnectionThread, reader: ConnectionThread) -> None:
         self.where = where
         self.index: WordIndex = Fts5Index()
         self.now_sql: str | None = None
@@ -53,17 +49,19 @@ class SqliteDatabase:
         self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
 
     async def check(self) -> list[str]:
-        found = await self.read(lambda: rows("PRAGMA integrity_check"))
+        found = await self.read(lambda: fetch_all("PRAGMA integrity_check"))
         return [str(row[0]) for row in found if row[0] != "ok"]
 
     async def close(self) -> None:
-        await self._writer.stop()
-        if self._reader is not self._writer:
+        # One after the other: the last connection to close merges the write-ahead log into the file.
+        try:
+            await self._writer.stop()
+        finally:
             await self._reader.stop()
 
 
-class Connection:
-    """A connection in the thread that owns it."""
+class SqliteConnection:
+    """A connection, used in the thread that made it only."""
 
     def __init__(self, where: str, busy_seconds: float, flush: Flush, on_statement: OnStatement | None) -> None:
         self._where = where
@@ -73,22 +71,24 @@ class Connection:
         self._raw = sqlite3.connect(where, timeout=busy_seconds, isolation_level=None, cached_statements=512)
         try:
             self._configure(flush)
-        except sqlite3.Error as error:
+        except BaseException as error:
             self._raw.close()
-            raise meaning_of(error, where, busy_seconds) from error
+            if isinstance(error, sqlite3.Error):
+                raise as_store_error(error, where, busy_seconds) from error
+            raise
 
     def transact(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
-        """Run steps in one transaction."""
+        """Run an operation in one transaction."""
         try:
             self.fetch(begin)
             try:
-                result = self._walk(operation())
+                result = self._run_steps(operation())
                 self.fetch("COMMIT")
             except BaseException:
                 self._roll_back()
                 raise
         except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
-            raise meaning_of(error, self._where, self._busy_seconds) from error
+            raise as_store_error(error, self._where, self._busy_seconds) from error
         return result
 
     def fetch(self, sql: str, params: Any = ()) -> list[Row]:
@@ -99,7 +99,7 @@ class Connection:
     def close(self) -> None:
         self._raw.close()
 
-    def _walk(self, steps: Steps[T]) -> T:
+    def _run_steps(self, steps: Steps[T]) -> T:
         rows: list[Row] = []
         send, raw, watch = steps.send, self._raw, self._on_statement
         try:
@@ -112,7 +112,7 @@ class Connection:
                     raw.executemany(sql, statement.params)
                     rows = []
                 elif sql.endswith(ROW_LOCK):
-                    # Whoever writes holds the whole file already.
+                    # A writer has locked the whole file already.
                     rows = []
                 else:
                     rows = raw.execute(sql, statement.params).fetchall()
@@ -142,59 +142,61 @@ class Connection:
             self.fetch(f"PRAGMA {setting}")
 
 
-Job = Callable[[Connection], Any]
+Job = Callable[[SqliteConnection], Any]
 
 
-class Worker:
+class ConnectionThread:
     """A thread that owns a connection and runs jobs on it in order."""
 
-    def __init__(self, connect: Callable[[], Connection]) -> None:
+    def __init__(self, connect: Callable[[], SqliteConnection]) -> None:
         self._jobs: SimpleQueue[tuple[Job, asyncio.Future[Any] | None] | None] = SimpleQueue()
         self._connect = connect
         self._thread = threading.Thread(target=self._run, name="clew-store", daemon=True)
         self._stopped = False
 
     async def start(self) -> None:
-        """Connect; what goes wrong in that is raised here."""
+        """Start the thread and connect; an error in connecting is raised here."""
         opened = asyncio.get_running_loop().create_future()
         self._jobs.put((lambda _: None, opened))
         self._thread.start()
         await opened
 
-    async def submit(self, job: Callable[[Connection], T]) -> T:
+    async def submit(self, job: Callable[[SqliteConnection], T]) -> T:
+        """Run a job and give its result; the job is finished even when the caller is cancelled."""
         if self._stopped:
             raise StoreError("the store is closed; open it again with open_store()")
         future = asyncio.get_running_loop().create_future()
         self._jobs.put((job, future))
-        # A job that was handed over ends, whole, even when nobody waits for it any more.
         return await future  # type: ignore[no-any-return]
 
     def submit_unwatched(self, job: Job) -> None:
+        """Run a job without waiting for it; an error in it is dropped."""
         if not self._stopped:
             self._jobs.put((job, None))
 
     async def stop(self) -> None:
-        if self._stopped:
-            return
-        self._stopped = True
-        self._jobs.put(None)
-        await asyncio.to_thread(self._thread.join)
+        """Finish the jobs that wait, close the connection and end the thread; nothing where it is not running."""
+        if not self._stopped:
+            self._stopped = True
+            self._jobs.put(None)
+        if self._thread.is_alive():
+            await asyncio.to_thread(self._thread.join)
 
     def _run(self) -> None:
-        connection: Connection | None = None
-        while (asked := self._jobs.get()) is not None:
-            job, future = asked
+        connection: SqliteConnection | None = None
+        while (taken := self._jobs.get()) is not None:
+            job, future = taken
             try:
                 if connection is None:
                     connection = self._connect()
                 result = job(connection)
             except BaseException as error:
-                # An unwatched job left nothing behind, and whatever stopped it meets the next watched one.
+                # An unwatched job was rolled back, and the next watched one will meet the same error.
                 _resolve(future, None, error)
             else:
                 _resolve(future, result, None)
-            # Not kept while waiting: a result can be a whole history.
-            asked = job = future = result = None  # type: ignore[assignment]
+            # Dropped while waiting for the next: a result can be a whole history.
+            taken = job = future = result = None  # type: ignore[assignment]
         if connection is not None:
             connection.close()
 
@@ -206,30 +208,30 @@ async def open_sqlite(
     flush: Flush = "full",
     on_statement: OnStatement | None = None,
 ) -> SqliteDatabase:
-    """Open or make a database file, and bring its schema up to date."""
+    """Open or create a database file, and apply the migrations that it lacks."""
     if sqlite3.sqlite_version_info < _OLDEST:
         raise StoreError(
             f"SQLite {sqlite3.sqlite_version} is too old; Clew needs {'.'.join(map(str, _OLDEST))} or newer"
         )
     if where != MEMORY:
-        where = make_private(where)
-    writer = Worker(lambda: Connection(where, busy_seconds, flush, on_statement))
-    await writer.start()
+        where = create_private_file(where)
+    writer = ConnectionThread(lambda: SqliteConnection(where, busy_seconds, flush, on_statement))
+    reader = writer if where == MEMORY else ConnectionThread(lambda: SqliteConnection(where, busy_seconds, flush, None))
+    database = SqliteDatabase(where, writer, reader)
     try:
+        await writer.start()
         while await writer.submit(lambda it: it.transact("BEGIN IMMEDIATE", lambda: apply_next("sqlite", where))):
             pass
-        if where == MEMORY:
-            return SqliteDatabase(where, writer, writer)
-        reader = Worker(lambda: Connection(where, busy_seconds, flush, None))
-        await reader.start()
+        if reader is not writer:
+            await reader.start()
     except BaseException:
-        await writer.stop()
+        await database.close()
         raise
-    return SqliteDatabase(where, writer, reader)
+    return database
 
 
-def make_private(where: str) -> str:
-    """Make the file, if it is not there, so that only its owner may read it, whatever the umask; its full path."""
+def create_private_file(where: str) -> str:
+    """Create a file that only its owner can read, or make an existing one so; its path."""
     path = Path(where).expanduser()
     try:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -245,8 +247,8 @@ def make_private(where: str) -> str:
     return str(path)
 
 
-def meaning_of(error: BaseException, where: str, busy_seconds: float) -> StoreError:
-    """A driver's exception, in words a person can act on."""
+def as_store_error(error: BaseException, where: str, busy_seconds: float) -> StoreError:
+    """A driver's exception as an error that says what to do."""
     if isinstance(error, sqlite3.OperationalError) and _is_busy(error):
         return DatabaseBusy(
             f"{where} was locked by another process for {busy_seconds:g} s; nothing was written: try again, or end it"

@@ -1,6 +1,6 @@
-"""The store: every operation of the room, each one transaction on whichever database is behind it.
+"""The store: each method is one operation, run in one transaction on whichever database is behind it.
 
-This file only brings operations and database together. The rules are in the modules of the operations.
+The operations themselves are in the other modules, as steps that a database runs.
 """
 
 from __future__ import annotations
@@ -9,60 +9,45 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
+from clew.errors import IndexDamaged
 from clew.messages import Message
-from clew.store import (
-    calls,
-    deleting,
-    health,
-    history,
-    leases,
-    outputs,
-    recognise,
-    search,
-    sessions,
-    state,
-    texts,
-    views,
-)
+from clew.store import calls, compactions, history, maintenance, rows, sessions, state, sync
 from clew.store.base import (
-    Appended,
-    Compaction,
+    AppendResult,
+    CommittedCompaction,
     CompactionEntry,
+    EngineRecord,
     LearntWindow,
     Lease,
     NewMessage,
-    Output,
     Session,
     StoredMessage,
-    Synced,
+    StoredOutput,
+    SyncResult,
     View,
 )
 from clew.store.calls import CallFilter, Grouping, ModelCall, UsageTotal
-from clew.store.clock import Clock, micros_of, wall_clock
-from clew.store.database import Database
-from clew.store.docs import DocKind
-from clew.store.health import HealthProblem
-from clew.store.history import Addition, calls_in_order
-from clew.store.identity import FIRST_CHAIN, Chain, chains_after
-from clew.store.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
-from clew.store.outputs import NewOutput
-from clew.store.problems import IndexDamaged
-from clew.store.rowtext import tool_names
-from clew.store.search import SearchAnswer, SearchScope
+from clew.store.compactions import CompactionCommit
+from clew.store.database import Clock, Database, Steps, fetch_number, micros_of, wall_clock
+from clew.store.history import AppendRequest, calls_in_order
+from clew.store.maintenance import HealthProblem
+from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, tool_names
+from clew.store.search.base import DocKind, SearchResult, SearchScope
+from clew.store.search.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
+from clew.store.search.ranking import SNIPPET_CHARS
+from clew.store.search.search import run_search
 from clew.store.sessions import NewSession
-from clew.store.snippet import SNIPPET_CHARS
-from clew.store.steps import Steps, one
-from clew.store.views import Commit
+from clew.store.state import NewOutput
 
 _REMEMBERED_SESSIONS = 256
 _INDEX_EVERY_ROWS = 128
-"""So many rows may wait to be indexed; a search indexes them first."""
+"""So many rows may wait to be indexed; a search indexes them before it looks."""
 
 
 class Store:
-    """A history of conversations that only grows. Open one with `open_store`.
+    """A history of conversations that is only added to. Open one with `open_store`.
 
-    `owner` narrows an operation to what that owner has: for a gateway, a key. None is the person at the machine.
+    With `owner` an operation sees only what belongs to that owner (for a gateway: a key); None sees everything.
     """
 
     def __init__(self, database: Database, clock: Clock = wall_clock) -> None:
@@ -90,7 +75,7 @@ class Store:
     # Sessions
 
     async def start_session(self, new: NewSession | None = None) -> Session:
-        """Start a session; one of the given id that is there already is given back as it is."""
+        """Start a session; an existing one of that id is returned as it is."""
         asked, now = new or NewSession(), self._now()
 
         def operation() -> Steps[Session]:
@@ -107,8 +92,8 @@ class Store:
     async def list_sessions(
         self, *, owner: str | None = None, limit: int = 50, before: str | None = None, only_tips: bool = False
     ) -> list[Session]:
-        """Sessions, newest first; go on with `before`, the last id. `only_tips` leaves out compacted ones."""
-        return await self._database.read(lambda: sessions.listed(owner, limit, before, only_tips))
+        """Sessions, newest first; page with `before`, the last id. `only_tips` leaves out compacted ones."""
+        return await self._database.read(lambda: sessions.list_sessions(owner, limit, before, only_tips))
 
     async def children_of(self, session: str) -> list[Session]:
         """Continuations, branches and subagents of a session, oldest first."""
@@ -127,7 +112,7 @@ class Store:
         return (await self._database.read(lambda: sessions.tip_of(session))).id
 
     async def resume(self, session: str, *, owner: str | None = None) -> Session:
-        """The session to go on with: the tip, open again."""
+        """The tip of a session, open again if it had ended."""
         return await self._database.write(lambda: sessions.resume(session, owner))
 
     async def rename(self, session: str, title: str | None) -> Session:
@@ -141,21 +126,21 @@ class Store:
 
         def operation() -> Steps[str | None]:
             found = yield from sessions.find(session)
-            return None if found.system is None else (yield from texts.text_at(found.system))
+            return None if found.system is None else (yield from rows.text_at(found.system))
 
         return await self._database.read(operation)
 
     async def branch(
         self, session: str, at: int | None = None, *, new_id: str | None = None, owner: str | None = None
     ) -> Session:
-        """A session of its own that shares the first `at` messages; all there are, when `at` is not given."""
+        """A new conversation that shares the first `at` messages of a session; all of them by default."""
         now = self._now()
         return await self._database.write(lambda: history.branch(session, at, new_id, owner, now))
 
     async def delete(self, session: str, *, owner: str | None = None) -> int:
-        """Delete the whole conversation of a session, for good; how many messages that were."""
+        """Delete the whole conversation of a session; how many messages it had. `InUse` where it has branches."""
         await self.index_waiting()
-        return await self._database.write(lambda: deleting.delete_conversation(self._database.index, session, owner))
+        return await self._database.write(lambda: maintenance.delete_conversation(self._database.index, session, owner))
 
     # History
 
@@ -168,18 +153,18 @@ class Store:
         call: ModelCall | None = None,
         calls: Mapping[int, ModelCall] | None = None,
         owner: str | None = None,
-    ) -> Appended:
-        """Put messages at the end of a session; they are durable when this returns.
+    ) -> AppendResult:
+        """Append messages to a session; they are durable when this returns.
 
-        `call` is the model call that brought them, written in the same transaction; `calls` are several, each by the
-        place in `messages` of the one it brought. With `after`, the number of messages the caller knows of, the same
-        append can be tried again without adding anything twice.
+        `call` is the model call that brought the last message, written in the same transaction; `calls` are several,
+        by the index in `messages` of the one each brought. With `after`, the number of messages that the caller knows
+        of, the same append can be tried again and adds nothing twice; `StaleHistory` where there are others.
         """
         brought, now = calls_in_order(len(messages), call, calls or {}), self._now()
-        addition = Addition(session, messages, after, brought, owner, self._calls.get(session, {}))
+        request = AppendRequest(session, messages, after, brought, owner, self._calls.get(session, {}))
 
-        def operation() -> Steps[Appended]:
-            appended = yield from history.append(addition, now)
+        def operation() -> Steps[AppendResult]:
+            appended = yield from history.append(request, now)
             if appended.added:
                 yield from self._index_messages(appended.session, appended.first_seq)
             return appended
@@ -195,18 +180,18 @@ class Store:
         *,
         session: str | None = None,
         new: NewSession | None = None,
-        chain: Chain | None = None,
-    ) -> Synced:
-        """Take in a whole history, of which only what is new is added; an edited earlier message becomes a branch.
+        chain: HashChain | None = None,
+    ) -> SyncResult:
+        """Store a whole history, of which only new messages are added; an edited earlier message becomes a branch.
 
-        Without a session it is recognised by its longest known beginning, among the conversations of `new.owner`.
+        Without `session` the conversation is the one of `new.owner` that has the longest beginning of it.
         """
         asked, now = new or NewSession(), self._now()
         plain = [it.message if isinstance(it, NewMessage) else it for it in messages]
         chains = chain.of(plain) if chain is not None else chains_after(FIRST_CHAIN, plain)
 
-        def operation() -> Steps[Synced]:
-            synced = yield from recognise.sync(messages, chains, asked, session, now)
+        def operation() -> Steps[SyncResult]:
+            synced = yield from sync.sync(messages, chains, asked, session, now)
             if synced.is_new:
                 yield from self._index_system(synced.session)
             if synced.added:
@@ -218,13 +203,13 @@ class Store:
         return synced
 
     async def view(self, session: str, *, owner: str | None = None) -> View:
-        """What a session shows the model; for one that has ended, what it showed in the end."""
-        return await self._database.read(lambda: views.load_view(session, owner))
+        """What a session shows the model; for one that a compaction ended, what it showed then."""
+        return await self._database.read(lambda: compactions.load_view(session, owner))
 
     async def messages(
         self, session: str, start: int = 0, stop: int = 2**62, *, owner: str | None = None
     ) -> list[StoredMessage]:
-        """Rows of a session's conversation, whether they are in view or not."""
+        """Messages of a session's conversation by their numbers, whether they are in the view or not."""
         return await self._database.read(lambda: history.stored_messages(session, start, stop, owner))
 
     # Compactions
@@ -237,16 +222,23 @@ class Store:
         lease: Lease | None = None,
         calls: Sequence[ModelCall] = (),
         system: str | None = None,
+        records: Sequence[EngineRecord] = (),
         new_id: str | None = None,
         owner: str | None = None,
     ) -> Session:
-        """End a session with a compaction; the continuation that was opened. A lease is used up by it."""
-        asked, now = Commit(session, entry, calls, system, new_id, owner), self._now()
+        """End a session with a compaction and open its continuation, which is returned. Uses up the lease.
+
+        `records` of the engine that made it are stored in the same transaction.
+        `StaleView` where the view has changed since, `LeaseLost` where the lease has run out.
+        """
+        request, now = CompactionCommit(session, entry, calls, system, new_id, owner), self._now()
 
         def operation() -> Steps[Session]:
             if lease is not None:
-                yield from leases.require_lease(lease, (yield from self._common_now()))
-            continuation = yield from views.commit(asked, now)
+                yield from compactions.require_lease(lease, (yield from self._shared_now()))
+            continuation = yield from compactions.commit(request, now)
+            if records:
+                yield from state.put_records(continuation.id, entry.engine, records, now)
             if system is not None:
                 yield from self._index_system(continuation.id)
             if entry.summary is not None:
@@ -257,57 +249,79 @@ class Store:
 
         return await self._database.write(operation)
 
-    async def undo(self, session: str, *, owner: str | None = None) -> Compaction | None:
-        """Take the newest compaction out of effect; None when none is in effect. Later messages stay."""
+    async def undo(self, session: str, *, owner: str | None = None) -> CommittedCompaction | None:
+        """Take the newest compaction out of effect and return it; None where there is none. Later messages stay."""
         now = self._now()
-        return await self._database.write(lambda: views.undo(session, owner, now))
+        return await self._database.write(lambda: compactions.undo(session, owner, now))
 
-    async def compactions(self, session: str, *, owner: str | None = None) -> list[Compaction]:
+    async def compactions(self, session: str, *, owner: str | None = None) -> list[CommittedCompaction]:
         """The compactions of a session's conversation, oldest first, undone ones included."""
-        return await self._database.read(lambda: views.compactions_of(session, owner))
+        return await self._database.read(lambda: compactions.compactions_of(session, owner))
 
     async def take_lease(self, session: str, holder: str, seconds: float = 300.0) -> Lease | None:
-        """The right to compact, or None while another holder has it."""
+        """The right to compact a session's conversation; None while another holder has it."""
 
         def operation() -> Steps[Lease | None]:
-            return (yield from leases.take_lease(session, holder, seconds, (yield from self._common_now())))
+            return (yield from compactions.take_lease(session, holder, seconds, (yield from self._shared_now())))
 
         return await self._database.write(operation)
 
     async def renew_lease(self, lease: Lease) -> bool:
         def operation() -> Steps[bool]:
-            return (yield from leases.renew_lease(lease, (yield from self._common_now())))
+            return (yield from compactions.renew_lease(lease, (yield from self._shared_now())))
 
         return await self._database.write(operation)
 
     async def release_lease(self, lease: Lease) -> bool:
-        return await self._database.write(lambda: leases.release_lease(lease))
+        return await self._database.write(lambda: compactions.release_lease(lease))
 
     async def lease_holder(self, session: str) -> str | None:
         def operation() -> Steps[str | None]:
-            return (yield from leases.lease_holder(session, (yield from self._common_now())))
+            return (yield from compactions.lease_holder(session, (yield from self._shared_now())))
 
         return await self._database.read(operation)
 
-    # Usage, and what must not be forgotten
+    # Usage, states, windows
 
     async def record_call(self, session: str, call: ModelCall) -> None:
-        """Write a call that brought no message; one that did goes with its `append`."""
+        """Store a call that brought no message; one that did belongs to its `append`."""
         now = self._now()
-        await self._database.write(lambda: calls.record_call_of(session, call, now))
+        await self._database.write(lambda: calls.record_session_call(session, call, now))
 
     async def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> list[UsageTotal]:
         """Calls added up per group."""
         return await self._database.read(lambda: calls.totals(by, which or CallFilter()))
 
     async def state(self, session: str) -> dict[str, Any]:
-        """What engines remember for a session's conversation: strikes, cooldowns."""
+        """The values set for a session's conversation, by name."""
         return await self._database.read(lambda: state.read_state(session))
 
     async def set_state(self, session: str, values: Mapping[str, Any]) -> None:
-        """Remember values by name; None forgets one."""
+        """Set values by name; None removes one."""
         now = self._now()
         await self._database.write(lambda: state.write_state(session, dict(values), now))
+
+    async def put_engine_records(self, session: str, engine: str, records: Sequence[EngineRecord]) -> None:
+        """Store records of an engine with a session's conversation; one of the same id is replaced."""
+        now = self._now()
+        await self._database.write(lambda: state.put_records(session, engine, records, now))
+
+    async def engine_records(
+        self,
+        session: str,
+        engine: str,
+        ids: Sequence[str] | None = None,
+        *,
+        after: str | None = None,
+        limit: int = 1_000,
+    ) -> list[EngineRecord]:
+        """Records of an engine: those of `ids` that there are, or all in the order of their first storing.
+
+        All are read in pages: `limit` of them, behind the record `after`.
+        """
+        if ids is not None:
+            return await self._database.read(lambda: state.read_records_by_id(session, engine, ids))
+        return await self._database.read(lambda: state.read_records(session, engine, after, limit))
 
     async def learn_window(self, model: str, base_url: str, tokens: int) -> None:
         """Remember a window that a provider stated."""
@@ -326,11 +340,11 @@ class Store:
     # Outputs and search
 
     async def keep_output(self, new: NewOutput) -> str:
-        """Keep a spilled output whole, once; the id under which it is read, and found by search."""
+        """Store a spilled output, once per text; its id."""
         now = self._now()
 
         def operation() -> Steps[str]:
-            name = yield from outputs.keep_output(new, now)
+            name = yield from state.keep_output(new, now)
             yield from self._index(
                 "output", "m.name = ? AND NOT EXISTS (SELECT 1 FROM docs WHERE kind = 'output' AND ref = m.id)", name
             )
@@ -338,8 +352,8 @@ class Store:
 
         return await self._database.write(operation)
 
-    async def output(self, output: str, *, owner: str | None = None) -> Output | None:
-        return await self._database.read(lambda: texts.read_output(output, owner))
+    async def output(self, output: str, *, owner: str | None = None) -> StoredOutput | None:
+        return await self._database.read(lambda: state.read_output(output, owner))
 
     async def search(
         self,
@@ -348,17 +362,17 @@ class Store:
         *,
         limit: int = 20,
         snippet_chars: int = SNIPPET_CHARS,
-    ) -> SearchAnswer:
-        """The best hits for any of the words of a query. Every text is a query; none is a mistake."""
+    ) -> SearchResult:
+        """The best hits for any of the words of a query. Every text is a valid query."""
 
-        def operation() -> Steps[SearchAnswer]:
-            return search.search(self._database.index, query, scope or SearchScope(), limit, snippet_chars)
+        def operation() -> Steps[SearchResult]:
+            return run_search(self._database.index, query, scope or SearchScope(), limit, snippet_chars)
 
         try:
             await self.index_waiting()
             return await self._database.read(operation)
         except IndexDamaged:
-            # The index is derived: nothing is lost by making it anew.
+            # Nothing is lost: the index is made from the rows.
             await self.rebuild_index()
             return await self._database.read(operation)
 
@@ -374,48 +388,47 @@ class Store:
     # Health
 
     async def check(self) -> list[HealthProblem]:
-        """Everything that does not hold. Reads the whole database."""
+        """Everything that is wrong. Reads the whole database."""
         problems = [HealthProblem("database", problem) for problem in await self._database.check()]
-        problems += await self._database.read(health.check_rows)
+        problems += await self._database.read(maintenance.check_rows)
         try:
             await self.index_waiting()
-            problems += await self._database.write(lambda: health.check_index(self._database.index))
+            problems += await self._database.write(lambda: maintenance.check_index(self._database.index))
         except IndexDamaged as error:
             problems.append(HealthProblem("index", str(error)))
         return problems
 
     async def rebuild_index(self) -> None:
-        """Make the full-text index anew from the rows."""
+        """Make the full-text index again from the rows."""
         index = self._database.index
 
-        def all_of_it() -> Steps[None]:
+        def operation() -> Steps[None]:
             yield from index.clear()
             if index.is_immediate:
                 for kind in KINDS:
                     yield from index_where(index, kind, "1 = 1")
 
-        await self._database.write(all_of_it)
+        await self._database.write(operation)
         await self.index_waiting()
 
-    # Within
+    # Helpers of the methods above
 
     def _now(self) -> int:
         return micros_of(self._clock())
 
-    def _common_now(self) -> Steps[int]:
-        """The time that all processes on this database share."""
+    def _shared_now(self) -> Steps[int]:
+        """The time by a clock that all processes on this database share."""
         if self._database.now_sql is None:
             return self._now()
-        row = yield from one(self._database.now_sql)
-        return int(row[0]) if row else self._now()
+        return (yield from fetch_number(self._database.now_sql))
 
     def _index(self, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
-        """Index rows with the transaction that wrote them, where the database does so."""
+        """Index rows in the transaction that writes them, where the database does so."""
         if self._database.index.is_immediate:
             yield from index_where(self._database.index, kind, condition, *params)
 
     def _index_system(self, session: str) -> Steps[None]:
-        """Index the system prompt that a session was started with, unless it was there before."""
+        """Index the system prompt of a session, unless it is indexed already."""
         condition = f"m.id = (SELECT id FROM sessions WHERE name = ?) AND {NOT_INDEXED}"  # noqa: S608 (fixed text)
         yield from self._index("system", condition, session)
 
@@ -428,7 +441,7 @@ class Store:
         )
 
     def _remember_calls(self, session: str, messages: Sequence[Message | NewMessage]) -> None:
-        """Which tools the newest calls of a session named, so that their results need not look it up."""
+        """Keep the tool names of a session's newest calls, so that they need not be looked up for the results."""
         named = tool_names(it.message if isinstance(it, NewMessage) else it for it in messages)
         if named:
             self._calls.pop(session, None)

@@ -1,16 +1,29 @@
-"""Summaries: handoffs written by a model or, with no model, out of the ledger; how they stand in a conversation.
+"""Summaries: handoffs written by a model or, without one, by the built-in summariser, and their form in messages.
 
-Knows messages, the ledger and templates. A model is a callable; an engine, a store or a provider is not known here.
+An engine gives a `SummaryInput` and a budget, and gets a `Summary`. A model is a callable; engines, stores and
+providers are not known here.
 """
 
 from clew.summaries.builtin import BUILTIN, summarize_builtin, write_handoff
 from clew.summaries.chunks import Coverage
-from clew.summaries.cooldowns import Cooldowns
-from clew.summaries.handoff import HEADINGS, Handoff, parse_handoff
+from clew.summaries.handoff import (
+    END_MARKER,
+    HEADINGS,
+    PREFIX,
+    SYSTEM_NOTE,
+    Cooldowns,
+    CountTokens,
+    Handoff,
+    Summarize,
+    Summary,
+    SummaryInput,
+    WrappedSummary,
+    parse_handoff,
+    unwrap,
+    wrap,
+)
 from clew.summaries.model import SummaryModel, summary_model
-from clew.summaries.policy import ModelSummarizer, ModelSummary, Patience, model_summarizer
-from clew.summaries.story import CountTokens, Story, Summarize, Summary
-from clew.summaries.wrapping import END_MARKER, PREFIX, SYSTEM_NOTE, Wrapped, unwrap, wrap
+from clew.summaries.summarizer import ModelSummarizer, ModelSummary
 
 __all__ = [
     "BUILTIN",
@@ -24,13 +37,11 @@ __all__ = [
     "Handoff",
     "ModelSummarizer",
     "ModelSummary",
-    "Patience",
-    "Story",
     "Summarize",
     "Summary",
+    "SummaryInput",
     "SummaryModel",
-    "Wrapped",
-    "model_summarizer",
+    "WrappedSummary",
     "parse_handoff",
     "summarize_builtin",
     "summary_model",

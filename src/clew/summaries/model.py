@@ -1,19 +1,18 @@
-"""A model that can write summaries: a name, a window and a callable. And the making of one out of any function.
+"""A model that can summarise: a name, a window and a callable; and how one is made from any function.
 
-This is the edge to code that is not ours: whatever it raises becomes a `SummaryFailed` here, once.
+Replies of the common SDKs are read here, and whatever a function raises becomes a `SummaryFailed`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from clew.errors import InvalidArgument, SummaryFailed
-from clew.summaries.faults import translated
-from clew.summaries.replies import read_reply
+from clew.summaries.failures import translate_error
 
 Complete = Callable[[str, int], Awaitable[str]]
 
@@ -23,7 +22,8 @@ _DEFAULT_CONTEXT_LENGTH = 128_000
 
 @dataclass(frozen=True, slots=True)
 class SummaryModel:
-    """A model as the summariser sees it: prompt and most tokens in, text out, or `SummaryFailed`."""
+    """A model as the summariser sees it: `complete` takes a prompt and max tokens and returns text, or raises
+    `SummaryFailed`."""
 
     name: str
     complete: Complete
@@ -46,9 +46,9 @@ def summary_model(
     max_output: int | None = None,
     timeout_seconds: float = TIMEOUT_SECONDS,
 ) -> SummaryModel:
-    """A model out of a function that takes a prompt, and `max_tokens` where it has such a parameter.
+    """A model made from a function that takes a prompt, and `max_tokens` where it has such a parameter.
 
-    It may be async or not. It gives back the text, or the reply of a common SDK.
+    The function may be async. It returns the text, or the reply of a common SDK.
     """
     if not callable(function):
         raise InvalidArgument(f"summarizer is {function!r}; pass a function that takes a prompt and returns text")
@@ -61,9 +61,9 @@ def summary_model(
         except SummaryFailed:
             raise
         except Exception as error:
-            # A stranger's function may raise anything; this is the one place where it is translated.
-            raise translated(error) from error
-        if reply.is_cut:
+            # The function of a caller may raise anything; it is translated here and nowhere else.
+            raise translate_error(error) from error
+        if reply.is_truncated:
             raise SummaryFailed(f"the reply stopped at {max_tokens:,} tokens", kind="cut", partial=reply.text)
         return reply.text
 
@@ -79,7 +79,7 @@ def _caller(function: Callable[..., Any]) -> Callable[[str, int], Awaitable[Any]
         named = {"max_tokens": max_tokens} if passes == "name" else {}
         if is_async:
             return await function(*args, **named)
-        # In a thread, so that a function that waits for its network does not stop everybody else's.
+        # In a thread, so that a function that blocks does not block the event loop.
         reply = await asyncio.to_thread(function, *args, **named)
         return await reply if inspect.isawaitable(reply) else reply
 
@@ -90,7 +90,7 @@ def _how_max_tokens_is_passed(function: Callable[..., Any]) -> str:
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):
-        return "not"  # some built-in callables do not tell
+        return "not"  # some built-in callables have no signature
     if any(parameter.name == "max_tokens" for parameter in parameters[1:]):
         return "name"
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
@@ -101,3 +101,68 @@ def _how_max_tokens_is_passed(function: Callable[..., Any]) -> str:
 def _name_of(function: Callable[..., Any]) -> str:
     name = getattr(function, "__name__", "") or type(function).__name__
     return "the given summarizer" if name == "<lambda>" else name
+
+
+_TRUNCATED = frozenset({"length", "max_tokens", "max_output_tokens", "model_length", "incomplete"})
+
+
+@dataclass(frozen=True, slots=True)
+class ReplyText:
+    """The text of a reply, and whether it was cut off at its longest length."""
+
+    text: str
+    is_truncated: bool
+
+
+def read_reply(reply: object) -> ReplyText:
+    """The text of a reply: a string, `.text`, chat-completions `choices`, Anthropic's or LangChain's `content`."""
+    if reply is None:
+        return ReplyText("", False)
+    if isinstance(reply, str):
+        return ReplyText(reply, False)
+    choice = _first(_get(reply, "choices"))
+    if choice is not None:
+        text = _text(_get(_get(choice, "message"), "content")) or _text(_get(choice, "text"))
+        return ReplyText(text or "", _get(choice, "finish_reason") in _TRUNCATED)
+    for name in ("text", "output_text", "content"):
+        text = _text(_get(reply, name))
+        if text is not None:
+            return ReplyText(text, _stop_reason(reply) in _TRUNCATED)
+    raise SummaryFailed(
+        f"a {type(reply).__name__} came back where a string was expected. Return the text of the reply", kind="garbage"
+    )
+
+
+def _stop_reason(reply: object) -> Any:
+    metadata = _get(reply, "response_metadata")
+    return next(
+        (
+            reason
+            for owner, name in (
+                (reply, "stop_reason"),
+                (reply, "finish_reason"),
+                (reply, "status"),
+                (metadata, "finish_reason"),
+                (metadata, "stop_reason"),
+            )
+            if isinstance(reason := _get(owner, name), str)
+        ),
+        None,
+    )
+
+
+def _get(owner: object, name: str) -> Any:
+    return owner.get(name) if isinstance(owner, Mapping) else getattr(owner, name, None)
+
+
+def _first(value: object) -> Any:
+    return value[0] if isinstance(value, list | tuple) and value else None
+
+
+def _text(content: object) -> str | None:
+    if isinstance(content, str):
+        return content
+    if isinstance(content, list | tuple):
+        texts = [part if isinstance(part, str) else _get(part, "text") for part in content]
+        return "".join(text for text in texts if isinstance(text, str))
+    return None

@@ -1,26 +1,30 @@
-"""The prompts of a summariser: templates with a version, filled without ever reading what they are filled with.
+"""The prompt to a model that summarises, and the reading of its reply.
 
-Knows the template files and how an entry of the record is laid out. Knows no tokens and no model.
+Prompts are template files with a version, filled in one pass, so that nothing in a conversation is read as a template.
+A reply is cleaned of what models put around a handoff, and refused with a reason where it is none.
 """
 
 from __future__ import annotations
 
+import hashlib
 import re
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
-from clew.ledger import shorten
-from clew.ledger.verify import MARK
-from clew.summaries.chunks import Entry
-from clew.summaries.fence import fence_for, quotable
+from clew.errors import SummaryFailed
+from clew.ledger import UNVERIFIED_MARK, shorten
+from clew.redact import redact_text
+from clew.summaries.chunks import PromptEntry, neutralized
+from clew.summaries.handoff import HEADINGS, VALUES, Handoff, parse_handoff
 
 FIRST = "first/1"
 UPDATE = "update/1"
 _HEADINGS = "headings/1"
 
-_HOLE = re.compile(r"\{([a-z]+)\}")
+_PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _FOCUS = (
     "- The user asked to keep this above all: {focus}. Give it 60 to 70% of the length, in full detail; cut all else "
     "harder.\n"
@@ -31,53 +35,173 @@ _CONTINUED = " It goes on where the handoff ends."
 
 
 @dataclass(frozen=True, slots=True)
-class Ask:
-    """Everything that a prompt says besides its fixed words."""
+class PromptContents:
+    """What a prompt says in addition to its template."""
 
     budget: int
-    record: Sequence[Entry]
+    entries: Sequence[PromptEntry]
     previous: str = ""
-    newest: str = ""
-    """The newest request, where it does not stand in the record itself."""
+    newest_request: str = ""
+    """Given where no entry has it."""
     focus: str | None = None
     is_last: bool = True
 
 
-def template_for(ask: Ask) -> str:
-    return UPDATE if ask.previous else FIRST
+def template_for(contents: PromptContents) -> str:
+    return UPDATE if contents.previous else FIRST
 
 
-def write_prompt(ask: Ask) -> str:
+def write_prompt(contents: PromptContents) -> str:
     """The text that goes to the model."""
-    previous, newest = quotable(ask.previous), quotable(ask.newest)
-    fence = fence_for(
-        [*(entry.text for entry in ask.record), *(entry.header for entry in ask.record), previous, newest]
+    previous, request = neutralized(contents.previous), neutralized(contents.newest_request)
+    entries = contents.entries
+    delimiter = unique_delimiter(
+        [*(entry.text for entry in entries), *(entry.header for entry in entries), previous, request]
     )
-    record = [f"{fence} {entry.header}\n{entry.text}" for entry in ask.record]
-    if newest:
-        record.append(f"{fence} user, later on: the newest request, not dealt with yet\n{newest}")
-    return fill(
-        template_text(template_for(ask)),
+    record = [f"{delimiter} {entry.header}\n{entry.text}" for entry in entries]
+    if request:
+        record.append(f"{delimiter} user, later on: the newest request, not dealt with yet\n{request}")
+    focus = shorten(neutralized(contents.focus), _FOCUS_CHARS) if contents.focus else ""
+    return fill_template(
+        template_text(template_for(contents)),
         {
-            "budget": str(ask.budget),
-            "fence": fence,
-            "focus": fill(_FOCUS, {"focus": shorten(quotable(ask.focus), _FOCUS_CHARS)}) if ask.focus else "",
+            "budget": str(contents.budget),
+            "delimiter": delimiter,
+            "focus": fill_template(_FOCUS, {"focus": focus}) if focus else "",
             "headings": template_text(_HEADINGS).strip(),
-            "mark": MARK,
-            "part": (_CONTINUED if ask.previous else "") + ("" if ask.is_last else _MORE_FOLLOWS),
+            "mark": UNVERIFIED_MARK,
+            "part": (_CONTINUED if contents.previous else "") + ("" if contents.is_last else _MORE_FOLLOWS),
             "previous": previous,
             "record": "\n".join(record),
         },
     )
 
 
-def fill(template: str, values: Mapping[str, str]) -> str:
-    """The template with its holes filled, in one pass: braces inside a value are text."""
-    return _HOLE.sub(lambda hole: values[hole[1]], template)
+def fill_template(template: str, values: Mapping[str, str]) -> str:
+    """The template with its placeholders filled in one pass, so that braces inside a value stay as they are."""
+    return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
 
 
 @cache
 def template_text(name: str) -> str:
-    """The text of a template; `first/1` stands in the file `first-1.md`."""
+    """The text of a template; `first/1` is the file `first-1.md`."""
     file = resources.files("clew.summaries") / "templates" / f"{name.replace('/', '-')}.md"
     return file.read_text(encoding="utf-8")
+
+
+def unique_delimiter(texts: Sequence[str]) -> str:
+    """A short string that occurs in none of the texts, and is the same each time for the same texts.
+
+    It is a hash of the texts, so that no text can contain it on purpose: writing it into one would change it.
+    """
+    digest = hashlib.blake2b("\0".join(texts).encode("utf-8", "replace"), digest_size=32)
+    while True:
+        delimiter = f"@@{digest.hexdigest()[:6]}"
+        if not any(delimiter in text for text in texts):
+            return delimiter
+        digest.update(b"again")
+
+
+# -- reading the reply -------------------------------------------------------------------------------------------------
+
+_THINKING = re.compile(r"\A\s*<(think|thinking|thought|reasoning|analysis)>.*?</\1>", re.DOTALL | re.IGNORECASE)
+_OPEN_THINKING = re.compile(r"\A\s*<(?:think|thinking|thought|reasoning|analysis)>", re.IGNORECASE)
+# Some chat templates open the thinking in the prompt, so that only its end is in the reply.
+_END_OF_THINKING = re.compile(r"\A.*?</(?:think|thinking)>", re.DOTALL | re.IGNORECASE)
+_CODE_FENCE = re.compile(r"\A\s*```[\w-]*\n(.*?)\n```\s*\Z", re.DOTALL)
+_AROUND_HEADING = re.compile(r"^[\s#*_>]*(?:\d+[.)]\s*)?[*_]*|[\s*_:：]+$")
+# Lines of the prompt that a model copied, and code fences inside a handoff, which are no facts.
+_NO_FACT = re.compile(r"\s*(?:@@[0-9a-f]{6}\b|```\w*\s*$)")
+_NAMES = {heading.lower(): heading for heading in HEADINGS}
+_FEWEST_HEADINGS = 3
+_ENDS_WELL = tuple(".!?:;)]}\"'`>*|。！？；）】」』”’…")
+# A summary of real work compresses to between a half and a fifth; what compresses to less repeats itself.
+_FEWEST_CHARS_JUDGED = 2_000
+_MOST_COMPRESSION = 12
+_MANY_LINES = 24
+_FEWEST_DISTINCT = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class DraftHandoff:
+    """A handoff as a model wrote it, and whether it was cut off."""
+
+    handoff: Handoff
+    is_truncated: bool
+
+
+def read_draft(reply: str, *, is_truncated: bool = False) -> DraftHandoff:
+    """The handoff in a model's reply; raises `SummaryFailed` with what the reply is instead.
+
+    `is_truncated` says that the provider reported the reply as cut off; otherwise that is judged by its end.
+    """
+    text = without_thinking(reply)
+    if not text.strip():
+        raise _empty(reply)
+    text = neutralized(redact_text(_without_code_fence(text)))
+    if _repeats_itself(text):
+        raise SummaryFailed(f"{len(text):,} chars that say one thing again and again", kind="repetition")
+    lines, headings = _with_plain_headings(text.splitlines())
+    if len(headings) < _FEWEST_HEADINGS:
+        raise SummaryFailed(f"it begins {text.strip()[:60]!r} and has no headings of a handoff", kind="garbage")
+    stops_early = is_truncated or (VALUES not in headings and not _ends_well(lines))
+    if is_truncated and not _ends_well(lines):
+        lines = lines[:-1]  # half a path is worse than none
+    handoff = parse_handoff("\n".join(lines))
+    if not any(handoff.sections.values()):
+        raise SummaryFailed("its headings are there, with nothing under them", kind="empty")
+    return DraftHandoff(handoff, stops_early)
+
+
+def without_thinking(text: str) -> str:
+    """The reply without the thinking at its start; empty where the thinking has no end."""
+    while found := _THINKING.match(text):
+        text = text[found.end() :]
+    if _OPEN_THINKING.match(text):
+        return ""
+    head, _, _ = text.partition("\n## ")
+    return _END_OF_THINKING.sub("", text, count=1) if "</think" in head.lower() else text
+
+
+def _empty(reply: str) -> SummaryFailed:
+    if reply.strip():
+        return SummaryFailed(f"{len(reply):,} chars of thoughts", kind="thoughts_only")
+    return SummaryFailed("an empty reply", kind="empty")
+
+
+def _without_code_fence(text: str) -> str:
+    found = _CODE_FENCE.match(text)
+    return found[1] if found else text
+
+
+def _with_plain_headings(lines: list[str]) -> tuple[list[str], set[str]]:
+    """The lines from the first known heading on, with headings as Clew writes them, and which headings there are."""
+    kept: list[str] = []
+    headings: set[str] = set()
+    for line in lines:
+        heading = _heading_in(line)
+        if heading:
+            headings.add(heading)
+            kept.append(f"## {heading}")
+        elif headings and not _NO_FACT.match(line):
+            kept.append(line)
+    return kept, headings
+
+
+def _heading_in(line: str) -> str | None:
+    if len(line) > 60 or line.lstrip().startswith(("- ", "* ")):
+        return None
+    return _NAMES.get(_AROUND_HEADING.sub("", line).lower())
+
+
+def _ends_well(lines: list[str]) -> bool:
+    last = next((line.rstrip() for line in reversed(lines) if line.strip()), "")
+    return last.endswith(_ENDS_WELL) or last.startswith("## ")
+
+
+def _repeats_itself(text: str) -> bool:
+    lines = [line.strip() for line in text.splitlines() if len(line.strip()) > 12]
+    if len(lines) >= _MANY_LINES and len(set(lines)) < _FEWEST_DISTINCT * len(lines):
+        return True
+    raw = text.encode("utf-8", "replace")
+    return len(text) >= _FEWEST_CHARS_JUDGED and len(raw) > _MOST_COMPRESSION * len(zlib.compress(raw, 1))

@@ -1,34 +1,34 @@
-"""What tests are made of, shipped: builders of messages and histories, fakes, contract suites.
+"""Tools for tests: builders of messages and histories, fakes, and the contract suites of engines and stores.
 
-Nothing here is used by Clew at work. A provider whose answers are written in the test, a mock upstream that speaks the
-three real wires, and whole flows over a real store are imported when they are asked for. Strategies for Hypothesis are
-in `clew.testing.strategies`, which is not imported by this door because Hypothesis is needed for tests only.
+The scripted provider, the mock upstream that speaks the three real wires, and the runtime over a real store are
+imported when they are first used. Strategies for Hypothesis are in `clew.testing.strategies`, which needs Hypothesis.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from clew.lazy import lazy_names
 from clew.testing.engine_contract import EngineContract
-from clew.testing.messages import assistant, call, system, tool, user
-from clew.testing.plain_engine import PlainEngine
-from clew.testing.synthetic import synthetic_history
+from clew.testing.messages import assistant, call, synthetic_history, system, tool, user
+from clew.testing.plain_engine import MemoryEngineHost, PlainEngine
 
 if TYPE_CHECKING:
-    from clew.testing.runtime import Flow, PrefixWitness, flow_with
+    from clew.testing.runtime import Flow, PrefixChecker, flow_with
     from clew.testing.scripted import ScriptedProvider, breaks_off, calls, overflow, refuses, says
-    from clew.testing.upstream import Answer, Fault, Streamed, Upstream
+    from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 
 __all__ = [
-    "Answer",
     "EngineContract",
-    "Fault",
     "Flow",
+    "MemoryEngineHost",
     "PlainEngine",
-    "PrefixWitness",
+    "PrefixChecker",
     "ScriptedProvider",
-    "Streamed",
+    "StreamedAnswer",
     "Upstream",
+    "UpstreamAnswer",
+    "UpstreamFault",
     "assistant",
     "breaks_off",
     "call",
@@ -43,16 +43,11 @@ __all__ = [
     "user",
 ]
 
-_LATE = {
-    **dict.fromkeys(("Flow", "PrefixWitness", "flow_with"), "runtime"),
-    **dict.fromkeys(("ScriptedProvider", "breaks_off", "calls", "overflow", "refuses", "says"), "scripted"),
-    **dict.fromkeys(("Answer", "Fault", "Streamed", "Upstream"), "upstream"),
-}
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _LATE:
-        raise AttributeError(f"module 'clew.testing' has no attribute {name!r}")
-    from importlib import import_module
-
-    return getattr(import_module(f"clew.testing.{_LATE[name]}"), name)
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".runtime": "Flow PrefixChecker flow_with",
+        ".scripted": "ScriptedProvider breaks_off calls overflow refuses says",
+        ".upstream": "StreamedAnswer Upstream UpstreamAnswer UpstreamFault",
+    },
+)

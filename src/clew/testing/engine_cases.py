@@ -1,26 +1,36 @@
-"""Conversations that every context engine must be able to live with: long ones of many sorts, short ones, broken ones.
-
-Made up, small enough to be counted in no time, and the same in every run.
-"""
+"""Input for the contract suite of engines: long, short and broken conversations, and arguments for tools."""
 
 from __future__ import annotations
 
+import json
+import re
+from collections.abc import Mapping
 from typing import Any
 
 from clew.messages import Message, Part
 from clew.testing.messages import assistant, call, system, tool, user
 
 WINDOW = 8_000
-"""A window that each of the long conversations overfills."""
+"""A window that each of the long conversations exceeds."""
 SMALL_WINDOW = 2_000
 
 _PROMPT = "You look after a lighthouse. Be brief, and never put out the lamp."
 _LOG = "03:{n:02d} lamp on, shutter {n}, wind north {n} knots, oil at {n} litres, nothing else to report tonight.\n"
+_TOOL_NAME = re.compile(r"[a-zA-Z0-9_-]{1,64}", re.ASCII)
+_SAMPLES: dict[str, Any] = {
+    "string": "oil",
+    "integer": 1,
+    "number": 1.5,
+    "boolean": True,
+    "array": [],
+    "object": {},
+    "null": None,
+}
 _PIXEL = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
 
 
 def long_histories() -> dict[str, list[Message]]:
-    """Sound conversations, each with much more in it than a window of `WINDOW` tokens can hold."""
+    """Valid conversations, each much larger than a window of `WINDOW` tokens."""
     return {
         "tool rounds": [system(_PROMPT), *_rounds(24)],
         "no system prompt": _rounds(24),
@@ -37,7 +47,7 @@ def long_histories() -> dict[str, list[Message]]:
 
 
 def short_histories() -> dict[str, list[Message]]:
-    """Sound conversations in which there is nothing to fold."""
+    """Valid conversations in which there is nothing to fold."""
     return {
         "nothing at all": [],
         "a system prompt alone": [system(_PROMPT)],
@@ -47,7 +57,7 @@ def short_histories() -> dict[str, list[Message]]:
 
 
 def broken_histories() -> dict[str, list[Message]]:
-    """What nobody should send, between rounds that are sound; each can be repaired."""
+    """Conversations with broken messages between valid rounds; each can be repaired."""
     broken: dict[str, list[Any]] = {
         "content is None": [{"role": "user", "content": None}, {"role": "assistant", "content": None}],
         "content is missing": [{"role": "user"}, {"role": "assistant"}],
@@ -64,7 +74,7 @@ def broken_histories() -> dict[str, list[Message]]:
 
 
 def small_histories() -> dict[str, list[Message]]:
-    """Sound conversations that overfill a window of `SMALL_WINDOW` tokens."""
+    """Valid conversations that are larger than a window of `SMALL_WINDOW` tokens."""
     return {
         "tool rounds": [system(_PROMPT), *_rounds(24, lines=2)],
         "Chinese": [system("你负责看守灯塔。"), *_chinese_rounds(16, lines=2)],
@@ -92,7 +102,7 @@ def _round(number: int, lines: int) -> list[Message]:
 def _parallel_rounds(count: int) -> list[Message]:
     messages: list[Message] = []
     for number in range(count):
-        ids = [f"p{number}_{place}" for place in range(3)]
+        ids = [f"p{number}_{number_of_call}" for number_of_call in range(3)]
         messages += [
             user(f"Compare the three gauges of night {number}."),
             assistant(None, [_reading(id) for id in ids]),
@@ -155,3 +165,50 @@ def _prompt_in_blocks() -> Message:
 
 def _reading(id: str, path: str = "logs/today.txt") -> Any:
     return call("read", {"path": path}, id=id)
+
+
+def problem_with_schema(schema: Any) -> str:
+    """Why a provider would refuse a tool's definition; nothing where it would not."""
+    try:
+        json.dumps(schema)
+    except (TypeError, ValueError) as error:
+        return f"not plain JSON: {error}: {schema!r}"
+    if not isinstance(schema, dict):
+        return f"a tool is a dict, not {schema!r}"
+    inner = schema.get("function", schema)
+    if not isinstance(inner, dict) or not isinstance(inner.get("name"), str) or not _TOOL_NAME.fullmatch(inner["name"]):
+        return f"its name must be 1 to 64 letters, digits, - and _: {schema!r}"
+    if not isinstance(inner.get("description"), str) or not inner["description"].strip():
+        return f"{inner['name']}: a description is missing; a model chooses by it"
+    parameters = _parameters(schema)
+    if parameters.get("type") != "object" or not isinstance(parameters.get("properties", {}), dict):
+        return f"{inner['name']}: its parameters must be a JSON schema of an object: {parameters!r}"
+    unknown = set(parameters.get("required", ())) - set(parameters.get("properties", {}))
+    return f"{inner['name']}: requires {sorted(unknown)}, which are no properties" if unknown else ""
+
+
+def arguments_for(schema: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments that the definition allows, every property given."""
+    return {name: _sample(each) for name, each in _parameters(schema).get("properties", {}).items()}
+
+
+def _parameters(schema: Mapping[str, Any]) -> dict[str, Any]:
+    inner = schema.get("function", schema)
+    found = inner.get("parameters") or inner.get("input_schema") or {}
+    return found if isinstance(found, dict) else {}
+
+
+def _sample(schema: Any) -> Any:
+    if not isinstance(schema, dict):
+        return "oil"
+    if schema.get("enum"):
+        return schema["enum"][0]
+    kind = schema.get("type", "string")
+    kind = kind[0] if isinstance(kind, list) and kind else kind
+    if kind in ("integer", "number"):
+        return schema.get("minimum", _SAMPLES[kind])
+    if kind == "array":
+        return [_sample(schema["items"])] if schema.get("items") else []
+    if kind == "object":
+        return {name: _sample(each) for name, each in schema.get("properties", {}).items()}
+    return _SAMPLES.get(kind, "oil")

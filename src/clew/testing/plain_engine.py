@@ -1,55 +1,26 @@
-"""A context engine in one page: it keeps the system prompt, the newest request and the last few messages.
-
-Ordinary and deterministic, with no model and no summary. A fake for tests of whoever holds an engine, and a place to
-see what the contract asks for at least.
-"""
+"""A context engine in one page, and a host in memory: fakes for tests of whoever holds an engine or writes one."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from clew.engines import Compaction, ContextEngine, EngineSetup, EngineStatus, Fate, SessionStart
+from clew.engines import Compaction, CompactionItem, ContextEngine, EngineSetup, Removed, kept_items
 from clew.errors import InvalidMessage
 from clew.messages import Message, last_cut_at_or_before, repair, safe_cuts
-from clew.tokens import count_tokens
-from clew.usage import CanonicalUsage
 
 
 class PlainEngine(ContextEngine):
-    """Forgets all but the last `keep` messages, and what must never be forgotten."""
+    """Keeps the system prompt, the newest request and the last `keep` messages. Deterministic, without a model."""
 
     name = "plain"
 
     def __init__(self, setup: EngineSetup | None = None, keep: int = 6) -> None:
-        setup = setup or EngineSetup()
-        self._share = setup.compression.threshold
+        super().__init__(setup)
         self._keep = keep
-        self._window = setup.context_length
-        self._last_prompt_tokens = 0
-        self._compactions = 0
-
-    def on_session_start(self, start: SessionStart) -> None:
-        self._compactions = int(start.memory.get("compactions", 0))
-
-    def on_session_reset(self) -> None:
-        self._last_prompt_tokens = 0
-        self._compactions = 0
-
-    def update_from_response(self, usage: CanonicalUsage) -> None:
-        self._last_prompt_tokens = usage.prompt_tokens
-
-    def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
-        del model, max_output
-        self._window = context_length
-
-    def should_compress(self, prompt_tokens: int | None = None) -> bool:
-        tokens = self._last_prompt_tokens if prompt_tokens is None else prompt_tokens
-        return tokens >= self.get_status().threshold_tokens
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        sound = _sound(messages)
-        return sound is not None and len(_kept(sound, self._keep)) < len(sound)
+        return any(isinstance(item, Removed) for item in self._items(messages) or ())
 
     async def compress(
         self,
@@ -59,40 +30,41 @@ class PlainEngine(ContextEngine):
         force: bool = False,
     ) -> Compaction:
         del focus_topic, force
-        counted = count_tokens(messages)
-        before = counted if current_tokens is None else current_tokens
-        sound = _sound(messages)
-        if sound is None:
-            return Compaction.nothing(messages, before, "A message cannot be read: nothing was changed.")
-        result = [sound[place] for place in _kept(sound, self._keep)]
-        after = before - counted + count_tokens(result)
-        if len(result) == len(sound) or after >= before:
-            return Compaction.nothing(messages, before)
-        self._compactions += 1
-        there = set(map(id, result))
-        fates = tuple(Fate.KEPT if id(message) in there else Fate.REMOVED for message in messages)
-        return Compaction(result, True, before, after, fates=fates)
+        items = self._items(messages)
+        if items is None:
+            return self.unchanged(messages, current_tokens, "A message cannot be read: nothing was changed.")
+        return self.compaction(messages, items, current_tokens)
 
-    def get_status(self) -> EngineStatus:
-        threshold = int(self._window * self._share)
-        return EngineStatus(self._last_prompt_tokens, threshold, self._window, self._compactions)
-
-    @property
-    def memory(self) -> Mapping[str, Any]:
-        return {"compactions": self._compactions}
+    def _items(self, messages: Sequence[Message]) -> list[CompactionItem] | None:
+        try:
+            repaired = repair(messages, open_end=True)
+        except InvalidMessage:
+            return None
+        return kept_items(messages, repaired, _kept(repaired.messages, self._keep))
 
 
-def _sound(messages: Sequence[Message]) -> Sequence[Message] | None:
-    try:
-        return repair(messages, open_end=True).messages
-    except InvalidMessage:
-        return None
-
-
-def _kept(messages: Sequence[Message], keep: int) -> list[int]:
-    """Places of what stays: never a result without its call, because a cut lies between groups only."""
+def _kept(messages: Sequence[Message], keep: int) -> frozenset[int]:
+    """Positions of what stays: never a result without its call, because a cut lies between groups only."""
     start = last_cut_at_or_before(safe_cuts(messages), len(messages) - keep)
-    newest = max((place for place, message in enumerate(messages) if message["role"] == "user"), default=0)
-    prompts = [place for place in range(start) if messages[place]["role"] in ("system", "developer")]
-    request = [newest] if newest < start and messages[newest]["role"] == "user" else []
-    return [*sorted({*prompts, *request}), *range(start, len(messages))]
+    requests = [position for position, message in enumerate(messages) if message["role"] == "user"]
+    prompts = [position for position in range(start) if messages[position]["role"] in ("system", "developer")]
+    return frozenset({*prompts, *requests[-1:], *range(start, len(messages))})
+
+
+class MemoryEngineHost:
+    """An `EngineHost` that has the conversation and the engine's records in memory."""
+
+    def __init__(self, messages: Sequence[Message] = ()) -> None:
+        self.messages = list(messages)
+        self.stored: dict[str, Any] = {}
+
+    async def rows(self, first: int, last: int) -> Sequence[Message]:
+        return self.messages[first:last]
+
+    async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
+        if ids is None:
+            return dict(self.stored)
+        return {id: self.stored[id] for id in ids if id in self.stored}
+
+    async def put_records(self, records: Mapping[str, Any]) -> None:
+        self.stored.update(records)

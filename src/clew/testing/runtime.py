@@ -1,7 +1,6 @@
-"""A runtime for tests: a real SQLite store in a folder, the compressor, a given provider; and a witness of prefixes.
+"""A runtime for tests: a real SQLite store in a folder, the compressor, a given provider.
 
-The witness stands before the provider and holds every request against the one before: what was sent stays as sent,
-unless a compaction was between them.
+Every request is compared with the one before: unless a compaction came between, it must begin with it.
 """
 
 from __future__ import annotations
@@ -14,14 +13,14 @@ from typing import TypeVar
 
 from clew.caching import divergence
 from clew.config import Settings
-from clew.engines import ContextCompressor, EngineFactory
+from clew.engines import Compaction, ContextCompressor, EngineFactory
 from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
 from clew.tokens import LearntLimits, count_tokens
 from clew.tooloutput import SpillFolder
-from clew.turn import Host, Runtime, Target, run_turn
+from clew.turn import Conversation, ModelTarget, Runtime, RuntimeOptions, run_turn
 from clew.usage import CanonicalUsage
 
 MODEL = "scripted-model"
@@ -34,53 +33,53 @@ class PrefixBroken(AssertionError):  # noqa: N818 (reads as what it says)
     """A request that does not begin with the one before it, although nothing was compacted between them."""
 
 
-class PrefixWitness(Provider):
-    """Passes requests on to a provider, and refuses to when one does not continue the one before."""
+class PrefixChecker(Provider):
+    """Passes requests on to a provider; raises `PrefixBroken` where one does not begin with the one before."""
 
     def __init__(self, provider: Provider) -> None:
         self.name = provider.name
         self.provider = provider
         self.injected = 0
-        """How many messages at the end of the next request are for its turn only."""
+        """How many messages at the end of the next request are for its turn only, and are not compared."""
         self.checked = 0
         self._last: Request | None = None
 
-    def moved(self, event: Event) -> None:
-        """A compaction, done or undone, is the one thing that may move the prefix."""
+    def on_event(self, event: Event) -> None:
+        """Forget the last request after a compaction or an undo: only these may change the prefix."""
         is_done = isinstance(event, CompactionFinished) and event.continued_as is not None
         if is_done or isinstance(event, CompactionUndone):
             self._last = None
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
         if self._last is not None and len(request.messages) == 1:
-            # Whoever writes summaries asks one question out of the blue; it is no part of the conversation.
+            # A request for a summary is not part of the conversation.
             return await self.provider.send(request, on_delta)
-        lasting = request.messages[: len(request.messages) - self.injected]
+        stored = request.messages[: len(request.messages) - self.injected]
         if self._last is not None:
-            moved = divergence(
+            difference = divergence(
                 {"messages": self._last.messages, "tools": self._last.tools},
-                {"messages": lasting, "tools": request.tools},
+                {"messages": stored, "tools": request.tools},
             )
-            if moved is not None:
-                raise PrefixBroken(str(moved))
+            if difference is not None:
+                raise PrefixBroken(str(difference))
             self.checked += 1
-        self._last = Request(request.model, lasting, request.tools)
+        self._last = Request(request.model, stored, request.tools)
         return await self.provider.send(request, on_delta)
 
     async def close(self) -> None:
         await self.provider.close()
 
 
-def real_size(request: Request) -> int:
-    """What a provider would say that the prompt had, if it counted as we do."""
+def request_tokens(request: Request) -> int:
+    """The size of a request's prompt, by our own count."""
     return count_tokens(request.messages, tools=list(request.tools), model=request.model)
 
 
 def answers(text: str, *, grows: int = 0) -> Callable[[Request], Reply]:
-    """A reply with the real size of its request, and `grows` tokens that nobody else has seen."""
+    """A reply whose usage is the counted size of its request plus `grows` tokens."""
 
     def reply(request: Request) -> Reply:
-        usage = CanonicalUsage(input_tokens=real_size(request) + grows, output_tokens=max(1, len(text) // 4))
+        usage = CanonicalUsage(input_tokens=request_tokens(request) + grows, output_tokens=max(1, len(text) // 4))
         return Reply({"role": "assistant", "content": text}, usage, "stop", request.model)
 
     return reply
@@ -88,10 +87,10 @@ def answers(text: str, *, grows: int = 0) -> Callable[[Request], Reply]:
 
 @dataclass(slots=True)
 class Flow:
-    """A runtime with one session in it, and everything that was told."""
+    """A runtime with one session, and all events so far."""
 
     runtime: Runtime
-    witness: PrefixWitness
+    checker: PrefixChecker
     session: str = SESSION
     events: list[Event] = field(default_factory=list)
 
@@ -106,14 +105,23 @@ class Flow:
         tools: Sequence[Tool] = (),
         on_delta: OnDelta | None = None,
     ) -> Reply:
-        self.witness.injected = len(inject)
+        self.checker.injected = len(inject)
         return await run_turn(self.runtime, self.session, incoming, inject=inject, tools=tools, on_delta=on_delta)
 
-    def told(self, kind: type[_Event]) -> list[_Event]:
+    async def conversation(self) -> Conversation:
+        return await self.runtime.conversation(self.session)
+
+    async def compact(self, focus: str | None = None) -> Compaction | None:
+        return await (await self.conversation()).compact_now(focus)
+
+    async def undo(self) -> bool:
+        return await (await self.conversation()).undo_compaction()
+
+    def events_of(self, kind: type[_Event]) -> list[_Event]:
         return [event for event in self.events if isinstance(event, kind)]
 
     async def view(self) -> Sequence[Message]:
-        """What the store shows of the conversation now."""
+        """The messages that the store shows of the conversation now."""
         return (await self.store.view(await self.store.get_compression_tip(self.session))).messages
 
 
@@ -132,24 +140,24 @@ async def flow_with(
     new_engine: EngineFactory = ContextCompressor.of,
     store: Store | None = None,
 ) -> AsyncIterator[Flow]:
-    """A flow over a store in a folder; the same folder again is the same store, as after a restart.
+    """A flow over a store in a folder; the same folder again opens the same store, as after a restart.
 
     The built-in summariser writes, unless there is an auxiliary provider or `summarizes` says that the main one does.
     """
-    witness = PrefixWitness(provider)
-    target = Target(witness, model, context_length=window, max_tokens=max_tokens)
-    host = Host(
+    checker = PrefixChecker(provider)
+    target = ModelTarget(checker, model, context_length=window, max_tokens=max_tokens)
+    options = RuntimeOptions(
         new_engine=new_engine,
         spill=SpillFolder(folder / "outputs"),
         settings=settings or Settings(),
-        auxiliary=None if auxiliary is None else Target(auxiliary, "summary-model", context_length=window),
+        auxiliary=None if auxiliary is None else ModelTarget(auxiliary, "summary-model", context_length=window),
         summarizes=auxiliary is not None if summarizes is None else summarizes,
         learnt=LearntLimits(folder / "limits.json"),
     )
     async with _store_in(folder, store) as opened:
         await opened.start_session(NewSession(id=SESSION, model=model, system=system))
-        runtime = Runtime(opened, target, host, Events(witness.moved))
-        flow = Flow(runtime, witness)
+        runtime = Runtime(opened, target, options, Events(checker.on_event))
+        flow = Flow(runtime, checker)
         runtime.events.listen(flow.events.append)
         try:
             yield flow
@@ -166,8 +174,8 @@ async def _store_in(folder: Path, store: Store | None) -> AsyncIterator[Store]:
         yield opened
 
 
-def is_whole(messages: Sequence[Message]) -> bool:
-    """Whether every call in a request has its results directly behind it, and every result its call."""
+def calls_have_results(messages: Sequence[Message]) -> bool:
+    """Whether every call has its result directly behind it, and every result its call."""
     waiting: set[str | None] = set()
     for message in messages:
         if message["role"] == "tool":

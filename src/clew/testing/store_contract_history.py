@@ -1,4 +1,4 @@
-"""The store contract: appending, sending again, branching, and messages that come back as they were."""
+"""The store contract: appending, syncing and branching; compactions, views and undo."""
 
 from __future__ import annotations
 
@@ -8,11 +8,25 @@ from typing import Any
 
 import pytest
 
-from clew.errors import InvalidMessage
+from clew.errors import InvalidArgument, InvalidMessage
 from clew.messages import Message, read_conversation
-from clew.store import Chain, InUse, NewMessage, NewSession, StaleHistory, Store, open_store
-from clew.testing.messages import assistant, call, system, tool, user
-from clew.testing.synthetic import synthetic_history
+from clew.store import (
+    CompactionEntry,
+    HashChain,
+    InUse,
+    ModelCall,
+    NewMessage,
+    NewOutput,
+    NewSession,
+    Rows,
+    StaleHistory,
+    StaleView,
+    Store,
+    WrittenMessage,
+    open_store,
+)
+from clew.testing.messages import assistant, call, synthetic_history, system, tool, user
+from clew.usage import CanonicalUsage
 
 STRANGE: tuple[Message, ...] = (
     user(""),
@@ -24,6 +38,7 @@ STRANGE: tuple[Message, ...] = (
     tool("nobody", "a result for a call that never was", is_error=True),
     system("a second system message"),
 )
+SUMMARY = user("the summary of what came before")
 
 
 def as_bytes(messages: Any) -> str:
@@ -33,6 +48,14 @@ def as_bytes(messages: Any) -> str:
 
 async def history_of(store: Store, session: str) -> list[Message]:
     return [stored.message for stored in await store.messages(session)]
+
+
+async def started(store: Store, count: int = 60) -> list[Message]:
+    """A session named s with a history; the history."""
+    history = synthetic_history(count)
+    await store.start_session(NewSession(id="s"))
+    await store.append("s", history)
+    return history
 
 
 class HistoryContract:
@@ -83,7 +106,7 @@ class HistoryContract:
             assert [it.tokens for it in stored] == [0, 1, 2]
             assert stored[0].at > stored[1].at > stored[2].at
 
-    async def test_an_append_that_was_acknowledged_to_nobody_can_be_tried_again(self, store_url: str) -> None:
+    async def test_an_append_whose_acknowledgement_was_lost_can_be_tried_again(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", [user("a")], after=0)
@@ -166,7 +189,7 @@ class HistoryContract:
     async def test_recognising_a_history_takes_few_statements_however_long_it_is(self, store_url: str) -> None:
         seen: list[str] = []
         history = synthetic_history(1_500)
-        chain = Chain()
+        chain = HashChain()
         async with open_store(store_url, on_statement=seen.append) as store:
             synced = await store.sync(history, chain=chain)
             await store.index_waiting()
@@ -178,7 +201,7 @@ class HistoryContract:
             await store.sync([*history[:700], user("edited")], session=synced.session)
             assert near < 20 and len(seen) < 50
 
-    async def test_a_branch_shares_its_past_and_goes_its_own_way(self, store_url: str) -> None:
+    async def test_a_branch_shares_earlier_messages_and_has_its_own_later_ones(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", [user("0"), assistant("1"), user("2")])
@@ -192,7 +215,7 @@ class HistoryContract:
             assert [it["content"] for it in (await store.view(second.id)).messages] == ["0", "1c"]
             assert [it["content"] for it in await history_of(store, "s")] == ["0", "1", "2", "3"]
 
-    async def test_a_branch_remembers_what_was_remembered_and_then_goes_its_own_way(self, store_url: str) -> None:
+    async def test_a_branch_gets_a_copy_of_the_states(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", [user("0"), assistant("1")])
@@ -240,10 +263,7 @@ class HistoryContract:
             assert [it for it in said if it[0] == "b"] == [f"b{n}" for n in range(15)]
             assert await one.check() == []
 
-    async def test_deleting_takes_everything_but_the_bill(self, store_url: str) -> None:
-        from clew.store import CompactionEntry, ModelCall, NewOutput
-        from clew.usage import CanonicalUsage
-
+    async def test_deleting_removes_everything_but_the_usage(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s", system="you are a zebra"))
             await store.start_session(NewSession(id="other", system="you are a zebra"))
@@ -266,3 +286,142 @@ class HistoryContract:
             assert await store.check() == []
             await store.append("other", [user("a zebra again")])
             assert len((await store.search("zebra")).hits) == 1
+
+
+class ViewContract:
+    async def test_a_compaction_shows_head_summary_and_tail(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            history = await started(store)
+            view = await store.view("s")
+            wanted = [*view.messages[:3], SUMMARY, *view.messages[50:]]
+            entry = CompactionEntry.of(view, wanted, SUMMARY, tokens_before=900, tokens_after=90, engine="compressor")
+            assert entry.view == (Rows(0, 3), WrittenMessage(SUMMARY), Rows(50, 60))
+            assert entry.replaced == (Rows(3, 50),)
+            tip = await store.commit_compaction("s", entry, new_id="s2")
+            assert (tip.id, tip.kind, tip.parent_session_id) == ("s2", "continuation", "s")
+        async with open_store(store_url) as store:
+            shown = await store.view("s2")
+            assert as_bytes(shown.messages) == as_bytes([*history[:3], SUMMARY, *history[50:]])
+            assert shown.seqs == (0, 1, 2, None, *range(50, 60))
+            assert as_bytes((await store.view("s")).messages) == as_bytes(history)
+            (made,) = await store.compactions("s")
+            assert made.entry == entry and made.is_in_effect and made.session == "s2"
+
+    async def test_what_arrives_during_a_compaction_stays_in_the_tail_in_order(self, store_url: str) -> None:
+        async with open_store(store_url) as store, open_store(store_url) as other:
+            history = await started(store, 20)
+            view = await store.view("s")
+            await other.append("s", [user("meanwhile 1")])
+            await other.append("s", [user("meanwhile 2")])
+            tip = await store.commit_compaction("s", CompactionEntry.of(view, [SUMMARY, *view.messages[15:]], SUMMARY))
+            late = await other.append("s", [user("late")])
+            assert late.session == tip.id
+            said = [user("meanwhile 1"), user("meanwhile 2"), user("late")]
+            assert as_bytes((await store.view(tip.id)).messages) == as_bytes([SUMMARY, *history[15:], *said])
+
+    async def test_undo_gives_the_former_view_back_while_later_turns_stay(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            history = await started(store)
+            view = await store.view("s")
+            tip = await store.commit_compaction("s", CompactionEntry.of(view, [SUMMARY], SUMMARY))
+            later = [user("later"), assistant("yes")]
+            await store.append(tip.id, later)
+            undone = await store.undo(tip.id)
+            assert undone is not None and undone.entry.summary == SUMMARY
+        async with open_store(store_url) as store:
+            assert as_bytes((await store.view(tip.id)).messages) == as_bytes([*history, *later])
+            assert await store.undo("s") is None
+            assert [it.is_in_effect for it in await store.compactions("s")] == [False]
+            assert await store.get_compression_tip("s") == tip.id
+
+    async def test_undo_takes_back_one_compaction_after_the_other(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await started(store)
+            shown = [(await store.view("s")).messages]
+            tip = "s"
+            for number in range(3):
+                view = await store.view(tip)
+                summary = user(f"summary {number}")
+                entry = CompactionEntry.of(view, [summary, *view.messages[len(view.messages) // 2 :]], summary)
+                tip = (await store.commit_compaction(tip, entry)).id
+                shown.append((await store.view(tip)).messages)
+            for former in reversed(shown[:-1]):
+                await store.undo(tip)
+                assert as_bytes((await store.view(tip)).messages) == as_bytes(former)
+            view = await store.view(tip)
+            tip = (await store.commit_compaction(tip, CompactionEntry.of(view, [SUMMARY], SUMMARY))).id
+            assert (await store.view(tip)).messages == (SUMMARY,)
+            await store.undo(tip)
+            assert as_bytes((await store.view(tip)).messages) == as_bytes(shown[0])
+
+    async def test_a_shortened_result_stands_for_its_row_and_survives_the_next_compaction(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("a"), tool("1", "long " * 500), assistant("b")])
+            view = await store.view("s")
+            short = tool("1", "[terminal] ran, 500 words")
+            items = (Rows(0, 1), WrittenMessage(short, 1), Rows(2, 3))
+            tip = (await store.commit_compaction("s", CompactionEntry(items, None, view.base, view.next_seq))).id
+            view = await store.view(tip)
+            assert view.messages == (user("a"), short, assistant("b")) and view.seqs == (0, 1, 2)
+            again = CompactionEntry.of(view, view.messages[1:])
+            assert again.view == (WrittenMessage(short, 1), Rows(2, 3))
+            tip = (await store.commit_compaction(tip, again)).id
+            assert (await store.view(tip)).messages == (short, assistant("b"))
+            assert (await store.messages(tip))[1].message["content"] == "long " * 500
+            assert await store.check() == []
+
+    async def test_a_compaction_of_a_view_that_has_changed_is_refused(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await started(store)
+            view = await store.view("s")
+            entry = CompactionEntry.of(view, [SUMMARY], SUMMARY)
+            tip = await store.commit_compaction("s", entry)
+            with pytest.raises(StaleView):
+                await store.commit_compaction("s", entry)
+            assert await store.get_compression_tip("s") == tip.id
+
+    async def test_a_compaction_that_refers_to_nothing_is_refused(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await started(store, 9)
+            for items, until in (((Rows(0, 10),), 9), ((Rows(0, 5), Rows(4, 9)), 9), ((Rows(3, 3),), 9), ((), 10)):
+                with pytest.raises(InvalidArgument):
+                    await store.commit_compaction("s", CompactionEntry(items, None, None, until))
+            assert (await store.session("s")).ended is None
+
+    async def test_a_branch_sees_the_compaction_that_lies_before_it(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            history = await started(store, 30)
+            view = await store.view("s")
+            tip = await store.commit_compaction("s", CompactionEntry.of(view, [SUMMARY, *view.messages[25:]], SUMMARY))
+            await store.append(tip.id, [user("30"), user("31")])
+            after = await store.branch(tip.id, 31)
+            before = await store.branch(tip.id, 12)
+            await store.append(after.id, [user("another way")])
+            assert as_bytes((await store.view(after.id)).messages) == as_bytes(
+                [SUMMARY, *history[25:], user("30"), user("another way")]
+            )
+            assert as_bytes((await store.view(before.id)).messages) == as_bytes(history[:12])
+            undone = await store.undo(after.id)
+            assert undone is not None
+            assert len((await store.view(after.id)).messages) == 32
+            assert len((await store.view(tip.id)).messages) == 8
+            assert await store.check() == []
+
+    async def test_committing_and_viewing_take_as_many_statements_at_any_length(self, store_url: str) -> None:
+        counts: list[int] = []
+        for number, count in enumerate((30, 900)):
+            seen: list[str] = []
+            async with open_store(store_url, on_statement=seen.append) as store:
+                name = f"n{number}"
+                await store.start_session(NewSession(id=name))
+                await store.append(name, synthetic_history(count, seed=number))
+                view = await store.view(name)
+                summary = user(f"what {name} was about")
+                entry = CompactionEntry.of(view, [summary, *view.messages[-5:]], summary)
+                await store.index_waiting()
+                seen.clear()
+                tip = await store.commit_compaction(name, entry)
+                counts.append(len(seen))
+                assert len((await store.view(tip.id)).messages) == 6
+        assert counts[0] == counts[1]

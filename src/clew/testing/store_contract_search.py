@@ -1,4 +1,4 @@
-"""The store contract: search finds the same on every database, and the best hit is the same."""
+"""The store contract: search finds the same on every database, with the same best hit."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SAID = (
 )
 
 
-# What is asked, and the message that answers it best.
+# Queries, and the message that each must find first.
 BEST = {
     "timeout": 0,
     "what was the upload timeout?": 0,
@@ -167,7 +167,7 @@ class SearchContract:
             answer = await store.search("fox")
             assert {group.title: len(group.hits) for group in answer.groups} == {"A": 2, "B": 3}
 
-    async def test_a_branch_finds_its_shared_past_and_not_what_came_after_the_fork(self, store_url: str) -> None:
+    async def test_a_branch_finds_shared_messages_and_none_from_after_the_fork(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await store.start_session(NewSession(id="s"))
             await store.append("s", [user("otter one"), user("otter two"), user("otter three")])

@@ -1,8 +1,8 @@
-"""A process that dies at every statement: for each number n, a child runs a scenario and is killed before statement n.
+"""Kills a process at every statement of a store: for each n, a child runs a scenario and is killed before statement n.
 
-Run as a module with a folder, a scenario and a database to start from. Each child works on a copy of its own, writes
-down what was acknowledged to it, and kills itself with SIGKILL; when a scenario ends alive, all points were met. The
-last line of output is the number of points. POSIX only.
+Run as a module with a folder, a scenario and a database to start from. Each child works on its own copy, writes down
+what was acknowledged, and kills itself with SIGKILL; a scenario that ends alive was the last. The output's last line is
+the number of children. POSIX only.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Histories for Hypothesis: valid ones, and ones that nobody should send and somebody will.
+"""Hypothesis strategies for histories: valid ones, and broken ones of the kinds that real clients send.
 
-Needs Hypothesis, which is a dependency of tests alone; import this module where it is used, not through the door.
+Needs Hypothesis, which only tests depend on; so the door of `clew.testing` does not import this module.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SCRIPTS = st.sampled_from(
 
 
 def texts(max_size: int = 200) -> st.SearchStrategy[str]:
-    """Text that can be sent: any script, no lone surrogates."""
+    """Valid text: any script, no lone surrogates."""
     return _SCRIPTS | st.text(st.characters(exclude_categories=["Cs"]), max_size=max_size)
 
 
@@ -43,7 +43,7 @@ def arguments() -> st.SearchStrategy[str]:
 
 @st.composite
 def turns(draw: st.DrawFn, first_call: int = 0, max_rounds: int = 2) -> History:
-    """A user message, rounds of calls with their results, and perhaps a last word."""
+    """A user message, rounds of calls with their results, and perhaps a final answer."""
     messages: History = [user(draw(texts()))]
     made = first_call
     for _ in range(draw(st.integers(0, max_rounds))):
@@ -60,7 +60,7 @@ def turns(draw: st.DrawFn, first_call: int = 0, max_rounds: int = 2) -> History:
 
 @st.composite
 def histories(draw: st.DrawFn, max_turns: int = 3) -> History:
-    """A valid history: every call has its result, every id is used once, the system prompt stands first if at all."""
+    """A valid history: every call has its result, every id is used once, a system prompt is the first message."""
     messages: History = [system(draw(texts()))] if draw(st.booleans()) else []
     for turn in range(draw(st.integers(0, max_turns))):
         messages.extend(draw(turns(first_call=turn * 100)))
@@ -69,7 +69,7 @@ def histories(draw: st.DrawFn, max_turns: int = 3) -> History:
 
 @st.composite
 def broken_histories(draw: st.DrawFn, max_faults: int = 4) -> History:
-    """A history with faults in it, of the kinds that SPEC names; each is something real clients have sent."""
+    """A history with faults that real clients have sent."""
     messages = draw(histories())
     for _ in range(draw(st.integers(1, max_faults))):
         fault = draw(st.sampled_from(_FAULTS))
@@ -82,25 +82,25 @@ def _at(draw: st.DrawFn, messages: History) -> int:
 
 
 def _insert(draw: st.DrawFn, messages: History, message: Any) -> History:
-    place = _at(draw, messages)
-    return [*messages[:place], message, *messages[place:]]
+    index = _at(draw, messages)
+    return [*messages[:index], message, *messages[index:]]
 
 
 def _drop_one(draw: st.DrawFn, messages: History) -> History:
     """Leaves calls without results, or results without calls."""
-    place = _at(draw, messages)
-    return [*messages[:place], *messages[place + 1 :]]
+    index = _at(draw, messages)
+    return [*messages[:index], *messages[index + 1 :]]
 
 
 def _repeat_one(draw: st.DrawFn, messages: History) -> History:
     """Repeats ids, and roles in a row."""
-    place = _at(draw, messages)
-    return [*messages[: place + 1], *messages[place:]]
+    index = _at(draw, messages)
+    return [*messages[: index + 1], *messages[index:]]
 
 
 def _shuffle_two(draw: st.DrawFn, messages: History) -> History:
-    place = _at(draw, messages)
-    return [*messages[:place], *reversed(messages[place : place + 2]), *messages[place + 2 :]]
+    index = _at(draw, messages)
+    return [*messages[:index], *reversed(messages[index : index + 2]), *messages[index + 2 :]]
 
 
 def _unasked_result(draw: st.DrawFn, messages: History) -> History:

@@ -1,7 +1,6 @@
-"""A mock upstream on loopback that speaks the three real wires, streaming and not, and misbehaves as told.
+"""A mock upstream on loopback that speaks the three real wires, streaming and not, and fails where a test wants it to.
 
-Plays its steps in order, one a request, whichever wire the request comes on, and keeps what it received. Needs
-aiohttp; nothing of it leaves this machine.
+It plays its steps in order, one per request, whichever wire a request comes on, and keeps what it received.
 """
 
 from __future__ import annotations
@@ -15,8 +14,8 @@ from typing import Any, TypeAlias
 from aiohttp import web
 
 from clew.testing.upstream_wires import (
-    Answer,
     Event,
+    UpstreamAnswer,
     anthropic_body,
     anthropic_events,
     as_json,
@@ -26,20 +25,29 @@ from clew.testing.upstream_wires import (
     responses_events,
 )
 
-__all__ = ["Answer", "Fault", "HangsUp", "Raw", "Received", "Step", "Streamed", "Upstream"]
+__all__ = [
+    "HangUp",
+    "RawAnswer",
+    "ReceivedRequest",
+    "Step",
+    "StreamedAnswer",
+    "Upstream",
+    "UpstreamAnswer",
+    "UpstreamFault",
+]
 
 _EVENTS = {"chat/completions": chat_events, "responses": responses_events, "messages": anthropic_events}
 
 
 @dataclass(frozen=True, slots=True)
-class Streamed:
-    """An answer whose stream is sent in an odd way, or does not end well. Counts are of events."""
+class StreamedAnswer:
+    """An answer whose stream is sent in an unusual way, or breaks. Counts are of events."""
 
-    answer: Answer
+    answer: UpstreamAnswer
     cut_after: int | None = None
-    """The connection is torn down."""
+    """The connection is closed after so many events."""
     stall_after: int | None = None
-    """Nothing more comes, until the client hangs up."""
+    """After so many events nothing more comes, until the client hangs up."""
     error_after: int | None = None
     error: Event = ("", "")
     """Sent after so many events, and then the stream ends."""
@@ -51,7 +59,7 @@ class Streamed:
 
 
 @dataclass(frozen=True, slots=True)
-class Fault:
+class UpstreamFault:
     """A refusal with a status."""
 
     status: int
@@ -61,23 +69,23 @@ class Fault:
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
-    """Bytes as they are, piece by piece, with status 200."""
+class RawAnswer:
+    """Given bytes, piece by piece, with status 200."""
 
     pieces: Sequence[bytes]
     content_type: str = "text/event-stream"
 
 
 @dataclass(frozen=True, slots=True)
-class HangsUp:
-    """The connection is torn down before a byte of the answer."""
+class HangUp:
+    """The connection is closed before the first byte of the answer."""
 
 
-Step: TypeAlias = Answer | Streamed | Fault | Raw | HangsUp
+Step: TypeAlias = UpstreamAnswer | StreamedAnswer | UpstreamFault | RawAnswer | HangUp
 
 
 @dataclass(frozen=True, slots=True)
-class Received:
+class ReceivedRequest:
     """A request as it arrived."""
 
     path: str
@@ -89,7 +97,7 @@ class Received:
 
 
 class Upstream:
-    """`async with Upstream(Answer("hello")) as upstream: ... upstream.base_url ... upstream.received`.
+    """`async with Upstream(UpstreamAnswer("hello")) as upstream: ... upstream.base_url ... upstream.received`.
 
     `unknown_fields` are refused with the words of a server that has never heard of them. `models` is what its models
     endpoint lists; None: it has none. `port` 0 is any that is free.
@@ -102,7 +110,7 @@ class Upstream:
         models: Sequence[Mapping[str, Any]] | None = None,
         port: int = 0,
     ) -> None:
-        self.received: list[Received] = []
+        self.received: list[ReceivedRequest] = []
         self.base_url = ""
         self.stalled = asyncio.Event()
         """Set when a stream has come to where it stalls."""
@@ -133,12 +141,12 @@ class Upstream:
             await self._runner.cleanup()
 
     def then(self, *steps: Step) -> Upstream:
-        """More steps, for a script that is written as the test goes on."""
+        """Add steps to the script."""
         self._steps += steps
         return self
 
     async def _list_models(self, request: web.Request) -> web.StreamResponse:
-        self.received.append(Received(request.path_qs, _headers(request), {}))
+        self.received.append(ReceivedRequest(request.path_qs, _headers(request), {}))
         if self._models is None:
             return web.json_response({"error": {"message": "no such route"}}, status=404)
         return web.json_response({"object": "list", "data": list(self._models)})
@@ -146,14 +154,14 @@ class Upstream:
     async def _answer(self, request: web.Request) -> web.StreamResponse:
         body = json.loads(await request.read())
         peer = request.transport.get_extra_info("peername") if request.transport else None
-        self.received.append(Received(request.path, _headers(request), body, peer))
+        self.received.append(ReceivedRequest(request.path, _headers(request), body, peer))
         unknown = sorted(self._unknown & body.keys())
         if unknown:
-            told = f"Unrecognized request argument supplied: {unknown[0]}"
-            return web.json_response({"error": {"message": told, "type": "invalid_request_error"}}, status=400)
+            refusal = f"Unrecognized request argument supplied: {unknown[0]}"
+            return web.json_response({"error": {"message": refusal, "type": "invalid_request_error"}}, status=400)
         if self._played >= len(self._steps):
-            told = f"the mock upstream's script has {len(self._steps)} steps; add one"
-            return web.json_response({"error": {"message": told}}, status=418)
+            refusal = f"the mock upstream's script has {len(self._steps)} steps; add one"
+            return web.json_response({"error": {"message": refusal}}, status=418)
         step = self._steps[self._played]
         self._played += 1
         return await self._play(step, request, body)
@@ -161,33 +169,33 @@ class Upstream:
     async def _play(self, step: Step, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         wire = request.path.removeprefix("/v1/")
         match step:
-            case Fault():
+            case UpstreamFault():
                 text = step.body if isinstance(step.body, str) else as_json(step.body)
                 kind = "text/plain" if isinstance(step.body, str) else "application/json"
                 return web.Response(status=step.status, text=text, content_type=kind, headers=step.headers)
-            case HangsUp():
-                _tear_down(request)
+            case HangUp():
+                _close_connection(request)
                 return web.Response()
-            case Raw():
+            case RawAnswer():
                 return await _send(request, iter(step.pieces), step.content_type)
-            case Answer() if not body.get("stream"):
-                return web.json_response(_whole(step, wire, body), dumps=as_json)
-            case Answer():
-                step = Streamed(step)
+            case UpstreamAnswer() if not body.get("stream"):
+                return web.json_response(_body(step, wire, body), dumps=as_json)
+            case UpstreamAnswer():
+                step = StreamedAnswer(step)
         return await self._stream(step, request, _EVENTS[wire](step.answer, body))
 
-    async def _stream(self, step: Streamed, request: web.Request, events: Iterator[Event]) -> web.StreamResponse:
-        response = await _begun(request, "text/event-stream")
+    async def _stream(self, step: StreamedAnswer, request: web.Request, events: Iterator[Event]) -> web.StreamResponse:
+        response = await _started(request, "text/event-stream")
         for count, event in enumerate(events):
             if count == step.cut_after:
-                _tear_down(request)
+                _close_connection(request)
                 return response
             if count == step.stall_after:
                 await self._stall()
             if count == step.error_after:
-                await response.write(_spelled(step.error, step))
+                await response.write(_encode_event(step.error, step))
                 break
-            for piece in _chunks(_spelled(event, step), step.chunk_bytes):
+            for piece in _chunks(_encode_event(event, step), step.chunk_bytes):
                 await response.write(piece)
         await response.write_eof()
         return response
@@ -200,32 +208,32 @@ class Upstream:
             self.hung_up.set()
 
 
-def _whole(answer: Answer, wire: str, body: dict[str, Any]) -> dict[str, Any]:
+def _body(answer: UpstreamAnswer, wire: str, body: dict[str, Any]) -> dict[str, Any]:
     if wire == "chat/completions":
         return chat_body(answer)
     return anthropic_body(answer) if wire == "messages" else responses_body(answer, body)
 
 
-async def _begun(request: web.Request, content_type: str) -> web.StreamResponse:
+async def _started(request: web.Request, content_type: str) -> web.StreamResponse:
     response = web.StreamResponse(headers={"Content-Type": content_type, "Cache-Control": "no-cache"})
     await response.prepare(request)
     return response
 
 
 async def _send(request: web.Request, pieces: Iterator[bytes], content_type: str) -> web.StreamResponse:
-    response = await _begun(request, content_type)
+    response = await _started(request, content_type)
     for piece in pieces:
         await response.write(piece)
     await response.write_eof()
     return response
 
 
-def _tear_down(request: web.Request) -> None:
+def _close_connection(request: web.Request) -> None:
     if request.transport is not None:
         request.transport.abort()
 
 
-def _spelled(event: Event, how: Streamed) -> bytes:
+def _encode_event(event: Event, how: StreamedAnswer) -> bytes:
     name, value = event
     lines = [": keep-alive"] if how.comments else []
     if name:

@@ -1,7 +1,6 @@
-"""One answer in the words of each of the three wires: as the events of a stream, and as one body.
+"""One answer in the format of each of the three wires: as the events of a stream, and as one body.
 
-Written after what real servers send, independently of the code that reads it: it shares nothing with the providers
-but the values at both ends.
+Written after what real servers send, and independent of the code in `providers` that reads it.
 """
 
 from __future__ import annotations
@@ -20,8 +19,8 @@ ENCRYPTED = "encrypted-by-the-mock"
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
-    """What the model says, apart from any wire."""
+class UpstreamAnswer:
+    """An answer of the model, independent of the wire."""
 
     text: str = ""
     calls: tuple[ToolCall, ...] = ()
@@ -55,7 +54,7 @@ def as_json(value: Any) -> str:
 # -- chat completions ------------------------------------------------------------------------------------------------
 
 
-def chat_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:
+def chat_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
     yield _chunk(answer, {"role": "assistant", "content": ""})
     for piece in answer.pieces(answer.reasoning):
         yield _chunk(answer, {"reasoning_content": piece})
@@ -75,7 +74,7 @@ def chat_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:
     yield "", "[DONE]"
 
 
-def chat_body(answer: Answer) -> dict[str, Any]:
+def chat_body(answer: UpstreamAnswer) -> dict[str, Any]:
     message: dict[str, Any] = {"role": "assistant", "content": answer.text or None, "refusal": None}
     if answer.reasoning:
         message["reasoning_content"] = answer.reasoning
@@ -86,16 +85,16 @@ def chat_body(answer: Answer) -> dict[str, Any]:
     return body if answer.usage is None else {**body, "usage": _chat_usage(answer.usage)}
 
 
-def _chunk(answer: Answer, delta: dict[str, Any], finish: str | None = None) -> Event:
+def _chunk(answer: UpstreamAnswer, delta: dict[str, Any], finish: str | None = None) -> Event:
     choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
     return "", {**_chat_head(answer, "chat.completion.chunk"), "choices": [choice]}
 
 
-def _chat_head(answer: Answer, kind: str) -> dict[str, Any]:
+def _chat_head(answer: UpstreamAnswer, kind: str) -> dict[str, Any]:
     return {"id": "chatcmpl-mock", "object": kind, "created": 1_760_000_000, "model": answer.model}
 
 
-def _chat_finish(answer: Answer) -> str:
+def _chat_finish(answer: UpstreamAnswer) -> str:
     return {"refusal": "content_filter", "other": "unheard_of"}.get(answer.ends, answer.ends)
 
 
@@ -112,7 +111,7 @@ def _chat_usage(usage: CanonicalUsage) -> dict[str, Any]:
 # -- Anthropic's Messages --------------------------------------------------------------------------------------------
 
 
-def anthropic_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
+def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
     usage = _anthropic_usage(answer.usage)
     head = {**anthropic_body(answer), "content": [], "stop_reason": None, "usage": {**usage, "output_tokens": 1}}
     yield _typed("message_start", message=head)
@@ -124,7 +123,7 @@ def anthropic_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]
     yield _typed("message_stop")
 
 
-def anthropic_body(answer: Answer) -> dict[str, Any]:
+def anthropic_body(answer: UpstreamAnswer) -> dict[str, Any]:
     return {
         "id": "msg_mock",
         "type": "message",
@@ -137,7 +136,7 @@ def anthropic_body(answer: Answer) -> dict[str, Any]:
     }
 
 
-def _block_events(answer: Answer, index: int, block: dict[str, Any]) -> Iterator[Event]:
+def _block_events(answer: UpstreamAnswer, index: int, block: dict[str, Any]) -> Iterator[Event]:
     kind = block["type"]
     opened = {**block, "text": "", "thinking": "", "signature": "", "input": {}}
     yield _typed("content_block_start", index=index, content_block={name: opened[name] for name in block})
@@ -154,7 +153,7 @@ def _block_events(answer: Answer, index: int, block: dict[str, Any]) -> Iterator
     yield _typed("content_block_stop", index=index)
 
 
-def _anthropic_blocks(answer: Answer) -> list[dict[str, Any]]:
+def _anthropic_blocks(answer: UpstreamAnswer) -> list[dict[str, Any]]:
     blocks: list[dict[str, Any]] = []
     if answer.reasoning:
         blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
@@ -167,7 +166,7 @@ def _anthropic_blocks(answer: Answer) -> list[dict[str, Any]]:
     return blocks
 
 
-def _anthropic_stop(answer: Answer) -> str:
+def _anthropic_stop(answer: UpstreamAnswer) -> str:
     stops = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "other": "pause_turn"}
     return stops.get(answer.ends, answer.ends)
 
@@ -190,7 +189,7 @@ def _typed(kind: str, **fields: Any) -> Event:
 # -- Responses -------------------------------------------------------------------------------------------------------
 
 
-def responses_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]:
+def responses_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:
     body = responses_body(answer, request)
     begun = {**body, "status": "in_progress", "output": [], "usage": None}
     yield _typed("response.created", response=begun)
@@ -201,7 +200,7 @@ def responses_events(answer: Answer, request: dict[str, Any]) -> Iterator[Event]
     yield _typed(ended, response=body)
 
 
-def responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
+def responses_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:
     reason = {"length": "max_output_tokens", "refusal": "content_filter"}.get(answer.ends)
     return {
         "id": "resp_mock",
@@ -215,7 +214,7 @@ def responses_body(answer: Answer, request: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _item_events(answer: Answer, index: int, item: dict[str, Any]) -> Iterator[Event]:
+def _item_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> Iterator[Event]:
     opened = {**item, "status": "in_progress", **({"content": []} if item["type"] == "message" else {})}
     yield _typed("response.output_item.added", output_index=index, item=opened)
     if item["type"] == "reasoning":
@@ -238,7 +237,7 @@ def _item_events(answer: Answer, index: int, item: dict[str, Any]) -> Iterator[E
     yield _typed("response.output_item.done", output_index=index, item=item)
 
 
-def _responses_items(answer: Answer, request: dict[str, Any]) -> list[dict[str, Any]]:
+def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[dict[str, Any]]:
     items: list[dict[str, Any]] = []
     if answer.reasoning:
         told = [{"type": "summary_text", "text": answer.reasoning}]

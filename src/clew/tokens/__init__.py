@@ -1,18 +1,14 @@
-"""Tokens: how large a text, a message or a request is, and how large a model's window is.
+"""Tokens: the size of a text, a message or a request, and the window of a model.
 
-Counts exactly where the model's vocabulary is at hand and estimates elsewhere, and learns from real usage. Knows
-nothing of prices, providers' errors or when to compact.
+Counts are exact where the model's vocabulary is here, estimated elsewhere, and corrected by real usage.
 """
 
-from clew.tokens.calibration import Calibration
-from clew.tokens.count import count_each, count_tokens
-from clew.tokens.counter import TokenCounter, counter_for
-from clew.tokens.learnt import LearntLimits
-from clew.tokens.names import plain_name
-from clew.tokens.pictures import size_in_header
-from clew.tokens.size import ConversationSize
+from clew.tokens.count import TokenCounter, count_each, count_tokens, counter_for
+from clew.tokens.families import normalize_model_name
+from clew.tokens.media import image_size_in_header
+from clew.tokens.size import Calibration, ConversationSize
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
-from clew.tokens.windows import DEFAULT_WINDOW, LADDER, Window, known_model, next_guess, window_of
+from clew.tokens.windows import DEFAULT_WINDOW, LADDER, LearntLimits, Window, known_model, next_guess, window_of
 
 __all__ = [
     "DEFAULT_WINDOW",
@@ -27,9 +23,9 @@ __all__ = [
     "count_each",
     "count_tokens",
     "counter_for",
+    "image_size_in_header",
     "known_model",
     "next_guess",
-    "plain_name",
-    "size_in_header",
+    "normalize_model_name",
     "window_of",
 ]

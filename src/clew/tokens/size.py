@@ -1,50 +1,92 @@
-"""The size of a conversation, kept up to date one message at a time.
+"""The size of a conversation, updated with each message and corrected by the real size of prompts.
 
-A message is counted once, ever, or not at all when its count comes from a store. After a reply the real size of its
-prompt is the anchor, and only what changed since is counted: size now = last real size + counted difference.
+A message is counted once, or not at all when its count comes from a store. After a reply with a real prompt size:
+size now = last real size + counted difference.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from clew.tokens.calibration import Calibration
-from clew.tokens.counter import TokenCounter
+from clew.tokens.count import TokenCounter
 
 if TYPE_CHECKING:
     from clew.messages import Message, Tool
 
 
-# A prompt cannot be much smaller than the text we know to be in it, and what we do not see of it (a host's own system
-# prompt, its tools) has never been seen above the last figure.
+# A real size is plausible between these shares of the counted one. _MOST_UNSEEN is for what a host adds that we do not
+# see (a system prompt, tools).
 _SMALLEST_SHARE = 0.25
 _LARGEST_SHARE = 4
 _MOST_UNSEEN = 250_000
-# A figure outside those bounds may still be true: a host can drop messages without telling us. It is believed once
-# this many figures in a row have grown from it as our count did, which a misreport does not do.
+# A size outside of that may still be true, because a host can drop messages unseen. It is taken once this many sizes in
+# a row grew from it as our count did.
 _CONFIRMATIONS = 2
+# The ratio 1.0 weighs as much as the first number of tokens; what was learnt never weighs more than the second, so that
+# a new vocabulary under the same model name is noticed.
+_PRIOR_TOKENS = 4_000.0
+_MOST_EVIDENCE = 400_000.0
+# A smaller growth says little about the ratio. A ratio outside the bounds has another cause: text that we did not see,
+# a dropped reply, a wrong report.
+_LEAST_GROWTH = 100
+_LOWEST_RATIO, _HIGHEST_RATIO = 0.6, 1.8
 
 
 @dataclass(frozen=True, slots=True)
-class Anchor:
-    """A real figure, and what we had counted for the very same prompt."""
+class Calibration:
+    """The learnt ratio of real to counted growth of prompts for one model, and the counted tokens it is based on."""
+
+    ratio: float = 1.0
+    evidence: float = 0.0
+
+    def learnt_from(self, counted: float, real: float) -> Calibration:
+        """The calibration after one more growth; unchanged when that is too small or not plausible."""
+        if counted < _LEAST_GROWTH or not _LOWEST_RATIO <= real / counted <= _HIGHEST_RATIO:
+            return self
+        known = self.evidence + _PRIOR_TOKENS
+        ratio = (self.ratio * known + real) / (known + counted)
+        return Calibration(ratio, min(_MOST_EVIDENCE, self.evidence + counted))
+
+    def corrected(self, counted: float) -> int:
+        """An estimate in the model's own tokens for what was counted."""
+        return round(counted * self.ratio)
+
+    def as_plain(self) -> dict[str, float]:
+        """As a dict of numbers, for a store."""
+        return asdict(self)
+
+    @classmethod
+    def from_plain(cls, plain: object) -> Calibration:
+        """Back from a store; a new one when the stored values are not valid."""
+        if not isinstance(plain, Mapping):
+            return cls()
+        ratio, evidence = _number(plain.get("ratio")), _number(plain.get("evidence"))
+        if ratio is None or evidence is None or not _LOWEST_RATIO <= ratio <= _HIGHEST_RATIO or evidence < 0:
+            return cls()
+        return cls(ratio, min(_MOST_EVIDENCE, evidence))
+
+
+@dataclass(frozen=True, slots=True)
+class ObservedSize:
+    """The real size of a prompt, and our count of the same prompt."""
 
     real: int
     counted: int
 
 
 class ConversationSize:
-    """How large the next request is. Appending and reading cost the same at 100 messages and at 100,000."""
+    """The size of the next request. Appending and reading take the same time at 100 messages and at 100,000."""
 
     __slots__ = (
-        "_anchor",
         "_confirmed",
         "_counter",
-        "_doubted",
+        "_implausible",
+        "_observed",
         "_sums",
         "_system",
         "_system_key",
@@ -65,8 +107,8 @@ class ConversationSize:
         self.calibration = calibration or Calibration()
         self._counter = counter
         self._sums = list(accumulate(counts, initial=0))
-        self._anchor: Anchor | None = None
-        self._doubted: Anchor | None = None
+        self._observed: ObservedSize | None = None
+        self._implausible: ObservedSize | None = None
         self._confirmed = 0
         self._system = self._tools = 0
         self._system_key: tuple[object, int] = (None, 0)
@@ -79,21 +121,21 @@ class ConversationSize:
 
     @property
     def counted(self) -> int:
-        """Our own count of the next request, uncorrected: system, tools, messages and what the wire adds."""
+        """Our own count of the next request: system, tools, messages and what the wire adds, without correction."""
         return self._counter.request + self._system + self._tools + self._sums[-1]
 
     @property
     def tokens(self) -> int:
-        """The best figure there is for the next request."""
-        if self._anchor is None:
+        """The size of the next request: based on the last real size where there is one."""
+        if self._observed is None:
             return self.calibration.corrected(self.counted)
-        difference = self.calibration.corrected(self.counted - self._anchor.counted)
-        return max(self._counter.request, self._anchor.real + difference)
+        difference = self.calibration.corrected(self.counted - self._observed.counted)
+        return max(self._counter.request, self._observed.real + difference)
 
     @property
-    def is_anchored(self) -> bool:
-        """Whether a real figure stands behind `tokens`."""
-        return self._anchor is not None
+    def is_measured(self) -> bool:
+        """Whether `tokens` is based on a real size."""
+        return self._observed is not None
 
     @property
     def system(self) -> int:
@@ -113,7 +155,7 @@ class ConversationSize:
         return self._sums[stop] - self._sums[start]
 
     def append(self, message: Message, count: int | None = None) -> int:
-        """Take in one message and give back its count; a known count is believed, and the message not read."""
+        """Append one message and return its count; with a given count the message is not read."""
         tokens = self._counter.message(message) if count is None else count
         self._sums.append(self._sums[-1] + tokens)
         return tokens
@@ -123,66 +165,66 @@ class ConversationSize:
         del self._sums[max(0, length) + 1 :]
 
     def replace(self, start: int, stop: int, counts: Iterable[int]) -> None:
-        """Put messages of these counts in the place of `start` up to `stop`, as a compaction does."""
+        """Replace the messages from `start` up to `stop` by others with these counts, as a compaction does."""
         kept = self.counts
         kept[start:stop] = counts
         self._sums = list(accumulate(kept, initial=0))
 
     def set_system(self, system: object) -> None:
-        """The system prompt of the next request; counted again only when it is another one."""
+        """Set the system prompt of the next request; counted again only when it changed."""
         key = _key_of(system, self._system_key)
         if key[1] != self._system_key[1]:
             self._system = self._counter.system(system)
         self._system_key = key
 
     def set_tools(self, tools: Sequence[Tool] | None) -> None:
-        """The tools of the next request; counted again only when they are others."""
+        """Set the tools of the next request; counted again only when they changed."""
         key = _key_of(tools, self._tools_key)
         if key[1] != self._tools_key[1]:
             self._tools = self._counter.tools(tools)
         self._tools_key = key
 
     def observe(self, prompt_tokens: int | None, messages: int | None = None) -> bool:
-        """Take in the real size of the prompt that held the first `messages` messages (default: all there are).
+        """Use the real size of the prompt that held the first `messages` messages (default: all of them).
 
-        Call it before the reply is appended, or say how many messages the prompt had. A figure that cannot be true
-        changes nothing; whether it was taken is the answer.
+        Call it before the reply is appended, or say how many messages the prompt had. Returns False for a size that
+        is not plausible, which changes nothing.
         """
         upto = len(self) if messages is None else max(0, min(messages, len(self)))
         counted = self._counter.request + self._system + self._tools + self._sums[upto]
         if not isinstance(prompt_tokens, int) or isinstance(prompt_tokens, bool) or prompt_tokens <= 0:
             return False
-        seen = Anchor(prompt_tokens, counted)
+        seen = ObservedSize(prompt_tokens, counted)
         if not _is_plausible(seen) and not self._is_confirmed(seen):
             return False
-        if self._anchor is not None:
+        if self._observed is not None:
             self.calibration = self.calibration.learnt_from(
-                seen.counted - self._anchor.counted, seen.real - self._anchor.real
+                seen.counted - self._observed.counted, seen.real - self._observed.real
             )
-        self._anchor, self._doubted, self._confirmed = seen, None, 0
+        self._observed, self._implausible, self._confirmed = seen, None, 0
         return True
 
-    def _is_confirmed(self, seen: Anchor) -> bool:
-        """Whether an implausible figure goes on from the implausible ones before it."""
-        before = self._anchor if self._anchor and not _is_plausible(self._anchor) else self._doubted
-        goes_on = before is not None and _goes_on(before, seen)
-        if goes_on and before is self._anchor:
+    def _is_confirmed(self, seen: ObservedSize) -> bool:
+        """Whether an implausible size grew from the implausible ones before it as our count did."""
+        before = self._observed if self._observed and not _is_plausible(self._observed) else self._implausible
+        grows_alike = before is not None and _grows_alike(before, seen)
+        if grows_alike and before is self._observed:
             return True
-        self._doubted, self._confirmed = seen, self._confirmed + 1 if goes_on else 0
+        self._implausible, self._confirmed = seen, self._confirmed + 1 if grows_alike else 0
         return self._confirmed >= _CONFIRMATIONS
 
 
-def _is_plausible(seen: Anchor) -> bool:
+def _is_plausible(seen: ObservedSize) -> bool:
     return _SMALLEST_SHARE * seen.counted <= seen.real <= _LARGEST_SHARE * seen.counted + _MOST_UNSEEN
 
 
-def _goes_on(before: Anchor, after: Anchor) -> bool:
+def _grows_alike(before: ObservedSize, after: ObservedSize) -> bool:
     counted = after.counted - before.counted
     return counted > 0 and abs(after.real - before.real - counted) <= 50 + 0.35 * counted
 
 
 def _key_of(value: object, last: tuple[object, int]) -> tuple[object, int]:
-    """The value and its fingerprint; the same object is not looked at again."""
+    """The value and its hash; the same object is not hashed again."""
     if value is last[0]:
         return last
     if not value:
@@ -193,3 +235,8 @@ def _key_of(value: object, last: tuple[object, int]) -> tuple[object, int]:
         return value, hash(json.dumps(value, default=repr, skipkeys=True))
     except (ValueError, RecursionError):
         return value, id(value)
+
+
+def _number(value: Any) -> float | None:
+    is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    return float(value) if is_number else None

@@ -1,7 +1,7 @@
-"""The windows of known models: facts, one line each, with where and when they were read.
+"""The windows of known models, one row each, with where and when they were read.
 
-A row holds for its name and for every variant of it (`gpt-4` for `gpt-4-0613`, not for `gpt-4o`); of several rows
-the longest name wins. Names are plain (see `names`): no provider, no date, hyphens for dots.
+A row is for its name and every variant of it (`gpt-4` for `gpt-4-0613`, not for `gpt-4o`); of several rows the longest
+name counts. Names are written as `normalize_model_name` gives them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _CARD = "the model's own card, 2026-11"
 
 @dataclass(frozen=True, slots=True)
 class KnownModel:
-    """What one line says: window and largest output, in tokens."""
+    """Window and largest output of a model, in tokens."""
 
     name: str
     window: int

@@ -1,32 +1,81 @@
-"""The window of a model, and where that answer came from.
+"""The context window of a model, and where that answer came from.
 
-In order: the config, a limit that a provider stated in an error, what the models endpoint answered, the table that
-ships with us, a default. Knows no network: answers of endpoints are handed in.
+Sources in order: the config, a limit that a provider stated in an error (remembered on disk), the answer of a models
+endpoint, the table that ships with Clew, a default. Answers of endpoints are passed in; nothing here uses the network.
+
+Shapes of endpoint answers:
+
+    OpenAI-compatible lists   {"data": [{"id": ..., ...}]}      vLLM max_model_len, OpenRouter and Together
+                                                                context_length, Groq context_window, Mistral
+                                                                max_context_length, Anthropic max_input_tokens
+    llama.cpp                 data[].meta.n_ctx, /props default_generation_settings.n_ctx
+    LM Studio                 loaded_context_length before max_context_length; loaded_instances[].config
+    Ollama                    /api/show parameters "num_ctx N", else model_info "<arch>.context_length"
+    Gemini                    {"models": [{"name": "models/...", "inputTokenLimit": ...}]}
+    LiteLLM, TGI, Copilot     model_info, max_total_tokens, capabilities.limits
 """
 
 from __future__ import annotations
 
+import contextlib
+import json
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
 
-from clew.tokens.endpoints import max_output_in, window_in
-from clew.tokens.learnt import LearntLimits
-from clew.tokens.names import plain_name, starts_with_name
+from clew.tokens.families import normalize_model_name, starts_with_name
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
 
 WindowSource: TypeAlias = Literal["config", "stated", "endpoint", "table", "default"]
 
 DEFAULT_WINDOW = 128_000
-# Rungs are the smaller reading of "256K": a guess that is too large overflows again.
+# "256K" read as 256,000, not as 262,144: a guess that is too large overflows again.
 LADDER = (256_000, 128_000, 64_000, 32_000, 16_000, 8_000)
 # Claude Code's way of asking for the long window of a model.
-_LONG = "[1m]"
+_LONG_WINDOW_SUFFIX = "[1m]"
+_SMALLEST_WINDOW, _LARGEST_WINDOW = 256, 1_000_000_000
+# The order matters: what a server runs with comes before what the model could do.
+_WINDOW_KEYS = (
+    "loaded_context_length",
+    "max_model_len",
+    "n_ctx",
+    "num_ctx",
+    "context_length",
+    "context_window",
+    "max_context_window_tokens",
+    "max_total_tokens",
+    "max_context_length",
+    "max_input_tokens",
+    "inputTokenLimit",
+    "input_token_limit",
+    "max_prompt_tokens",
+    "max_position_embeddings",
+    "n_ctx_train",
+)
+_OUTPUT_KEYS = ("max_completion_tokens", "max_output_tokens", "outputTokenLimit", "output_token_limit", "max_tokens")
+_NESTED_KEYS = (
+    "top_provider",
+    "meta",
+    "model_info",
+    "limits",
+    "capabilities",
+    "metadata",
+    "default_generation_settings",
+    "config",
+    "details",
+    "architecture",
+)
+_NUM_CTX = re.compile(r"\bnum_ctx\s+(\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class Window:
-    """How many tokens fit, who says so, and what a person should be told about it."""
+    """The window in tokens, its source, the largest output, and a notice for the user."""
 
     tokens: int
     source: WindowSource
@@ -43,7 +92,7 @@ def window_of(
     learnt: LearntLimits | None = None,
     endpoint: object = None,
 ) -> Window:
-    """The window of a model: `stated` is a limit from an error of this run, `learnt` those of earlier ones."""
+    """The window of a model. `stated` is a limit from an error of this run, `learnt` has those of earlier runs."""
     name = model or ""
     if stated is None and learnt is not None:
         stated = learnt.limit(name, base_url)
@@ -51,7 +100,7 @@ def window_of(
     max_output = max_output_in(endpoint, name) or (known.max_output if known else None)
     if configured is not None and configured > 0:
         if stated is not None and 0 < stated < configured:
-            return Window(stated, "stated", max_output, _overruled(name, configured, stated))
+            return Window(stated, "stated", max_output, _notice_of_stated_limit(name, configured, stated))
         return Window(configured, "config", max_output)
     if stated is not None and stated > 0:
         return Window(stated, "stated", max_output)
@@ -59,35 +108,211 @@ def window_of(
     if answered is not None:
         return Window(answered, "endpoint", max_output)
     if known is not None:
-        return Window(1_000_000 if name.lower().endswith(_LONG) else known.window, "table", max_output)
-    return Window(DEFAULT_WINDOW, "default", max_output, _unknown(name))
+        return Window(1_000_000 if name.lower().endswith(_LONG_WINDOW_SUFFIX) else known.window, "table", max_output)
+    return Window(DEFAULT_WINDOW, "default", max_output, _notice_of_unknown_window(name))
 
 
 def next_guess(current: int) -> int | None:
-    """The next rung below a window that proved too large by an unknown amount; None below the last.
+    """The next smaller window of `LADDER`, after an overflow that stated no limit; None below the last.
 
-    A guess is for this session only: nothing here writes it down.
+    A guess is for this session only, and never written to disk.
     """
-    return next((rung for rung in LADDER if rung < current), None)
+    return next((size for size in LADDER if size < current), None)
 
 
 @lru_cache(maxsize=1_024)
 def known_model(model: str) -> KnownModel | None:
-    """The row of the table for a model, however it is spelled; None when there is none."""
-    name = plain_name(model.lower().removesuffix(_LONG))
+    """The row of the table for a model, whichever way its name is written; None when there is none."""
+    name = normalize_model_name(model.lower().removesuffix(_LONG_WINDOW_SUFFIX))
     rows = [row for row in KNOWN_MODELS if starts_with_name(name, row.name)]
     return max(rows, key=lambda row: len(row.name), default=None)
 
 
-def _overruled(model: str, configured: int, stated: int) -> str:
+def _notice_of_stated_limit(model: str, configured: int, stated: int) -> str:
     return (
         f"The provider stated a limit of {stated:,} tokens for {model}, which is below the configured {configured:,}; "
         f"{stated:,} is used. Set the configured context length to {stated} or less to silence this."
     )
 
 
-def _unknown(model: str) -> str:
+def _notice_of_unknown_window(model: str) -> str:
     return (
         f"The window of {model or 'the model'} is not known; {DEFAULT_WINDOW:,} tokens are assumed. "
         "Set its context length in the config to be sure."
     )
+
+
+class LearntLimits:
+    """Limits that providers stated in errors, by model and base URL, in one private JSON file.
+
+    Guesses are not stored. A missing or broken file counts as empty; a failed write is reported and otherwise ignored.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self._path = Path(path).expanduser()
+        self._limits: dict[str, int] | None = None
+
+    def limit(self, model: str, base_url: str | None = None) -> int | None:
+        """The limit a provider stated for this model at this address; None when it never did."""
+        return self._known().get(_key(model, base_url))
+
+    def remember(self, model: str, base_url: str | None, limit: int) -> bool:
+        """Store a stated limit; False where it was not written, or is no plausible window."""
+        if isinstance(limit, bool) or not isinstance(limit, int) or not _SMALLEST_WINDOW <= limit <= _LARGEST_WINDOW:
+            return False
+        key = _key(model, base_url)
+        if self._known().get(key) == limit:
+            return True
+        # Read again first: another process may have learnt something meanwhile.
+        self._limits = {**self._known(), **self._read(), key: limit}
+        return self._write(self._limits)
+
+    def _known(self) -> dict[str, int]:
+        if self._limits is None:
+            self._limits = self._read()
+        return self._limits
+
+    def _read(self) -> dict[str, int]:
+        try:
+            stored = json.loads(self._path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        limits = stored.get("limits") if isinstance(stored, Mapping) else None
+        if not isinstance(limits, Mapping):
+            return {}
+        return {
+            key: value
+            for key, value in limits.items()
+            if type(value) is int and _SMALLEST_WINDOW <= value <= _LARGEST_WINDOW
+        }
+
+    def _write(self, limits: dict[str, int]) -> bool:
+        import tempfile  # written once in many runs, and slow to import
+
+        text = json.dumps({"version": 1, "limits": limits}, indent=2, sort_keys=True) + "\n"
+        try:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            # mkstemp gives 0600, and the file keeps it when it takes its place.
+            number, name = tempfile.mkstemp(dir=self._path.parent, prefix=f".{self._path.name}.")
+        except OSError:
+            return False
+        try:
+            with os.fdopen(number, "w", encoding="utf-8") as file:
+                file.write(text)
+                file.flush()
+                os.fsync(file.fileno())
+            Path(name).replace(self._path)
+        except OSError:
+            with contextlib.suppress(OSError):
+                Path(name).unlink()
+            return False
+        return True
+
+
+def _key(model: str, base_url: str | None) -> str:
+    return f"{model.strip().lower()} @ {_address(base_url)}"
+
+
+def _address(base_url: str | None) -> str:
+    """Host, port and path in lower case: without user and query, which may be secret, and without the scheme."""
+    if not base_url:
+        return "-"
+    try:
+        parts = urlsplit(base_url if "//" in base_url else f"//{base_url}")
+        port = f":{parts.port}" if parts.port else ""
+    except ValueError:
+        return "-"
+    return f"{(parts.hostname or '').lower()}{port}{parts.path.rstrip('/')}"
+
+
+def window_in(answer: object, model: str) -> int | None:
+    """The window that an endpoint's answer states for a model; None when it states none."""
+    entry = _entry_for(answer, model)
+    if entry is None:
+        return None
+    running = _ollama_num_ctx(entry) or _loaded_instance(entry)
+    return running or _first_number(entry, _WINDOW_KEYS) or _architecture_length(entry)
+
+
+def max_output_in(answer: object, model: str) -> int | None:
+    """The largest output that an endpoint's answer states for a model; None when it states none."""
+    entry = _entry_for(answer, model)
+    return _first_number(entry, _OUTPUT_KEYS) if entry is not None else None
+
+
+def _entry_for(answer: object, model: str) -> Mapping[str, Any] | None:
+    """The entry of one model in an answer that is a list of them, or the answer itself."""
+    listed = answer
+    if isinstance(answer, Mapping):
+        listed = next((answer[key] for key in ("data", "models") if isinstance(answer.get(key), list)), None)
+        if listed is None:
+            inner = answer.get("data")
+            return inner if isinstance(inner, Mapping) else answer
+    if not isinstance(listed, list):
+        return None
+    entries = [entry for entry in listed if isinstance(entry, Mapping)]
+    exact = [entry for entry in entries if model in _names_in_entry(entry)]
+    alike = [
+        entry for entry in entries if normalize_model_name(model) in map(normalize_model_name, _names_in_entry(entry))
+    ]
+    found = exact or alike
+    # A local server that serves one model answers with its file's name, whatever the client calls it.
+    return found[0] if found else entries[0] if len(entries) == 1 else None
+
+
+def _names_in_entry(entry: Mapping[str, Any]) -> Iterator[str]:
+    for key in ("id", "model", "name", "key", "model_name", "canonical_slug"):
+        value = entry.get(key)
+        if isinstance(value, str):
+            yield value
+
+
+def _first_number(entry: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    """The number under the first of these keys that the entry or a nested object has with a plausible value."""
+    objects = list(_nested_objects(entry, 0))
+    for key in keys:
+        for each in objects:
+            number = _plausible_size(each.get(key))
+            if number is not None:
+                return number
+    return None
+
+
+def _nested_objects(entry: Mapping[str, Any], depth: int) -> Iterator[Mapping[str, Any]]:
+    yield entry
+    for key in _NESTED_KEYS:
+        inner = entry.get(key)
+        if isinstance(inner, Mapping) and depth < 3:
+            yield from _nested_objects(inner, depth + 1)
+
+
+def _ollama_num_ctx(entry: Mapping[str, Any]) -> int | None:
+    parameters = entry.get("parameters")
+    found = _NUM_CTX.search(parameters) if isinstance(parameters, str) else None
+    return _plausible_size(found.group(1)) if found else None
+
+
+def _loaded_instance(entry: Mapping[str, Any]) -> int | None:
+    instances = entry.get("loaded_instances")
+    for instance in instances if isinstance(instances, list) else ():
+        if isinstance(instance, Mapping):
+            found = _first_number(instance, _WINDOW_KEYS)
+            if found:
+                return found
+    return None
+
+
+def _architecture_length(entry: Mapping[str, Any]) -> int | None:
+    info = entry.get("model_info")
+    for key, value in info.items() if isinstance(info, Mapping) else ():
+        if isinstance(key, str) and key.endswith(".context_length"):
+            return _plausible_size(value)
+    return None
+
+
+def _plausible_size(value: object) -> int | None:
+    if isinstance(value, str) and value.isdecimal() and len(value) < 12:
+        value = int(value)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    return int(value) if _SMALLEST_WINDOW <= value <= _LARGEST_WINDOW else None

@@ -1,37 +1,37 @@
-"""Tool output kept within bounds: limits by window, results spilled to private files, blocks in their place.
+"""Limits for tool output: results that are too long are written to private files and replaced by blocks.
 
-The first layer, each tool bounding itself, is the tools' own. Knows no store: what was spilled is in the account
-that comes back, for whoever keeps the index.
+What was written is in the returned outcomes, for whoever keeps the index.
 """
 
 from clew.tooloutput.block import is_persisted_block
 from clew.tooloutput.bound import (
-    EXEMPT,
+    EXEMPT_TOOLS,
     BoundResult,
     BoundTurn,
-    Cut,
-    Outcome,
-    Persisted,
+    CutOutput,
+    OutputOutcome,
+    PersistedOutput,
+    ToolOutputLimits,
     bound_result,
     bound_turn,
+    limits_for_window,
 )
 from clew.tooloutput.folder import Spilled, SpillFolder, SpillPart, SpillRefused
-from clew.tooloutput.limits import OutputLimits, limits_for
 
 __all__ = [
-    "EXEMPT",
+    "EXEMPT_TOOLS",
     "BoundResult",
     "BoundTurn",
-    "Cut",
-    "Outcome",
-    "OutputLimits",
-    "Persisted",
+    "CutOutput",
+    "OutputOutcome",
+    "PersistedOutput",
     "SpillFolder",
     "SpillPart",
     "SpillRefused",
     "Spilled",
+    "ToolOutputLimits",
     "bound_result",
     "bound_turn",
     "is_persisted_block",
-    "limits_for",
+    "limits_for_window",
 ]

@@ -1,7 +1,6 @@
-"""The `<persisted-output>` block that stands in the context for a result on disk, and the cut that stands for one
-that could not be put there.
+"""The `<persisted-output>` block for a result that is in a file, and the cut text of one that could not be saved.
 
-Makes text; writes nothing. What a tool said is shown as it is, except that it cannot end the block.
+A tool's text is shown as it is, except that it cannot end the block.
 """
 
 from __future__ import annotations
@@ -14,36 +13,36 @@ from clew.tooloutput.folder import Spilled
 OPENING = "<persisted-output"
 CLOSING = "</persisted-output>"
 
-BLOCK_ROOM_CHARS = 6_000
-"""More than a block needs beside its preview, with the longest path there is."""
+LONGEST_BLOCK_CHARS = 6_000
+"""Longer than any block without its preview, also with the longest possible path."""
 
-BARE_CHARS = 520
-"""What a block needs beside its preview and the path, with room for numbers of any length."""
+BLOCK_CHARS = 520
+"""The longest block without its preview and the path."""
 
 LONG_LINE_CHARS = 2_000
 
-TAIL_SHARE = 4
+_TAIL_SHARE = 4
 _TAG = re.compile(r"<(/?)persisted-output", re.IGNORECASE)
 
 
 def persisted_block(text: str, spilled: Spilled, preview_chars: int, most_chars: int) -> str:
-    """What the model sees of a result that is on disk: its size, where it is, how to read it, and a preview.
+    """What the model sees of a result in a file: its size, its path, how to read it, and a preview.
 
-    The preview gives way where the whole block would be longer than `most_chars`.
+    The preview is shortened where the block would be longer than `most_chars`.
     """
-    room = max(0, most_chars - bare_block_chars(spilled.path))
-    return _rendered(text, spilled, min(preview_chars, len(text) // 4, room))
+    room = max(0, most_chars - block_chars(spilled.path))
+    return _render(text, spilled, min(preview_chars, len(text) // 4, room))
 
 
-def bare_block_chars(path: Path) -> int:
-    """How long a block is without its preview, at most."""
-    return len(str(path)) + BARE_CHARS
+def block_chars(path: Path) -> int:
+    """The length of a block without its preview, at most."""
+    return len(str(path)) + BLOCK_CHARS
 
 
 def is_persisted_block(text: str, preview_chars: int) -> bool:
-    """Whether this text is such a block already, and not a long one that only claims to be."""
+    """Whether this text is such a block, and not a longer text that only looks like one."""
     return (
-        len(text) <= BLOCK_ROOM_CHARS + max(preview_chars, 1_500)
+        len(text) <= LONGEST_BLOCK_CHARS + max(preview_chars, 1_500)
         and text.startswith(OPENING)
         and text.rstrip().endswith(CLOSING)
     )
@@ -65,7 +64,7 @@ def head_and_tail(text: str, chars: int) -> tuple[str, str]:
 
     The end gets a quarter: a command's last lines say how it went.
     """
-    tail_chars = chars // TAIL_SHARE
+    tail_chars = chars // _TAIL_SHARE
     return _start_of(text, chars - tail_chars), _end_of(text, tail_chars)
 
 
@@ -81,11 +80,11 @@ def _end_of(text: str, chars: int) -> str:
 
 
 def _leaves_enough(cut_chars: int, chars: int) -> bool:
-    """Whether a line end is near: one short line before an endless one would be no preview."""
+    """Whether the cut at a line end leaves enough: one short line before an endless one would be no preview."""
     return chars // 4 <= cut_chars <= chars and cut_chars > 0
 
 
-def _rendered(text: str, spilled: Spilled, preview_chars: int) -> str:
+def _render(text: str, spilled: Spilled, preview_chars: int) -> str:
     return "\n".join(
         (
             f'{OPENING} id="{spilled.id}">',
@@ -103,8 +102,8 @@ def _preview(text: str, chars: int) -> tuple[str, ...]:
     head, tail = head_and_tail(text, chars)
     first, last = f"It starts ({len(head):,} chars):", f"It ends ({len(tail):,} chars):"
     between = f"[... {len(text) - len(head) - len(tail):,} chars in between ...]"
-    start = (first, _harmless(head), between) if head else ()
-    return (*start, last, _harmless(tail)) if tail else start
+    start = (first, _escape_tags(head), between) if head else ()
+    return (*start, last, _escape_tags(tail)) if tail else start
 
 
 def _how_to_read(spilled: Spilled) -> str:
@@ -116,6 +115,6 @@ def _how_to_read(spilled: Spilled) -> str:
     )
 
 
-def _harmless(text: str) -> str:
-    """The same text, unable to open or close a block of ours."""
+def _escape_tags(text: str) -> str:
+    """The text with the tags of a block changed, so that it cannot open or close one."""
     return _TAG.sub(r"<\1persisted_output", text)

@@ -1,7 +1,7 @@
-"""The private folder of spilled results: files under random ids, with a quota and an age limit.
+"""The private folder of spilled results: files with random ids, a quota and an age limit.
 
-Knows files, not messages. A file gets its name only when it is whole on disk, so what has a name can be read. What
-goes wrong with a write is a value, because the result is still there and the turn goes on.
+A file gets its name when it is completely written. A write that fails returns a value instead of raising, because the
+caller still has the result and the turn goes on.
 """
 
 from __future__ import annotations
@@ -26,12 +26,12 @@ PART_CHARS = 20_000
 
 _ID = re.compile(r"[0-9a-f]{32}")
 _FILE = re.compile(r"([0-9a-f]{32})\.txt")
-_HALF_WRITTEN = re.compile(r"\.[0-9a-f]{32}\.part")
+_PARTIAL = re.compile(r"\.[0-9a-f]{32}\.part")
 
 
 @dataclass(frozen=True, slots=True)
 class Spilled:
-    """A text that is whole on disk."""
+    """A text that was written to a file."""
 
     id: str
     path: Path
@@ -42,14 +42,14 @@ class Spilled:
 
 @dataclass(frozen=True, slots=True)
 class SpillRefused:
-    """A text that is not on disk, and why."""
+    """Why a text could not be written or read."""
 
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
 class SpillPart:
-    """A stretch of a spilled text."""
+    """A part of a spilled text."""
 
     text: str
     offset_chars: int
@@ -63,7 +63,7 @@ class SpillPart:
 
 
 @dataclass(frozen=True, slots=True)
-class _Entry:
+class _SpillFile:
     id: str
     path: Path
     modified: float
@@ -71,10 +71,9 @@ class _Entry:
 
 
 class SpillFolder:
-    """Spilled texts of one owner, in one folder, shared by any number of processes.
+    """Spilled texts of one owner in one folder, which several processes may share.
 
-    The quota is kept by each writer for what it sees: several at the same moment may exceed it by what they are
-    writing, and the next write puts that right.
+    Several writers at the same moment may exceed the quota by what they write; the next write removes files again.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class SpillFolder:
             self.clean_up()
 
     def write(self, text: str, keep: Collection[str] = ()) -> Spilled | SpillRefused:
-        """Put the whole text on disk, making room by removing the oldest files, but never those in `keep`."""
+        """Write a text to a file; the oldest files are removed to make room, but never those in `keep`."""
         # Lone surrogates come back from disk as they were.
         content = text.encode("utf-8", "surrogatepass")
         if len(content) > self.quota_bytes:
@@ -106,13 +105,13 @@ class SpillFolder:
             self._make_private()
             if not self._make_room(len(content), keep):
                 return SpillRefused(f"the quota of {self.quota_bytes:,} bytes is full of results still in use")
-            self._write_whole(spill_id, content)
+            self._write_file(spill_id, content)
         except OSError as problem:
             return SpillRefused(f"{self.folder} cannot be written: {problem.strerror or problem}")
         return Spilled(spill_id, self.path(spill_id), len(text), line_count(text), len(content))
 
     def read(self, spill_id: str, offset_chars: int = 0, limit_chars: int = PART_CHARS) -> SpillPart | SpillRefused:
-        """A stretch of a spilled text, by chars, so that a part is small however long its lines are."""
+        """A part of a spilled text, by chars and not by lines, which may be very long."""
         if not _ID.fullmatch(spill_id):
             return SpillRefused(f"{spill_id!r} is no id of persisted output; ids are 32 hexadecimal digits")
         if offset_chars < 0 or limit_chars < 1:
@@ -134,20 +133,20 @@ class SpillFolder:
         return self.folder / f"{spill_id}.txt"
 
     def remove(self, spill_id: str) -> bool:
-        """Forget one text; False if it was not there."""
+        """Remove one text; False if it was not there."""
         path = self.path(spill_id)
         return path.exists() and _removed(path)
 
     def clean_up(self) -> list[str]:
-        """Remove what is over age or over the quota, and what a killed writer left; gives the ids that went."""
+        """Remove what is too old or over the quota, and partial files of killed writers; returns the removed ids."""
         if not self.folder.is_dir():
             return []
         for path in self.folder.iterdir():
-            if _HALF_WRITTEN.fullmatch(path.name):
+            if _PARTIAL.fullmatch(path.name):
                 _remove_if_abandoned(path)
-        before = {entry.id for entry in self._entries()}
+        before = {entry.id for entry in self._files()}
         self._make_room(0, ())
-        return sorted(before - {entry.id for entry in self._entries()})
+        return sorted(before - {entry.id for entry in self._files()})
 
     def _make_private(self) -> None:
         _make_private_folder(self.folder)
@@ -159,7 +158,7 @@ class SpillFolder:
 
     def _make_room(self, size_bytes: int, keep: Collection[str]) -> bool:
         """Remove what is too old, then the oldest until `size_bytes` more fit; whether they do."""
-        oldest_first = sorted(self._entries(), key=lambda entry: (entry.modified, entry.id))
+        oldest_first = sorted(self._files(), key=lambda entry: (entry.modified, entry.id))
         used = sum(entry.size_bytes for entry in oldest_first)
         expired = self._clock() - self.max_age_seconds
         for entry in oldest_first:
@@ -169,7 +168,7 @@ class SpillFolder:
                 used -= entry.size_bytes
         return used + size_bytes <= self.quota_bytes
 
-    def _entries(self) -> Iterator[_Entry]:
+    def _files(self) -> Iterator[_SpillFile]:
         with os.scandir(self.folder) as found:
             for item in found:
                 named = _FILE.fullmatch(item.name)
@@ -177,9 +176,9 @@ class SpillFolder:
                     continue
                 with contextlib.suppress(FileNotFoundError):  # another process removed it
                     status = item.stat(follow_symlinks=False)
-                    yield _Entry(named[1], Path(item.path), status.st_mtime, status.st_size)
+                    yield _SpillFile(named[1], Path(item.path), status.st_mtime, status.st_size)
 
-    def _write_whole(self, spill_id: str, content: bytes) -> None:
+    def _write_file(self, spill_id: str, content: bytes) -> None:
         partial = self.folder / f".{spill_id}.part"
         try:
             with os.fdopen(_open_locked(partial), "wb") as file:
@@ -200,12 +199,12 @@ def line_count(text: str) -> int:
 
 
 def _open_locked(partial: Path) -> int:
-    """A new private file, locked while we live: this is how a later start tells a killed writer's file from ours."""
+    """A new private file, locked while this process lives: a partial file without a lock was left by a killed one."""
     while True:
         descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
         with contextlib.suppress(OSError):  # a file system without locks
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        # Somebody cleaned up between the two calls: once more.
+        # Another process removed it between the two calls: try again.
         if os.fstat(descriptor).st_nlink:
             return descriptor
         os.close(descriptor)
@@ -227,7 +226,7 @@ def _remove_if_abandoned(partial: Path) -> None:
 
 
 def _removed(path: Path) -> bool:
-    """Remove a file; whether it is not there now."""
+    """Remove a file; True where it is not there afterwards."""
     try:
         path.unlink(missing_ok=True)
     except OSError:

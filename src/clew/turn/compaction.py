@@ -1,6 +1,6 @@
-"""A compaction from draft to continuation: chosen by the engine, committed by the store, and then in view.
+"""Compactions before they take effect: what is asked for, what the engine prepared, and the lease to commit it.
 
-A draft changes nothing. Only a commit does, in one step; whatever fails before or in it leaves the former view.
+Nothing here changes a conversation. `Conversation` commits what was prepared, in one step.
 """
 
 from __future__ import annotations
@@ -8,249 +8,250 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeVar
 
-from clew.engines import Compaction, SessionStart
-from clew.errors import ClewError, StoreError
-from clew.events import CompactionFinished, CompactionPhase, CompactionStarted, Notice
-from clew.messages import Message, text_of
-from clew.store import CompactionEntry, Lease, LeaseLost, StaleView, View
-from clew.turn.live import LiveConversation
-from clew.turn.runtime import Runtime
-from clew.turn.unbroken import unbroken
+from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed
+from clew.errors import StoreError
+from clew.events import CompactionPhase, Notice
+from clew.store import CompactionEntry, EngineRecord, Lease, Rows, View, ViewItem, WrittenMessage
+from clew.turn.request import TurnServices
+from clew.turn.view import ConversationView
 
-_WAITS = 60
-_WAIT_SECONDS = 1.0
+PREPARE_AT = 0.85
+"""Of the threshold: from there on a compaction is prepared in the background."""
+_LEASE_TRIES = 60
+_LEASE_WAIT_SECONDS = 1.0
+
+_Value = TypeVar("_Value")
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CompactionRequest:
     """What a compaction is asked for."""
 
     reason: str
     """`preflight`, `usage`, `overflow` or `manual`."""
     tokens: int
-    """The whole request, as large as it is now."""
+    """The size of the whole request now."""
     focus: str | None = None
     force: bool = False
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class PreparedCompaction:
     """What a compaction would make of a view."""
 
     view: View = field(repr=False)
     compaction: Compaction
     focus: str | None = None
     engine: str = ""
-    memory: Mapping[str, Any] | None = None
-    """What the engine remembers once this is applied; None where it was let remember it already."""
 
-    def for_tokens(self, tokens: int) -> Draft:
+    def for_tokens(self, tokens: int) -> PreparedCompaction:
         """The same for a request that has grown since: what it frees stays the same."""
         freed = self.compaction.tokens_before - self.compaction.tokens_after
         return replace(self, compaction=replace(self.compaction, tokens_before=tokens, tokens_after=tokens - freed))
 
+    def entry(self) -> CompactionEntry:
+        """The compaction as the store commits it."""
+        done = self.compaction
+        return CompactionEntry(
+            view=_view_items(self.view, done),
+            summary=next((item.message for item in done.summaries), None),
+            base=self.view.base,
+            until=self.view.next_seq,
+            tokens_before=done.tokens_before,
+            tokens_after=done.tokens_after,
+            engine=self.engine,
+            template_version=done.template or "",
+            written_by=done.written_by or "",
+            focus_topic=self.focus,
+            warnings=done.warnings,
+            details={"unverified": list(done.unverified), "replaced": list(done.numbers)},
+        )
 
-async def draft(live: LiveConversation, order: Order) -> Draft:
-    """Let the engine choose."""
-    view = live.considered()
-    done = await live.engine.compress(list(view.messages), order.tokens, order.focus, order.force)
-    return Draft(view, done, order.focus, live.engine.name)
+    def records(self) -> list[EngineRecord]:
+        """What the engine wants stored with the compaction."""
+        # It was chosen from everything below `next_seq`: a branch from before has neither of them.
+        return [EngineRecord(id, value, self.view.next_seq) for id, value in self.compaction.records.items()]
+
+
+def _view_items(view: View, done: Compaction) -> tuple[ViewItem, ...]:
+    """The result of a compaction as the store keeps it: rows that are kept by their numbers, the rest as written."""
+    items: list[ViewItem] = []
+    for item in done.items:
+        if isinstance(item, Removed):
+            continue
+        seq = view.seqs[item.index] if isinstance(item, Kept | Changed) else None
+        if not isinstance(item, Kept):
+            items.append(WrittenMessage(item.message, seq))
+        elif seq is None or item.index in view.written:
+            items.append(WrittenMessage(view.messages[item.index], seq))
+        elif items and isinstance(last := items[-1], Rows) and last.stop == seq:
+            items[-1] = Rows(last.start, seq + 1)
+        else:
+            items.append(Rows(seq, seq + 1))
+    return tuple(items)
+
+
+class CompactionPreparer:
+    """Lets the engine prepare compactions of one conversation: at once, or ahead of time in the background.
+
+    What was prepared ahead is used only while what it covers is still the beginning of the view; otherwise it is
+    dropped. The engine's state changes when a compaction is in effect, and not before.
+    """
+
+    def __init__(self, services: TurnServices, engine: ContextEngine, view: ConversationView) -> None:
+        self.engine = engine
+        self.task: asyncio.Task[PreparedCompaction] | None = None
+        """Prepares ahead; None where nothing was started since the last compaction."""
+        self._services = services
+        self._view = view
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether a compaction was prepared ahead and waits to be used."""
+        return self.task is not None and self.task.done()
+
+    async def prepare(self, request: CompactionRequest) -> PreparedCompaction:
+        """Let the engine choose from what may be compacted now."""
+        view = self._view.compactable()
+        done = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
+        return PreparedCompaction(view, done, request.focus, self.engine.name)
+
+    def prepare_ahead(self, tokens: int) -> None:
+        """Start in the background where the threshold is near and nothing was started since the last compaction."""
+        status = self.engine.get_status()
+        is_near = PREPARE_AT * status.threshold_tokens <= tokens < status.threshold_tokens
+        if self.task or not is_near or status.paused or not self._services.options.settings.compression.enabled:
+            return
+        self.task = asyncio.create_task(self._prepare_ahead(CompactionRequest("preflight", tokens)))
+
+    async def _prepare_ahead(self, request: CompactionRequest) -> PreparedCompaction:
+        started, session = time.monotonic(), self._view.session
+        self._services.tell(CompactionPhase(session, "prepare", 0.0))
+        prepared = await self.prepare(request)
+        self._services.tell(CompactionPhase(session, "prepared", time.monotonic() - started))
+        return prepared
+
+    async def claim(self, tokens: int) -> PreparedCompaction | None:
+        """What was prepared ahead, if it can be used for a request of this size; otherwise it is dropped."""
+        if self.task is None:
+            return None
+        if not self.task.done():
+            self._tell_phase("awaited")
+        # Whoever waits here may be stopped; the task goes on and is there for the next turn.
+        await asyncio.wait({self.task})
+        ready = self._usable(self.task, tokens)
+        if ready is None:
+            await self.drop()
+        self.task = None
+        return ready
+
+    def _usable(self, task: asyncio.Task[PreparedCompaction], tokens: int) -> PreparedCompaction | None:
+        if task.cancelled() or (problem := task.exception()) is not None:
+            why = "." if task.cancelled() else f": {problem}"
+            self._services.tell(Notice(f"A compaction could not be prepared{why}"))
+            return None
+        ready = task.result().for_tokens(tokens)
+        helps = ready.compaction.changed and ready.compaction.tokens_after < self.engine.get_status().threshold_tokens
+        return ready if helps and self._view.starts_with(ready.view) else None
+
+    async def drop(self) -> None:
+        """Forget what was prepared ahead, as if it had never been."""
+        if self.task is None:
+            return
+        await self.cancel()
+        self._tell_phase("dropped")
+
+    async def cancel(self) -> None:
+        """Stop preparing, and wait until it has stopped."""
+        if self.task is not None:
+            cancelled, self.task = self.task, None
+            cancelled.cancel()
+            await asyncio.gather(cancelled, return_exceptions=True)
+
+    def _tell_phase(self, phase: str) -> None:
+        self._services.tell(CompactionPhase(self._view.session, phase, 0.0))
+
+
+# -- the lease ---------------------------------------------------------------------------------------------------------
 
 
 @contextlib.asynccontextmanager
-async def leased(runtime: Runtime, live: LiveConversation) -> AsyncIterator[Lease | None]:
-    """The right to compact, kept while it is needed; None where another process did it or is at it for too long."""
-    before = live.view.base
-    lease = await _take(runtime, live)
-    if lease is None or live.view.base != before:
-        if lease is not None:
-            await runtime.store.release_lease(lease)
+async def compaction_lease(
+    services: TurnServices, session: str, on_waited: Callable[[], Awaitable[None]]
+) -> AsyncIterator[Lease | None]:
+    """The right to compact a conversation, renewed while it is needed; None where another process keeps it too long.
+
+    `on_waited` is called when it had to be waited for: whoever held it has probably compacted.
+    """
+    lease = await _take_lease(services, session)
+    waited = lease is None
+    if lease is None:
+        lease = await _wait_for_lease(services, session)
+    if lease is None:
+        services.tell(Notice("Another process is compacting this conversation and takes long; it goes on as it is."))
         yield None
         return
-    beat = asyncio.create_task(_renew(runtime, lease))
+    renewing = asyncio.create_task(_renew(services, lease))
     try:
+        if waited:
+            await on_waited()
         yield lease
     finally:
-        beat.cancel()
-        await unbroken(runtime.store.release_lease(lease))
+        renewing.cancel()
+        await uninterruptible(services.store.release_lease(lease))
 
 
-async def _take(runtime: Runtime, live: LiveConversation) -> Lease | None:
-    lease = await _taken(runtime, live.session)
-    if lease is not None:
-        return lease
-    for _ in range(_WAITS):
-        await runtime.host.sleep(_WAIT_SECONDS)
-        lease = await _taken(runtime, live.session)
+async def _wait_for_lease(services: TurnServices, session: str) -> Lease | None:
+    for _ in range(_LEASE_TRIES):
+        await services.options.sleep(_LEASE_WAIT_SECONDS)
+        lease = await _take_lease(services, session)
         if lease is not None:
-            # Whoever held it has probably compacted.
-            await runtime.reload(live)
             return lease
-    runtime.tell(Notice("Another process is compacting this conversation and takes long; it goes on as it is."))
     return None
 
 
-async def _taken(runtime: Runtime, session: str) -> Lease | None:
+async def _take_lease(services: TurnServices, session: str) -> Lease | None:
     """The lease, if it is free. A stop on the way leaves none behind, which nobody would give back."""
-    taking = asyncio.ensure_future(runtime.store.take_lease(session, runtime.holder, runtime.host.lease_seconds))
+    seconds = services.options.lease_seconds
+    taking = asyncio.ensure_future(services.store.take_lease(session, services.lease_holder, seconds))
     try:
         return await asyncio.shield(taking)
     except asyncio.CancelledError:
-        await unbroken(_given_back(runtime, taking))
+        await uninterruptible(_give_back(services, taking))
         raise
 
 
-async def _given_back(runtime: Runtime, taking: asyncio.Future[Lease | None]) -> None:
+async def _give_back(services: TurnServices, taking: asyncio.Future[Lease | None]) -> None:
     with contextlib.suppress(StoreError):
         lease = await taking
         if lease is not None:
-            await runtime.store.release_lease(lease)
+            await services.store.release_lease(lease)
 
 
-async def _renew(runtime: Runtime, lease: Lease) -> None:
+async def _renew(services: TurnServices, lease: Lease) -> None:
     while True:
         await asyncio.sleep(lease.seconds / 3)
         # A lease that runs out is found out by the commit.
         with contextlib.suppress(StoreError):
-            await runtime.store.renew_lease(lease)
+            await services.store.renew_lease(lease)
 
 
-async def commit(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: Lease | None) -> None:
-    """End the session with the compaction and go on in its continuation."""
-    done, old, host = drawn.compaction, live.session, runtime.host
-    system = None if host.before_switch is None else await host.before_switch(old)
-    entry = CompactionEntry.of(
-        drawn.view,
-        done.messages,
-        _summary_in(drawn),
-        tokens_before=done.tokens_before,
-        tokens_after=done.tokens_after,
-        engine=drawn.engine,
-        template_version=done.template or "",
-        written_by=done.written_by or "",
-        focus_topic=drawn.focus,
-        warnings=done.warnings,
-        details={"unverified": list(done.unverified), "replaced": list(done.numbers)},
-    )
-    calls = tuple(live.calls)
-    async with live.writing:
-        continuation = await runtime.store.commit_compaction(
-            live.session, entry, lease=lease, calls=calls, system=system
-        )
-        del live.calls[: len(calls)]
-        if system is not None:
-            live.prompt = {"role": "system", "content": system}
-        await _show(runtime, live, drawn, continuation.id)
-    memory = live.engine.memory if drawn.memory is None else drawn.memory
-    live.engine.on_session_start(SessionStart(continuation.id, continues=old, memory=memory))
-    runtime.follow(live)
-    await runtime.save_memory(live)
-    if host.after_switch is not None:
-        await host.after_switch(old, live.session)
+async def uninterruptible(work: Coroutine[Any, Any, _Value]) -> _Value:
+    """The result of short work that must not end half done, such as writing down a reply that was paid for.
 
-
-async def _show(runtime: Runtime, live: LiveConversation, drawn: Draft, session: str) -> None:
-    """The new view: as stored, but with the objects that are known here, so that nothing is counted twice."""
-    stored = await runtime.store.view(session)
-    known = [*drawn.compaction.messages, *live.messages[len(drawn.view.messages) :]]
-    is_ours = stored.next_seq == live.next_seq and len(known) == len(stored.messages)
-    if not is_ours:
-        live.observes = False
-    live.show(stored, known if is_ours else None)
-
-
-def _summary_in(drawn: Draft) -> Message | None:
-    """The message of the result that tells what was replaced."""
-    summary = drawn.compaction.summary
-    if not summary:
-        return None
-    before = {id(message) for message in drawn.view.messages}
-    fresh = [message for message in drawn.compaction.messages if id(message) not in before]
-    return next((message for message in fresh if summary in text_of(message)), fresh[0] if fresh else None)
-
-
-async def compact(
-    runtime: Runtime, live: LiveConversation, order: Order, ready: Draft | None = None
-) -> Compaction | None:
-    """Compact now, with what was prepared if there is such; None where another process did it.
-
-    The caller holds `live.compacting`.
+    However often the caller is cancelled meanwhile, it is cancelled once the work is done.
     """
-    old = live.session
-    runtime.tell(CompactionStarted(old, order.tokens, order.reason))
-    outcome = _Outcome(Compaction.nothing((), order.tokens))
-    try:
-        return await _compacted(runtime, live, order, ready, outcome)
-    finally:
-        # Also where it failed or was stopped: whoever shows that it runs must learn that it does not any more.
-        _tell_done(runtime, live, old, outcome.done)
-
-
-@dataclass(slots=True)
-class _Outcome:
-    """What became of a compaction so far: a stop may come when it is in effect already."""
-
-    done: Compaction
-
-
-async def _compacted(
-    runtime: Runtime, live: LiveConversation, order: Order, ready: Draft | None, outcome: _Outcome
-) -> Compaction | None:
-    started, old = time.monotonic(), live.session
-    async with leased(runtime, live) as lease:
-        if lease is None:
-            return None
-        drawn = ready or await draft(live, order)
-        drafted = time.monotonic()
-        runtime.tell(CompactionPhase(old, "swap" if ready else "summarise", drafted - started))
-        if drawn.compaction.changed:
-            await unbroken(_committed(runtime, live, drawn, lease, outcome))
-            runtime.tell(CompactionPhase(old, "commit", time.monotonic() - drafted))
-    if not drawn.compaction.changed:
-        outcome.done = drawn.compaction
-        await runtime.keep_calls(live)
-        await runtime.save_memory(live)
-    return drawn.compaction
-
-
-async def _committed(runtime: Runtime, live: LiveConversation, drawn: Draft, lease: Lease, outcome: _Outcome) -> None:
-    await commit(runtime, live, drawn, lease)
-    outcome.done = drawn.compaction
-
-
-async def compact_or_keep(
-    runtime: Runtime, live: LiveConversation, order: Order, ready: Draft | None = None
-) -> Compaction | None:
-    """The same, but a compaction that fails leaves the conversation as it was, and a notice."""
-    try:
-        return await compact(runtime, live, order, ready)
-    except (StaleView, LeaseLost) as lost:
-        await runtime.reload(live)
-        runtime.tell(Notice(f"Another process was quicker to compact this conversation: {lost}"))
-    except ClewError as problem:
-        runtime.tell(Notice(f"The conversation was not compacted and goes on as it was: {problem}"))
-    return None
-
-
-def _tell_done(runtime: Runtime, live: LiveConversation, old: str, done: Compaction) -> None:
-    runtime.tell(
-        CompactionFinished(
-            old,
-            live.session if done.changed else None,
-            done.tokens_before,
-            done.tokens_after,
-            done.written_by,
-            done.warnings,
-        )
-    )
-    if live.engine.get_status().paused is not None:
-        runtime.tell(Notice(f"Automatic compaction is paused. What it cannot make smaller: {', '.join(fixed(live))}."))
-
-
-def fixed(live: LiveConversation) -> Sequence[str]:
-    """What stands in every request however much is compacted, in words."""
-    return (f"the system prompt ({live.size.system:,} tokens)", f"the tools ({live.size.tools:,} tokens)")
+    task = asyncio.ensure_future(work)
+    stop: asyncio.CancelledError | None = None
+    while not task.done():
+        try:
+            await asyncio.wait({task})
+        except asyncio.CancelledError as cancelled:
+            stop = cancelled
+    if stop is not None:
+        raise stop from (None if task.cancelled() else task.exception())
+    return task.result()

@@ -6,23 +6,23 @@ Every other refusal passes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from clew.engines import Changed, Compaction, Kept
+from clew.errors import ContextExhausted
 from clew.events import Notice, OutputCapLowered, Overflowed, WindowLearnt
-from clew.providers import ErrorClass, ProviderRefused
+from clew.messages import Message, without_images
+from clew.providers import ErrorClass, ProviderRefused, Reply
+from clew.store import View
 from clew.tokens import Window, next_guess
-from clew.turn.build import Ask, build
-from clew.turn.compaction import Draft, Order, compact_or_keep, fixed
-from clew.turn.fit import request_tokens
-from clew.turn.live import LiveConversation
-from clew.turn.media import without_media
-from clew.turn.prepare import drop
-from clew.turn.problems import ContextExhausted
-from clew.turn.record import Sent
-from clew.turn.runtime import Runtime
+from clew.turn.compaction import CompactionRequest, PreparedCompaction
+from clew.turn.conversation import Conversation
+from clew.turn.request import TurnOptions
 
-MOST_ATTEMPTS = 3
+MAX_ATTEMPTS = 3
 """Of making a request smaller; each is followed by one more call."""
+PLACEHOLDER = "[picture left out: the request was too large in bytes; the original is kept in the history]"
 _FIRST_CAP = 4_096
 _SMALLEST_CAP = 16
 _NAMED = 3
@@ -31,67 +31,160 @@ _SMALLEST_WINDOW = 256
 """No model has less: a smaller figure in an error is something else."""
 
 
+@dataclass(frozen=True, slots=True)
+class SentRequest:
+    """A reply, and what the request for it showed."""
+
+    reply: Reply
+    view: View
+    """As it was when the request went out: a compaction since then makes its size say nothing of the next one's."""
+    messages: int
+
+
+async def send_or_recover(conversation: Conversation, options: TurnOptions) -> SentRequest:
+    """Send the view, made smaller as often as the ladder allows.
+
+    Raises ContextExhausted where it does not fit in the end, and any other refusal as it came.
+    """
+    recovery = Recovery(conversation, options, conversation.target.max_tokens)
+    while True:
+        request = conversation.build_request(options, recovery.max_tokens)
+        view, shown = conversation.view.stored, len(conversation.messages)
+        try:
+            return SentRequest(await conversation.target.provider.send(request, options.on_delta), view, shown)
+        except ProviderRefused as refused:
+            if await recovery.make_smaller(refused.fault):
+                continue
+            if refused.fault.kind not in _TOO_LARGE or not recovery.tried:
+                raise
+            large = largest_parts(conversation, options)
+            raise ContextExhausted(conversation.session, refused.provider, recovery.tried, large) from refused
+
+
 @dataclass(slots=True)
 class Recovery:
     """How far down the ladder a call is."""
 
+    conversation: Conversation
+    options: TurnOptions
     max_tokens: int | None
     attempts: int = 0
     lowered: int = 0
     tried: list[str] = field(default_factory=list)
 
+    async def make_smaller(self, fault: ErrorClass) -> bool:
+        """Whether something was made smaller, so that another call makes sense."""
+        if (cap := next_output_cap(self.max_tokens, self.lowered, fault)) is not None:
+            self._lower_cap(cap)
+            return True
+        if not is_overflow(fault) or self.attempts >= MAX_ATTEMPTS:
+            return False
+        self.attempts += 1
+        self.conversation.services.tell(Overflowed(self.conversation.session, self.attempts, fault.limit))
+        async with self.conversation.locks.compaction:
+            await self.conversation.drop_prepared()
+            done = await self._shrink(fault)
+        self.tried.append(done or "a compaction, which could make nothing smaller")
+        return done is not None
 
-async def send_or_recover(runtime: Runtime, live: LiveConversation, ask: Ask) -> Sent:
-    """The reply to the view, made smaller as often as the ladder allows."""
-    recovery = Recovery(live.target.max_tokens)
-    while True:
-        request = build(runtime, live, ask, recovery.max_tokens)
-        view, shown = live.view, len(live.messages)
-        try:
-            return Sent(await live.target.provider.send(request, ask.on_delta), view, shown)
-        except ProviderRefused as refused:
-            if await _recovers(runtime, live, ask, recovery, refused.fault):
-                continue
-            if refused.fault.kind not in _TOO_LARGE or not recovery.tried:
-                raise
-            raise ContextExhausted(live.session, refused.provider, recovery.tried, _large(live, ask)) from refused
+    def _lower_cap(self, cap: int) -> None:
+        self.max_tokens, self.lowered = cap, self.lowered + 1
+        self.tried.append(f"asked for {cap:,} tokens of output")
+        self.conversation.services.tell(OutputCapLowered(self.conversation.session, cap))
 
-
-async def _recovers(runtime: Runtime, live: LiveConversation, ask: Ask, recovery: Recovery, fault: ErrorClass) -> bool:
-    """Whether something was made smaller, so that another call makes sense."""
-    if fault.kind == "output_cap_too_large" and (cap := _lower_cap(recovery, fault)) is not None:
-        recovery.max_tokens, recovery.lowered = cap, recovery.lowered + 1
-        recovery.tried.append(f"asked for {cap:,} tokens of output")
-        runtime.tell(OutputCapLowered(live.session, cap))
-        return True
-    if not _is_overflow(fault) or recovery.attempts >= MOST_ATTEMPTS:
-        return False
-    recovery.attempts += 1
-    runtime.tell(Overflowed(live.session, recovery.attempts, fault.limit))
-    async with live.compacting:
-        await drop(runtime, live)
+    async def _shrink(self, fault: ErrorClass) -> str | None:
+        """Make the view smaller; how, in words, or None where nothing could be."""
         if fault.kind == "payload_too_large":
-            done = await _drop_media(runtime, live, ask) or await _compact(runtime, live, ask)
-        else:
-            if fault.kind == "prompt_too_long":
-                await _believe(runtime, live, ask, fault, again=recovery.attempts > 1)
-            done = await _compact(runtime, live, ask)
-    recovery.tried.append(done or "a compaction, which could make nothing smaller")
-    return done is not None
+            return await self._drop_images() or await self._compact()
+        if fault.kind == "prompt_too_long":
+            await self._adopt_window(fault)
+        return await self._compact()
+
+    # -- windows -------------------------------------------------------------------------------------------------------
+
+    async def _adopt_window(self, fault: ErrorClass) -> None:
+        """Take over what the error says of the window and of the prompt, or guess where it says nothing."""
+        conversation, window = self.conversation, self.conversation.window
+        if fault.input_tokens and not fault.input_is_at_least:
+            conversation.size.observe(fault.input_tokens - sum(conversation.view.count(self.options.inject)))
+        limit = fault.limit if fault.limit and fault.limit >= _SMALLEST_WINDOW else None
+        if limit is not None and limit < window.tokens:
+            await self._adopt_stated_limit(limit)
+        elif limit is None or self.attempts > 1:
+            # What was refused is as good a bound as the window we assumed.
+            refused = min(window.tokens, conversation.request_tokens(self.options))
+            guess = next_guess(refused) or next_guess(window.tokens)
+            if guess is not None:
+                self._use_window(Window(guess, window.source, window.max_output), is_stated=False)
+
+    async def _adopt_stated_limit(self, limit: int) -> None:
+        """A limit that the provider stated holds from now on, also after a restart."""
+        services, target = self.conversation.services, self.conversation.target
+        if target.context_length is not None and limit < target.context_length:
+            services.tell(
+                Notice(
+                    f"{target.model} takes {limit:,} tokens, says its provider, not the configured "
+                    f"{target.context_length:,}; {limit:,} is used."
+                )
+            )
+        self._use_window(Window(limit, "stated", self.conversation.window.max_output), is_stated=True)
+        if services.options.learnt is not None:
+            services.options.learnt.remember(target.model, target.base_url, limit)
+        await services.store.learn_window(target.model, target.base_url or "", limit)
+
+    def _use_window(self, window: Window, *, is_stated: bool) -> None:
+        conversation = self.conversation
+        conversation.set_model(conversation.model.with_window(window))
+        learnt = WindowLearnt(conversation.session, conversation.target.model, window.tokens, is_stated=is_stated)
+        conversation.services.tell(learnt)
+
+    # -- compactions ---------------------------------------------------------------------------------------------------
+
+    async def _compact(self) -> str | None:
+        conversation, before = self.conversation, self.conversation.view.base
+        done = await conversation.compact_or_keep(self._request())
+        if done is None and conversation.view.base != before:
+            return "took over what another process had compacted"
+        if done is None or not done.changed:
+            return None
+        return (
+            f"compacted from {done.tokens_before:,} to {done.tokens_after:,} tokens "
+            f"for a window of {conversation.window.tokens:,}"
+        )
+
+    async def _drop_images(self) -> str | None:
+        """Pictures out of the view, the older ones first; None where there are none."""
+        request = self._request()
+        for keep_newest in (True, False):
+            view = self.conversation.view.compactable()
+            done = drop_images(view.messages, request.tokens, keep_newest=keep_newest)
+            if not done.changed:
+                continue
+            if await self.conversation.compact_or_keep(request, PreparedCompaction(view, done, engine="media")) is None:
+                return None
+            told = "older pictures" if keep_newest else "the newest pictures"
+            self.conversation.services.tell(
+                Notice(f"The request was too large in bytes: {told} were left out. `undo` brings them back.")
+            )
+            return f"left out {told}"
+        return None
+
+    def _request(self) -> CompactionRequest:
+        return CompactionRequest("overflow", self.conversation.request_tokens(self.options), force=True)
 
 
-def _is_overflow(fault: ErrorClass) -> bool:
+def is_overflow(fault: ErrorClass) -> bool:
     """Whether the prompt has to shrink: also where it fits by itself, but leaves no room for any output."""
     if fault.kind == "output_cap_too_large":
         return fault.available_output is not None and fault.available_output < _SMALLEST_CAP
     return fault.kind in _TOO_LARGE
 
 
-def _lower_cap(recovery: Recovery, fault: ErrorClass) -> int | None:
-    """The output to ask for instead; None where none is left, so that the prompt is what has to shrink."""
-    if recovery.lowered >= MOST_ATTEMPTS:
+def next_output_cap(asked: int | None, lowered: int, fault: ErrorClass) -> int | None:
+    """The output to ask for instead, after `lowered` times; None where a lower cap is no remedy or none is left."""
+    if fault.kind != "output_cap_too_large" or lowered >= MAX_ATTEMPTS:
         return None
-    asked = recovery.max_tokens or fault.requested_output
+    asked = asked or fault.requested_output
     cap = fault.available_output
     if cap is not None and fault.input_is_at_least:
         # The provider stopped counting early: less may be left than it says.
@@ -101,75 +194,33 @@ def _lower_cap(recovery: Recovery, fault: ErrorClass) -> int | None:
     return cap if cap >= _SMALLEST_CAP else None
 
 
-async def _believe(runtime: Runtime, live: LiveConversation, ask: Ask, fault: ErrorClass, *, again: bool) -> None:
-    """Take over what the error says of the window and of the prompt, or guess where it says nothing."""
-    if fault.input_tokens and not fault.input_is_at_least:
-        live.size.observe(fault.input_tokens - sum(live.count(ask.inject)))
-    limit = fault.limit if fault.limit and fault.limit >= _SMALLEST_WINDOW else None
-    if limit is not None and limit < live.window.tokens:
-        await _adopt(runtime, live, limit)
-    elif limit is None or again:
-        # What was refused is as good a bound as the window we believed in.
-        guess = next_guess(min(live.window.tokens, request_tokens(live, ask))) or next_guess(live.window.tokens)
-        if guess is not None:
-            live.use(live.target, Window(guess, live.window.source, live.window.max_output))
-            runtime.tell(WindowLearnt(live.session, live.target.model, guess, is_stated=False))
+def drop_images(messages: Sequence[Message], tokens: int, *, keep_newest: bool) -> Compaction:
+    """The messages with placeholders for pictures; with `keep_newest`, those of the newest user message stay."""
+    users = [index for index, message in enumerate(messages) if message["role"] == "user"]
+    newest = users[-1] if keep_newest and users else None
+    smaller = [
+        message if index == newest else without_images(message, PLACEHOLDER) for index, message in enumerate(messages)
+    ]
+    items = [
+        Kept(index) if old is new else Changed(index, new)
+        for index, (old, new) in enumerate(zip(messages, smaller, strict=True))
+    ]
+    return Compaction(messages, tuple(items), tokens, tokens)
 
 
-async def _adopt(runtime: Runtime, live: LiveConversation, limit: int) -> None:
-    """A limit that the provider stated holds from now on, also after a restart."""
-    target = live.target
-    if target.context_length is not None and limit < target.context_length:
-        runtime.tell(
-            Notice(
-                f"{target.model} takes {limit:,} tokens, says its provider, not the configured "
-                f"{target.context_length:,}; {limit:,} is used."
-            )
-        )
-    live.use(target, Window(limit, "stated", live.window.max_output))
-    runtime.tell(WindowLearnt(live.session, target.model, limit, is_stated=True))
-    if runtime.host.learnt is not None:
-        runtime.host.learnt.remember(target.model, target.base_url, limit)
-    await runtime.store.learn_window(target.model, target.base_url or "", limit)
+def largest_parts(conversation: Conversation, options: TurnOptions) -> list[str]:
+    """The system prompt, the tools, what is injected, and the largest messages, in words."""
+    view = conversation.view
+    sizes = sorted(zip(view.size.counts, range(len(view.messages)), strict=True), reverse=True)[:_NAMED]
+    named = [f"{_name_of(conversation, index)} ({size:,} tokens)" for size, index in sizes]
+    injected = sum(view.count(options.inject))
+    return [
+        *conversation.fixed_parts(),
+        *([f"what is injected ({injected:,} tokens)"] if injected else []),
+        *named,
+    ]
 
 
-async def _compact(runtime: Runtime, live: LiveConversation, ask: Ask) -> str | None:
-    tokens, before = request_tokens(live, ask), live.view.base
-    done = await compact_or_keep(runtime, live, Order("overflow", tokens, force=True))
-    if done is None and live.view.base != before:
-        return "took over what another process had compacted"
-    if done is None or not done.changed:
-        return None
-    return f"compacted from {done.tokens_before:,} to {done.tokens_after:,} tokens for a window of " + (
-        f"{live.window.tokens:,}"
-    )
-
-
-async def _drop_media(runtime: Runtime, live: LiveConversation, ask: Ask) -> str | None:
-    """Pictures out of the view, the older ones first; None where there are none."""
-    tokens = request_tokens(live, ask)
-    for keep_newest in (True, False):
-        view = live.considered()
-        done = without_media(view.messages, tokens, keep_newest=keep_newest)
-        if not done.changed:
-            continue
-        order = Order("overflow", tokens, force=True)
-        if await compact_or_keep(runtime, live, order, Draft(view, done, engine="media")) is None:
-            return None
-        told = "older pictures" if keep_newest else "the newest pictures"
-        runtime.tell(Notice(f"The request was too large in bytes: {told} were left out. `undo` brings them back."))
-        return f"left out {told}"
-    return None
-
-
-def _large(live: LiveConversation, ask: Ask) -> list[str]:
-    """The system prompt, the tools, and the largest messages, in words."""
-    sizes = sorted(zip(live.size.counts, range(len(live.messages)), strict=True), reverse=True)[:_NAMED]
-    named = [f"{_called(live, place)} ({size:,} tokens)" for size, place in sizes]
-    injected = sum(live.count(ask.inject))
-    return [*fixed(live), *([f"what is injected ({injected:,} tokens)"] if injected else []), *named]
-
-
-def _called(live: LiveConversation, place: int) -> str:
-    number = live.places[place]
-    return "the handoff" if number is None else f"the {live.messages[place]['role']} message m{number}"
+def _name_of(conversation: Conversation, index: int) -> str:
+    seq = conversation.view.seqs[index]
+    return "the handoff" if seq is None else f"the {conversation.messages[index]['role']} message m{seq}"

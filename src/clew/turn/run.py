@@ -1,4 +1,4 @@
-"""One turn: history, fit, build, send or recover, record, check. Library, agent and gateway run this.
+"""One turn: append what came, make it fit, send or recover, record the reply. Library, agent and gateway run this.
 
 A turn is one call of the model. An agent runs the tools that a reply asks for and comes back with their results.
 """
@@ -6,17 +6,20 @@ A turn is one call of the model. An agent runs the tools that a reply asks for a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 
-from clew.messages import Message, Tool
+from clew.events import Notice, OutputSpilled, Replied
+from clew.messages import NO_RESULT, Message, Tool, ToolCall, calls_of, name_of_call, repair, text_of
 from clew.providers import OnDelta, Reply
-from clew.turn.build import Ask
-from clew.turn.fit import fit, settle
-from clew.turn.intake import take_in
-from clew.turn.live import LiveConversation
-from clew.turn.record import record
-from clew.turn.recover import send_or_recover
+from clew.store import NewOutput
+from clew.tooloutput import PersistedOutput, SpillFolder, ToolOutputLimits, bound_result, bound_turn, limits_for_window
+from clew.turn.compaction import uninterruptible
+from clew.turn.conversation import Conversation
+from clew.turn.recover import SentRequest, send_or_recover
+from clew.turn.request import TurnOptions, call_of
 from clew.turn.runtime import Runtime
-from clew.turn.unbroken import unbroken
+
+_NAMED_REPAIRS = 3
 
 
 async def run_turn(
@@ -33,30 +36,171 @@ async def run_turn(
     Give the same `tools` object turn after turn: it is then counted once. With nothing incoming, the model is asked
     again about the history as it is. Turns of one conversation wait for each other.
     """
-    ask = Ask(inject, tools, on_delta)
-    live = await runtime.conversation(session)
-    async with live.busy:
-        await take_in(runtime, live, incoming, to_send=True)
-        return await answer(runtime, live, ask)
+    conversation = await runtime.conversation(session)
+    async with conversation.locks.turn:
+        await append_incoming(conversation, incoming, to_send=True)
+        return await answer(conversation, TurnOptions(inject, tools, on_delta))
 
 
-async def answer(runtime: Runtime, live: LiveConversation, ask: Ask, *, settles: bool = True) -> Reply:
+async def answer(conversation: Conversation, options: TurnOptions, *, compact_after: bool = True) -> Reply:
     """The rest of a turn, when what came is in the history: for hosts that put it there themselves.
 
-    The caller holds `live.busy`. Without `settles` nothing is compacted after the reply, which then does not wait for
-    it: the next request is made to fit before it is sent in any case.
+    The caller holds `conversation.locks.turn`. Without `compact_after` the reply does not wait for a compaction: the
+    next request is made to fit before it is sent in any case.
     """
-    await fit(runtime, live, ask)
-    sent = await send_or_recover(runtime, live, ask)
+    await conversation.fit(options)
+    sent = await send_or_recover(conversation, options)
     # A stop between its coming and its keeping would lose it, or have it kept twice.
-    reply = await unbroken(record(runtime, live, ask, sent))
-    if settles:
-        await settle(runtime, live)
+    reply = await uninterruptible(record(conversation, options, sent))
+    if compact_after:
+        await conversation.compact_after_reply()
     return reply
 
 
 async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -> None:
     """Messages into the history without asking the model: what was said elsewhere, a reply that was stopped."""
-    live = await runtime.conversation(session)
-    async with live.busy:
-        await take_in(runtime, live, incoming, to_send=False)
+    conversation = await runtime.conversation(session)
+    async with conversation.locks.turn:
+        await append_incoming(conversation, incoming, to_send=False)
+
+
+# -- what comes in -----------------------------------------------------------------------------------------------------
+
+
+async def append_incoming(conversation: Conversation, incoming: Sequence[Message], *, to_send: bool) -> None:
+    """Append messages from outside: repaired, and tool results that are too large spilled to files.
+
+    With `to_send`, calls that nobody answered get a stub.
+    """
+    services, waiting = conversation.services, conversation.view.messages[conversation.view.open_group() :]
+    repaired = repair_incoming(waiting, incoming, to_send=to_send)
+    if repaired.notice:
+        services.tell(Notice(repaired.notice))
+    limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
+    bounded = bound_incoming(waiting, repaired.messages, services.options.spill, limits)
+    for spilled, text in bounded.spilled:
+        path = str(spilled.spilled.path)
+        await services.store.keep_output(NewOutput(conversation.session, text, spilled.tool, path))
+        services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
+    if bounded.messages:
+        await conversation.append(bounded.messages)
+
+
+@dataclass(frozen=True, slots=True)
+class RepairedMessages:
+    """What came, with complete tool groups."""
+
+    messages: Sequence[Message]
+    notice: str = ""
+    """What was repaired, for people."""
+
+
+def repair_incoming(waiting: Sequence[Message], incoming: Sequence[Message], *, to_send: bool) -> RepairedMessages:
+    """What came, so that results have their calls and calls their results; `waiting` are calls in the history."""
+    if not waiting and not incoming:
+        return RepairedMessages(())
+    done = repair([*waiting, *incoming], open_end=not to_send)
+    if not done.repairs:
+        return RepairedMessages(incoming)
+    told = "; ".join(f"{each.problem} ({each.remedy})" for each in done.repairs[:_NAMED_REPAIRS])
+    # What waited is in the history already, as it is; what a repair put in for it is new.
+    fresh = [
+        message
+        for message, index in zip(done.messages, done.indexes, strict=True)
+        if index >= len(waiting) or (message["role"] == "tool" and text_of(message) == NO_RESULT)
+    ]
+    return RepairedMessages(fresh, f"What came was mended: {told}.")
+
+
+@dataclass(slots=True)
+class BoundedMessages:
+    """Messages with tool results within the limits, and the texts of those that went to files."""
+
+    messages: Sequence[Message]
+    spilled: list[tuple[PersistedOutput, str]] = field(default_factory=list)
+
+
+def bound_incoming(
+    waiting: Sequence[Message], messages: Sequence[Message], spill: SpillFolder, limits: ToolOutputLimits
+) -> BoundedMessages:
+    """The messages with every result, and the results of every turn among them, within the limits."""
+    if not any(message["role"] == "tool" for message in messages):
+        return BoundedMessages(messages)
+    turns = [_bound_turn(turn, spill, limits) for turn in _turns([*waiting, *messages])]
+    bounded = [message for turn in turns for message in turn.messages]
+    # What waited is in the history already, as it is.
+    return BoundedMessages(bounded[len(waiting) :], [each for turn in turns for each in turn.spilled])
+
+
+def _turns(messages: Sequence[Message]) -> list[list[Message]]:
+    """Each message with the results behind it."""
+    turns: list[list[Message]] = []
+    for message in messages:
+        if message["role"] == "tool" and turns:
+            turns[-1].append(message)
+        else:
+            turns.append([message])
+    return turns
+
+
+def _bound_turn(turn: Sequence[Message], spill: SpillFolder, limits: ToolOutputLimits) -> BoundedMessages:
+    if len(turn) == 1:
+        return BoundedMessages(turn)
+    names = {call["id"]: name_of_call(call) for call in calls_of(turn[0])}
+    singly = [bound_result(it, spill, limits, tool=names.get(it.get("tool_call_id", ""))) for it in turn[1:]]
+    together = bound_turn([turn[0], *(result.message for result in singly)], spill, limits)
+    persisted = [result.outcome for result in singly if isinstance(result.outcome, PersistedOutput)]
+    originals = {message.get("tool_call_id"): message for message in turn[1:]}
+    spilled = [(outcome, text_of(originals[outcome.call_id])) for outcome in (*persisted, *together.persisted)]
+    return BoundedMessages(together.messages, spilled)
+
+
+# -- what goes out -----------------------------------------------------------------------------------------------------
+
+
+async def record(conversation: Conversation, options: TurnOptions, sent: SentRequest) -> Reply:
+    """Put the reply into the history with what it took, in one transaction; the reply as it was kept."""
+    services, usage = conversation.services, sent.reply.usage
+    reply = repair_reply(sent.reply)
+    ttl = services.cache_policy(conversation.target).ttl
+    call = None if usage is None else call_of(usage, conversation.target, services.options.source, ttl)
+    await conversation.append([reply.message], call)
+    if usage is None or call is None:
+        conversation.view.last_prompt_tokens = 0
+        return reply
+    if conversation.view.stored is sent.view:
+        conversation.observe_usage(usage, sent.messages, options.inject)
+    services.tell(
+        Replied(
+            conversation.session,
+            reply.model,
+            usage.prompt_tokens,
+            usage.output_tokens,
+            usage.cache_read_tokens,
+            usage.cache_write_tokens,
+            call.cost_micros,
+        )
+    )
+    return reply
+
+
+def repair_reply(reply: Reply) -> Reply:
+    """The reply, repaired where no provider would take it back: without content, with calls that cannot be read."""
+    message = _with_distinct_ids(reply.message)
+    done = repair([message], open_end=True)
+    kept = done.messages[0] if done.repairs and done.messages else message
+    return reply if kept is reply.message else replace(reply, message=kept)
+
+
+def _with_distinct_ids(message: Message) -> Message:
+    """Some servers give all calls of a reply one id. Each was meant: a repair would keep the first alone."""
+    calls = calls_of(message)
+    if not all(isinstance(call, dict) and isinstance(call.get("id"), str) for call in calls):
+        return message  # broken in another way, which the repair knows
+    taken: set[str] = set()
+    distinct: list[ToolCall] = []
+    for number, call in enumerate(calls):
+        own = call if call["id"] not in taken else {**call, "id": f"{call['id']}-{number}"}
+        taken.add(own["id"])
+        distinct.append(own)
+    return message if distinct == list(calls) else {**message, "tool_calls": distinct}

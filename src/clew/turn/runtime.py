@@ -1,245 +1,195 @@
-"""What turns run on: a store, a model, an engine for each conversation, and the conversations that are live.
-
-Built by whoever hosts turns (library, agent, gateway). Knows how a conversation comes to life and how it is let go.
-"""
+"""What turns run on: a store, a model, an engine for each conversation, and the conversations that are open."""
 
 from __future__ import annotations
 
 import asyncio
-import secrets
-from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from clew.config import Settings
-from clew.engines import ContextEngine, EngineFactory, EngineSetup, SessionStart
-from clew.events import Event, Events, Notice
+from clew.engines import ContextEngine, EngineSetup, SessionStart
+from clew.events import Events
 from clew.messages import Message
-from clew.store import CallSource, Store, View
-from clew.summaries import Cooldowns
-from clew.tokens import Calibration, LearntLimits, Window, window_of
-from clew.tooloutput import OutputLimits, SpillFolder
-from clew.turn.live import LiveConversation
-from clew.turn.pins import PINS_STATE, pins_from_plain
-from clew.turn.summarizer import summarizer_for
-from clew.turn.target import Target, window_for
-
-ENGINE_STATE = "engine."
-"""Before the name of an engine: where the store keeps what it must remember."""
-CALIBRATION_STATE = "calibration."
-"""Before the name of a model: what its real usage taught about our count."""
-
-
-@dataclass(frozen=True, slots=True)
-class Host:
-    """What whoever hosts turns decides once."""
-
-    new_engine: EngineFactory
-    spill: SpillFolder
-    settings: Settings = field(default_factory=Settings)
-    source: CallSource = "library"
-    auxiliary: Target | None = None
-    """Writes summaries; None: the main model does."""
-    summarizes: bool = True
-    """False: no model writes summaries, the built-in summariser does."""
-    learnt: LearntLimits | None = None
-    lease_seconds: float = 120.0
-    most_live: int = 512
-    """So many conversations are kept live; the longest unused are let go, and loaded again when asked for."""
-    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-    before_switch: Callable[[str], Awaitable[str | None]] | None = None
-    """Called with the old session before a compaction ends it: memory is committed there.
-
-    Gives the system prompt of the continuation, where it shall be another one: the prefix moves in any case.
-    """
-    after_switch: Callable[[str, str], Awaitable[None]] | None = None
-    """Called with the old session and the one that continues it: a compaction, not a new conversation."""
-
-    @property
-    def output_limits(self) -> OutputLimits:
-        limits = self.settings.tool_output
-        return OutputLimits(limits.max_result_chars, limits.max_turn_chars, limits.preview_chars)
+from clew.providers import Reply
+from clew.store import AUXILIARY, EngineRecord, ModelCall, Store
+from clew.summaries import ModelSummarizer, Summary, SummaryInput, SummaryModel
+from clew.tokens import Calibration, counter_for, window_of
+from clew.tooloutput import SpillFolder
+from clew.turn.compaction import CompactionPreparer
+from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation, prompt_message
+from clew.turn.request import (
+    ModelTarget,
+    RuntimeOptions,
+    ServingModel,
+    TurnServices,
+    call_of,
+    summary_model_of,
+)
+from clew.turn.view import ConversationView, pins_from_plain
 
 
-class Runtime:
-    """Runs the turns of any number of conversations."""
+class Runtime(TurnServices):
+    """Opens conversations and keeps them open. Built by whoever runs turns: library, agent, gateway."""
 
-    def __init__(self, store: Store, target: Target, host: Host, events: Events | None = None) -> None:
-        self.store = store
+    def __init__(
+        self, store: Store, target: ModelTarget, options: RuntimeOptions, events: Events | None = None
+    ) -> None:
+        super().__init__(store, options, events)
         self.target = target
-        self.host = host
-        self.events = events or Events()
-        self.holder = f"clew-{secrets.token_hex(8)}"
-        """Who takes leases."""
-        self._live: dict[str, LiveConversation] = {}
-        self._loading = asyncio.Lock()
+        """The model of conversations that are opened from now on."""
+        self._open: dict[str, Conversation] = {}
+        """By every session that was asked for."""
+        self._opening = asyncio.Lock()
 
-    def tell(self, event: Event) -> None:
-        self.events.tell(event)
-
-    async def conversation(self, session: str) -> LiveConversation:
-        """The conversation of a session, at its newest continuation; the same object for as long as it is live."""
-        live = self._live.get(session)
-        if live is not None:
-            return live
-        async with self._loading:
-            tip = await self.store.resume(session)
-            live = self._live.get(tip.id) or await self._load(tip.id)
-            self._remember(session, live)
-            await self._let_idle_go(live)
-        return live
+    async def conversation(self, session: str) -> Conversation:
+        """The conversation of a session, at its newest continuation; the same object for as long as it is open."""
+        found = self._open.get(session)
+        if found is not None:
+            return found
+        async with self._opening:
+            tip = (await self.store.resume(session)).id
+            conversation = self._find(tip) or await self._load(tip)
+            self._open[session] = self._open[tip] = conversation
+            await self._close_idle(conversation)
+        return conversation
 
     @property
-    def targets(self) -> tuple[Target, ...]:
+    def targets(self) -> tuple[ModelTarget, ...]:
         """The models that conversations talk to, and the one for new ones."""
-        return (self.target, *(live.target for live in self._live.values()))
+        return (self.target, *(conversation.target for conversation in self._open.values()))
 
     @property
     def is_at_work(self) -> bool:
         """Whether a turn, a compaction or a preparation is under way anywhere."""
-        return any(live.is_in_use or live.preparation is not None for live in self._live.values())
-
-    async def use_model(self, session: str, target: Target) -> None:
-        """Another model from the next turn on; a smaller window is met there by a compaction."""
-        live = await self.conversation(session)
-        live.use(target, await self._window(target))
-        await self.store.set_model(live.session, target.model)
-
-    async def reload(self, live: LiveConversation) -> None:
-        """Read the view again: others have written to the conversation."""
-        tip = await self.store.resume(live.session)
-        live.observes = False
-        live.prompt = _as_message(await self.store.system_prompt(tip.id))
-        live.pins = pins_from_plain((await self.store.state(tip.id)).get(PINS_STATE))
-        live.show(await self.store.view(tip.id))
-        self._remember(tip.id, live)
-
-    def follow(self, live: LiveConversation) -> None:
-        """A conversation went on in a continuation: its old sessions lead to it too."""
-        self._remember(live.session, live)
-
-    async def save_memory(self, live: LiveConversation) -> None:
-        """Let the store keep what the engine must not forget, where that is new."""
-        memory = dict(live.engine.memory)
-        if memory != live.saved_memory:
-            learnt = {CALIBRATION_STATE + live.target.model: live.size.calibration.as_plain()}
-            await self.store.set_state(live.session, {ENGINE_STATE + live.engine.name: memory, **learnt})
-            live.saved_memory = memory
+        return any(it.is_in_use or it.preparer.task is not None for it in self._open.values())
 
     async def end(self, session: str, reason: str = "done") -> None:
-        """End a session for good, and let it go."""
-        live = await self.conversation(session)
-        live.engine.on_session_end(live.session)
+        """End a session for good, and close its conversation."""
+        conversation = await self.conversation(session)
+        conversation.engine.on_session_end(conversation.session)
         await self.forget(session)
-        await self.store.end_session(live.session, reason)
+        await self.store.end_session(conversation.session, reason)
 
     async def forget(self, session: str) -> None:
-        """Let a conversation go; the store has all of it."""
-        live = self._live.get(session)
-        if live is None:
+        """Close a conversation; the store has all of it. What runs ahead for it is dropped, but not what it cost."""
+        conversation = self._find(session)
+        if conversation is None:
             return
-        for name in [name for name, other in self._live.items() if other is live]:
-            del self._live[name]
-        await self._rest(live)
+        for name in [name for name, other in self._open.items() if other is conversation]:
+            del self._open[name]
+        await conversation.close()
 
     async def close(self) -> None:
-        """Let every conversation go."""
-        for session in list(self._live):
+        """Close every conversation."""
+        for session in list(self._open):
             await self.forget(session)
 
-    # -- coming to life ------------------------------------------------------------------------------------------------
+    def _find(self, session: str) -> Conversation | None:
+        """The open conversation that a session leads to, also where a compaction went on in it."""
+        return self._open.get(session) or next((it for it in self._open.values() if it.session == session), None)
 
-    async def _load(self, session: str) -> LiveConversation:
-        view = await self.store.view(session)
-        window = await self._window(self.target)
-        chain = await self.store.sessions_of(view.conversation)
-        live = LiveConversation(
-            root=chain[0].id,
-            prompt=_as_message(await self.store.system_prompt(session)),
-            target=self.target,
-            window=window,
-            view=view,
-            observes=view.next_seq == 0,
-        )
-        live.engine = self._engine(live)
-        await self._remind(live, view)
-        self._remember(session, live)
-        return live
-
-    def _engine(self, live: LiveConversation) -> ContextEngine:
-        cooldowns = Cooldowns()
-
-        def targets() -> Sequence[tuple[Target, Window]]:
-            main = (live.target, live.window)
-            own = self.host.auxiliary
-            return [main] if own is None else [(own, self._auxiliary_window(own)), main]
-
-        write = None
-        if self.host.summarizes:
-            write = summarizer_for(targets, cooldowns, live.calls.append, self.host.sleep)
-        setup = EngineSetup(
-            live.window.tokens,
-            live.target.model,
-            live.target.max_tokens or live.window.max_output,
-            self.host.settings.compression,
-            write,
-            cooldowns,
-        )
-        return self.host.new_engine(setup)
-
-    def _auxiliary_window(self, target: Target) -> Window:
-        return window_of(
-            target.model,
-            base_url=target.base_url,
-            configured=target.context_length,
-            learnt=self.host.learnt,
-            endpoint=target.endpoint,
-        )
-
-    async def _remind(self, live: LiveConversation, view: View) -> None:
-        state = await self.store.state(view.session)
-        memory = state.get(ENGINE_STATE + live.engine.name) or {}
-        live.saved_memory = memory or None
-        live.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + live.target.model))
-        live.use_pins(pins_from_plain(state.get(PINS_STATE)))
-        live.engine.on_session_start(SessionStart(view.session, memory=memory))
-
-    async def _window(self, target: Target) -> Window:
-        window = await window_for(target, self.store, self.host.learnt)
-        if window.notice:
-            self.tell(Notice(window.notice))
-        return window
-
-    def _remember(self, session: str, live: LiveConversation) -> None:
-        for name in (session, live.session):
-            self._live.pop(name, None)
-            self._live[name] = live
-
-    async def _let_idle_go(self, used: LiveConversation) -> None:
-        while len(self._live) > self.host.most_live:
-            idle = (name for name, live in self._live.items() if live is not used and not live.is_in_use)
+    async def _close_idle(self, used: Conversation) -> None:
+        while len(self._open) > self.options.max_open:
+            idle = (name for name, it in self._open.items() if it is not used and not it.is_in_use)
             oldest = next(idle, None)
             if oldest is None:
                 return
             await self.forget(oldest)
 
-    async def _rest(self, live: LiveConversation) -> None:
-        """What runs ahead for a conversation that is let go is dropped, but not what it cost."""
-        if live.preparation is not None:
-            live.preparation.task.cancel()
-            await asyncio.gather(live.preparation.task, return_exceptions=True)
-            live.preparation = None
-        await self.keep_calls(live)
+    # -- opening -------------------------------------------------------------------------------------------------------
 
-    async def keep_calls(self, live: LiveConversation) -> None:
-        """Store calls of the summariser that brought no compaction: they were paid for all the same."""
-        while live.calls:
-            await self.store.record_call(live.session, live.calls[0])
-            del live.calls[0]
+    async def _load(self, session: str) -> Conversation:
+        stored, state = await self.store.view(session), await self.store.state(session)
+        model = await self.serving(self.target)
+        chain = await self.store.sessions_of(stored.conversation)
+        prompt = prompt_message(await self.store.system_prompt(session))
+        view = ConversationView(stored, self.target.model, prompt, pins_from_plain(state.get(PINS_STATE)))
+        view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
+        calls: list[ModelCall] = []
+        # The summariser follows the model and the window of the conversation, which is made with the engine.
+        engine = self._engine(model, lambda: conversation.model, calls.append)
+        conversation = Conversation(
+            services=self,
+            root=chain[0].id,
+            model=model,
+            view=view,
+            engine=engine,
+            preparer=CompactionPreparer(self, engine, view),
+            engine_sees_all=stored.next_seq == 0,
+            pending_calls=calls,
+            stored_state=state.get(ENGINE_STATE + engine.name),
+        )
+        host = StoreEngineHost(self.store, view, engine.name)
+        engine.on_session_start(SessionStart(session, state=conversation.stored_state or {}, host=host))
+        return conversation
+
+    def _engine(
+        self, model: ServingModel, serving: Callable[[], ServingModel], on_call: Callable[[ModelCall], None]
+    ) -> ContextEngine:
+        async def summarize(source: SummaryInput, budget: int) -> Summary:
+            # Asked for anew each time: windows are learnt.
+            models = self._summary_models(serving())
+            count = counter_for(models[0].target.model).text
+            writing = [_summary_model(each, on_call) for each in models]
+            return await ModelSummarizer(writing, count, sleep=self.options.sleep)(source, budget)
+
+        setup = EngineSetup(
+            model.window.tokens,
+            model.target.model,
+            model.max_output,
+            self.options.settings.compression,
+            summarize if self.options.summarizes else None,
+        )
+        return self.options.new_engine(setup)
+
+    def _summary_models(self, main: ServingModel) -> Sequence[ServingModel]:
+        """The models that write summaries, in the order in which they are tried."""
+        own = self.options.auxiliary
+        if own is None:
+            return [main]
+        window = window_of(
+            own.model,
+            base_url=own.base_url,
+            configured=own.context_length,
+            learnt=self.options.learnt,
+            endpoint=own.endpoint,
+        )
+        return [ServingModel(own, window), main]
 
 
-def _as_message(prompt: str | None) -> Message | None:
-    return None if prompt is None else {"role": "system", "content": prompt}
+class StoreEngineHost:
+    """The `EngineHost` of an open conversation: its history and the engine's records, in the store."""
+
+    def __init__(self, store: Store, view: ConversationView, engine: str) -> None:
+        self._store = store
+        self._view = view
+        self._engine = engine
+
+    async def rows(self, first: int, last: int) -> Sequence[Message]:
+        return [row.message for row in await self._store.messages(self._view.session, first, last)]
+
+    async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
+        read = page = await self._store.engine_records(self._view.session, self._engine, ids)
+        while ids is None and page:
+            page = await self._store.engine_records(self._view.session, self._engine, after=page[-1].id)
+            read += page
+        return {record.id: record.value for record in read}
+
+    async def put_records(self, records: Mapping[str, Any]) -> None:
+        known = self._view.next_seq
+        rows = [EngineRecord(id, value, known) for id, value in records.items()]
+        await self._store.put_engine_records(self._view.session, self._engine, rows)
+
+
+def _summary_model(model: ServingModel, on_call: Callable[[ModelCall], None]) -> SummaryModel:
+    target, window = model.target, model.window
+
+    def record(reply: Reply) -> None:
+        if reply.usage is not None:
+            on_call(call_of(reply.usage, target, AUXILIARY))
+
+    return summary_model_of(target.provider, target.model, window.tokens, max_output=window.max_output, on_reply=record)
 
 
 def spill_folder(home: Path, settings: Settings) -> SpillFolder:

@@ -1,8 +1,7 @@
-"""What models cost, in US dollars per million tokens. One row per price; a dearer tier for long prompts is a row too.
+"""What models cost, in US dollars per million tokens. One row per price; a higher tier for long prompts is a row too.
 
-Every row has the day it was checked and the page of the vendor that states it. The figures were read from the public
-price list of LiteLLM 1.108.4, which names these pages as its sources. Knows prices. Does not know names with prefixes and
-dates: that is `prices`.
+Every row has the day it was checked and the page of the vendor that states it. The prices were read from the public
+price list of LiteLLM 1.108.4, which names these pages as its sources.
 """
 
 # ruff: noqa: E501 (a row is a line)

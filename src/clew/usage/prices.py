@@ -1,7 +1,6 @@
 """What a call cost: the price of a model by any of its names, and the sum.
 
-An unknown price is None, never zero: a person who reads $0.00 believes it. Knows names and sums; the figures are in
-`price_table`.
+An unknown price is None, never zero. The prices are in `price_table`.
 """
 
 from __future__ import annotations
@@ -14,18 +13,18 @@ from functools import cache
 from typing import Any, Final
 
 from clew.errors import InvalidArgument
-from clew.usage.canonical import CanonicalUsage
+from clew.usage.normalize import CanonicalUsage
 from clew.usage.price_table import LOCAL_PROVIDERS, OTHER_PRICES, PRICES, Price
 
 _MILLION: Final = Decimal(1_000_000)
 _TTLS: Final = ("5m", "1h")
 _FREE: Final = Price("local", "", Decimal(0), Decimal(0))
 # Before a name: region and vendor, as Bedrock writes them.
-_DOTTED: Final = re.compile(
+_PROVIDER_PREFIX: Final = re.compile(
     r"^(?:(?:us|eu|apac|ap|jp|au|ca|global|us-gov)\.)?(?:anthropic|openai|deepseek|qwen|mistral|moonshotai?|zai|minimax|google|xai)\."
 )
 # After a name, in the order they are tried: an alias, a route, a version, a date, a preview.
-_ENDINGS: Final = tuple(
+_SUFFIXES: Final = tuple(
     re.compile(pattern)
     for pattern in (
         r"\[1m\]$",
@@ -45,8 +44,8 @@ _ENDINGS: Final = tuple(
 class Cost:
     """Dollars, by what they were paid for.
 
-    Decimal, because a token costs a fraction of a micro-dollar: whole micro-dollars would round every call, and
-    floats would make the sum of a session depend on its order.
+    Decimal, because a token costs a fraction of a micro-dollar: whole micro-dollars would round every call, and the
+    sum of floats depends on their order.
     """
 
     input: Decimal
@@ -77,7 +76,7 @@ def cost_of(
     *,
     prices: Mapping[str, Price | Mapping[str, Any]] | None = None,
 ) -> Cost | None:
-    """What `usage` cost, or None where the price is not known. `prices` by model name come before our own table."""
+    """What `usage` cost; None where no price is known. `prices`, by model name, are preferred to our own table."""
     if ttl not in _TTLS:
         raise InvalidArgument(f"ttl {ttl!r} is no cache lifetime that has a price; use '5m' or '1h'")
     price = price_of(model, provider, prompt_tokens=usage.prompt_tokens, prices=prices)
@@ -114,18 +113,18 @@ def price_of(
 
 def names_of(model: str) -> list[str]:
     """The names a model may be listed under, the most exact first: without route, vendor, version and date."""
-    name = _plain(model)
+    name = _normalized(model)
     names = [name]
-    for ending in _ENDINGS:
-        shorter = ending.sub("", name)
+    for suffix in _SUFFIXES:
+        shorter = suffix.sub("", name)
         if shorter != name:
             name = shorter
             names.append(name)
     return names
 
 
-def _plain(model: str) -> str:
-    name = _DOTTED.sub("", model.strip().lower().rsplit("/", 1)[-1])
+def _normalized(model: str) -> str:
+    name = _PROVIDER_PREFIX.sub("", model.strip().lower().rsplit("/", 1)[-1])
     # "claude-opus-4.5" and "claude-opus-4-5" are one model.
     return re.sub(r"(?<=\d)\.(?=\d)", "-", name)
 
@@ -133,15 +132,17 @@ def _plain(model: str) -> str:
 @cache
 def _tiers() -> dict[str, tuple[Price, ...]]:
     """Every listed name with its tiers, the one for the longest prompts first."""
-    names = {_plain(price.model) for price in PRICES}
+    names = {_normalized(price.model) for price in PRICES}
     return {
-        name: tuple(sorted((price for price in PRICES if _plain(price.model) == name), key=lambda price: -price.over))
+        name: tuple(
+            sorted((price for price in PRICES if _normalized(price.model) == name), key=lambda price: -price.over)
+        )
         for name in names
     }
 
 
 def _own_price(model: str, prices: Mapping[str, Price | Mapping[str, Any]]) -> Price | None:
-    by_name = {_plain(name): (name, price) for name, price in prices.items()}
+    by_name = {_normalized(name): (name, price) for name, price in prices.items()}
     found = prices.get(model)
     named = (model, found) if found is not None else next((by_name[n] for n in names_of(model) if n in by_name), None)
     if named is None:

@@ -1,4 +1,4 @@
-"""A chat whose screen is a list of lines: what is typed runs the real commands at a real desk, over a real store."""
+"""A chat whose screen is a list of lines: what is typed runs the real commands with a real app, over a real store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from rich.console import Console, RenderableType
 from rich.text import Text
 
-from clew.app import Desk, DeskOptions, open_desk
+from clew.app import AgentApp, AgentAppOptions, open_agent_app
 from clew.cli.tui.commands import find_command
 from clew.cli.tui.state import ChatState
 from clew.config import load_config
@@ -60,12 +60,12 @@ class Chat:
     events: list[Event] = field(default_factory=list)
 
     @property
-    def desk(self) -> Desk:
-        return self.state.desk
+    def app(self) -> AgentApp:
+        return self.state.app
 
     @property
     def runtime(self) -> Runtime:
-        return self.desk.runtime
+        return self.app.runtime
 
     async def type(self, line: str) -> str:
         """Run a command and give back what it put on the screen."""
@@ -85,8 +85,8 @@ class Chat:
         await receive(self.runtime, self.state.session, list(messages))
 
     async def view(self) -> list[Message]:
-        tip = await self.desk.store.get_compression_tip(self.state.session)
-        return list((await self.desk.store.view(tip)).messages)
+        tip = await self.app.store.get_compression_tip(self.state.session)
+        return list((await self.app.store.view(tip)).messages)
 
 
 def plain(shown: RenderableType, width: int) -> str:
@@ -113,7 +113,7 @@ def long_talk(rounds: int = 30) -> list[Message]:
 
 @pytest.fixture
 async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
-    """A chat at a desk without tools, in a project with one skill, whose memory knows one thing."""
+    """A chat with an app without tools, in a project with one skill, whose memory knows one thing."""
     home, project = tmp_path / "home", tmp_path / "project"
     skill = project / ".clew" / "skills" / "release"
     skill.mkdir(parents=True)
@@ -125,10 +125,12 @@ async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
     provider = Talker()
     provider.then(*[provider.answered] * 60)
     events: list[Event] = []
-    options = DeskOptions(project, approvals="deny", events=Events(events.append), provider=provider, has_tools=False)
+    options = AgentAppOptions(
+        project, approvals="deny", events=Events(events.append), provider=provider, has_tools=False
+    )
     async with (
         open_store(tmp_path / "state.db", flush="normal") as store,
-        open_desk(config, environ, store, options) as desk,
+        open_agent_app(config, environ, store, options) as app,
     ):
         shown: list[RenderableType] = []
         made: list[Chat] = []
@@ -137,7 +139,7 @@ async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
             made[0].asked.append(question)
             return made[0].answers.pop(0) if made[0].answers else False
 
-        state = ChatState(desk=desk, session=await desk.new_session(), say=shown.append, confirm=confirm)
+        state = ChatState(app=app, session=await app.new_session(), print=shown.append, confirm=confirm)
         made.append(Chat(state, provider, shown=shown, events=events))
         yield made[0]
 

@@ -7,17 +7,17 @@ from typing import Any
 
 import pytest
 
-from clew.cli.tui.commands.stretches import outlook_of
+from clew.cli.tui.commands.compress import preview_of
 from clew.errors import InvalidArgument
 from clew.store import Store
 from clew.testing import assistant, user
-from clew.testing.summaries import handoff_text
+from clew.testing.scripted import handoff_text
 from clew.turn import receive
 
 
 async def stored(chat: Any) -> list[Any]:
     """The compactions of the conversation that are in effect."""
-    store: Store = chat.desk.store
+    store: Store = chat.app.store
     return [each for each in await store.compactions(chat.state.session) if each.is_in_effect]
 
 
@@ -98,11 +98,11 @@ async def test_a_preview_shows_what_becomes_of_each_stretch(long_chat: Any) -> N
 async def test_the_parts_of_a_preview_add_up_to_what_it_promises(long_chat: Any) -> None:
     await long_chat.type("/compress --preview")
     live = await long_chat.runtime.conversation(long_chat.state.session)
-    drawn = long_chat.state.draft
-    outlook = outlook_of(drawn, live)
-    standing = sum(it.after for it in outlook.stretches) + outlook.handoff
-    done = drawn.compaction
-    freed = sum(it.before for it in outlook.stretches) - standing
+    prepared = long_chat.state.previewed
+    preview = preview_of(prepared, live)
+    standing = sum(it.tokens_after for it in preview.groups) + preview.handoff
+    done = prepared.compaction
+    freed = sum(it.tokens for it in preview.groups) - standing
     assert freed == done.tokens_before - done.tokens_after
 
 
@@ -121,27 +121,27 @@ async def test_what_a_preview_shows_is_what_is_applied_byte_for_byte(long_chat: 
 
 async def test_the_draft_that_was_shown_is_the_view_that_then_is_stored(long_chat: Any) -> None:
     await long_chat.type("/compress --preview")
-    drawn = long_chat.state.draft
+    prepared = long_chat.state.previewed
     await long_chat.type("/compress --apply")
-    assert as_bytes(await long_chat.view()) == as_bytes(drawn.compaction.messages)
-    assert long_chat.state.draft is None
+    assert as_bytes(await long_chat.view()) == as_bytes(prepared.compaction.messages)
+    assert long_chat.state.previewed is None
 
 
 async def test_a_preview_can_be_applied_after_more_was_said(long_chat: Any) -> None:
     await long_chat.type("/compress --preview")
-    drawn = long_chat.state.draft
+    prepared = long_chat.state.previewed
     later = [assistant("Mended."), user("Thanks.")]
     await receive(long_chat.runtime, long_chat.state.session, later)
     await long_chat.type("/compress --apply")
-    assert as_bytes(await long_chat.view()) == as_bytes([*drawn.compaction.messages, *later])
+    assert as_bytes(await long_chat.view()) == as_bytes([*prepared.compaction.messages, *later])
 
 
 async def test_a_preview_of_another_state_is_not_applied(long_chat: Any) -> None:
     await long_chat.type("/compress --preview")
-    drawn = long_chat.state.draft
+    prepared = long_chat.state.previewed
     await long_chat.type("/compress")
     before = as_bytes(await long_chat.view())
-    long_chat.state.draft = drawn
+    long_chat.state.previewed = prepared
     with pytest.raises(InvalidArgument, match="another state of this conversation"):
         await long_chat.type("/compress --apply")
     assert as_bytes(await long_chat.view()) == before

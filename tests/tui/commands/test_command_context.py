@@ -8,11 +8,10 @@ import pytest
 
 from clew.agent import Agent, AgentTool, Approvals, CallContext, Toolbox, ToolResult
 from clew.agent.tools import Arguments, function_schema
-from clew.cli.tui.commands.window import Filling, filling_of
+from clew.cli.tui.commands.context import ContextSnapshot, read_context
 from clew.testing import assistant, user
-from clew.testing.runtime import real_size
-from clew.turn import Ask, receive
-from clew.turn.fit import request_tokens
+from clew.testing.runtime import request_tokens
+from clew.turn import TurnOptions, receive
 
 
 class Kiln(AgentTool):
@@ -26,21 +25,21 @@ class Kiln(AgentTool):
         return ToolResult("fired")
 
 
-async def filled(chat: Any) -> Filling:
+async def filled(chat: Any) -> ContextSnapshot:
     """What the command shows, held against what preflight counts at the same moment."""
-    filling = await filling_of(chat.state)
+    filling = await read_context(chat.state)
     live = await chat.runtime.conversation(chat.state.session)
-    assert sum(part.tokens for part in filling.parts) == filling.tokens == request_tokens(live, Ask())
+    assert sum(part.tokens for part in filling.parts) == filling.tokens == live.request_tokens(TurnOptions())
     assert filling.free == filling.window - filling.tokens
     return filling
 
 
-def sizes(filling: Filling) -> dict[str, int]:
+def sizes(filling: ContextSnapshot) -> dict[str, int]:
     return {part.name: part.tokens for part in filling.parts}
 
 
 def give_tool(chat: Any) -> None:
-    chat.desk.agent = Agent(chat.runtime, Toolbox([Kiln()]), Approvals("deny"))
+    chat.app.agent = Agent(chat.runtime, Toolbox([Kiln()]), Approvals("deny"))
 
 
 async def test_a_fresh_conversation_has_its_prompt_its_memory_and_its_tools(chat: Any) -> None:
@@ -76,20 +75,20 @@ async def test_the_parts_are_those_of_the_very_next_request(long_chat: Any) -> N
     give_tool(long_chat)
     await long_chat.type("/compress")
     filling = await filled(long_chat)
-    await long_chat.desk.agent.ask(long_chat.state.session, user("Go on."))
+    await long_chat.app.agent.ask(long_chat.state.session, user("Go on."))
     live = await long_chat.runtime.conversation(long_chat.state.session)
-    question = live.count([user("Go on.")])[0]
-    assert real_size(long_chat.provider.requests[-1]) == filling.tokens + question
+    question = live.view.count([user("Go on.")])[0]
+    assert request_tokens(long_chat.provider.requests[-1]) == filling.tokens + question
 
 
 async def test_a_real_figure_puts_every_part_right(chat: Any) -> None:
     give_tool(chat)
     question = user("What is in the oven? " * 40)
-    await chat.desk.agent.ask(chat.state.session, question)
+    await chat.app.agent.ask(chat.state.session, question)
     before = await filled(chat)
     assert before.counted == before.tokens
     chat.provider.unseen = 500
-    await chat.desk.agent.ask(chat.state.session, question)
+    await chat.app.agent.ask(chat.state.session, question)
     filling = await filled(chat)
     assert filling.reported
     assert filling.tokens == pytest.approx(filling.counted + 500, abs=60)

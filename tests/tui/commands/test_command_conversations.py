@@ -14,7 +14,7 @@ from clew.turn import receive, run_turn
 
 async def another(chat: Any, title: str | None, *said: str) -> str:
     """A conversation beside the one that the chat is in."""
-    session: str = (await chat.desk.store.start_session(NewSession(title=title, model="scripted-model"))).id
+    session: str = (await chat.app.store.start_session(NewSession(title=title, model="scripted-model"))).id
     await receive(chat.runtime, session, [user(text) for text in said])
     return session
 
@@ -23,10 +23,10 @@ async def test_new_begins_a_conversation_and_keeps_the_old_one(long_chat: Any) -
     old = long_chat.state.session
     shown = await long_chat.type("/new Invoices of March")
     assert long_chat.state.session != old
-    fresh = await long_chat.desk.store.session(long_chat.state.session)
+    fresh = await long_chat.app.store.session(long_chat.state.session)
     assert fresh.title == "Invoices of March"
     assert f"/resume {old}" in shown
-    assert (await long_chat.desk.store.session(old)).end_reason == "new"
+    assert (await long_chat.app.store.session(old)).end_reason == "new"
     live = await long_chat.runtime.conversation(long_chat.state.session)
     assert not live.messages
     assert live.engine.get_status().compactions == 0
@@ -37,7 +37,7 @@ async def test_new_in_an_empty_conversation_opens_no_second_one(chat: Any) -> No
     assert "still empty" in await chat.type("/new")
     assert "now called 'Rota'" in await chat.type("/new Rota")
     assert chat.state.session == before
-    assert (await chat.desk.store.session(before)).title == "Rota"
+    assert (await chat.app.store.session(before)).title == "Rota"
 
 
 async def test_resume_lists_with_numbers_and_goes_to_the_one_that_is_named(long_chat: Any) -> None:
@@ -57,9 +57,9 @@ async def test_resume_lists_with_numbers_and_goes_to_the_one_that_is_named(long_
 
 async def test_resume_takes_titles_and_beginnings_of_ids_and_lands_on_the_tip(long_chat: Any) -> None:
     root = long_chat.state.session
-    await long_chat.desk.store.rename(root, "Rota for the bakery")
+    await long_chat.app.store.rename(root, "Rota for the bakery")
     await long_chat.type("/compress")
-    tip = await long_chat.desk.store.get_compression_tip(root)
+    tip = await long_chat.app.store.get_compression_tip(root)
     other = await another(long_chat, "Invoices", "Sum them up.")
     assert "back in: Invoices" in await long_chat.type(f"/resume {other[:9]}")
     assert "24 in view" in await long_chat.type("/resume rota for")
@@ -86,7 +86,7 @@ async def test_an_unknown_name_is_an_error_that_names_the_nearest(long_chat: Any
 
 async def test_a_conversation_of_another_model_says_how_to_get_that_back(chat: Any) -> None:
     new = NewSession(title="Old one", model="gpt-5")
-    session = (await chat.desk.store.start_session(new)).id
+    session = (await chat.app.store.start_session(new)).id
     await receive(chat.runtime, session, [user("hi")])
     shown = " ".join((await chat.type("/resume Old one")).split())
     assert "it was gpt-5 before, /model gpt-5 goes back" in shown
@@ -120,7 +120,7 @@ async def test_search_here_leaves_other_conversations_out(long_chat: Any) -> Non
 
 
 async def test_tree_shows_compactions_undone_ones_branches_and_where_we_are(long_chat: Any) -> None:
-    store, root = long_chat.desk.store, long_chat.state.session
+    store, root = long_chat.app.store, long_chat.state.session
     await long_chat.type("/compress Sundays")
     await long_chat.type("/compress --undo")
     await long_chat.type("/compress")
@@ -139,7 +139,7 @@ async def test_tree_shows_compactions_undone_ones_branches_and_where_we_are(long
 
 
 async def test_lists_and_trees_fit_from_60_to_120_columns(long_chat: Any) -> None:
-    await long_chat.desk.store.rename(long_chat.state.session, "一份很长的标题" * 20)
+    await long_chat.app.store.rename(long_chat.state.session, "一份很长的标题" * 20)
     await long_chat.type("/compress 排班表 " + "long " * 30)
     for line in ("/tree", "/sessions", "/resume", "/search rota", "/new " + "x" * 200):
         await long_chat.type(line)

@@ -23,16 +23,16 @@ async def test_memory_is_shown_with_how_full_it_is(chat: Any) -> None:
 async def test_what_is_added_is_in_the_file_at_once_and_said_to_be_seen_later(chat: Any) -> None:
     shown = " ".join((await chat.type("/memory add The tests need -n 0")).split())
     assert "here after the next compaction" in shown
-    assert "- The tests need -n 0" in chat.desk.memory.path("memory").read_text()
-    assert chat.desk.memory.entries("user") == []
+    assert "- The tests need -n 0" in chat.app.memory.path("memory").read_text()
+    assert chat.app.memory.entries("user") == []
 
 
 async def test_an_entry_is_removed_by_a_part_of_it_wherever_it_stands(chat: Any) -> None:
     await chat.type("/memory add The tests need -n 0")
     await chat.type("/memory user Prefers short answers")
     await chat.type("/memory remove SHORT")
-    assert chat.desk.memory.entries("user") == []
-    assert chat.desk.memory.entries("memory")[1:] == ["The tests need -n 0"]
+    assert chat.app.memory.entries("user") == []
+    assert chat.app.memory.entries("memory")[1:] == ["The tests need -n 0"]
 
 
 async def test_a_part_that_means_nothing_or_both_files_changes_nothing(chat: Any) -> None:
@@ -42,7 +42,7 @@ async def test_a_part_that_means_nothing_or_both_files_changes_nothing(chat: Any
         await chat.type("/memory remove yeast")
     with pytest.raises(InvalidArgument, match="both"):
         await chat.type("/memory remove short")
-    assert [len(chat.desk.memory.entries(which)) for which in ("memory", "user")] == [2, 1]
+    assert [len(chat.app.memory.entries(which)) for which in ("memory", "user")] == [2, 1]
 
 
 async def test_what_does_not_fit_is_refused_with_the_reason(chat: Any) -> None:
@@ -52,8 +52,8 @@ async def test_what_does_not_fit_is_refused_with_the_reason(chat: Any) -> None:
 
 async def test_edit_says_where_the_files_are(chat: Any) -> None:
     shown = "".join((await chat.type("/memory edit")).split())
-    assert str(chat.desk.memory.path("memory")) in shown
-    assert str(chat.desk.memory.path("user")) in shown
+    assert str(chat.app.memory.path("memory")) in shown
+    assert str(chat.app.memory.path("user")) in shown
 
 
 @pytest.mark.parametrize("line", ["/memory forget all", "/memory add", "/memory remove"])
@@ -70,13 +70,13 @@ async def test_skills_are_listed_with_what_they_are_for_and_where(chat: Any) -> 
 
 async def test_a_named_skill_is_opened_by_the_next_question(chat: Any) -> None:
     await chat.type("/skills Release")
-    assert chat.state.asks == ["Open the skill release and follow it."]
+    assert chat.state.questions == ["Open the skill release and follow it."]
     with pytest.raises(InvalidArgument, match="did you mean release"):
         await chat.type("/skills relese")
 
 
 async def test_without_skills_it_says_where_they_would_be(chat: Any) -> None:
-    chat.desk.skills = ()
+    chat.app.skills = ()
     assert "SKILL.md" in await chat.type("/skills")
 
 

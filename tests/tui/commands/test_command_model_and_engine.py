@@ -47,7 +47,7 @@ async def test_another_model_answers_the_next_question(chat: Any) -> None:
     assert "a window of 400,000 tokens" in shown
     await run_turn(chat.runtime, chat.state.session, [user("Who are you?")])
     assert chat.provider.requests[-1].model == "gpt-5"
-    assert (await chat.desk.store.session(chat.state.session)).model == "gpt-5"
+    assert (await chat.app.store.session(chat.state.session)).model == "gpt-5"
     assert "gpt-5" in chat.state.models
     assert "$1.25 in" in " ".join((await chat.type("/model")).split())
     assert "answers already" in await chat.type("/model gpt-5")
@@ -69,7 +69,7 @@ async def test_the_engines_are_listed_and_the_one_that_serves_is_marked(chat: An
 
 
 async def test_a_chosen_engine_serves_here_at_once_and_is_written_down(long_chat: Any) -> None:
-    folder = Path(long_chat.desk.home) / "plugins" / "context_engine" / "mine"
+    folder = Path(long_chat.app.home) / "plugins" / "context_engine" / "mine"
     folder.mkdir(parents=True)
     (folder / "__init__.py").write_text(PLUGIN)
     before = await long_chat.view()
@@ -77,20 +77,20 @@ async def test_a_chosen_engine_serves_here_at_once_and_is_written_down(long_chat
     assert "mine serves from now on: here, in new conversations and after a restart" in shown
     live = await long_chat.runtime.conversation(long_chat.state.session)
     assert live.messages == before
-    assert read_config(long_chat.desk.environ).settings.context.engine == "mine"
-    assert long_chat.desk.engine_name == "mine"
+    assert read_config(long_chat.app.environ).settings.context.engine == "mine"
+    assert long_chat.app.engine_name == "mine"
 
 
 async def test_an_unknown_engine_changes_nothing(chat: Any) -> None:
     with pytest.raises(PluginError, match="compresor"):
         await chat.type("/engine compresor")
-    assert read_config(chat.desk.environ).settings.context.engine == "compressor"
-    assert chat.desk.engine_name == "compressor"
+    assert read_config(chat.app.environ).settings.context.engine == "compressor"
+    assert chat.app.engine_name == "compressor"
 
 
 async def test_while_a_turn_runs_the_engine_stays(chat: Any) -> None:
     live = await chat.runtime.conversation(chat.state.session)
-    async with live.busy:
+    async with live.locks.turn:
         with pytest.raises(InvalidArgument, match="a turn is running"):
             await chat.type("/engine compressor")
 

@@ -98,7 +98,7 @@ async def test_completion_offers_flags_engines_skills_and_commands(chat: Any) ->
 
 async def test_completion_offers_titles_and_models_once_they_are_read(chat: Any) -> None:
     assert completed(chat, "resume", "") == []
-    await chat.desk.store.rename(chat.state.session, "Rota for the bakery")
+    await chat.app.store.rename(chat.state.session, "Rota for the bakery")
     await learn_names(chat.state)
     assert completed(chat, "resume", "ro") == ["Rota for the bakery"]
     assert completed(chat, "model", "") == ["scripted-model"]

@@ -9,11 +9,11 @@ import pytest
 from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.testing import user
-from clew.turn import pins_of, receive, run_turn
+from clew.turn import receive, run_turn
 
 
 async def pinned(chat: Any) -> list[tuple[str, str]]:
-    return [(it.label, it.text) for it in await pins_of(chat.runtime, chat.state.session)]
+    return [(it.label, it.text) for it in (await chat.runtime.conversation(chat.state.session)).pins]
 
 
 async def test_nothing_is_pinned_at_first(chat: Any) -> None:

@@ -14,5 +14,5 @@ def register() -> None:
         TurnsEngine,
         description="Keeps the newest turns whole, and a list of what was asked before them",
         version="1.0.0",
-        contract=1,
+        contract=2,
     )

@@ -18,7 +18,7 @@ _LINE = re.compile(r"^(\d+)\. (.*)$", re.MULTILINE)
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """Places of the messages that stay, and of those that go."""
+    """Positions of the messages that stay, and of those that go."""
 
     stays: tuple[int, ...]
     goes: tuple[int, ...]
@@ -29,16 +29,19 @@ def split(messages: Sequence[Message], sizes: Sequence[int], budget: int) -> Spl
     start = _start_of_what_fits(messages, sizes, budget)
     newest = _newest_request(messages)
     stays = {
-        place
-        for place, message in enumerate(messages)
-        if place >= start or place == newest or message["role"] in PROMPTS
+        position
+        for position, message in enumerate(messages)
+        if position >= start or position == newest or message["role"] in PROMPTS
     }
-    return Split(tuple(sorted(stays)), tuple(place for place in range(len(messages)) if place not in stays))
+    if len(stays) < len(messages):
+        # The next list takes the place of the last one.
+        stays = {position for position in stays if not is_list(messages[position])}
+    return Split(tuple(sorted(stays)), tuple(position for position in range(len(messages)) if position not in stays))
 
 
 def _newest_request(messages: Sequence[Message]) -> int | None:
-    """The place of the newest user message."""
-    return next((place for place in range(len(messages) - 1, -1, -1) if messages[place]["role"] == "user"), None)
+    """The position of the newest user message."""
+    return next((at for at in range(len(messages) - 1, -1, -1) if messages[at]["role"] == "user"), None)
 
 
 def _start_of_what_fits(messages: Sequence[Message], sizes: Sequence[int], budget: int) -> int:

@@ -1,9 +1,6 @@
-"""What the tools for files are made of: where they may go, pages, edits, diffs, searches.
+"""Files for the tools in `clew.agent.tools`: allowed paths, pages, edits, diffs, searches."""
 
-Knows the disk and the project's limits; no model and no schema. The tools themselves are in `clew.agent.tools`.
-"""
+from clew.agent.files.disk import FileTracker
+from clew.agent.files.paths import Workspace
 
-from clew.agent.files.paths import Workplace
-from clew.agent.files.seen import FilesSeen
-
-__all__ = ["FilesSeen", "Workplace"]
+__all__ = ["FileTracker", "Workspace"]

@@ -1,22 +1,20 @@
-"""Finding a passage in a text and putting another in its place: exactly, else but for its white space.
+"""Finding a passage in a text and replacing it: exactly, else with differing white space or indentation.
 
-Pure functions over text; knows no files. Line ends are compared as if all were LF and written as the passage had them,
-so every line outside the passage stays as it was, byte for byte.
+Line endings are compared as if all were LF and written as the passage had them, so every line outside the passage stays
+the same, byte for byte.
 """
 
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import accumulate
 
-from clew.agent.files.reindent import Moved, Shift, shift_between
-from clew.agent.files.textfile import line_end_of
-
-_SAME = Moved("", "")
+from clew.agent.files.file_types import dominant_line_ending
 
 
 def _collapsed(line: str) -> str:
@@ -25,162 +23,254 @@ def _collapsed(line: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _Tolerance:
-    """A way in which lines may differ and still be the same."""
+    """A difference between lines that still counts as a match."""
 
     name: str
     key: Callable[[str], str]
-    may_shift: bool
+    may_reindent: bool
 
 
 _TOLERANCES = (
-    _Tolerance("space at line ends", str.rstrip, may_shift=False),
-    _Tolerance("indentation", str.strip, may_shift=True),
-    _Tolerance("white space", _collapsed, may_shift=True),
+    _Tolerance("space at line ends", str.rstrip, may_reindent=False),
+    _Tolerance("indentation", str.strip, may_reindent=True),
+    _Tolerance("white space", _collapsed, may_reindent=True),
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Passage:
-    """A stretch of a text, in chars of its plain form, and what shall stand there."""
+class Replacement:
+    """A range of chars of a normalized text, and the text to put there."""
 
     start: int
     end: int
-    replacement: str
+    text: str
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """Where a passage stands."""
+class PassageMatch:
+    """Where a passage was found."""
 
-    passages: tuple[Passage, ...]
+    replacements: tuple[Replacement, ...]
     how: str
-    """`exact`, or what did not fit exactly."""
+    """`exact`, or in what the text differs."""
 
 
 @dataclass(frozen=True, slots=True)
-class Several:
-    """A passage that stands in more places than one."""
+class AmbiguousMatch:
+    """A passage that was found more than once."""
 
     lines: tuple[int, ...]
     how: str
 
 
 @dataclass(frozen=True, slots=True)
-class Plain:
-    """A text with LF for every line end, and the way back."""
+class NormalizedText:
+    """A text with LF for every line ending, and its original."""
 
     raw: str
     text: str
     crlf: Sequence[int]
-    """Where in the plain text a line end is CRLF in the raw one."""
+    """Positions in `text` whose line ending is CRLF in `raw`."""
 
     @classmethod
-    def of(cls, raw: str) -> Plain:
-        crlf = [found.start() - place for place, found in enumerate(re.finditer("\r\n", raw))]
+    def of(cls, raw: str) -> NormalizedText:
+        crlf = [found.start() - index for index, found in enumerate(re.finditer("\r\n", raw))]
         return cls(raw, raw.replace("\r\n", "\n"), crlf)
 
-    def line_at(self, place: int) -> int:
-        return self.text.count("\n", 0, place) + 1
+    def line_at(self, position: int) -> int:
+        return self.text.count("\n", 0, position) + 1
 
-    def with_passages(self, passages: Sequence[Passage]) -> str:
-        """The raw text with every passage replaced."""
+    def with_replacements(self, replacements: Sequence[Replacement]) -> str:
+        """The raw text with all replacements made."""
         pieces, at = [], 0
-        for passage in sorted(passages, key=lambda passage: passage.start):
-            start, end = self._raw_place(passage.start), self._raw_place(passage.end)
-            line_end = line_end_of(self.raw[start:end] if "\n" in self.raw[start:end] else self.raw)
-            pieces += [self.raw[at:start], passage.replacement.replace("\n", line_end)]
+        for replacement in sorted(replacements, key=lambda replacement: replacement.start):
+            start, end = self._raw_position(replacement.start), self._raw_position(replacement.end)
+            line_ending = dominant_line_ending(self.raw[start:end] if "\n" in self.raw[start:end] else self.raw)
+            pieces += [self.raw[at:start], replacement.text.replace("\n", line_ending)]
             at = end
         return "".join([*pieces, self.raw[at:]])
 
-    def _raw_place(self, place: int) -> int:
-        return place + bisect_left(self.crlf, place)
+    def _raw_position(self, position: int) -> int:
+        return position + bisect_left(self.crlf, position)
 
 
-def find_passage(plain: Plain, old: str, new: str, *, everywhere: bool = False) -> Found | Several | None:
-    """Where `old` stands, with `new` fitted to it; None where it stands nowhere."""
+def find_passage(
+    normalized: NormalizedText, old: str, new: str, *, everywhere: bool = False
+) -> PassageMatch | AmbiguousMatch | None:
+    """Where `old` is, with `new` adapted to the indentation there; None where it is not found."""
     old, new = old.replace("\r\n", "\n"), new.replace("\r\n", "\n")
-    places = list(_places(plain.text, old, overlapping=not everywhere))
-    if places:
-        passages = tuple(Passage(place, place + len(old), new) for place in places)
-        return _decided(plain, passages, "exact", everywhere)
+    positions = list(_positions(normalized.text, old, overlapping=not everywhere))
+    if positions:
+        replacements = tuple(Replacement(position, position + len(old), new) for position in positions)
+        return _decided(normalized, replacements, "exact", everywhere)
     if not old.strip():
         return None
-    lines = _Lines.of(plain.text)
+    lines = _LineIndex.of(normalized.text)
     for tolerance in _TOLERANCES:
-        passages = tuple(_tolerated(lines, old, new, tolerance, everywhere))
-        if passages:
-            return _decided(plain, passages, tolerance.name, everywhere)
+        replacements = tuple(_tolerated(lines, old, new, tolerance, everywhere))
+        if replacements:
+            return _decided(normalized, replacements, tolerance.name, everywhere)
     return None
 
 
-def _decided(plain: Plain, passages: tuple[Passage, ...], how: str, everywhere: bool) -> Found | Several:
-    if everywhere or len(passages) == 1:
-        return Found(passages, how)
-    return Several(tuple(plain.line_at(passage.start) for passage in passages), how)
+def _decided(
+    normalized: NormalizedText, replacements: tuple[Replacement, ...], how: str, everywhere: bool
+) -> PassageMatch | AmbiguousMatch:
+    if everywhere or len(replacements) == 1:
+        return PassageMatch(replacements, how)
+    return AmbiguousMatch(tuple(normalized.line_at(replacement.start) for replacement in replacements), how)
 
 
-def _places(text: str, old: str, *, overlapping: bool) -> Iterator[int]:
-    place = text.find(old)
-    while place >= 0:
-        yield place
-        place = text.find(old, place + (1 if overlapping else len(old)))
+def _positions(text: str, old: str, *, overlapping: bool) -> Iterator[int]:
+    position = text.find(old)
+    while position >= 0:
+        yield position
+        position = text.find(old, position + (1 if overlapping else len(old)))
 
 
 @dataclass(frozen=True, slots=True)
-class _Lines:
-    """A text's lines, and where each begins."""
+class _LineIndex:
+    """A text's lines, and the position where each begins."""
 
     lines: Sequence[str]
     starts: Sequence[int]
-    ends_closed: bool
+    has_final_newline: bool
 
     @classmethod
-    def of(cls, text: str) -> _Lines:
+    def of(cls, text: str) -> _LineIndex:
         lines = text.split("\n")
         starts = list(accumulate((len(line) + 1 for line in lines), initial=0))
-        ends_closed = text.endswith("\n")
-        return cls(lines[:-1] if ends_closed else lines, starts, ends_closed)
+        has_final_newline = text.endswith("\n")
+        return cls(lines[:-1] if has_final_newline else lines, starts, has_final_newline)
 
-    def passage(self, first: int, after: int, replacement: Sequence[str]) -> Passage:
-        """Lines in the place of others; without any, the line end before the next goes too."""
+    def replacement(self, first: int, after: int, new_lines: Sequence[str]) -> Replacement:
+        """Replace lines by others; without any, their last line ending is removed too."""
         start, end = self.starts[first], self.starts[after] - 1
-        has_line_end = after < len(self.lines) or self.ends_closed
-        return Passage(start, end + (not replacement and has_line_end), "\n".join(replacement))
+        has_newline = after < len(self.lines) or self.has_final_newline
+        return Replacement(start, end + (not new_lines and has_newline), "\n".join(new_lines))
 
 
-def _tolerated(lines: _Lines, old: str, new: str, tolerance: _Tolerance, everywhere: bool) -> Iterator[Passage]:
+def _tolerated(lines: _LineIndex, old: str, new: str, tolerance: _Tolerance, everywhere: bool) -> Iterator[Replacement]:
     written, wanted = _as_lines(old, new)
     taken_to = 0
     for first in _windows([tolerance.key(line) for line in lines.lines], [tolerance.key(line) for line in written]):
         after = first + len(written)
         found = lines.lines[first:after]
-        shift = shift_between(written, found) if tolerance.may_shift else _SAME
-        if shift is None or (everywhere and first < taken_to):
+        change = indent_change_between(written, found) if tolerance.may_reindent else IndentShift("", "")
+        if change is None or (everywhere and first < taken_to):
             continue
         taken_to = after
-        yield lines.passage(first, after, _fitted(written, wanted, found, shift))
+        yield lines.replacement(first, after, _adapted(written, wanted, found, change))
 
 
 def _as_lines(old: str, new: str) -> tuple[list[str], list[str]]:
     written, wanted = old.split("\n"), new.split("\n")
     if not old.endswith("\n"):
         return written, wanted
-    # Both then mean whole lines; nothing at all means to take them away.
+    # Both then mean whole lines; an empty `new` removes them.
     return written[:-1], wanted[:-1] if not wanted[-1] else wanted
 
 
 def _windows(keys: Sequence[str], wanted: Sequence[str]) -> Iterator[int]:
-    """Where these keys stand one after another."""
-    anchor, sign = next((place, key) for place, key in enumerate(wanted) if key)
-    for place, key in enumerate(keys):
-        first = place - anchor
-        if key == sign and first >= 0 and keys[first : first + len(wanted)] == wanted:
+    """The indexes where these keys follow one another."""
+    anchor, anchor_key = next((position, key) for position, key in enumerate(wanted) if key)
+    for position, key in enumerate(keys):
+        first = position - anchor
+        if key == anchor_key and first >= 0 and keys[first : first + len(wanted)] == wanted:
             yield first
 
 
-def _fitted(written: Sequence[str], wanted: Sequence[str], found: Sequence[str], shift: Shift) -> list[str]:
-    """The wanted lines, indented as the file is; lines that were not to change are the file's own."""
-    fitted: list[str] = []
+def _adapted(written: Sequence[str], wanted: Sequence[str], found: Sequence[str], change: IndentChange) -> list[str]:
+    """The wanted lines, indented as the file is; lines that were not to change are taken from the file."""
+    adapted: list[str] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, written, wanted, autojunk=False).get_opcodes():
-        fitted += found[i1:i2] if tag == "equal" else map(shift.line, wanted[j1:j2])
-    return fitted
+        adapted += found[i1:i2] if tag == "equal" else map(change.apply, wanted[j1:j2])
+    return adapted
+
+
+# -- indentation -------------------------------------------------------------------------------------------------------
+
+_TAB_WIDTHS = (4, 2, 8, 3)
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+class IndentChange(ABC):
+    """How to turn the indentation that a model wrote into the one in the file.
+
+    It has to be the same for every line of a passage: anything else would change what the indentation means.
+    """
+
+    @abstractmethod
+    def indent(self, written: str) -> str: ...
+
+    def apply(self, line: str) -> str:
+        written = indent_of(line)
+        rest = line[len(written) :]
+        return self.indent(written) + rest if rest else line
+
+
+@dataclass(frozen=True, slots=True)
+class IndentShift(IndentChange):
+    """Every line is indented more, or less, by the same."""
+
+    cut: str
+    put: str
+
+    def indent(self, written: str) -> str:
+        if written.startswith(self.cut):
+            return self.put + written[len(self.cut) :]
+        if self.cut.startswith(written):
+            missing = len(self.cut) - len(written)
+            return self.put[: max(0, len(self.put) - missing)]
+        return written
+
+
+@dataclass(frozen=True, slots=True)
+class TabConversion(IndentChange):
+    """Tabs instead of spaces, or the other way round."""
+
+    tab_width: int
+    by: int
+    is_tabs: bool
+
+    def indent(self, written: str) -> str:
+        width = max(0, len(written.expandtabs(self.tab_width)) + self.by)
+        if not self.is_tabs:
+            return " " * width
+        return "\t" * (width // self.tab_width) + " " * (width % self.tab_width)
+
+
+def indent_change_between(written: Sequence[str], found: Sequence[str]) -> IndentChange | None:
+    """The one change from each written line's indentation to that of the line found for it; None without one."""
+    pairs = [
+        (indent_of(mine), indent_of(theirs))
+        for mine, theirs in zip(written, found, strict=True)
+        if mine.strip() or theirs.strip()
+    ]
+    if not pairs:
+        return IndentShift("", "")
+    return _shift(pairs) or _tab_conversion(pairs)
+
+
+def _shift(pairs: Sequence[tuple[str, str]]) -> IndentChange | None:
+    cut, put = min(pairs, key=lambda pair: len(pair[0]))
+    is_same = all(
+        mine.startswith(cut) and theirs.startswith(put) and mine[len(cut) :] == theirs[len(put) :]
+        for mine, theirs in pairs
+    )
+    return IndentShift(cut, put) if is_same else None
+
+
+def _tab_conversion(pairs: Sequence[tuple[str, str]]) -> IndentChange | None:
+    if any("\t" in mine for mine, _ in pairs) == any("\t" in theirs for _, theirs in pairs):
+        return None
+    is_tabs = any("\t" in theirs for _, theirs in pairs)
+    fitting = []
+    for width in _TAB_WIDTHS:
+        steps = {len(theirs.expandtabs(width)) - len(mine.expandtabs(width)) for mine, theirs in pairs}
+        if len(steps) == 1:
+            fitting.append(TabConversion(width, steps.pop(), is_tabs))
+    return min(fitting, key=lambda conversion: abs(conversion.by), default=None)

@@ -1,57 +1,58 @@
-"""Where the agent may read and write: a path as a model wrote it becomes a place, or the reason why it is none.
+"""Where the agent may read and write: paths as a model wrote them, resolved and checked against the project.
 
-Knows folders and names, not what is in files. Outside the project nothing is allowed in silence: a person is asked,
-and only what was put to them may be touched.
+Outside the project a person is asked first, and only what they were asked about may be read or written.
 """
 
 from __future__ import annotations
 
+import difflib
 import os
 import stat
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.files.secret_files import secret_in
+from clew.agent.files.file_types import secret_kind
 from clew.errors import InvalidArgument
 
 SETTING = "agent.allowed_paths"
-LONGEST_PATH_CHARS = 4_096
-LONGEST_NAME_BYTES = 255
+MAX_PATH_CHARS = 4_096
+MAX_NAME_BYTES = 255
 
+PathAccess: TypeAlias = Literal["read", "write"]
 Zone: TypeAlias = Literal["project", "allowed", "read_only", "outside"]
 
 _KINDS = ((stat.S_ISCHR, "device"), (stat.S_ISBLK, "device"), (stat.S_ISFIFO, "pipe"), (stat.S_ISSOCK, "socket"))
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class ResolvedPath:
     """A path with every link followed, and in which zone it lies."""
 
     path: Path
-    shown: str
-    """For people and models: from the project's folder on, or whole where it is outside."""
+    display_name: str
+    """For people and models: relative to the project, or absolute where it is outside."""
     zone: Zone
 
 
 @dataclass(frozen=True, slots=True)
-class Unusable:
-    """A path that is no place, and why."""
+class UnusablePath:
+    """A path that cannot be used, and why."""
 
     problem: str
 
 
 @dataclass(frozen=True, slots=True)
-class Concern:
-    """Why a person has to agree before a path is touched, and what else they would agree to with it."""
+class PathConcern:
+    """Why a person has to agree before a path is used, and the scope of their agreement."""
 
     reason: str
     scope: str
 
 
-class Workplace:
-    """A project, what else is allowed beside it, and what a person was asked about."""
+class Workspace:
+    """The project's folder, further allowed folders, and the paths that a person was asked about."""
 
     def __init__(self, root: Path, allowed: Sequence[Path] = (), read_only_allowed: Sequence[Path] = ()) -> None:
         self.root = root.expanduser().resolve()
@@ -61,103 +62,107 @@ class Workplace:
 
     # -- before a call: what a person has to agree to ------------------------------------------------------------------
 
-    def reading_concerns(self, *paths: object) -> tuple[Concern, ...]:
-        """Why reading these has to be asked for; what is no path at all is left to the call to report."""
-        found = (self._concerns("read", place) for place in self._places(paths))
+    def read_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
+        """Why reading these has to be asked for; what is no path at all is reported by the call itself."""
+        found = (self._concerns("read", target) for target in self._resolved_paths(paths))
         return tuple(concern for concerns in found for concern in concerns)
 
-    def writing_concerns(self, *paths: object) -> tuple[Concern, ...]:
-        found = (self._concerns("write", place) for place in self._places(paths) if not _in_git(place.path))
+    def write_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
+        found = (self._concerns("write", target) for target in self._resolved_paths(paths) if not _in_git(target.path))
         return tuple(concern for concerns in found for concern in concerns)
 
-    def secret_concerns(self, *paths: object) -> tuple[Concern, ...]:
+    def secret_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
         """Why showing these has to be asked for, wherever they are."""
-        return tuple(concern for place in self._places(paths) for concern in self._secret_concerns(place))
+        return tuple(concern for target in self._resolved_paths(paths) for concern in self._secret_concerns(target))
 
-    def forget(self, *paths: object) -> None:
-        """A person said no to these: they were asked about, and are not agreed to."""
-        for place in self._places(paths):
-            self._asked -= {("read", place.path), ("write", place.path)}
+    def withdraw(self, *paths: object) -> None:
+        """A person refused these: they do not count as agreed to."""
+        for target in self._resolved_paths(paths):
+            self._asked -= {("read", target.path), ("write", target.path)}
 
     # -- during a call -------------------------------------------------------------------------------------------------
 
-    def place_to_read(self, path: object) -> Place:
-        """Where to read. Raises InvalidArgument for what is no place, or outside and never put to a person."""
-        place = self._usable(path)
-        self._must_be_agreed("read", place)
-        return place
+    def path_to_read(self, path: object) -> ResolvedPath:
+        """The path to read. Raises InvalidArgument where it cannot be used, or is outside and no person was asked."""
+        target = self._usable(path)
+        self._check_agreed("read", target)
+        return target
 
-    def place_to_write(self, path: object) -> Place:
-        place = self._usable(path)
-        if _in_git(place.path):
-            raise InvalidArgument(f"{place.shown} is inside .git, which only git itself may write; use git commands")
-        self._must_be_agreed("write", place)
-        return place
+    def path_to_write(self, path: object) -> ResolvedPath:
+        target = self._usable(path)
+        if _in_git(target.path):
+            raise InvalidArgument(
+                f"{target.display_name} is inside .git, which only git itself may write; use git commands"
+            )
+        self._check_agreed("write", target)
+        return target
 
-    def locate(self, path: object) -> Place | Unusable:
-        """A path as a model wrote it: from the project's folder on, `~` for the home folder, links followed."""
+    def resolve(self, path: object) -> ResolvedPath | UnusablePath:
+        """A path as a model wrote it: relative to the project, `~` for the home folder, links followed."""
         problem = _problem_with(path)
         if problem or not isinstance(path, str):
-            return Unusable(problem or f"{path!r} is no path")
+            return UnusablePath(problem or f"{path!r} is no path")
         try:
             given = Path(path).expanduser() if path == "~" or path.startswith("~/") else Path(path)
             found = (self.root / given).resolve()
             kind = _special_kind(found)
         except (OSError, RuntimeError, ValueError) as problem:
-            return Unusable(f"{path!r} cannot be resolved: {problem}")
+            return UnusablePath(f"{path!r} cannot be resolved: {problem}")
         if kind:
-            return Unusable(f"{path!r} is a {kind}; only files and folders can be read or written")
-        return Place(found, self.shown(found), self._zone(found))
+            return UnusablePath(f"{path!r} is a {kind}; only files and folders can be read or written")
+        return ResolvedPath(found, self.display_name(found), self._zone(found))
 
-    def shown(self, path: Path) -> str:
+    def display_name(self, path: Path) -> str:
         """A resolved path as people and models read it."""
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
-    def looks_secret(self, path: Path) -> str | None:
-        """What such a file usually holds; None where its name says nothing of secrets."""
+    def secret_kind_of(self, path: Path) -> str | None:
+        """What secret such a file usually holds; None where its name is harmless."""
         inside = path.relative_to(self.root) if path.is_relative_to(self.root) else path
-        return secret_in(inside.as_posix())
+        return secret_kind(inside.as_posix())
 
-    def _places(self, paths: Iterable[object]) -> Iterable[Place]:
-        located = (self.locate(path) for path in paths)
-        return (place for place in dict.fromkeys(located) if isinstance(place, Place))
+    def _resolved_paths(self, paths: Iterable[object]) -> Iterable[ResolvedPath]:
+        resolved = (self.resolve(path) for path in paths)
+        return (target for target in dict.fromkeys(resolved) if isinstance(target, ResolvedPath))
 
-    def _concerns(self, deed: Literal["read", "write"], place: Place) -> Iterable[Concern]:
-        if not self._is_free(deed, place):
-            self._asked.add((deed, place.path))
-            yield Concern(self._reason(place), f"{deed} outside: {place.path.parent}")
-        if deed == "read":
-            yield from self._secret_concerns(place)
+    def _concerns(self, access: PathAccess, target: ResolvedPath) -> Iterable[PathConcern]:
+        if not self._is_allowed(access, target):
+            self._asked.add((access, target.path))
+            yield PathConcern(self._reason(target), f"{access} outside: {target.path.parent}")
+        if access == "read":
+            yield from self._secret_concerns(target)
 
-    def _secret_concerns(self, place: Place) -> Iterable[Concern]:
-        kind = self.looks_secret(place.path)
-        if kind and _is_there(place.path):
-            yield Concern(f"{place.shown} looks like {kind}, and the model would see it", f"read secret: {place.path}")
+    def _secret_concerns(self, target: ResolvedPath) -> Iterable[PathConcern]:
+        kind = self.secret_kind_of(target.path)
+        if kind and _exists(target.path):
+            yield PathConcern(
+                f"{target.display_name} looks like {kind}, and the model would see it", f"read secret: {target.path}"
+            )
 
-    def _reason(self, place: Place) -> str:
-        if place.zone == "read_only":
-            return f"{place.path} is in a folder that is only for reading"
-        return f"{place.path} is outside the project {self.root}"
+    def _reason(self, target: ResolvedPath) -> str:
+        if target.zone == "read_only":
+            return f"{target.path} is in a folder that is only for reading"
+        return f"{target.path} is outside the project {self.root}"
 
-    def _usable(self, path: object) -> Place:
-        place = self.locate(path)
-        if isinstance(place, Unusable):
-            raise InvalidArgument(place.problem)
-        return place
+    def _usable(self, path: object) -> ResolvedPath:
+        target = self.resolve(path)
+        if isinstance(target, UnusablePath):
+            raise InvalidArgument(target.problem)
+        return target
 
-    def _must_be_agreed(self, deed: Literal["read", "write"], place: Place) -> None:
-        # Where a link moved since the person was asked, this is another place than the one they agreed to.
-        if self._is_free(deed, place) or (deed, place.path) in self._asked:
+    def _check_agreed(self, access: PathAccess, target: ResolvedPath) -> None:
+        # Where a link moved since the person was asked, this is another path than the one they agreed to.
+        if self._is_allowed(access, target) or (access, target.path) in self._asked:
             return
         raise InvalidArgument(
-            f"{self._reason(place)}; a person can allow its folder for good with the setting {SETTING}"
+            f"{self._reason(target)}; a person can allow its folder for good with the setting {SETTING}"
         )
 
-    def _is_free(self, deed: Literal["read", "write"], place: Place) -> bool:
-        return place.zone in ("project", "allowed") or (deed == "read" and place.zone == "read_only")
+    def _is_allowed(self, access: PathAccess, target: ResolvedPath) -> bool:
+        return target.zone in ("project", "allowed") or (access == "read" and target.zone == "read_only")
 
     def _zone(self, path: Path) -> Zone:
-        """Of the folders that hold it, the innermost counts: a spill folder stays read-only in a project around it."""
+        """The innermost folder counts: a spill folder stays read-only inside a project."""
         zones: tuple[tuple[Zone, tuple[Path, ...]], ...] = (
             ("project", (self.root,)),
             ("allowed", self.allowed),
@@ -174,14 +179,14 @@ def _problem_with(path: object) -> str | None:
         return f"path is {path!r}; give the path of a file, from the project's folder on"
     if "\0" in path:
         return f"the path {path[:80]!r} holds a NUL character, which no file name can"
-    if len(path) > LONGEST_PATH_CHARS:
-        return f"the path {path[:40]!r}... has {len(path):,} chars; {LONGEST_PATH_CHARS:,} is the most"
+    if len(path) > MAX_PATH_CHARS:
+        return f"the path {path[:40]!r}... has {len(path):,} chars; {MAX_PATH_CHARS:,} is the most"
     try:
         longest = max(path.split("/"), key=lambda name: len(os.fsencode(name)))
-        is_too_long = len(os.fsencode(longest)) > LONGEST_NAME_BYTES
+        is_too_long = len(os.fsencode(longest)) > MAX_NAME_BYTES
     except UnicodeEncodeError:
         return f"the path {path[:80]!r} holds half a character (a lone surrogate); write it as plain text"
-    return f"the name {longest[:40]!r}... is longer than {LONGEST_NAME_BYTES} bytes" if is_too_long else None
+    return f"the name {longest[:40]!r}... is longer than {MAX_NAME_BYTES} bytes" if is_too_long else None
 
 
 def _special_kind(path: Path) -> str | None:
@@ -192,7 +197,7 @@ def _special_kind(path: Path) -> str | None:
     return next((kind for is_kind, kind in _KINDS if is_kind(mode)), None)
 
 
-def _is_there(path: Path) -> bool:
+def _exists(path: Path) -> bool:
     try:
         return path.exists()
     except OSError:  # in a folder that we may not look into
@@ -205,3 +210,65 @@ def _in_git(path: Path) -> bool:
 
 def _resolved(folders: Sequence[Path]) -> Iterable[Path]:
     return (folder.expanduser().resolve() for folder in folders)
+
+
+# -- folders, and paths that may have been meant -----------------------------------------------------------------------
+
+_MAX_ENTRIES = 20_000
+"""Looked at in the search for a file of the same name."""
+_SKIPPED_FOLDERS = frozenset({".git", "node_modules", "__pycache__", ".venv"})
+
+
+def list_folder(folder: Path, offset: int, limit: int) -> str:
+    """The entries of a folder, folders first, with sizes."""
+    with os.scandir(folder) as found:
+        entries = sorted(found, key=lambda entry: (not entry.is_dir(follow_symlinks=False), entry.name))
+    lines = [_entry_line(entry) for entry in entries[offset - 1 : offset - 1 + limit]]
+    last = offset - 1 + len(lines)
+    more = f"; go on with offset={last + 1}" if last < len(entries) else ""
+    span = f"entries {offset}-{last} of {len(entries):,}" if lines else f"{len(entries):,} entries"
+    return "\n".join([*lines, f"[folder, {span}{more}]"])
+
+
+def similar_paths(workspace: Workspace, target: ResolvedPath) -> list[str]:
+    """Paths that may have been meant instead of a missing one, the most likely first."""
+    parent = target.path.parent
+    near: list[str] = []
+    if parent.is_dir():
+        names = [name for name, _ in zip(_names(parent), range(_MAX_ENTRIES), strict=False)]
+        near = [
+            workspace.display_name(parent / name) for name in difflib.get_close_matches(target.path.name, names, 3, 0.6)
+        ]
+    same = (workspace.display_name(path) for path in _same_name(workspace.root, target.path.name))
+    return list(dict.fromkeys([*near, *same]))[:5]
+
+
+def _names(folder: Path) -> Iterator[str]:
+    try:
+        with os.scandir(folder) as entries:
+            yield from (entry.name for entry in entries)
+    except OSError:
+        return
+
+
+def _same_name(root: Path, name: str) -> Iterator[Path]:
+    looked_at = 0
+    for folder, folders, files in os.walk(root):
+        folders[:] = sorted(set(folders) - _SKIPPED_FOLDERS)
+        looked_at += len(files) + len(folders)
+        if name in files:
+            yield Path(folder, name)
+        if looked_at > _MAX_ENTRIES:
+            return
+
+
+def _entry_line(entry: os.DirEntry[str]) -> str:
+    name = entry.name.encode("utf-8", "backslashreplace").decode()
+    if entry.is_symlink():
+        return f"{name} -> {os.readlink(entry.path)}"  # noqa: PTH115 (a link may be broken)
+    if entry.is_dir(follow_symlinks=False):
+        return f"{name}/"
+    try:
+        return f"{name}  {entry.stat(follow_symlinks=False).st_size:,} bytes"
+    except OSError:
+        return name

@@ -1,9 +1,9 @@
-"""The memory that outlives conversations, in two plain files that people may edit: MEMORY.md and USER.md.
+"""The memory that outlives conversations, in two files that people may edit: MEMORY.md and USER.md.
 
-Knows files, and no model: the tool that writes here is `clew.agent.tools.memory`.
+The tool through which the model changes it is in `clew.agent.tools.memory_and_skill`.
 """
 
-from clew.agent.memory.files import MemoryUnusable
-from clew.agent.memory.memory import FILES, Memory, MemorySnapshot, Remembered, Which
+from clew.agent.memory.memory import MEMORY_FILES, Memory, MemoryChangeResult, MemoryName, MemorySnapshot
+from clew.errors import MemoryUnusable
 
-__all__ = ["FILES", "Memory", "MemorySnapshot", "MemoryUnusable", "Remembered", "Which"]
+__all__ = ["MEMORY_FILES", "Memory", "MemoryChangeResult", "MemoryName", "MemorySnapshot", "MemoryUnusable"]

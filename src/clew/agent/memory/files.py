@@ -1,7 +1,7 @@
-"""The files of the memory: read whole, replaced in one step, one writer at a time; and the journal of their changes.
+"""The files of the memory: their entries, atomic replacement with one writer at a time, and a journal of changes.
 
-Knows files, not entries. A file is replaced only by one that is whole on disk, and its journal line is on disk before
-that: what a change takes away can always be read there.
+A file is replaced only after the new one and the journal line are flushed, so what a change removes can always be read
+in the journal. Entries are list items of markdown; everything else in a file is kept as it is, character by character.
 """
 
 from __future__ import annotations
@@ -12,42 +12,37 @@ import fcntl
 import glob
 import json
 import os
+import re
 import secrets
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TypeAlias
 
-from clew.agent.files.plain_files import read_plain
-from clew.errors import ClewError
+from clew.agent.files.disk import FileStamp, read_prefix
+from clew.agent.safe_text import without_invisible
+from clew.errors import MemoryUnusable
 
 LOCK = ".memory.lock"
 JOURNAL = "memory.log.jsonl"
 JOURNAL_BYTES = 256 * 1024
-"""Above it the older half goes."""
-LARGEST_BYTES = 1 << 20
+"""Above it the older half is dropped."""
+MAX_BYTES = 1 << 20
 LOCK_SECONDS = 10.0
-
-Stamp: TypeAlias = tuple[int, int, int] | None
-
-
-class MemoryUnusable(ClewError):  # noqa: N818 (reads as what it says)
-    """A file of the memory that cannot be read or written; nothing was changed."""
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryFile:
-    """What a file holds, and by what a later look tells that it is still the same."""
+    """The text of a file, and its stamp; None where there is no file."""
 
     text: str
-    stamp: Stamp
+    stamp: FileStamp | None
     problem: str | None = None
-    """Why it cannot be changed; the text is then what can be made out of it."""
+    """Why it cannot be changed; the text is then what can be decoded of it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Change:
+class MemoryJournalEntry:
     """A line of the journal."""
 
     at: str
@@ -59,41 +54,41 @@ class Change:
 
 
 def read_memory_file(path: Path) -> MemoryFile:
-    """The file; empty where there is none. Never raises."""
+    """Read a file; empty where there is none. Never raises: see `problem`."""
     try:
-        content, found = read_plain(path, LARGEST_BYTES + 1)
+        content, found = read_prefix(path, MAX_BYTES + 1)
     except FileNotFoundError:
         return MemoryFile("", None)
     except OSError as problem:
         return MemoryFile("", None, f"{path} cannot be read: {problem.strerror or problem}; move it away")
-    if len(content) > LARGEST_BYTES:
+    if len(content) > MAX_BYTES:
         return MemoryFile("", None, f"{path} has {found.st_size:,} bytes, which is no memory; move it away")
-    return _decoded(path, content, _stamp(found))
+    return _decoded(path, content, FileStamp.of(found))
 
 
-def replace_memory_file(path: Path, text: str, seen: Stamp, change: Change) -> bool:
-    """Put a text in the place of what was seen there; False where something else stands there by now.
+def replace_memory_file(path: Path, text: str, stamp: FileStamp | None, change: MemoryJournalEntry) -> bool:
+    """Replace a file that has this stamp; False where it has changed since.
 
-    The caller holds the lock. Raises OSError, and then the file is as it was.
+    The caller holds the lock. Raises OSError, and then the file is unchanged.
     """
     target = path.resolve()  # a person may keep it elsewhere and link to it
     partial = target.with_name(f".{target.name}.{secrets.token_hex(8)}.part")
     _remove_abandoned(target)
     try:
         _write_new(partial, text.encode("utf-8"))
-        if _stamp_at(path) != seen:
+        if _stamp_at(path) != stamp:
             # An editor knows nothing of our lock.
             return False
-        _note(path.with_name(JOURNAL), change)
+        _append_to_journal(path.with_name(JOURNAL), change)
         partial.replace(target)
     finally:
         partial.unlink(missing_ok=True)
-    sync_folder(target.parent)
+    flush_folder(target.parent)
     return True
 
 
-def journal_of(folder: Path) -> list[Change]:
-    """The changes that are still in the journal, oldest first; lines that cannot be read are left out."""
+def read_journal(folder: Path) -> list[MemoryJournalEntry]:
+    """The changes that are still in the journal, oldest first; lines that cannot be read are skipped."""
     try:
         lines = (folder / JOURNAL).read_text(encoding="utf-8", errors="replace").split("\n")
     except OSError:
@@ -101,24 +96,24 @@ def journal_of(folder: Path) -> list[Change]:
     changes = []
     for line in lines:
         with contextlib.suppress(ValueError, TypeError):
-            changes.append(Change(**json.loads(line)))
+            changes.append(MemoryJournalEntry(**json.loads(line)))
     return changes
 
 
 @contextlib.contextmanager
-def locked(folder: Path) -> Iterator[None]:
-    """The right to change the files of a folder, over threads and processes."""
+def memory_lock(folder: Path) -> Iterator[None]:
+    """Holds the lock on the memory in a folder, over threads and processes. Raises MemoryUnusable after 10 seconds."""
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     descriptor = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     try:
-        _wait_for(descriptor, folder)
+        _acquire(descriptor, folder)
         yield
     finally:
         os.close(descriptor)
 
 
-def make_durable(path: Path) -> None:
-    """Flush a file, should somebody else have written it; nothing where there is none."""
+def flush_file(path: Path) -> None:
+    """Flush a file that somebody else may have written; nothing where there is none."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
@@ -127,7 +122,7 @@ def make_durable(path: Path) -> None:
             os.close(descriptor)
 
 
-def sync_folder(folder: Path) -> None:
+def flush_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(descriptor)
@@ -135,15 +130,15 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-def _decoded(path: Path, content: bytes, stamp: Stamp) -> MemoryFile:
+def _decoded(path: Path, content: bytes, stamp: FileStamp) -> MemoryFile:
     try:
         return MemoryFile(content.decode("utf-8-sig"), stamp)
-    except UnicodeDecodeError as problem:
-        told = f"{path} is not UTF-8 at byte {problem.start:,}; save it as UTF-8"
-        return MemoryFile(content.decode("utf-8-sig", "replace"), stamp, told)
+    except UnicodeDecodeError as error:
+        problem = f"{path} is not UTF-8 at byte {error.start:,}; save it as UTF-8"
+        return MemoryFile(content.decode("utf-8-sig", "replace"), stamp, problem)
 
 
-def _wait_for(descriptor: int, folder: Path) -> None:
+def _acquire(descriptor: int, folder: Path) -> None:
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
@@ -172,14 +167,14 @@ def _write_new(partial: Path, content: bytes) -> None:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """What a killed writer left: whoever holds the lock is the only writer there is."""
+    """Remove what a killed writer left; whoever holds the lock is the only writer."""
     for partial in target.parent.glob(f".{glob.escape(target.name)}.*.part"):
         partial.unlink(missing_ok=True)
 
 
-def _note(journal: Path, change: Change) -> None:
+def _append_to_journal(journal: Path, change: MemoryJournalEntry) -> None:
     line = json.dumps(asdict(change), ensure_ascii=False) + "\n"
-    _shorten(journal)
+    _shorten_journal(journal)
     descriptor = os.open(journal, os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     with os.fdopen(descriptor, "r+b", buffering=0) as file:
         os.fchmod(file.fileno(), 0o600)
@@ -190,7 +185,7 @@ def _note(journal: Path, change: Change) -> None:
         os.fsync(file.fileno())
 
 
-def _shorten(journal: Path) -> None:
+def _shorten_journal(journal: Path) -> None:
     try:
         if journal.stat().st_size <= JOURNAL_BYTES:
             return
@@ -205,12 +200,120 @@ def _shorten(journal: Path) -> None:
         partial.unlink(missing_ok=True)
 
 
-def _stamp(found: os.stat_result) -> Stamp:
-    return found.st_ino, found.st_size, found.st_mtime_ns
-
-
-def _stamp_at(path: Path) -> Stamp:
+def _stamp_at(path: Path) -> FileStamp | None:
     try:
-        return _stamp(path.stat())
+        return FileStamp.of(path.stat())
     except FileNotFoundError:
         return None
+
+
+# -- entries -----------------------------------------------------------------------------------------------------------
+
+_ITEM = re.compile(r"[-*+][ \t]+(?=.*\w)(\S.*)")
+_MARKERS = re.compile(r"(?:[-*+]\s+)+")
+_CODE = "```"
+_ENDS_ITEM = ("#", _CODE, ">", "---", "***", "___")
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBlock:
+    """Lines that belong together: an entry, or a line between entries."""
+
+    lines: tuple[str, ...]
+    entry: str | None = None
+    """The entry's text, on one line; None for other lines."""
+
+
+def parse_blocks(text: str) -> list[MemoryBlock]:
+    """The text as blocks; `join_blocks` gives the same text back."""
+    blocks: list[MemoryBlock] = []
+    lines = text.split("\n")
+    at, is_code = 0, False
+    while at < len(lines):
+        item = None if is_code else _ITEM.match(lines[at].rstrip("\r"))
+        if item is None:
+            is_code ^= lines[at].lstrip().startswith(_CODE)
+            blocks.append(MemoryBlock((lines[at],)))
+            at += 1
+            continue
+        stop = at + 1
+        while stop < len(lines) and _continues_item(lines[stop]):
+            stop += 1
+        entry = " ".join(" ".join([item[1], *lines[at + 1 : stop]]).split())
+        blocks.append(MemoryBlock(tuple(lines[at:stop]), entry))
+        at = stop
+    return blocks
+
+
+def join_blocks(blocks: Sequence[MemoryBlock]) -> str:
+    return "\n".join(line for block in blocks for line in block.lines)
+
+
+def entries_of(text: str) -> list[str]:
+    """The entries of a text, in their order."""
+    return [block.entry for block in parse_blocks(text) if block.entry is not None]
+
+
+def clean_entry(text: str) -> str:
+    """A text as an entry: one paragraph without invisible characters; empty where it has no words."""
+    words = " ".join(without_invisible(" ".join(text.split())).split())
+    words = _MARKERS.sub("", words, count=1) if _MARKERS.match(words) else words
+    return words if re.search(r"\w", words) else ""
+
+
+def with_entry(text: str, entry: str) -> str:
+    """The text with an entry added after the last one."""
+    blocks = parse_blocks(text)
+    indexes = [at for at, block in enumerate(blocks) if block.entry is not None]
+    new = MemoryBlock((f"- {entry}{_carriage_return(text)}",), entry)
+    if indexes:
+        blocks.insert(indexes[-1] + 1, new)
+    else:
+        kept = text.rstrip()
+        # After an unclosed code fence it would be code.
+        is_open = sum(line.lstrip().startswith(_CODE) for line in kept.split("\n")) % 2 == 1
+        if is_open:
+            blocks = [new, MemoryBlock((_carriage_return(text),)), *blocks]
+        else:
+            above = [*parse_blocks(kept), MemoryBlock((_carriage_return(text),))] if kept else []
+            blocks = [*above, new, MemoryBlock(("",))]
+    changed = join_blocks(blocks)
+    return changed if changed.endswith("\n") else changed + "\n"
+
+
+def with_entry_replaced(text: str, old: str, new: str) -> str:
+    """The text with the entry `old` (as `entries_of` gives it) replaced; copies of it are removed."""
+    blocks = parse_blocks(text)
+    first = next(at for at, block in enumerate(blocks) if block.entry == old)
+    blocks[first] = MemoryBlock((f"- {new}{_carriage_return(text)}",), new)
+    return join_blocks([block for block in blocks if block.entry != old])
+
+
+def without_entry(text: str, old: str) -> str:
+    """The text without an entry and its copies."""
+    return join_blocks([block for block in parse_blocks(text) if block.entry != old])
+
+
+def matching_entries(entries: Sequence[str], part: str) -> list[str]:
+    """The entries that contain a text, with or without regard to case; only the one that equals it, if there is one."""
+    wanted = " ".join(part.split())
+    if not wanted:
+        return []
+    if wanted in entries:
+        return [wanted]
+    exact = [entry for entry in entries if wanted in entry]
+    return exact or [entry for entry in entries if wanted.casefold() in entry.casefold()]
+
+
+def _continues_item(line: str) -> bool:
+    """Whether a line belongs to the item above it: it is indented, or plain text right after it."""
+    if not line.strip():
+        return False
+    if line[0] in " \t":
+        return True
+    return not line.startswith(_ENDS_ITEM) and not re.match(r"[-*+][ \t]", line)
+
+
+def _carriage_return(text: str) -> str:
+    """What comes before a line feed in this text."""
+    return "\r" if "\r\n" in text else ""

@@ -1,7 +1,7 @@
 """The memory that outlives conversations: MEMORY.md (what the agent learnt) and USER.md (who the person is).
 
-Bounded lists in plain files, which people may edit by hand. A change is durable when its result says so; what a
-conversation's system prompt shows of it stays as it was, until a compaction moves the prefix anyway.
+Both are bounded lists, which people may edit by hand. A change is durable when its result says so. What a
+conversation's system prompt shows of the memory stays as it was, until a compaction changes the prefix anyway.
 """
 
 from __future__ import annotations
@@ -15,26 +15,31 @@ from datetime import datetime
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.fence import visible
-from clew.agent.memory.entries import clean_entry, entries_of, matching, with_entry, with_other, without_entry
 from clew.agent.memory.files import (
     JOURNAL,
-    Change,
-    MemoryUnusable,
-    journal_of,
-    locked,
-    make_durable,
+    MemoryJournalEntry,
+    clean_entry,
+    entries_of,
+    flush_file,
+    flush_folder,
+    matching_entries,
+    memory_lock,
+    read_journal,
     read_memory_file,
     replace_memory_file,
-    sync_folder,
+    with_entry,
+    with_entry_replaced,
+    without_entry,
 )
+from clew.agent.safe_text import without_invisible
+from clew.errors import MemoryUnusable
 from clew.redact import redact, redact_text
 
-Which: TypeAlias = Literal["memory", "user"]
-FILES: dict[Which, str] = {"memory": "MEMORY.md", "user": "USER.md"}
+MemoryName: TypeAlias = Literal["memory", "user"]
+MEMORY_FILES: dict[MemoryName, str] = {"memory": "MEMORY.md", "user": "USER.md"}
 MEMORY_CHARS = 4_000
 USER_CHARS = 2_000
-_TRIES = 5
+_MAX_TRIES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,21 +53,21 @@ class MemorySnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Remembered:
-    """What became of a change."""
+class MemoryChangeResult:
+    """Whether a change was made, and what to tell the model."""
 
     is_done: bool
-    """Whether the memory now is as it was asked for."""
-    told: str
-    """What happened, or why nothing did and what to do; the model reads it."""
+    """Whether the memory now is as requested."""
+    message: str
+    """What was done, or why nothing was and what to do; the model reads it."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Wish:
-    """A change that was asked for."""
+class _MemoryChange:
+    """A requested change."""
 
     action: Literal["add", "replace", "remove"]
-    which: Which
+    which: MemoryName
     entry: str = ""
     old: str = ""
     session: str = ""
@@ -79,166 +84,177 @@ class Memory:
         clock: Callable[[], datetime] = lambda: datetime.now().astimezone(),
     ) -> None:
         self.folder = folder.expanduser().absolute()
-        self.limits: dict[Which, int] = {"memory": memory_chars, "user": user_chars}
+        self.limits: dict[MemoryName, int] = {"memory": memory_chars, "user": user_chars}
         self._clock = clock
-        self._shown: dict[str | None, MemorySnapshot] = {}
-        # One thread, so that whatever waits for it comes after all that was begun before.
+        self._snapshots: dict[str | None, MemorySnapshot] = {}
+        # One thread, so that changes are made in the order in which they were requested.
         self._writer = ThreadPoolExecutor(1, thread_name_prefix="clew-memory")
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    def path(self, which: Which) -> Path:
-        return self.folder / FILES[which]
+    def path(self, which: MemoryName) -> Path:
+        return self.folder / MEMORY_FILES[which]
 
-    def entries(self, which: Which) -> list[str]:
-        """What is remembered, oldest first."""
+    def entries(self, which: MemoryName) -> list[str]:
+        """The entries, oldest first."""
         return entries_of(read_memory_file(self.path(which)).text)
 
-    def fullness(self, which: Which) -> str:
+    def fullness(self, which: MemoryName) -> str:
         """`MEMORY.md is 83% full (3,320 of 4,000 chars)`"""
         return self._fullness(which, read_memory_file(self.path(which)).text)
 
     def snapshot(self, session: str | None = None) -> MemorySnapshot:
-        """The texts for a system prompt, as they are now; with a session, those that its prompt is going to show."""
-        taken = self._now()
-        self._shown[session] = taken
-        return taken
+        """The texts for a system prompt, as they are now; with a session, remembered as what its prompt shows."""
+        snapshot = self._current_snapshot()
+        self._snapshots[session] = snapshot
+        return snapshot
 
-    def changes(self, limit: int = 20) -> list[Change]:
-        """The newest changes, oldest of them first, with what they took away."""
-        return journal_of(self.folder)[-limit:]
+    def changes(self, limit: int = 20) -> list[MemoryJournalEntry]:
+        """The newest changes, oldest of them first, with what they removed."""
+        return read_journal(self.folder)[-limit:]
 
     # -- changing ------------------------------------------------------------------------------------------------------
 
-    async def add(self, which: Which, text: str, session: str = "") -> Remembered:
-        """Remember an entry."""
-        return await self._change(_Wish("add", which, text, session=session))
+    async def add(self, which: MemoryName, text: str, session: str = "") -> MemoryChangeResult:
+        """Add an entry."""
+        return await self._change(_MemoryChange("add", which, text, session=session))
 
-    async def replace(self, which: Which, old: str, text: str, session: str = "") -> Remembered:
-        """Put another entry where the one stands that alone holds `old`."""
-        return await self._change(_Wish("replace", which, text, old, session))
+    async def replace(self, which: MemoryName, old: str, text: str, session: str = "") -> MemoryChangeResult:
+        """Replace the one entry that contains `old`."""
+        return await self._change(_MemoryChange("replace", which, text, old, session))
 
-    async def remove(self, which: Which, old: str, session: str = "") -> Remembered:
-        """Forget the entry that alone holds `old`."""
-        return await self._change(_Wish("remove", which, "", old, session))
+    async def remove(self, which: MemoryName, old: str, session: str = "") -> MemoryChangeResult:
+        """Remove the one entry that contains `old`."""
+        return await self._change(_MemoryChange("remove", which, "", old, session))
 
     # -- compactions ---------------------------------------------------------------------------------------------------
 
     async def commit(self, session: str) -> bool:
-        """Before a compaction ends a session: every change begun on it is on disk when this returns. Never raises.
+        """Before a compaction ends a session: wait until every change begun on it is on disk. Never raises.
 
-        Whether the memory now reads otherwise than the session's prompt shows; also True where that is not known.
+        Returns whether the memory now differs from what the session's prompt shows; also True where that is unknown.
         """
-        await asyncio.get_running_loop().run_in_executor(self._writer, self._settle)
-        shown = self._shown.get(session) or self._shown.get(None)
-        return shown is None or shown != self._now()
+        await asyncio.get_running_loop().run_in_executor(self._writer, self._flush)
+        shown = self._snapshots.get(session) or self._snapshots.get(None)
+        return shown is None or shown != self._current_snapshot()
 
-    def continued(self, old: str, new: str) -> None:
-        """A compaction, and no new conversation: the continuation shows what the old session was to show."""
-        if old in self._shown:
-            self._shown[new] = self._shown.pop(old)
+    def continue_session(self, old: str, new: str) -> None:
+        """After a compaction: the new session's prompt shows what the old one's did."""
+        if old in self._snapshots:
+            self._snapshots[new] = self._snapshots.pop(old)
 
-    def _settle(self) -> None:
-        """Wait for other processes' changes that are under way, and flush what people wrote by hand too."""
-        with contextlib.suppress(OSError, MemoryUnusable):  # each change has told its own trouble
+    def _flush(self) -> None:
+        """Wait for other processes' changes, and flush what people wrote by hand too."""
+        with contextlib.suppress(OSError, MemoryUnusable):  # each change has reported its own failure
             if not self.folder.is_dir():
                 return
-            with locked(self.folder):
-                for name in (*FILES.values(), JOURNAL):
-                    make_durable(self.folder / name)
-                sync_folder(self.folder)
+            with memory_lock(self.folder):
+                for name in (*MEMORY_FILES.values(), JOURNAL):
+                    flush_file(self.folder / name)
+                flush_folder(self.folder)
 
     # -- what is shown -------------------------------------------------------------------------------------------------
 
-    def _now(self) -> MemorySnapshot:
-        memory, about_memory = self._shown_text("memory")
-        user, about_user = self._shown_text("user")
+    def _current_snapshot(self) -> MemorySnapshot:
+        memory, about_memory = self._prompt_text("memory")
+        user, about_user = self._prompt_text("user")
         return MemorySnapshot(memory, user, (*about_memory, *about_user))
 
-    def _shown_text(self, which: Which) -> tuple[str, list[str]]:
-        """What a file says to the model: without secrets, and no longer than it may be."""
-        found, most = read_memory_file(self.path(which)), self.limits[which]
+    def _prompt_text(self, which: MemoryName) -> tuple[str, list[str]]:
+        """A file as the model sees it, without secrets and bounded; and notices for people."""
+        found, max_chars = read_memory_file(self.path(which)), self.limits[which]
         notices = [found.problem] if found.problem else []
-        clean = redact_text(visible(found.text)).strip()
-        if clean != visible(found.text).strip():
+        clean = redact_text(without_invisible(found.text)).strip()
+        if clean != without_invisible(found.text).strip():
             notices.append(f"{self.path(which)} holds a secret; it is not shown to the model: take it out")
-        if len(clean) > most:
+        if len(clean) > max_chars:
             notices.append(f"{self._fullness(which, found.text)}; the model sees its beginning: shorten it")
-            clean = f"{clean[:most].rpartition(chr(10))[0] or clean[:most]}\n[cut: more stands in {FILES[which]}]"
+            shown = clean[:max_chars].rpartition("\n")[0] or clean[:max_chars]
+            clean = f"{shown}\n[cut: more stands in {MEMORY_FILES[which]}]"
         return clean, notices
 
-    def _fullness(self, which: Which, text: str) -> str:
-        used, most = len(text.strip()), self.limits[which]
-        return f"{FILES[which]} is {used * 100 // most}% full ({used:,} of {most:,} chars)"
+    def _fullness(self, which: MemoryName, text: str) -> str:
+        used, max_chars = len(text.strip()), self.limits[which]
+        return f"{MEMORY_FILES[which]} is {used * 100 // max_chars}% full ({used:,} of {max_chars:,} chars)"
 
     # -- within a change -----------------------------------------------------------------------------------------------
 
-    async def _change(self, wish: _Wish) -> Remembered:
-        entry = clean_entry(wish.entry)
-        refusal = None if wish.action == "remove" else _refusal_of(entry)
+    async def _change(self, change: _MemoryChange) -> MemoryChangeResult:
+        entry = clean_entry(change.entry)
+        refusal = None if change.action == "remove" else _refusal(entry)
         if refusal is not None:
-            return Remembered(False, refusal)
-        wish = replace(wish, entry=entry)
-        return await asyncio.get_running_loop().run_in_executor(self._writer, self._change_now, wish)
+            return MemoryChangeResult(False, refusal)
+        change = replace(change, entry=entry)
+        return await asyncio.get_running_loop().run_in_executor(self._writer, self._change_now, change)
 
-    def _change_now(self, wish: _Wish) -> Remembered:
-        path = self.path(wish.which)
+    def _change_now(self, change: _MemoryChange) -> MemoryChangeResult:
+        path = self.path(change.which)
         try:
-            with locked(self.folder):
-                for _ in range(_TRIES):
+            with memory_lock(self.folder):
+                for _ in range(_MAX_TRIES):
                     found = read_memory_file(path)
                     if found.problem is not None:
-                        return Remembered(False, f"nothing was changed: {found.problem}")
-                    drawn = self._draw(wish, found.text)
-                    if isinstance(drawn, Remembered):
-                        return drawn
-                    if replace_memory_file(path, drawn.text, found.stamp, self._line(wish, drawn.old)):
-                        return Remembered(True, f"{drawn.told}; {self._fullness(wish.which, drawn.text)}.")
+                        return MemoryChangeResult(False, f"nothing was changed: {found.problem}")
+                    changed = self._apply(change, found.text)
+                    if isinstance(changed, MemoryChangeResult):
+                        return changed
+                    if replace_memory_file(path, changed.text, found.stamp, self._journal_entry(change, changed.old)):
+                        return MemoryChangeResult(
+                            True, f"{changed.message}; {self._fullness(change.which, changed.text)}."
+                        )
         except (OSError, RuntimeError) as problem:  # RuntimeError: links that lead in a circle
-            return Remembered(False, f"nothing was changed: {path} cannot be written: {_words(problem)}")
+            return MemoryChangeResult(False, f"nothing was changed: {path} cannot be written: {_error_text(problem)}")
         except MemoryUnusable as problem:
-            return Remembered(False, f"nothing was changed: {problem}")
-        return Remembered(False, f"nothing was changed: somebody else keeps writing {path}; try again later")
+            return MemoryChangeResult(False, f"nothing was changed: {problem}")
+        return MemoryChangeResult(False, f"nothing was changed: somebody else keeps writing {path}; try again later")
 
-    def _draw(self, wish: _Wish, text: str) -> _Drawn | Remembered:
-        """The text as it would be after a change; or why there is none."""
+    def _apply(self, change: _MemoryChange, text: str) -> _ChangedText | MemoryChangeResult:
+        """The text after a change; or the result, where nothing is to be changed."""
         entries = entries_of(text)
-        if wish.entry and wish.entry in entries:
-            return Remembered(wish.action == "add", f"{FILES[wish.which]} has exactly this already; nothing to do.")
-        if wish.action == "add":
-            return self._bounded(wish, text, _Drawn(with_entry(text, wish.entry), "remembered"))
-        named = matching(list(dict.fromkeys(entries)), wish.old)
-        if len(named) != 1:
-            return Remembered(False, _not_one(wish.old, named, entries))
-        if wish.action == "remove":
-            return _Drawn(without_entry(text, named[0]), "forgotten", named[0])
-        return self._bounded(wish, text, _Drawn(with_other(text, named[0], wish.entry), "replaced", named[0]))
-
-    def _bounded(self, wish: _Wish, before: str, drawn: _Drawn) -> _Drawn | Remembered:
-        most, size = self.limits[wish.which], len(drawn.text.strip())
-        if size <= most or size < len(before.strip()):
-            return drawn
-        told = f"not remembered: {FILES[wish.which]} would have {size:,} chars, and {most:,} is the most."
-        listed = "\n".join(f"- {entry}" for entry in entries_of(before))
-        return Remembered(
-            False, f"{told} Merge entries with replace, or remove what no longer matters, then again:\n{listed}"
+        if change.entry and change.entry in entries:
+            return MemoryChangeResult(
+                change.action == "add", f"{MEMORY_FILES[change.which]} has exactly this already; nothing to do."
+            )
+        if change.action == "add":
+            return self._bounded(change, text, _ChangedText(with_entry(text, change.entry), "remembered"))
+        matches = matching_entries(list(dict.fromkeys(entries)), change.old)
+        if len(matches) != 1:
+            return MemoryChangeResult(False, _not_one(change.old, matches, entries))
+        if change.action == "remove":
+            return _ChangedText(without_entry(text, matches[0]), "forgotten", matches[0])
+        return self._bounded(
+            change, text, _ChangedText(with_entry_replaced(text, matches[0], change.entry), "replaced", matches[0])
         )
 
-    def _line(self, wish: _Wish, old: str) -> Change:
+    def _bounded(self, change: _MemoryChange, before: str, changed: _ChangedText) -> _ChangedText | MemoryChangeResult:
+        max_chars, size = self.limits[change.which], len(changed.text.strip())
+        if size <= max_chars or size < len(before.strip()):
+            return changed
+        problem = (
+            f"not remembered: {MEMORY_FILES[change.which]} would have {size:,} chars, and {max_chars:,} is the most."
+        )
+        listed = "\n".join(f"- {entry}" for entry in entries_of(before))
+        return MemoryChangeResult(
+            False, f"{problem} Merge entries with replace, or remove what no longer matters, then again:\n{listed}"
+        )
+
+    def _journal_entry(self, change: _MemoryChange, old: str) -> MemoryJournalEntry:
         at = self._clock().isoformat(timespec="seconds")
-        return Change(at, wish.session, FILES[wish.which], wish.action, wish.entry, redact_text(old))
+        return MemoryJournalEntry(
+            at, change.session, MEMORY_FILES[change.which], change.action, change.entry, redact_text(old)
+        )
 
 
 @dataclass(frozen=True, slots=True)
-class _Drawn:
-    """A text that a change would leave behind."""
+class _ChangedText:
+    """The text after a change, and what the change was."""
 
     text: str
-    told: str
+    message: str
     old: str = ""
 
 
-def _refusal_of(entry: str) -> str | None:
+def _refusal(entry: str) -> str | None:
     if not entry:
         return "nothing to remember: text says nothing; give one short paragraph"
     found = redact(entry).found
@@ -248,15 +264,15 @@ def _refusal_of(entry: str) -> str | None:
     return None
 
 
-def _not_one(part: str, named: Sequence[str], entries: Sequence[str]) -> str:
+def _not_one(part: str, matches: Sequence[str], entries: Sequence[str]) -> str:
     if not entries:
         return "nothing was changed: there are no entries yet"
-    shown = "\n".join(f"- {entry}" for entry in named or entries)
+    shown = "\n".join(f"- {entry}" for entry in matches or entries)
     if not part.strip():
         return f"nothing was changed: old has to be a part of the entry that is meant. There are:\n{shown}"
-    count = "no entry holds" if not named else f"{len(named)} entries hold"
+    count = "no entry holds" if not matches else f"{len(matches)} entries hold"
     return f"nothing was changed: {count} {part!r}; give a part of exactly one of these:\n{shown}"
 
 
-def _words(problem: OSError | RuntimeError) -> str:
+def _error_text(problem: OSError | RuntimeError) -> str:
     return (problem.strerror if isinstance(problem, OSError) else None) or str(problem)

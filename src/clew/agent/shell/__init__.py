@@ -1,9 +1,16 @@
-"""Reading a shell command line: taken apart into the simple commands that it would run, as far as that is certain.
+"""Reads a shell command line into the simple commands that it would run. Nothing is run."""
 
-Runs nothing, and judges nothing.
-"""
+from clew.agent.shell.commands import read_command_line
+from clew.agent.shell.words import UNKNOWN, CommandLine, Redirect, SimpleCommand, Word, join_words
+from clew.errors import UnreadableCommand
 
-from clew.agent.shell.commands import read_line
-from clew.agent.shell.values import UNKNOWN, Line, Redirect, Simple, Unreadable, Word, joined
-
-__all__ = ["UNKNOWN", "Line", "Redirect", "Simple", "Unreadable", "Word", "joined", "read_line"]
+__all__ = [
+    "UNKNOWN",
+    "CommandLine",
+    "Redirect",
+    "SimpleCommand",
+    "UnreadableCommand",
+    "Word",
+    "join_words",
+    "read_command_line",
+]

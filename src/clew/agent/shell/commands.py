@@ -1,8 +1,8 @@
-"""A shell command line taken apart into the simple commands it would run, for whoever judges them.
+"""Reads a shell command line into simple commands: lists, pipes, subshells, loops, functions, redirects, heredocs.
 
-Reads what models write for bash: quotes, pipes, lists, subshells, substitutions, loops, functions, heredocs. It runs
-nothing and expands only what is certain: variables set on the same line or given. What is known only when it runs
-stands as `UNKNOWN` in a word. A text that cannot be taken apart is `Unreadable`, never guessed at.
+It reads what models write for bash, and expands only what is certain: variables that are set on the same line or given.
+What is known only when the line runs is `UNKNOWN` in a word. A text that cannot be read raises `UnreadableCommand`;
+nothing is guessed. Words are read in `clew.agent.shell.words`.
 """
 
 from __future__ import annotations
@@ -10,53 +10,64 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clew.agent.shell.values import UNKNOWN, Line, Redirect, Simple, Unreadable, Word, joined
-from clew.agent.shell.words import BLANK, ENDS_WORD, WordReader, words_of
+from clew.agent.shell.words import (
+    BLANKS,
+    UNKNOWN,
+    WORD_END_CHARS,
+    CommandLine,
+    Redirect,
+    SimpleCommand,
+    Word,
+    WordReader,
+    expand_word,
+)
+from clew.errors import UnreadableCommand
 
-MOST_CHARS = 200_000
-MOST_COMMANDS = 2_000
-_SETTING = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?\+?=")
+MAX_CHARS = 200_000
+MAX_COMMANDS = 2_000
+_ASSIGNMENT = re.compile(r"([A-Za-z_]\w*)(?:\[([^\]]*)\])?\+?=")
 _REDIRECT = re.compile(r"(?:\d+|\{\w+\})?(<<<|<<-?|<>|<&|>>|>&|>\||<|>)|(&>>?)")
 _OPERATOR = re.compile(r";;&|;;|;&|&&|\|\||\|&|[;&|]")
+_TIME_OPTION = re.compile(r"[ \t]+-p(?=[ \t])")
 _BEFORE_COMMAND = frozenset({"if", "then", "else", "elif", "while", "until", "do", "!", "time", "{", "coproc"})
 _DECLARES = frozenset({"export", "declare", "local", "readonly", "typeset"})
 _AFTER_COMMAND = frozenset({"fi", "done", "esac", "}"})
 
 
-def read_line(text: str, variables: Mapping[str, str] | None = None, depth: int = 0) -> Line:
+def read_command_line(text: str, variables: Mapping[str, str] | None = None, depth: int = 0) -> CommandLine:
     """The commands of a line. Raises Unreadable."""
-    if len(text) > MOST_CHARS:
-        raise Unreadable(f"it has {len(text):,} chars, more than {MOST_CHARS:,}")
-    reader = _Reader(text, {"IFS": " ", **(variables or {})}, depth)
-    reader.commands("")
-    return Line(tuple(reader.found), frozenset(reader.functions))
+    if len(text) > MAX_CHARS:
+        raise UnreadableCommand(f"it has {len(text):,} chars, more than {MAX_CHARS:,}")
+    reader = _CommandReader(text, {"IFS": " ", **(variables or {})}, depth)
+    reader.read_commands("")
+    return CommandLine(tuple(reader.found), frozenset(reader.functions))
 
 
-class _Reader(WordReader):
-    """Goes over the text once, from left to right; this half knows commands."""
+class _CommandReader(WordReader):
+    """Reads the text once, from left to right; this class reads commands, its base class words."""
 
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
         super().__init__(text, variables, depth)
         self.functions: set[str] = set()
-        self._heredocs: list[tuple[Simple, str, bool, bool]] = []
+        self._heredocs: list[tuple[SimpleCommand, str, bool, bool]] = []
         self._cases = 0
         self._wants_pattern = False
-        self._set_here: set[str] = set()
+        self._assigned: set[str] = set()
 
     # -- lists of commands ---------------------------------------------------------------------------------------------
 
-    def commands(self, closing: str) -> None:
-        """Reads to the closing bracket, or to the end."""
+    def read_commands(self, closing: str) -> None:
+        """Read to the closing bracket, or to the end."""
         while True:
             self._skip_blanks()
             here = self._peek()
             if not here:
                 self._read_heredocs()
                 if closing:
-                    raise Unreadable(f"a {closing!r} is missing")
+                    raise UnreadableCommand(f"a {closing!r} is missing")
                 return
             if self._wants_pattern:
-                self._case_pattern()
+                self._read_case_pattern()
             elif here == closing:
                 self.at += 1
                 return
@@ -64,44 +75,44 @@ class _Reader(WordReader):
                 self.at += 1
                 self._read_heredocs()
             elif here == "(":
-                self._subshell()
+                self._read_subshell_or_arithmetic()
             elif here == ")":
-                raise Unreadable("a ')' stands alone")
+                raise UnreadableCommand("a ')' stands alone")
             elif (operator := _OPERATOR.match(self.text, self.at)) and not self.text.startswith("&>", self.at):
-                self._take_operator(operator[0])
+                self._read_operator(operator[0])
             else:
-                self._simple()
+                self._read_simple_command()
 
-    def _take_operator(self, operator: str) -> None:
+    def _read_operator(self, operator: str) -> None:
         self.at += len(operator)
-        self._left = self.found[-1] if operator in {"|", "|&"} and self.found else None
+        self._pipe_source = self.found[-1] if operator in {"|", "|&"} and self.found else None
         if operator.startswith(";") and len(operator) > 1 and self._cases:
             self._wants_pattern = True
 
-    def _subshell(self) -> None:
+    def _read_subshell_or_arithmetic(self) -> None:
         if self.text.startswith("((", self.at):
             ends = self._arithmetic_end(self.at + 2)
             if ends is not None:
-                self._arithmetic(self.text[self.at + 2 : ends - 2])
+                self._read_arithmetic(self.text[self.at + 2 : ends - 2])
                 self.at = ends
                 return
         self.at += 1
-        self._inside(")")
+        self._read_subshell(")")
 
-    def _inside(self, closing: str) -> tuple[Simple, ...]:
-        """Commands of a shell of their own."""
-        outer, first, cases = self._nest, len(self.found), (self._cases, self._wants_pattern)
-        self._shells += 1
-        self._nest = (*outer, self._shells)
+    def _read_subshell(self, closing: str) -> tuple[SimpleCommand, ...]:
+        """Read the commands of a subshell."""
+        outer, first, cases = self._subshells, len(self.found), (self._cases, self._wants_pattern)
+        self._subshell_count += 1
+        self._subshells = (*outer, self._subshell_count)
         self._cases, self._wants_pattern = 0, False
-        with self._deeper():
-            self.commands(closing)
-        self._nest = outer
+        with self._nested():
+            self.read_commands(closing)
+        self._subshells = outer
         self._cases, self._wants_pattern = cases
         return tuple(self.found[first:])
 
-    def _case_pattern(self) -> None:
-        """`a | b)` before the commands of a case, or the end of it."""
+    def _read_case_pattern(self) -> None:
+        """Read `a | b)` before the commands of a case, or the end of the case."""
         self._wants_pattern = False
         while self._peek() in ("\n", " ", "\t"):
             self.at += 1
@@ -109,11 +120,11 @@ class _Reader(WordReader):
             self.at += 1
         while (here := self._peek()) != ")":
             if not here or here in "\n;&<>(":
-                raise Unreadable("a pattern of `case` has no ')'")
-            if here in BLANK or here == "|":
+                raise UnreadableCommand("a pattern of `case` has no ')'")
+            if here in BLANKS or here == "|":
                 self.at += 1
                 continue
-            if self._word().text == "esac":
+            if self._read_word().text == "esac":
                 self._cases -= 1
                 return
             self._skip_blanks()
@@ -121,218 +132,220 @@ class _Reader(WordReader):
 
     # -- one command ---------------------------------------------------------------------------------------------------
 
-    def _simple(self) -> None:
-        command = Simple(nest=self._nest, left=self._left)
+    def _read_simple_command(self) -> None:
+        command = SimpleCommand(subshells=self._subshells, piped_from=self._pipe_source)
         start = self.at
         while True:
             self._skip_blanks()
             here = self._peek()
             if redirect := _REDIRECT.match(self.text, self.at):
                 if redirect[0] in "<>" and self.text.startswith("(", self.at + 1):
-                    command.words.append(self._file_of_commands())
+                    command.words.append(self._read_process_substitution())
                 else:
-                    self._redirect(command, redirect)
+                    self._read_redirect(command, redirect)
                 continue
             if here == "(" and self._sets_array(command):
-                self._array()
+                self._read_array()
                 continue
             if here == "(":
-                self._function(command)
+                self._read_function(command)
                 return
-            if not here or here in ENDS_WORD:
+            if not here or here in WORD_END_CHARS:
                 break
-            if self._reserved(command):
+            if self._read_reserved_word(command):
                 return
-            if not command.words and self._setting(command):
+            if not command.words and self._read_assignment(command):
                 continue
-            command.words += words_of(self._word())
+            command.words += expand_word(self._read_word())
         command.source = self.text[start : self.at].strip()
         self._add(command)
 
-    def _add(self, command: Simple) -> None:
-        self._left = None
+    def _add(self, command: SimpleCommand) -> None:
+        self._pipe_source = None
         if not command.words:
-            for name, value in command.settings:
-                self._set(name, value)
+            for name, value in command.assignments:
+                self._assign(name, value)
         elif command.words[0].text in _DECLARES:
             for word in command.words[1:]:
-                if setting := _SETTING.match(word.text):
-                    self._set(setting[1], Word(word.text[setting.end() :]))
+                if assignment := _ASSIGNMENT.match(word.text):
+                    self._assign(assignment[1], Word(word.text[assignment.end() :]))
         elif command.words[0].text in {"read", "unset", "mapfile", "readarray", "getopts"}:
             for word in command.words[1:]:
                 self.variables.pop(word.text, None)
         elif command.words[0].text == "printf" and [word.text for word in command.words[1:2]] == ["-v"]:
-            self._set(command.words[2].text if len(command.words) > 2 else "", Word(UNKNOWN))
+            self._assign(command.words[2].text if len(command.words) > 2 else "", Word(UNKNOWN))
         elif command.words[0].text in {"eval", "source", "."}:
-            self.variables.update(dict.fromkeys(self._set_here, UNKNOWN))
+            self.variables.update(dict.fromkeys(self._assigned, UNKNOWN))
         elif command.words[0].text in {"cd", "pushd", "popd"}:
             self.variables["PWD"] = UNKNOWN
-        if command.words or command.redirects or command.settings:
+        if command.words or command.redirects or command.assignments:
             self.found.append(command)
-            if len(self.found) > MOST_COMMANDS:
-                raise Unreadable(f"it has more than {MOST_COMMANDS:,} commands")
+            if len(self.found) > MAX_COMMANDS:
+                raise UnreadableCommand(f"it has more than {MAX_COMMANDS:,} commands")
 
-    def _set(self, name: str, value: Word) -> None:
-        self._set_here.add(name)
-        # A loop or a branch may set it otherwise: a second value makes it uncertain.
+    def _assign(self, name: str, value: Word) -> None:
+        self._assigned.add(name)
+        # A loop or a branch may assign another value: then it is unknown.
         if value.is_known and name not in self.variables:
             self.variables[name] = value.text
         elif self.variables.get(name) != value.text:
             self.variables[name] = UNKNOWN
 
-    def _reserved(self, command: Simple) -> bool:
-        """Takes a reserved word where a command begins; whether the command is over with it."""
-        if command.words or command.settings or command.redirects:
+    def _read_reserved_word(self, command: SimpleCommand) -> bool:
+        """Read a reserved word where a command begins; returns whether the command ends with it."""
+        if command.words or command.assignments or command.redirects:
             return False
         ends = self.at
-        while ends < len(self.text) and self.text[ends] not in ENDS_WORD:
+        while ends < len(self.text) and self.text[ends] not in WORD_END_CHARS:
             ends += 1
         word = self.text[self.at : ends]
         if word in _BEFORE_COMMAND:
             self.at = ends
+            if word == "time" and (option := _TIME_OPTION.match(self.text, self.at)):
+                self.at = option.end()
             return True
         if word in _AFTER_COMMAND:
             self.at = ends
             self._cases -= word == "esac"
-            return self._after_group()
+            return self._read_group_redirects()
         if word in {"for", "select"}:
             self.at = ends
-            return self._loop_head()
+            return self._read_loop_head()
         if word == "case":
             self.at = ends
-            return self._case_head()
+            return self._read_case_head()
         if word == "[[":
-            return self._test()
+            return self._read_test()
         if word == "function":
             self.at = ends
             self._skip_blanks()
-            self.functions.add(self._word().text)
+            self.functions.add(self._read_word().text)
             self._skip_blanks()
             if self.text.startswith("()", self.at):
                 self.at += 2
             return True
         return False
 
-    def _after_group(self) -> bool:
-        """Redirects of a whole loop or group stand after it."""
-        command = Simple(nest=self._nest)
+    def _read_group_redirects(self) -> bool:
+        """Read the redirects after a loop or group."""
+        command = SimpleCommand(subshells=self._subshells)
         self._skip_blanks()
         while redirect := _REDIRECT.match(self.text, self.at):
             if redirect[0] in "<>" and self.text.startswith("(", self.at + 1):
-                self._file_of_commands()
+                self._read_process_substitution()
             else:
-                self._redirect(command, redirect)
+                self._read_redirect(command, redirect)
             self._skip_blanks()
         if command.redirects:
             # Before the last: what a group prints into a pipe is what its last command prints.
             self.found.insert(max(0, len(self.found) - 1), command)
         return True
 
-    def _loop_head(self) -> bool:
-        """`for x in a b`; `for ((...))`. The words are no command, but substitutions in them run."""
+    def _read_loop_head(self) -> bool:
+        """Read `for x in a b` or `for ((...))`. The words are no command, but substitutions in them run."""
         self._skip_blanks()
         if self._peek() == "(":
-            self._subshell()
+            self._read_subshell_or_arithmetic()
             return True
-        self.variables[self._word().text] = UNKNOWN
+        self.variables[self._read_word().text] = UNKNOWN
         self._skip_blanks()
-        while (here := self._peek()) and here not in ENDS_WORD:
-            self._word()
+        while (here := self._peek()) and here not in WORD_END_CHARS:
+            self._read_word()
             self._skip_blanks()
         return True
 
-    def _case_head(self) -> bool:
+    def _read_case_head(self) -> bool:
         self._skip_blanks()
-        self._word()
+        self._read_word()
         while self._peek() in (" ", "\t", "\n"):
             self.at += 1
-        if self._word().text != "in":
-            raise Unreadable("`case` has no `in`")
+        if self._read_word().text != "in":
+            raise UnreadableCommand("`case` has no `in`")
         self._cases += 1
         self._wants_pattern = True
         return True
 
-    def _test(self) -> bool:
-        """`[[ a < b && c ]]`: operators in it are no pipes and no files."""
-        command = Simple(nest=self._nest, left=self._left)
+    def _read_test(self) -> bool:
+        """Read `[[ a < b && c ]]`: operators in it are no pipes and no redirects."""
+        command = SimpleCommand(subshells=self._subshells, piped_from=self._pipe_source)
         start = self.at
         while True:
             here = self._peek()
             if not here:
-                raise Unreadable("']]' is missing")
-            if here in ENDS_WORD:
+                raise UnreadableCommand("']]' is missing")
+            if here in WORD_END_CHARS:
                 self.at += 1
                 continue
-            command.words.append(self._word())
+            command.words.append(self._read_word())
             if command.words[-1].text == "]]":
                 command.source = self.text[start : self.at]
                 self._add(command)
                 return True
 
-    def _function(self, command: Simple) -> None:
-        """`name()`: what follows is its body, read as any command. Anything else with a bracket is a mistake."""
+    def _read_function(self, command: SimpleCommand) -> None:
+        """Read `name()`; its body follows as any command. Any other bracket here is an error."""
         close = re.compile(r"\([ \t]*\)").match(self.text, self.at)
         if len(command.words) != 1 or command.redirects or close is None:
-            raise Unreadable("a '(' stands where none can")
+            raise UnreadableCommand("a '(' stands where none can")
         self.at = close.end()
         self.functions.add(command.words[0].text)
 
-    def _setting(self, command: Simple) -> bool:
-        """Takes `X=value` before a command."""
-        setting = _SETTING.match(self.text, self.at)
-        if setting is None:
+    def _read_assignment(self, command: SimpleCommand) -> bool:
+        """Read `X=value` before a command; returns whether there is one."""
+        assignment = _ASSIGNMENT.match(self.text, self.at)
+        if assignment is None:
             return False
-        self.at = setting.end()
-        if setting[2]:
-            self._expansions_in(setting[2])
+        self.at = assignment.end()
+        if assignment[2]:
+            self._expand_text(assignment[2])
         if self._peek() == "(":
-            self._array()
-            command.settings.append((setting[1], Word(UNKNOWN)))
-        elif (here := self._peek()) and here not in ENDS_WORD:
-            command.settings.append((setting[1], self._word()))
+            self._read_array()
+            command.assignments.append((assignment[1], Word(UNKNOWN)))
+        elif (here := self._peek()) and here not in WORD_END_CHARS:
+            command.assignments.append((assignment[1], self._read_word()))
         else:
-            command.settings.append((setting[1], Word("")))
+            command.assignments.append((assignment[1], Word("")))
         return True
 
-    def _sets_array(self, command: Simple) -> bool:
-        """`declare -a x=(`: the bracket belongs to the word before it."""
+    def _sets_array(self, command: SimpleCommand) -> bool:
+        """Whether a bracket belongs to the word before it: `declare -a x=(`."""
         return bool(command.words) and command.words[0].text in _DECLARES and self.text[self.at - 1] == "="
 
-    def _array(self) -> None:
+    def _read_array(self) -> None:
         self.at += 1
         while (here := self._peek()) != ")":
             if here and here in " \t\n":
                 self.at += 1
-            elif not here or here in ENDS_WORD:
-                raise Unreadable("the ')' of an array is missing")
+            elif not here or here in WORD_END_CHARS:
+                raise UnreadableCommand("the ')' of an array is missing")
             else:
-                self._word()
+                self._read_word()
         self.at += 1
 
     # -- redirects -----------------------------------------------------------------------------------------------------
 
-    def _redirect(self, command: Simple, found: re.Match[str]) -> None:
+    def _read_redirect(self, command: SimpleCommand, found: re.Match[str]) -> None:
         operator = found[1] or found[2]
         self.at = found.end()
         self._skip_blanks()
         here = self._peek()
         if here in ("<", ">") and self.text.startswith("(", self.at + 1):
-            command.redirects.append(Redirect(operator, self._file_of_commands()))
+            command.redirects.append(Redirect(operator, self._read_process_substitution()))
             return
-        if not here or here in ENDS_WORD:
-            raise Unreadable(f"nothing follows {operator!r}")
+        if not here or here in WORD_END_CHARS:
+            raise UnreadableCommand(f"nothing follows {operator!r}")
         start = self.at
-        target = self._word()
+        target = self._read_word()
         if operator in {"<<", "<<-"}:
             is_quoted = any(mark in self.text[start : self.at] for mark in "'\"\\")
             self._heredocs.append((command, target.text, is_quoted, operator == "<<-"))
             return
         if operator == "<<<":
-            command.text_in = target.text
+            command.stdin_text = target.text
         command.redirects.append(Redirect(operator, target))
 
     def _read_heredocs(self) -> None:
-        """The lines after this one up to each delimiter."""
+        """Read the heredocs of this line, each up to its delimiter."""
         waiting, self._heredocs = self._heredocs, []
         for command, delimiter, is_quoted, drops_tabs in waiting:
             lines: list[str] = []
@@ -346,7 +359,4 @@ class _Reader(WordReader):
                     break
                 lines.append(line)
             body = "\n".join(lines)
-            command.text_in = body if is_quoted else self._expansions_in(body)
-
-
-__all__ = ["UNKNOWN", "Line", "Redirect", "Simple", "Unreadable", "Word", "joined", "read_line"]
+            command.stdin_text = body if is_quoted else self._expand_text(body)

@@ -1,242 +1,303 @@
-"""The words of a command line: quotes, variables, substitutions, and what is certain about their text.
+"""The values of a command line (simple commands, words, redirects), and how its words are read.
 
-One word at a time, from where the reader stands. Commands inside a word are read by whoever reads commands (`shell`).
+A word's text is what is left after quotes, variables and substitutions, as far as that is certain. Commands inside a
+word are read in `clew.agent.shell.commands`.
 """
 
 from __future__ import annotations
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from clew.agent.shell.values import UNKNOWN, Simple, Unreadable, Word
+from clew.errors import UnreadableCommand
 
-ENDS_WORD = " \t\n;&|<>()"
-BLANK = " \t"
-_DEEPEST = 24
+UNKNOWN = "\ufffc"
+"""In a word: text that is known only when the line runs."""
+WORD_END_CHARS = " \t\n;&|<>()"
+BLANKS = " \t"
+_MAX_DEPTH = 24
 _NAME = re.compile(r"[A-Za-z_]\w*")
 _BRACES = re.compile(r"\{([^{}]*,[^{}]*)\}")
-_MOST_OUT_OF_BRACES = 256
+_MAX_EXPANSIONS = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """One word of a command, quotes removed."""
+
+    text: str
+    variables: tuple[str, ...] = ()
+    """Names of the variables in it, whether their values are known or not."""
+    substitutions: tuple[SimpleCommand, ...] = ()
+    """Commands whose output becomes part of it, or (`<( )`) the file it names."""
+    is_glob: bool = False
+    """Has *, ?, [ ] or { , } outside quotes: it may become other words."""
+    is_split: bool = False
+    """Has blanks from a variable outside quotes: the shell splits it."""
+
+    @property
+    def is_known(self) -> bool:
+        return UNKNOWN not in self.text
+
+
+@dataclass(frozen=True, slots=True)
+class Redirect:
+    operator: str
+    target: Word
+
+    @property
+    def writes(self) -> bool:
+        return self.operator in {">", ">>", ">|", "&>", "&>>", "<>"} or (
+            self.operator == ">&" and not re.fullmatch(r"\d+-?|-", self.target.text)
+        )
+
+
+@dataclass(slots=True, eq=False)
+class SimpleCommand:
+    """One command with its words. Not frozen: the text of a heredoc comes after its line."""
+
+    words: list[Word] = field(default_factory=list)
+    assignments: list[tuple[str, Word]] = field(default_factory=list)
+    """`X=1` before the command, or alone."""
+    redirects: list[Redirect] = field(default_factory=list)
+    stdin_text: str | None = None
+    """Standard input, where it is on the line: a heredoc or a here-string."""
+    piped_from: SimpleCommand | None = None
+    """The command whose output it reads."""
+    subshells: tuple[int, ...] = ()
+    """Numbers of the subshells around it: a `cd` in one has no effect outside."""
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandLine:
+    """Everything that a command line would run, in order; substitutions before the command they are in."""
+
+    commands: tuple[SimpleCommand, ...]
+    functions: frozenset[str] = frozenset()
+
+
+def join_words(words: Iterable[Word]) -> str:
+    """Words as one text, as `eval` runs them."""
+    return " ".join(word.text for word in words)
 
 
 class WordReader(ABC):
-    """Goes over a text once, from left to right; this half knows words."""
+    """Reads a text once, from left to right; this class reads words."""
 
     def __init__(self, text: str, variables: dict[str, str], depth: int) -> None:
         self.text = text
         self.at = 0
         self.depth = depth
         self.variables = variables
-        self.found: list[Simple] = []
-        self._left: Simple | None = None
-        self._nest: tuple[int, ...] = ()
-        self._shells = 0
+        self.found: list[SimpleCommand] = []
+        self._pipe_source: SimpleCommand | None = None
+        self._subshells: tuple[int, ...] = ()
+        self._subshell_count = 0
 
     @abstractmethod
-    def commands(self, closing: str) -> None:
-        """Reads commands to the closing bracket, or to the end."""
+    def read_commands(self, closing: str) -> None:
+        """Read commands to the closing bracket, or to the end."""
 
     @abstractmethod
-    def _inside(self, closing: str) -> tuple[Simple, ...]:
-        """Commands of a shell of their own."""
+    def _read_subshell(self, closing: str) -> tuple[SimpleCommand, ...]:
+        """Read the commands of a subshell."""
 
-    def _word(self) -> Word:
-        """One word, up to a blank or an operator outside quotes."""
-        draft = _Draft()
-        while (here := self._peek()) and here not in ENDS_WORD:
+    def _read_word(self) -> Word:
+        """Read one word, up to a blank or an operator outside quotes."""
+        builder = _WordBuilder()
+        while (here := self._peek()) and here not in WORD_END_CHARS:
             if here == "'":
-                draft.is_quoted = True
-                draft.parts.append(self._until("'", self.at + 1))
+                builder.parts.append(self._take_until("'", self.at + 1))
             elif here == '"':
-                draft.is_quoted = True
                 self.at += 1
-                self._double_quoted(draft, '"')
+                self._read_double_quoted(builder, '"')
             elif here == "\\":
                 if not self.text.startswith("\n", self.at + 1):
-                    draft.parts.append(self.text[self.at + 1 : self.at + 2])
+                    builder.parts.append(self.text[self.at + 1 : self.at + 2])
                 self.at += 2
             elif here == "$":
-                self._dollar(draft, in_quotes=False)
+                self._read_expansion(builder, in_quotes=False)
             elif here == "`":
-                self._backtick(draft)
+                self._read_backtick(builder)
             else:
-                draft.is_pattern |= here in "*?["
-                draft.has_brace |= here == "{"
-                draft.is_pattern |= here == "," and draft.has_brace
-                draft.parts.append(here)
+                builder.is_glob |= here in "*?["
+                builder.has_brace |= here == "{"
+                builder.is_glob |= here == "," and builder.has_brace
+                builder.parts.append(here)
                 self.at += 1
-        return draft.word()
+        return builder.word()
 
-    def _double_quoted(self, draft: _Draft, closing: str) -> None:
-        """Up to the closing quote (or, without one, to the end: a heredoc)."""
+    def _read_double_quoted(self, builder: _WordBuilder, closing: str) -> None:
+        """Read up to the closing quote; without one, to the end, for a heredoc."""
         while True:
             here = self._peek()
             if here == closing:
                 self.at += 1
                 return
             if not here:
-                raise Unreadable('a " is not closed')
+                raise UnreadableCommand('a " is not closed')
             if here == "\\":
                 after = self.text[self.at + 1 : self.at + 2]
-                draft.parts.append("" if after == "\n" else after if after and after in '$`"\\' else here + after)
+                builder.parts.append("" if after == "\n" else after if after and after in '$`"\\' else here + after)
                 self.at += 2
             elif here == "$":
-                self._dollar(draft, in_quotes=True)
+                self._read_expansion(builder, in_quotes=True)
             elif here == "`":
-                self._backtick(draft)
+                self._read_backtick(builder)
             else:
-                draft.parts.append(here)
+                builder.parts.append(here)
                 self.at += 1
 
-    def _expansions_in(self, text: str) -> str:
-        """A text in which variables and substitutions are replaced, but quotes mean nothing."""
+    def _expand_text(self, text: str) -> str:
+        """Replace variables and substitutions in a text in which quotes mean nothing."""
         inner = type(self)(text, self.variables, self.depth)
-        inner._nest = self._nest
-        draft = _Draft()
-        with inner._deeper():
-            inner._double_quoted(draft, "")
+        inner._subshells = self._subshells
+        builder = _WordBuilder()
+        with inner._nested():
+            inner._read_double_quoted(builder, "")
         self.found.extend(inner.found)
-        return draft.word().text
+        return builder.word().text
 
-    def _dollar(self, draft: _Draft, in_quotes: bool) -> None:
+    def _read_expansion(self, builder: _WordBuilder, in_quotes: bool) -> None:
         after = self.text[self.at + 1 : self.at + 2]
         if after == "(":
-            self._substitution(draft)
+            self._read_substitution(builder)
         elif after == "{":
-            self._braced(draft, in_quotes)
+            self._read_braced(builder, in_quotes)
         elif after == "'" and not in_quotes:
-            draft.is_quoted = True
-            draft.parts.append(self._ansi_quoted())
+            builder.parts.append(self._read_ansi_quoted())
         elif after == '"' and not in_quotes:
             self.at += 1
         elif name := _NAME.match(self.text, self.at + 1):
             self.at = name.end()
-            self._value(draft, name[0], in_quotes)
+            self._add_variable(builder, name[0], in_quotes)
         elif after and after in "@*#?-$!0123456789":
             self.at += 2
-            self._value(draft, after, in_quotes)
+            self._add_variable(builder, after, in_quotes)
         else:
-            draft.parts.append("$")
+            builder.parts.append("$")
             self.at += 1
 
-    def _value(self, draft: _Draft, name: str, in_quotes: bool) -> None:
+    def _add_variable(self, builder: _WordBuilder, name: str, in_quotes: bool) -> None:
         value = self.variables.get(name, UNKNOWN)
-        draft.variables.append(name)
-        draft.parts.append(value)
-        draft.is_split |= not in_quotes and any(char.isspace() for char in value)
+        builder.variables.append(name)
+        builder.parts.append(value)
+        builder.is_split |= not in_quotes and any(char.isspace() for char in value)
 
-    def _substitution(self, draft: _Draft) -> None:
+    def _read_substitution(self, builder: _WordBuilder) -> None:
         if self.text.startswith("$((", self.at) and (ends := self._arithmetic_end(self.at + 3)) is not None:
-            self._arithmetic(self.text[self.at + 3 : ends - 2])
+            self._read_arithmetic(self.text[self.at + 3 : ends - 2])
             self.at = ends
-            draft.parts.append(UNKNOWN)
+            builder.parts.append(UNKNOWN)
             return
         self.at += 2
-        left, self._left = self._left, None
-        inner = self._inside(")")
-        self._left = left
-        draft.inner.extend(inner)
-        draft.parts.append(self._output_of(inner))
+        left, self._pipe_source = self._pipe_source, None
+        inner = self._read_subshell(")")
+        self._pipe_source = left
+        builder.substitutions.extend(inner)
+        builder.parts.append(self._output_of(inner))
 
-    def _output_of(self, commands: tuple[Simple, ...]) -> str:
+    def _output_of(self, commands: tuple[SimpleCommand, ...]) -> str:
         """What commands print, where that is certain."""
         if len(commands) != 1 or commands[0].redirects or not commands[0].words:
             return UNKNOWN
         name, *rest = (word.text for word in commands[0].words)
         if name == "pwd" and not rest:
             return self.variables.get("PWD", UNKNOWN)
-        if name == "cat" and not rest and commands[0].text_in is not None:
-            return commands[0].text_in
+        if name == "cat" and not rest and commands[0].stdin_text is not None:
+            return commands[0].stdin_text
         if name == "printf" and len(rest) == 1 and not set("%\\") & set(rest[0]):
             return rest[0]
         return " ".join(rest) if name == "echo" and not any(word.startswith("-") for word in rest) else UNKNOWN
 
-    def _braced(self, draft: _Draft, in_quotes: bool) -> None:
-        """`${...}`: a value that is certain only where nothing is done to it."""
+    def _read_braced(self, builder: _WordBuilder, in_quotes: bool) -> None:
+        """Read `${...}`: the value is known only where it is used unchanged."""
         simple = re.compile(r"\$\{([A-Za-z_]\w*|[@*#?$!\d])\}").match(self.text, self.at)
         if simple is not None:
             self.at = simple.end()
-            self._value(draft, simple[1], in_quotes)
+            self._add_variable(builder, simple[1], in_quotes)
             return
         if name := _NAME.match(self.text, self.at + 2):
-            draft.variables.append(name[0])
+            builder.variables.append(name[0])
         self.at += 2
-        inside = _Draft()
-        with self._deeper():
-            self._to_brace(inside)
-        draft.inner.extend(inside.inner)
-        draft.variables.extend(inside.variables)
-        draft.parts.append(UNKNOWN)
+        inside = _WordBuilder()
+        with self._nested():
+            self._read_to_brace(inside)
+        builder.substitutions.extend(inside.substitutions)
+        builder.variables.extend(inside.variables)
+        builder.parts.append(UNKNOWN)
 
-    def _to_brace(self, inside: _Draft) -> None:
+    def _read_to_brace(self, inside: _WordBuilder) -> None:
         while (here := self._peek()) != "}":
             if not here:
-                raise Unreadable("the } of a ${ is missing")
+                raise UnreadableCommand("the } of a ${ is missing")
             if here == "$":
-                self._dollar(inside, in_quotes=True)
+                self._read_expansion(inside, in_quotes=True)
             elif here == "`":
-                self._backtick(inside)
+                self._read_backtick(inside)
             elif here == '"':
                 self.at += 1
-                self._double_quoted(inside, '"')
+                self._read_double_quoted(inside, '"')
             elif here == "\\":
                 self.at += 2
             else:
                 self.at += 1
         self.at += 1
 
-    def _backtick(self, draft: _Draft) -> None:
+    def _read_backtick(self, builder: _WordBuilder) -> None:
         end = self.at + 1
         while end < len(self.text) and self.text[end] != "`":
             end += 2 if self.text[end] == "\\" else 1
         if end >= len(self.text):
-            raise Unreadable("a ` is not closed")
+            raise UnreadableCommand("a ` is not closed")
         inner = type(self)(re.sub(r"\\([`\\$])", r"\1", self.text[self.at + 1 : end]), self.variables, self.depth)
-        self._shells += 1
-        inner._nest = (*self._nest, self._shells)
-        with inner._deeper():
-            inner.commands("")
+        self._subshell_count += 1
+        inner._subshells = (*self._subshells, self._subshell_count)
+        with inner._nested():
+            inner.read_commands("")
         self.at = end + 1
         self.found.extend(inner.found)
-        draft.inner.extend(inner.found)
-        draft.parts.append(self._output_of(tuple(inner.found)))
+        builder.substitutions.extend(inner.found)
+        builder.parts.append(self._output_of(tuple(inner.found)))
 
-    def _file_of_commands(self) -> Word:
+    def _read_process_substitution(self) -> Word:
         """`<( )` and `>( )`."""
         self.at += 2
-        return Word(UNKNOWN, inner=self._inside(")"))
+        return Word(UNKNOWN, substitutions=self._read_subshell(")"))
 
-    def _ansi_quoted(self) -> str:
+    def _read_ansi_quoted(self) -> str:
         end = self.at + 2
         while end < len(self.text) and self.text[end] != "'":
             end += 2 if self.text[end] == "\\" else 1
         if end >= len(self.text):
-            raise Unreadable("a $' is not closed")
+            raise UnreadableCommand("a $' is not closed")
         raw, self.at = self.text[self.at + 2 : end], end + 1
         return _ESCAPED.sub(_unescaped, raw)
 
     @contextmanager
-    def _deeper(self) -> Iterator[None]:
-        """Keeps nesting, and with it our own recursion, within bounds."""
+    def _nested(self) -> Iterator[None]:
+        """Bounds nesting, and with it our own recursion."""
         self.depth += 1
-        if self.depth > _DEEPEST:
-            raise Unreadable(f"commands stand inside each other more than {_DEEPEST} deep")
+        if self.depth > _MAX_DEPTH:
+            raise UnreadableCommand(f"commands stand inside each other more than {_MAX_DEPTH} deep")
         yield
         self.depth -= 1
 
-    def _arithmetic(self, text: str) -> None:
-        """`(( ))`. Bash computes; other shells take the brackets for subshells, so both are read."""
-        self._expansions_in(text)
+    def _read_arithmetic(self, text: str) -> None:
+        """Read `(( ))` both as arithmetic, as bash does, and as subshells, as other shells do."""
+        self._expand_text(text)
         inner = type(self)(text, dict(self.variables), self.depth)
-        inner._nest = self._nest
-        with suppress(Unreadable), inner._deeper():
-            inner.commands("")
+        inner._subshells = self._subshells
+        with suppress(UnreadableCommand), inner._nested():
+            inner.read_commands("")
         self.found.extend(inner.found)
 
     def _arithmetic_end(self, start: int) -> int | None:
-        """Behind the `))` of an arithmetic expression; None where the brackets are subshells after all."""
+        """The end of an arithmetic expression with its `))`; None where the brackets are subshells."""
         open_brackets = 0
         for at in range(start, len(self.text)):
             if self.text[at] == "(":
@@ -253,60 +314,59 @@ class WordReader(ABC):
     def _skip_blanks(self) -> None:
         while True:
             here = self._peek()
-            if here and here in BLANK:
+            if here and here in BLANKS:
                 self.at += 1
             elif self.text.startswith("\\\n", self.at):
                 self.at += 2
-            elif here == "#" and (self.at == 0 or self.text[self.at - 1] in ENDS_WORD):
+            elif here == "#" and (self.at == 0 or self.text[self.at - 1] in WORD_END_CHARS):
                 end = self.text.find("\n", self.at)
                 self.at = len(self.text) if end < 0 else end
             else:
                 return
 
-    def _until(self, mark: str, start: int) -> str:
+    def _take_until(self, mark: str, start: int) -> str:
         end = self.text.find(mark, start)
         if end < 0:
-            raise Unreadable(f"a {mark} is not closed")
+            raise UnreadableCommand(f"a {mark} is not closed")
         self.at = end + 1
         return self.text[start:end]
 
 
-def words_of(word: Word) -> list[Word]:
-    """The words that the shell makes of one: at blanks out of a variable, and out of braces."""
+def expand_word(word: Word) -> list[Word]:
+    """The words that the shell makes of one: split at blanks out of a variable, and expanded braces."""
     texts = word.text.split() if word.is_split else [word.text]
-    if word.is_pattern and "{" in word.text and "," in word.text:
-        texts = [one for text in texts for one in _out_of_braces(text, _MOST_OUT_OF_BRACES)]
+    if word.is_glob and "{" in word.text and "," in word.text:
+        texts = [one for text in texts for one in _expand_braces(text, _MAX_EXPANSIONS)]
     if texts == [word.text]:
         return [word]
-    # Braces that are left were too many: what comes out of them is not known.
+    # Braces that are left were too many: what they expand to is not known.
     return [
-        replace(word, text=text, is_pattern=any(sign in text for sign in "*?[") or "{" in text, is_split=False)
+        replace(word, text=text, is_glob=any(sign in text for sign in "*?[") or "{" in text, is_split=False)
         for text in texts
     ]
 
 
-def _out_of_braces(text: str, most: int) -> list[str]:
+def _expand_braces(text: str, most: int) -> list[str]:
     """`a{b,c}` is ab and ac. Innermost braces first, so that no comma of one inside is taken for theirs."""
     found = _BRACES.search(text)
     if found is None or most <= 1:
         return [text]
     made = [text[: found.start()] + one + text[found.end() :] for one in found[1].split(",")]
-    return [one for each in made for one in _out_of_braces(each, most // len(made))]
+    return [one for each in made for one in _expand_braces(each, most // len(made))]
 
 
 @dataclass(slots=True)
-class _Draft:
+class _WordBuilder:
     parts: list[str] = field(default_factory=list)
     variables: list[str] = field(default_factory=list)
-    inner: list[Simple] = field(default_factory=list)
-    is_pattern: bool = False
-    is_quoted: bool = False
+    substitutions: list[SimpleCommand] = field(default_factory=list)
+    is_glob: bool = False
     has_brace: bool = False
     is_split: bool = False
 
     def word(self) -> Word:
         text = "".join(self.parts)
-        return Word(text, tuple(self.variables), tuple(self.inner), self.is_pattern, self.is_quoted, self.is_split)
+        return Word(text, tuple(self.variables), tuple(self.substitutions), self.is_glob, self.is_split)
 
 
 _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{1,4}|U[0-9A-Fa-f]{1,8}|.)", re.DOTALL)

@@ -1,6 +1,6 @@
-"""What the agent can do: files, commands, memory, skills, old sessions. One file per tool.
+"""The tools of the agent: files, commands, memory, skills, old sessions.
 
-Each tool confines itself to its workplace and bounds what it gives back. Knows no model, no conversation and no screen.
+Each tool keeps to its workspace and bounds what it returns.
 """
 
 from clew.agent.tools.base import (
@@ -8,10 +8,9 @@ from clew.agent.tools.base import (
     Arguments,
     CallContext,
     OnOutput,
-    Risk,
     ToolResult,
+    error_result,
     function_schema,
-    wrong,
 )
 
 __all__ = [
@@ -19,8 +18,7 @@ __all__ = [
     "Arguments",
     "CallContext",
     "OnOutput",
-    "Risk",
     "ToolResult",
+    "error_result",
     "function_schema",
-    "wrong",
 ]

@@ -1,15 +1,20 @@
-"""What a tool of the agent is: a name, a schema, what is dangerous about a call, and the work itself.
+"""The interface of a tool: a name, a schema, the risk of a call, and `run`; and how arguments of models are read.
 
-Knows no model and no conversation. Tools bound their own output; whoever runs them bounds it again.
+Tools bound their own output; whoever runs them bounds it again. Arguments are read leniently: a number may come as
+text, a flag as a word. What cannot be read is an InvalidArgument whose message tells the model what to send.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
+from clew.agent.approvals import Risk
+from clew.agent.files.paths import PathConcern
+from clew.agent.safe_text import printable_line
+from clew.errors import InvalidArgument
 from clew.messages import Tool
 
 Arguments: TypeAlias = Mapping[str, Any]
@@ -18,26 +23,14 @@ OnOutput: TypeAlias = Callable[[str], None]
 
 @dataclass(frozen=True, slots=True)
 class ToolResult:
-    """What a call brought back, for the model."""
+    """What a call returned, for the model."""
 
     text: str
     is_error: bool = False
-    shown: str | None = None
+    display_text: str | None = None
     """For people, where it differs: a diff, or one line such as `3 edits in parser.py`."""
     pinned_as: str | None = None
-    """Comes back verbatim after a compaction, under this label: the text of an opened skill."""
-
-
-@dataclass(frozen=True, slots=True)
-class Risk:
-    """Why a person has to agree to a call before it runs."""
-
-    action: str
-    """What would happen, in one line: `run: rm -rf build`."""
-    reasons: tuple[str, ...]
-    """Why that is dangerous: `deletes files without a way back`."""
-    scope: str
-    """What "for this session" would allow: calls of the same scope are not asked for again."""
+    """Label under which the text is pinned, so that it comes back verbatim after a compaction: for an opened skill."""
 
 
 def ignore_output(text: str) -> None:
@@ -46,22 +39,22 @@ def ignore_output(text: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class CallContext:
-    """What a running call knows of where it runs."""
+    """Where a call runs."""
 
     session: str
     call_id: str
     on_output: OnOutput = field(default=ignore_output)
-    """Takes pieces of output as they come, for people who watch."""
+    """Takes pieces of output as they come, for an observer."""
 
 
 class AgentTool(ABC):
-    """Something the model may do."""
+    """A tool that the model can call."""
 
     name: str
     schema: Tool
-    """As chat completions spell it: {"type": "function", "function": {...}}. The same object for good."""
-    changes_nothing: bool = False
-    """It only looks: several such calls may run side by side."""
+    """In the form of chat completions: {"type": "function", "function": {...}}. Always the same object."""
+    is_read_only: bool = False
+    """It changes nothing: several such calls may run concurrently."""
 
     def risk(self, arguments: Arguments) -> Risk | None:
         """What a person must agree to first; None where nothing is dangerous. Never raises: `run` reports mistakes."""
@@ -69,7 +62,7 @@ class AgentTool(ABC):
         return None
 
     def refused(self, arguments: Arguments) -> None:
-        """A person said no to what `risk` put to them: nothing of it counts as agreed to."""
+        """A person refused what `risk` stated: nothing of it counts as agreed to."""
         del arguments
 
     def headline(self, arguments: Arguments) -> str:
@@ -79,19 +72,19 @@ class AgentTool(ABC):
 
     @abstractmethod
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
-        """The result. What the model got wrong is a result that says so (`is_error`), never an exception."""
+        """Run the call. A mistake of the model is returned as a result with `is_error`, not raised."""
 
-    async def close(self) -> None:  # noqa: B027 (most hold nothing)
-        """Let go of what runs in the background."""
+    async def close(self) -> None:  # noqa: B027 (most have nothing to close)
+        """End what runs in the background."""
 
 
-def function_schema(name: str, about: str, parameters: Mapping[str, Mapping[str, Any]], *required: str) -> Tool:
-    """A tool's schema out of its parameters."""
+def function_schema(name: str, description: str, parameters: Mapping[str, Mapping[str, Any]], *required: str) -> Tool:
+    """A tool's schema, from its parameters."""
     return {
         "type": "function",
         "function": {
             "name": name,
-            "description": about,
+            "description": description,
             "parameters": {
                 "type": "object",
                 "properties": dict(parameters),
@@ -102,6 +95,54 @@ def function_schema(name: str, about: str, parameters: Mapping[str, Mapping[str,
     }
 
 
-def wrong(problem: str) -> ToolResult:
-    """A result that tells the model what it did wrong, and what to do instead."""
+def error_result(problem: str) -> ToolResult:
+    """A result that tells the model what was wrong, and what to do instead."""
     return ToolResult(problem, is_error=True)
+
+
+_MAX_LINE_CHARS = 1_000
+_FLAG_WORDS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False, "": False}
+
+
+def text_argument(arguments: Arguments, name: str, default: str | None = None) -> str:
+    value = arguments.get(name)
+    if value is None and default is not None:
+        return default
+    if not isinstance(value, str):
+        raise InvalidArgument(f"{name} is {value!r:.80}; send it as text")
+    return value
+
+
+def number_argument(arguments: Arguments, name: str, default: int, minimum: int, maximum: int) -> int:
+    """A whole number; above `maximum` it is `maximum`, since asking for too much is no mistake."""
+    value = arguments.get(name)
+    if value is None or value == "":
+        return default
+    try:
+        number = int(value) if isinstance(value, int | float | str) else None
+    except (ValueError, OverflowError):
+        number = None
+    if number is None or number < minimum:
+        raise InvalidArgument(f"{name} is {value!r:.80}; send a whole number of {minimum} or more")
+    return min(number, maximum)
+
+
+def flag_argument(arguments: Arguments, name: str) -> bool:
+    value = arguments.get(name)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    flag = _FLAG_WORDS.get(str(value).strip().lower())
+    if flag is None:
+        raise InvalidArgument(f"{name} is {value!r:.80}; send true or false")
+    return flag
+
+
+def risk_from_concerns(action: str, concerns: Sequence[PathConcern]) -> Risk | None:
+    """The risk to ask a person about; None where there is no concern."""
+    if not concerns:
+        return None
+    # On one printable line each: a path must not be able to forge the question about it.
+    reasons = tuple(dict.fromkeys(printable_line(concern.reason, _MAX_LINE_CHARS) for concern in concerns))
+    return Risk(
+        printable_line(action, _MAX_LINE_CHARS), reasons, "; ".join(sorted({concern.scope for concern in concerns}))
+    )

@@ -1,7 +1,7 @@
-"""The tool that edits files: any number of passages in any number of files, each file wholly or not at all.
+"""The tool `patch`: replaces passages in files; of one file, all edits are made or none.
 
-What a passage is, and when it is found, is known to `patching`. Here edits are read, put together by file, applied one
-after another to the text, and the file is written once; the report tells of every edit.
+Passages are found by `clew.agent.files.patching`. Here edits are read, grouped by file and applied one after another,
+and each file is written once; the result reports every edit.
 """
 
 from __future__ import annotations
@@ -10,24 +10,31 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from clew.agent.files.closest import miss_report
-from clew.agent.files.diffs import diff_of
-from clew.agent.files.disk import read_whole, write_whole
-from clew.agent.files.patching import Found, Plain, Several, find_passage
-from clew.agent.files.paths import Place, Workplace
-from clew.agent.files.seen import FilesSeen, Stamp
-from clew.agent.files.textfile import TextFile, count_lines, text_of_bytes
-from clew.agent.tools.arguments import flag_argument, risk_of, text_argument
-from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
+from clew.agent.approvals import Risk
+from clew.agent.files.diffs import file_diff, missed_passage_report
+from clew.agent.files.disk import FileStamp, FileTracker, read_all, write_atomically
+from clew.agent.files.file_types import TextFile, count_lines, decode_file
+from clew.agent.files.patching import AmbiguousMatch, NormalizedText, PassageMatch, find_passage
+from clew.agent.files.paths import ResolvedPath, Workspace
+from clew.agent.tools.base import (
+    AgentTool,
+    Arguments,
+    CallContext,
+    ToolResult,
+    error_result,
+    flag_argument,
+    function_schema,
+    risk_from_concerns,
+    text_argument,
+)
 from clew.errors import InvalidArgument
 
-MOST_BYTES = 50 << 20
-_SHOWN_PLACES = 20
+_MAX_LISTED_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class Edit:
-    """One passage to change, with its number in the call."""
+    """One passage to replace, with its number in the call."""
 
     number: int
     path: str
@@ -37,35 +44,36 @@ class Edit:
 
 
 @dataclass(frozen=True, slots=True)
-class _Applied:
-    """Where an edit went, in lines as they were numbered right after it."""
+class _AppliedEdit:
+    """Where an edit was made, in line numbers right after it."""
 
     edit: Edit
     how: str
     first: int
     last: int
     growth: int
-    """Lines that the text has more since then."""
-    places: int
+    """Lines that it added to the text."""
+    count: int
+    """How many passages were replaced."""
 
 
 @dataclass(slots=True)
-class _Sheet:
-    """A file's text while its edits are made."""
+class _EditedFile:
+    """A file's text while edits are applied."""
 
     text: str
-    applied: list[_Applied] = field(default_factory=list)
+    applied: list[_AppliedEdit] = field(default_factory=list)
     failed: list[tuple[Edit, str]] = field(default_factory=list)
 
     def on_disk(self, line: int) -> int:
-        """The number that a line of this text has in the file."""
+        """The number in the file on disk of a line of this text."""
         for done in reversed(self.applied):
             if line > done.last:
                 line -= done.growth
         return line
 
-    def at_the_end(self, done: _Applied) -> tuple[int, int]:
-        """The lines of an edit, after all that came later."""
+    def final_lines(self, done: _AppliedEdit) -> tuple[int, int]:
+        """The first and last line of an edit, after all later ones."""
         first, last = done.first, done.last
         for later in self.applied[self.applied.index(done) + 1 :]:
             if later.first <= first:
@@ -73,8 +81,8 @@ class _Sheet:
         return first, last
 
 
-class Patch(AgentTool):
-    """Changes passages of files that may have been read or not: what is found is known."""
+class PatchTool(AgentTool):
+    """Replaces passages; the file need not have been read, since a passage that is found is known."""
 
     name = "patch"
     schema = function_schema(
@@ -100,18 +108,18 @@ class Patch(AgentTool):
         "edits",
     )
 
-    def __init__(self, workplace: Workplace, seen: FilesSeen) -> None:
-        self._workplace = workplace
-        self._seen = seen
+    def __init__(self, workspace: Workspace, tracker: FileTracker) -> None:
+        self._workspace = workspace
+        self._tracker = tracker
 
     def risk(self, arguments: Arguments) -> Risk | None:
         paths = _paths(arguments)
         # Where an edit does not match, the report shows lines of the file.
-        concerns = [*self._workplace.writing_concerns(*paths), *self._workplace.secret_concerns(*paths)]
-        return risk_of(f"patch {', '.join(map(str, paths))}", concerns)
+        concerns = [*self._workspace.write_concerns(*paths), *self._workspace.secret_concerns(*paths)]
+        return risk_from_concerns(f"patch {', '.join(map(str, paths))}", concerns)
 
     def refused(self, arguments: Arguments) -> None:
-        self._workplace.forget(*_paths(arguments))
+        self._workspace.withdraw(*_paths(arguments))
 
     def headline(self, arguments: Arguments) -> str:
         raw = arguments.get("edits")
@@ -124,42 +132,45 @@ class Patch(AgentTool):
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         del call
         try:
-            return await asyncio.to_thread(self._patch, edits_of(arguments))
+            return await asyncio.to_thread(self._patch, parse_edits(arguments))
         except InvalidArgument as problem:
-            return wrong(str(problem))
+            return error_result(str(problem))
 
     def _patch(self, edits: Sequence[Edit]) -> ToolResult:
-        by_file: dict[Place, list[Edit]] = {}
+        by_file: dict[ResolvedPath, list[Edit]] = {}
         for edit in edits:
-            by_file.setdefault(self._workplace.place_to_write(edit.path), []).append(edit)
-        outcomes = [self._patch_file(place, mine) for place, mine in by_file.items()]
-        shown = "\n".join(outcome.shown for outcome in outcomes if outcome.shown)
+            by_file.setdefault(self._workspace.path_to_write(edit.path), []).append(edit)
+        outcomes = [self._patch_file(target, file_edits) for target, file_edits in by_file.items()]
+        diffs = "\n".join(outcome.display_text for outcome in outcomes if outcome.display_text)
         is_error = any(outcome.is_error for outcome in outcomes)
-        return ToolResult("\n".join(outcome.text for outcome in outcomes), is_error, shown or None)
+        return ToolResult("\n".join(outcome.text for outcome in outcomes), is_error, diffs or None)
 
-    def _patch_file(self, place: Place, edits: Sequence[Edit]) -> ToolResult:
+    def _patch_file(self, target: ResolvedPath, edits: Sequence[Edit]) -> ToolResult:
         try:
-            file, stamp = _opened(place, edits)
-            sheet = _Sheet(file.text)
+            file, stamp = _open(target, edits)
+            edited = _EditedFile(file.text)
             for edit in edits:
-                _apply(sheet, edit, is_new=stamp is None)
-            if sheet.failed:
-                return wrong(_refusal(place, sheet, edits))
-            self._write(place, file.encoded(sheet.text), stamp)
+                _apply(edited, edit, is_new=stamp is None)
+            if edited.failed:
+                return error_result(_failure_report(target, edited, edits))
+            self._write(target, file.encode(edited.text), stamp)
         except InvalidArgument as problem:
-            return wrong(f"{place.shown}: nothing changed; {problem}")
+            return error_result(f"{target.display_name}: nothing changed; {problem}")
         except OSError as problem:
-            return wrong(f"{place.shown}: nothing changed; {problem.strerror or problem}")
-        return ToolResult(_account(place, file.text, sheet), shown=diff_of(place.shown, file.text, sheet.text).text)
+            return error_result(f"{target.display_name}: nothing changed; {problem.strerror or problem}")
+        return ToolResult(
+            _success_report(target, file.text, edited),
+            display_text=file_diff(target.display_name, file.text, edited.text),
+        )
 
-    def _write(self, place: Place, content: bytes, before: Stamp | None) -> None:
-        was_known = before is None or self._seen.is_current(place.path, before)
-        stamp = write_whole(place.path, content, before)
+    def _write(self, target: ResolvedPath, content: bytes, before: FileStamp | None) -> None:
+        was_known = before is None or self._tracker.is_current(target.path, before)
+        stamp = write_atomically(target.path, content, before)
         if was_known:
-            self._seen.saw(place.path, stamp)
+            self._tracker.record(target.path, stamp)
 
 
-def edits_of(arguments: Arguments) -> list[Edit]:
+def parse_edits(arguments: Arguments) -> list[Edit]:
     """The edits of a call; InvalidArgument names the one that cannot be read."""
     raw = arguments.get("edits", [arguments] if "old" in arguments else None)
     if not isinstance(raw, list) or not raw:
@@ -186,58 +197,58 @@ def _paths(arguments: Arguments) -> list[object]:
     return list({str(path): path for path in paths}.values())
 
 
-def _opened(place: Place, edits: Sequence[Edit]) -> tuple[TextFile, Stamp | None]:
-    if place.path.is_dir():
+def _open(target: ResolvedPath, edits: Sequence[Edit]) -> tuple[TextFile, FileStamp | None]:
+    if target.path.is_dir():
         raise InvalidArgument("it is a folder")
     try:
-        content, stamp = read_whole(place.path, MOST_BYTES)
+        content, stamp = read_all(target.path)
     except (FileNotFoundError, NotADirectoryError):
         if edits[0].old:
             raise InvalidArgument("there is no such file; to create it, send an edit with an empty old") from None
         return TextFile(""), None
-    file = text_of_bytes(content)
+    file = decode_file(content)
     if file is None:
         raise InvalidArgument("it holds no text")
     return file, stamp
 
 
-def _apply(sheet: _Sheet, edit: Edit, *, is_new: bool) -> None:
-    plain = Plain.of(sheet.text)
+def _apply(edited: _EditedFile, edit: Edit, *, is_new: bool) -> None:
+    normalized = NormalizedText.of(edited.text)
     if not edit.old:
-        _apply_creation(sheet, edit, is_free=not sheet.text and (is_new or not sheet.applied))
+        _apply_new_file(edited, edit, is_allowed=not edited.text and (is_new or not edited.applied))
     elif edit.old == edit.new:
-        sheet.failed.append((edit, "old and new are the same"))
+        edited.failed.append((edit, "old and new are the same"))
     else:
-        found = find_passage(plain, edit.old, edit.new, everywhere=edit.everywhere)
-        if isinstance(found, Found):
-            _apply_found(sheet, edit, plain, found)
+        found = find_passage(normalized, edit.old, edit.new, everywhere=edit.everywhere)
+        if isinstance(found, PassageMatch):
+            _apply_found(edited, edit, normalized, found)
         else:
-            sheet.failed.append((edit, _why_not(sheet, plain, edit, found)))
+            edited.failed.append((edit, _failure(edited, normalized, edit, found)))
 
 
-def _apply_creation(sheet: _Sheet, edit: Edit, *, is_free: bool) -> None:
-    if not is_free:
-        sheet.failed.append((edit, "old is empty, which creates a file, but this one exists; say what to replace"))
+def _apply_new_file(edited: _EditedFile, edit: Edit, *, is_allowed: bool) -> None:
+    if not is_allowed:
+        edited.failed.append((edit, "old is empty, which creates a file, but this one exists; say what to replace"))
         return
     lines = count_lines(edit.new)
-    sheet.text = edit.new
-    sheet.applied.append(_Applied(edit, "created", 1, lines, lines, 1))
+    edited.text = edit.new
+    edited.applied.append(_AppliedEdit(edit, "created", 1, lines, lines, 1))
 
 
-def _apply_found(sheet: _Sheet, edit: Edit, plain: Plain, found: Found) -> None:
-    first = plain.line_at(found.passages[0].start)
-    sheet.text = plain.with_passages(found.passages)
-    growth = sheet.text.count("\n") - plain.raw.count("\n")
-    end = found.passages[-1].end
-    last = plain.line_at(max(end - 1, found.passages[-1].start)) + growth
-    sheet.applied.append(_Applied(edit, found.how, first, max(first, last), growth, len(found.passages)))
+def _apply_found(edited: _EditedFile, edit: Edit, normalized: NormalizedText, found: PassageMatch) -> None:
+    first = normalized.line_at(found.replacements[0].start)
+    edited.text = normalized.with_replacements(found.replacements)
+    growth = edited.text.count("\n") - normalized.raw.count("\n")
+    end = found.replacements[-1].end
+    last = normalized.line_at(max(end - 1, found.replacements[-1].start)) + growth
+    edited.applied.append(_AppliedEdit(edit, found.how, first, max(first, last), growth, len(found.replacements)))
 
 
-def _why_not(sheet: _Sheet, plain: Plain, edit: Edit, found: Several | None) -> str:
+def _failure(edited: _EditedFile, normalized: NormalizedText, edit: Edit, found: AmbiguousMatch | None) -> str:
     if found is None:
-        return miss_report(plain.text, edit.old, edit.new, sheet.on_disk)
-    lines = ", ".join(str(sheet.on_disk(line)) for line in found.lines[:_SHOWN_PLACES])
-    more = f" and {len(found.lines) - _SHOWN_PLACES} more" if len(found.lines) > _SHOWN_PLACES else ""
+        return missed_passage_report(normalized.text, edit.old, edit.new, edited.on_disk)
+    lines = ", ".join(str(edited.on_disk(line)) for line in found.lines[:_MAX_LISTED_LINES])
+    more = f" and {len(found.lines) - _MAX_LISTED_LINES} more" if len(found.lines) > _MAX_LISTED_LINES else ""
     way = "" if found.how == "exact" else f", but for {found.how}"
     return (
         f"old stands {len(found.lines)} times, at lines {lines}{more}{way}; "
@@ -245,23 +256,25 @@ def _why_not(sheet: _Sheet, plain: Plain, edit: Edit, found: Several | None) -> 
     )
 
 
-def _refusal(place: Place, sheet: _Sheet, edits: Sequence[Edit]) -> str:
-    failed = {edit.number: why for edit, why in sheet.failed}
+def _failure_report(target: ResolvedPath, edited: _EditedFile, edits: Sequence[Edit]) -> str:
+    failed = {edit.number: why for edit, why in edited.failed}
     others = ", ".join(str(edit.number) for edit in edits if edit.number not in failed)
     lines = [f"edit {number}: {why}" for number, why in failed.items()]
     left_out = [f"edits that fit, but were left out with them: {others}"] if others else []
-    return "\n".join([f"{place.shown}: nothing changed", *lines, *left_out])
+    return "\n".join([f"{target.display_name}: nothing changed", *lines, *left_out])
 
 
-def _account(place: Place, before: str, sheet: _Sheet) -> str:
-    now, then = count_lines(sheet.text), count_lines(before)
+def _success_report(target: ResolvedPath, before: str, edited: _EditedFile) -> str:
+    now, then = count_lines(edited.text), count_lines(before)
     size = f"{then:,} -> {now:,} lines" if now != then else f"{now:,} lines"
-    return "\n".join([f"{place.shown}: changed, {size}", *(_told(sheet, done) for done in sheet.applied)])
+    return "\n".join(
+        [f"{target.display_name}: changed, {size}", *(_edit_report(edited, done) for done in edited.applied)]
+    )
 
 
-def _told(sheet: _Sheet, done: _Applied) -> str:
-    first, last = sheet.at_the_end(done)
+def _edit_report(edited: _EditedFile, done: _AppliedEdit) -> str:
+    first, last = edited.final_lines(done)
     where = f"line {first}" if last <= first else f"lines {first}-{last}"
     how = done.how if done.how in ("exact", "created") else f"tolerant ({done.how} differed)"
-    times = f", {done.places} places" if done.places > 1 else ""
+    times = f", {done.count} places" if done.count > 1 else ""
     return f"edit {done.edit.number}: applied, {how}, now {where}{times}"

@@ -1,6 +1,6 @@
-"""The tool `recall`: finds what was said in any conversation, and reads it word for word.
+"""The tool `recall`: searches all conversations of the session's owner, and reads messages and outputs verbatim.
 
-Knows the store, within the owner of the present session; shows what it finds as data.
+What it finds is fenced, since others may have written it.
 """
 
 from __future__ import annotations
@@ -11,39 +11,39 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.agent.fence import fenced, one_line
-from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, function_schema, wrong
+from clew.agent.safe_text import fenced, one_line
+from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
 from clew.messages import arguments_of_call, calls_of, images_of, name_of_call, text_of
-from clew.store import DocKind, Hit, SearchScope, Session, Store, StoredMessage, UnknownSession
+from clew.store import DocKind, SearchHit, SearchScope, Session, Store, StoredMessage, UnknownSession
 
-MOST_CHARS = 12_000
-HITS = 8
+MAX_CHARS = 12_000
+MAX_HITS = 8
 _SNIPPET_CHARS = 500
 _BEFORE, _AFTER = 2, 3
-"""Messages that are read around the one asked for."""
+"""Messages that are read around the requested one."""
 _NEIGHBOUR_CHARS = 1_500
 _THIS = "this"
 _KINDS: dict[str, tuple[DocKind, ...]] = {"messages": ("message",), "outputs": ("output",)}
 _NUMBER = re.compile(r"m?(\d{1,12})")
 
-_ABOUT = (
+_DESCRIPTION = (
     "Search everything ever said or run, here and in earlier conversations, or read it word for word. It brings back "
     "the exact words of what a handoff folded: m12 there is message 12 of this conversation (around=12). "
     "Give query to search; around to read; output to read a persisted output."
 )
 
 
-class Recall(AgentTool):
-    """Looks into the store, and changes nothing there."""
+class RecallTool(AgentTool):
+    """Searches and reads the store."""
 
     name = "recall"
-    changes_nothing = True
+    is_read_only = True
 
     def __init__(self, store: Store) -> None:
         self._store = store
         self.schema = function_schema(
             self.name,
-            _ABOUT,
+            _DESCRIPTION,
             {
                 "query": {"type": "string", "description": "any words"},
                 "kind": {"type": "string", "enum": list(_KINDS)},
@@ -55,51 +55,51 @@ class Recall(AgentTool):
         )
 
     def headline(self, arguments: Arguments) -> str:
-        said = arguments.get("query") or arguments.get("output") or f"m{arguments.get('around', '')}"
-        return f"recall {one_line(str(said))[:80]}"
+        subject = arguments.get("query") or arguments.get("output") or f"m{arguments.get('around', '')}"
+        return f"recall {one_line(str(subject))[:80]}"
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
-        asked = _asked(arguments)
-        if isinstance(asked, ToolResult):
-            return asked
+        request = _parse_request(arguments)
+        if isinstance(request, ToolResult):
+            return request
         # A call may still name the session that a compaction has ended since.
         here = await self._store.session(await self._store.get_compression_tip(call.session))
         try:
-            there = here
-            if asked.session not in (None, _THIS):
-                there = await self._store.session(asked.session or "", owner=here.owner)
+            target = here
+            if request.session not in (None, _THIS):
+                target = await self._store.session(request.session or "", owner=here.owner)
         except UnknownSession:
-            return wrong(f"there is no session {asked.session!r}; take the id of a hit, or {_THIS!r}")
-        if asked.output is not None:
-            return await self._read_output(asked.output, asked.offset, here.owner)
-        if asked.around is not None:
-            return await self._read(there, asked.around, asked.offset)
-        return await self._search(asked, here, there)
+            return error_result(f"there is no session {request.session!r}; take the id of a hit, or {_THIS!r}")
+        if request.output is not None:
+            return await self._read_output(request.output, request.offset, here.owner)
+        if request.around is not None:
+            return await self._read(target, request.around, request.offset)
+        return await self._search(request, here, target)
 
     # -- searching -----------------------------------------------------------------------------------------------------
 
-    async def _search(self, asked: _Asked, here: Session, there: Session) -> ToolResult:
-        within = there.id if asked.session is not None else None
-        scope = SearchScope(conversation_of=within, owner=here.owner, kinds=_KINDS[asked.kind])
-        # What the model sees anyway, its own call first of all, is no answer.
+    async def _search(self, request: _RecallRequest, here: Session, target: Session) -> ToolResult:
+        within = target.id if request.session is not None else None
+        scope = SearchScope(conversation_of=within, owner=here.owner, kinds=_KINDS[request.kind])
+        # What the model sees anyway, its own call first of all, is no result.
         seen = await self._in_view(here.id)
-        answer = await self._store.search(asked.query, scope, limit=HITS * 3, snippet_chars=_SNIPPET_CHARS)
-        hits = [hit for hit in answer.hits if not _is_seen(hit, here, seen) and hit.tool != self.name][:HITS]
+        answer = await self._store.search(request.query, scope, limit=MAX_HITS * 3, snippet_chars=_SNIPPET_CHARS)
+        hits = [hit for hit in answer.hits if not _is_seen(hit, here, seen) and hit.tool != self.name][:MAX_HITS]
         if not hits:
             rest = " beyond what you see already" if answer.hits else ""
-            return ToolResult(f"Nothing found for {asked.query!r} in {asked.kind}{rest}. Try other or fewer words.")
-        told = [f"{len(hits)} hits, the best first. Read around one: recall(session=ID, around=NUMBER)."]
+            return ToolResult(f"Nothing found for {request.query!r} in {request.kind}{rest}. Try other or fewer words.")
+        lines = [f"{len(hits)} hits, the best first. Read around one: recall(session=ID, around=NUMBER)."]
         for hit in hits:
-            told.append(_hit(hit, here, await self._title(hit)))
-        return ToolResult(_bounded(told), shown=f"{len(hits)} hits for {asked.query!r}")
+            lines.append(_format_hit(hit, here, await self._title(hit)))
+        return ToolResult(_bounded(lines), display_text=f"{len(hits)} hits for {request.query!r}")
 
     async def _in_view(self, session: str) -> set[int]:
-        """The messages of the present conversation that are seen as they are."""
+        """Numbers of the messages of this conversation that the view shows unchanged."""
         view = await self._store.view(session)
-        return {place for at, place in enumerate(view.places) if place is not None and at not in view.written}
+        return {target for at, target in enumerate(view.seqs) if target is not None and at not in view.written}
 
-    async def _title(self, hit: Hit) -> str:
-        """What a conversation is called, or how it begins."""
+    async def _title(self, hit: SearchHit) -> str:
+        """A conversation's title, or its beginning."""
         if hit.title or hit.session is None:
             return one_line(hit.title or "")[:80]
         first = await self._store.messages(hit.session, 0, 1)
@@ -107,30 +107,30 @@ class Recall(AgentTool):
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
-    async def _read(self, there: Session, around: int, offset: int) -> ToolResult:
+    async def _read(self, target: Session, around: int, offset: int) -> ToolResult:
         start = around if offset else max(0, around - _BEFORE)
-        rows = await self._store.messages(there.id, start, around + 1 if offset else around + _AFTER + 1)
-        named = next((row for row in rows if row.seq == around), None)
-        if named is None:
-            count = (await self._store.view(there.id)).next_seq
-            return wrong(f"there is no message m{around} in session {there.id}; it has m0 to m{count - 1}")
-        others = sum(min(len(_said(row)), _NEIGHBOUR_CHARS) for row in rows if row is not named)
-        told = [f"Session {there.id}, word for word:"]
+        rows = await self._store.messages(target.id, start, around + 1 if offset else around + _AFTER + 1)
+        wanted = next((row for row in rows if row.seq == around), None)
+        if wanted is None:
+            count = (await self._store.view(target.id)).next_seq
+            return error_result(f"there is no message m{around} in session {target.id}; it has m0 to m{count - 1}")
+        others = sum(min(len(_message_text(row)), _NEIGHBOUR_CHARS) for row in rows if row is not wanted)
+        lines = [f"Session {target.id}, word for word:"]
         for row in rows:
-            most = MOST_CHARS - 1_000 - others if row is named else _NEIGHBOUR_CHARS
-            told.append(_message(row, offset if row is named else 0, most))
-        return ToolResult("\n".join(told), shown=f"m{rows[0].seq} to m{rows[-1].seq}")
+            max_chars = MAX_CHARS - 1_000 - others if row is wanted else _NEIGHBOUR_CHARS
+            lines.append(_format_message(row, offset if row is wanted else 0, max_chars))
+        return ToolResult("\n".join(lines), display_text=f"m{rows[0].seq} to m{rows[-1].seq}")
 
     async def _read_output(self, output: str, offset: int, owner: str) -> ToolResult:
         found = await self._store.output(output, owner=owner)
         if found is None:
-            return wrong(f"there is no output {output!r}; search with kind=outputs, and take the id of a hit")
+            return error_result(f"there is no output {output!r}; search with kind=outputs, and take the id of a hit")
         label = f"output {found.id} of {found.tool or 'a tool'}, {found.at:%Y-%m-%d %H:%M}"
-        return ToolResult(_part(label, found.text, offset, MOST_CHARS - 500))
+        return ToolResult(_excerpt(label, found.text, offset, MAX_CHARS - 500))
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _RecallRequest:
     query: str
     kind: str
     session: str | None
@@ -139,25 +139,25 @@ class _Asked:
     offset: int
 
 
-def _asked(arguments: Arguments) -> _Asked | ToolResult:
-    """What a call asks for; or what is wrong with it."""
+def _parse_request(arguments: Arguments) -> _RecallRequest | ToolResult:
+    """What a call asks for; or the error."""
     around, offset = _number(arguments.get("around")), _number(arguments.get("offset") or 0)
     if offset is None or (around is None and arguments.get("around") is not None):
-        return wrong("around and offset have to be numbers, 0 or more: around=12 for m12")
+        return error_result("around and offset have to be numbers, 0 or more: around=12 for m12")
     kind = arguments.get("kind") or "messages"
     if not isinstance(kind, str) or kind not in _KINDS:
-        return wrong(f"kind is {kind!r}; it has to be {' or '.join(_KINDS)}")
+        return error_result(f"kind is {kind!r}; it has to be {' or '.join(_KINDS)}")
     texts = {name: arguments.get(name) for name in ("query", "session", "output")}
-    unfit = [name for name, value in texts.items() if value is not None and not _is_text(value)]
-    if unfit:
-        return wrong(f"{' and '.join(unfit)} has to be a text; leave it out where it is not needed")
+    invalid = [name for name, value in texts.items() if value is not None and not _is_text(value)]
+    if invalid:
+        return error_result(f"{' and '.join(invalid)} has to be a text; leave it out where it is not needed")
     if not (texts["query"] or "").strip() and around is None and not texts["output"]:
-        return wrong("give query to search, around to read messages, or output to read an output")
-    return _Asked(texts["query"] or "", kind, texts["session"] or None, around, texts["output"] or None, offset)
+        return error_result("give query to search, around to read messages, or output to read an output")
+    return _RecallRequest(texts["query"] or "", kind, texts["session"] or None, around, texts["output"] or None, offset)
 
 
 def _is_text(value: object) -> bool:
-    """Text that a store can look for: half a character is none."""
+    """Text that a store can search for: without lone surrogates."""
     return isinstance(value, str) and not any("\ud800" <= char <= "\udfff" for char in value)
 
 
@@ -168,11 +168,11 @@ def _number(value: Any) -> int | None:
     return int(found[1]) if found else None
 
 
-def _is_seen(hit: Hit, here: Session, seen: set[int]) -> bool:
+def _is_seen(hit: SearchHit, here: Session, seen: set[int]) -> bool:
     return hit.kind == "message" and hit.conversation == here.conversation and hit.seq in seen
 
 
-def _hit(hit: Hit, here: Session, title: str) -> str:
+def _format_hit(hit: SearchHit, here: Session, title: str) -> str:
     where = "this conversation" if hit.conversation == here.conversation else f"session {hit.session}"
     what = f"output {hit.ref}" if hit.kind == "output" else f"m{hit.seq} {hit.role}"
     tool = f" {hit.tool}" if hit.tool else ""
@@ -182,24 +182,26 @@ def _hit(hit: Hit, here: Session, title: str) -> str:
     return fenced(label + about, f"{before}{hit.snippet.text}{after}")
 
 
-def _message(row: StoredMessage, offset: int, most: int) -> str:
+def _format_message(row: StoredMessage, offset: int, max_chars: int) -> str:
     tool = f" {row.tool}" if row.tool else ""
-    return _part(f"m{row.seq} {row.message['role']}{tool}, {row.at:%Y-%m-%d %H:%M}", _said(row), offset, most)
+    return _excerpt(
+        f"m{row.seq} {row.message['role']}{tool}, {row.at:%Y-%m-%d %H:%M}", _message_text(row), offset, max_chars
+    )
 
 
-def _part(label: str, text: str, offset: int, most: int) -> str:
-    """A stretch of a text, and how to read on."""
-    shown = text[offset : offset + most]
+def _excerpt(label: str, text: str, offset: int, max_chars: int) -> str:
+    """A part of a text, fenced, and how to read on."""
+    shown = text[offset : offset + max_chars]
     end = offset + len(shown)
     more = f"\n(chars {offset:,} to {end:,} of {len(text):,}; read on with offset={end})" if end < len(text) else ""
     return fenced(label, shown) + more
 
 
-def _said(row: StoredMessage) -> str:
-    return "\n".join(_saying(row))
+def _message_text(row: StoredMessage) -> str:
+    return "\n".join(_message_parts(row))
 
 
-def _saying(row: StoredMessage) -> Iterator[str]:
+def _message_parts(row: StoredMessage) -> Iterator[str]:
     text = text_of(row.message)
     if text:
         yield text
@@ -208,12 +210,12 @@ def _saying(row: StoredMessage) -> Iterator[str]:
         yield f"[called {name_of_call(call)} with {json.dumps(arguments_of_call(call), ensure_ascii=False)}]"
 
 
-def _bounded(told: Sequence[str]) -> str:
-    """As many of the pieces as fit, whole."""
+def _bounded(pieces: Sequence[str]) -> str:
+    """As many of the pieces as fit."""
     kept, chars = list[str](), 0
-    for piece in told:
+    for piece in pieces:
         chars += len(piece) + 1
-        if chars > MOST_CHARS:
+        if chars > MAX_CHARS:
             kept.append("(more hits were left out; search for something narrower)")
             break
         kept.append(piece)

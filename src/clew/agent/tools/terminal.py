@@ -1,7 +1,8 @@
-"""The tool `terminal`: runs a command in a shell, in the project, with a time limit and live output.
+"""The tools `terminal` and `process`: run a shell command in the project, and look after those in the background.
 
-Every call is a new shell in a process group of its own, which ends with the call whatever happens. What is dangerous
-about a command is known to `clew.agent.dangers`; this is no sandbox: an allowed command can do what its user can.
+Every call of `terminal` is a new shell in a process group of its own, which ends with the call whatever happens. What
+is dangerous about a command is decided in `clew.agent.command_risk`. This is no sandbox: an allowed command can do what
+its user can.
 """
 
 from __future__ import annotations
@@ -14,20 +15,28 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from clew.agent.commands.printed import Printed
-from clew.agent.commands.running import Running
-from clew.agent.commands.surroundings import environment_for_commands
-from clew.agent.dangers import outside_risk, risk_of_command
-from clew.agent.shown import shown
-from clew.agent.tools.arguments import flag_argument
-from clew.agent.tools.base import AgentTool, Arguments, CallContext, Risk, ToolResult, function_schema, wrong
-from clew.agent.tools.processes import Background
+from clew.agent.approvals import Risk
+from clew.agent.command_risk import outside_risk, risk_of_command
+from clew.agent.process_output import CommandOutput
+from clew.agent.processes import BackgroundCommand, BackgroundCommands, ProcessGroup, command_environment
+from clew.agent.safe_text import printable_line
+from clew.agent.tools.base import (
+    AgentTool,
+    Arguments,
+    CallContext,
+    ToolResult,
+    error_result,
+    flag_argument,
+    function_schema,
+)
 from clew.errors import InvalidArgument
 
 FIRST_LOOK_SECONDS = 1.0
 """How long a call with `background` waits for first output, or for an early end."""
+MAX_LOOK_CHARS = 30_000
+MAX_WAIT_SECONDS = 600.0
 
-_ABOUT = (
+_TERMINAL_DESCRIPTION = (
     "Run a shell command in the project (bash where there is one). Each call is a new shell: `cd` and variables do not "
     "carry over, so use workdir or `cd x && ...`. Output of both streams comes back in order with the exit code. "
     "No terminal and no standard input: use flags that answer questions (`-y`). What a command leaves running is ended "
@@ -37,8 +46,8 @@ _ABOUT = (
 
 
 @dataclass(frozen=True, slots=True)
-class _Order:
-    """What a call asks for."""
+class _TerminalRequest:
+    """The arguments of a call."""
 
     command: str
     folder: Path
@@ -46,7 +55,7 @@ class _Order:
     in_background: bool
 
 
-class Terminal(AgentTool):
+class TerminalTool(AgentTool):
     """Runs commands."""
 
     name = "terminal"
@@ -56,24 +65,24 @@ class Terminal(AgentTool):
         project: Path,
         environ: Mapping[str, str],
         seconds: float = 120.0,
-        most_seconds: float = 1_800.0,
+        max_seconds: float = 1_800.0,
         keep_chars: int = 30_000,
         *,
         keep_secrets: Collection[str] = (),
         withhold: Collection[str] = (),
-        background: Background | None = None,
+        background: BackgroundCommands | None = None,
     ) -> None:
         self._project = project.resolve()
-        self._environ = environment_for_commands(environ, keep_secrets, withhold)
+        self._environ = command_environment(environ, keep_secrets, withhold)
         self._seconds = seconds
-        self._most_seconds = most_seconds
+        self._max_seconds = max_seconds
         self._keep_chars = keep_chars
-        self.background = background or Background()
+        self.background = background or BackgroundCommands()
         """Share it with `ProcessTool`."""
-        limit = f"Seconds until it is ended; {seconds:.0f} unless given, at most {most_seconds:.0f}."
+        limit = f"Seconds until it is ended; {seconds:.0f} unless given, at most {max_seconds:.0f}."
         self.schema = function_schema(
             self.name,
-            _ABOUT,
+            _TERMINAL_DESCRIPTION,
             {
                 "command": {"type": "string"},
                 "workdir": {"type": "string", "description": "Folder to run in; the project unless given."},
@@ -84,81 +93,83 @@ class Terminal(AgentTool):
         )
 
     def risk(self, arguments: Arguments) -> Risk | None:
-        order = self._order(arguments)
-        if isinstance(order, ToolResult):
+        request = self._request(arguments)
+        if isinstance(request, ToolResult):
             return None
-        risk = risk_of_command(order.command, self._project, order.folder, self._environ)
-        if order.folder.is_relative_to(self._project):
+        risk = risk_of_command(request.command, self._project, request.folder, self._environ)
+        if request.folder.is_relative_to(self._project):
             return risk
-        return outside_risk(order.command, order.folder, risk)
+        return outside_risk(request.command, request.folder, risk)
 
     def headline(self, arguments: Arguments) -> str:
         lines = str(arguments.get("command", "")).strip().splitlines() or [""]
-        return f"$ {shown(lines[0], 200)}{' …' if len(lines) > 1 else ''}".rstrip()
+        return f"$ {printable_line(lines[0], 200)}{' …' if len(lines) > 1 else ''}".rstrip()
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
-        order = self._order(arguments)
-        if isinstance(order, ToolResult):
-            return order
-        if not os.path.isdir(order.folder):  # noqa: PTH112, ASYNC240 (one look; a name that is too long raises with Path)
-            folder = shown(str(order.folder), 200)
-            return wrong(f"workdir {folder!r} is no folder; give one that is there, or none for the project")
-        if order.in_background:
-            return await self._start(order)
-        return await self._finish(order, call.on_output)
+        request = self._request(arguments)
+        if isinstance(request, ToolResult):
+            return request
+        if not os.path.isdir(request.folder):  # noqa: PTH112, ASYNC240 (one look; a name that is too long raises with Path)
+            folder = printable_line(str(request.folder), 200)
+            return error_result(f"workdir {folder!r} is no folder; give one that is there, or none for the project")
+        if request.in_background:
+            return await self._start(request)
+        return await self._finish(request, call.on_output)
 
     async def close(self) -> None:
         await self.background.close()
 
     # -- running -------------------------------------------------------------------------------------------------------
 
-    async def _finish(self, order: _Order, on_output: Callable[[str], None]) -> ToolResult:
-        """Runs it to its end, or to the limit."""
-        printed = Printed(self._keep_chars)
+    async def _finish(self, request: _TerminalRequest, on_output: Callable[[str], None]) -> ToolResult:
+        """Run it to its end, or to the time limit."""
+        output = CommandOutput(self._keep_chars)
         started = time.monotonic()
-        running = await Running.start(
-            order.command, order.folder, self._environ, lambda piece: _show(on_output, printed.feed(piece))
+        process = await ProcessGroup.start(
+            request.command, request.folder, self._environ, lambda piece: _pass_on(on_output, output.feed(piece))
         )
         code: int | None = None
         try:
-            code = await asyncio.wait_for(running.exit_code(), order.seconds)
+            code = await asyncio.wait_for(process.exit_code(), request.seconds)
         except TimeoutError:
             pass
         finally:
-            left_some = await running.end()
+            left_some = await process.end()
         seconds = time.monotonic() - started
-        text = printed.text().rstrip("\n")
-        news = [f"{one.id} {one.state}" for one in self.background.ended_since_last_look()]
+        text = output.text().rstrip("\n")
+        news = [f"{one.id} {one.state}" for one in self.background.newly_ended()]
         text = "\n".join([*([text] if text else []), *news])
-        told = _report(text, code, seconds, order.seconds, left_some)
-        return ToolResult(told, is_error=code is None, shown=f"exit {code}" if code else None)
+        report = _report(text, code, seconds, request.seconds, left_some)
+        return ToolResult(report, is_error=code is None, display_text=f"exit {code}" if code else None)
 
-    async def _start(self, order: _Order) -> ToolResult:
+    async def _start(self, request: _TerminalRequest) -> ToolResult:
         if self.background.is_full:
-            return wrong("too many commands run in the background; stop one with the tool `process` (list shows them)")
-        command = await self.background.start(order.command, order.folder, self._environ)
+            return error_result(
+                "too many commands run in the background; stop one with the tool `process` (list shows them)"
+            )
+        command = await self.background.start(request.command, request.folder, self._environ)
         try:
             await command.wait(FIRST_LOOK_SECONDS)
         except asyncio.CancelledError:
             await asyncio.shield(command.stop())
             raise
         _, text = command.new_output()
-        self.background.told(command)
+        self.background.mark_reported(command)
         return ToolResult(f"{text}{command.id} {command.state}; look after it with the tool `process`")
 
     # -- arguments -----------------------------------------------------------------------------------------------------
 
-    def _order(self, arguments: Arguments) -> _Order | ToolResult:
+    def _request(self, arguments: Arguments) -> _TerminalRequest | ToolResult:
         command, workdir = arguments.get("command"), arguments.get("workdir") or "."
         if not isinstance(command, str) or not command.strip():
-            return wrong(f"command is {command!r}; give the command as text")
+            return error_result(f"command is {command!r}; give the command as text")
         if not _can_be_passed(command):
-            return wrong("command holds NUL or half of a surrogate pair, which no shell can run; leave that out")
+            return error_result("command holds NUL or half of a surrogate pair, which no shell can run; leave that out")
         if not isinstance(workdir, str) or not _can_be_passed(workdir):
-            return wrong(f"workdir is {workdir!r}; give a folder as text, or leave it out")
-        seconds = self._limit(arguments.get("timeout"))
+            return error_result(f"workdir is {workdir!r}; give a folder as text, or leave it out")
+        seconds = self._time_limit(arguments.get("timeout"))
         if seconds is None:
-            return wrong(f"timeout is {arguments['timeout']!r}; give seconds, from 1 to {self._most_seconds:.0f}")
+            return error_result(f"timeout is {arguments['timeout']!r}; give seconds, from 1 to {self._max_seconds:.0f}")
         home = self._environ.get("HOME", "")
         if workdir == "~" or workdir.startswith("~/"):
             workdir = home + workdir[1:]
@@ -166,17 +177,17 @@ class Terminal(AgentTool):
         try:
             in_background = flag_argument(arguments, "background")
         except InvalidArgument as problem:
-            return wrong(str(problem))
-        return _Order(command, folder, seconds, in_background)
+            return error_result(str(problem))
+        return _TerminalRequest(command, folder, seconds, in_background)
 
-    def _limit(self, timeout: object) -> float | None:
+    def _time_limit(self, timeout: object) -> float | None:
         if timeout is None:
             return self._seconds
         if isinstance(timeout, str) and re.fullmatch(r"\s*\d{1,6}(?:\.\d*)?\s*", timeout):
             timeout = float(timeout)
         if isinstance(timeout, bool) or not isinstance(timeout, int | float) or not timeout > 0:
             return None
-        return min(float(timeout), self._most_seconds)
+        return min(float(timeout), self._max_seconds)
 
 
 def _can_be_passed(text: str) -> bool:
@@ -186,13 +197,13 @@ def _can_be_passed(text: str) -> bool:
         return False
 
 
-def _show(on_output: Callable[[str], None], text: str) -> None:
+def _pass_on(on_output: Callable[[str], None], text: str) -> None:
     if text:
         on_output(text)
 
 
 def _report(text: str, code: int | None, seconds: float, limit: float, left_some: bool) -> str:
-    """What was printed, and how it ended. The ledger reads `[exit N]`."""
+    """The output, and how it ended. The ledger reads `[exit N]`."""
     if code is None:
         end = f"timed out after {limit:g} s and was ended; for what takes longer give a timeout, or background: true"
         return f"{text}\n{end}" if text else f"{end} (nothing was printed)"
@@ -200,3 +211,99 @@ def _report(text: str, code: int | None, seconds: float, limit: float, left_some
     if left_some:
         end += "; what it left running was ended: use background: true for what shall go on"
     return f"{text or '(nothing was printed)'}\n{end}"
+
+
+_PROCESS_DESCRIPTION = (
+    "Look after commands that `terminal` started with background: true. "
+    "list: all of them and how they stand. output: what one printed since you last looked (tail: N for its last N "
+    "lines). wait: until it ends, at most `seconds` (default 30), then its new output. stop: end it and all it "
+    "started. They have no standard input. They end with the session."
+)
+
+
+class ProcessTool(AgentTool):
+    """Looks after commands in the background."""
+
+    name = "process"
+
+    def __init__(self, background: BackgroundCommands, look_chars: int = MAX_LOOK_CHARS) -> None:
+        self._background = background
+        self._look_chars = look_chars
+        self.schema = function_schema(
+            self.name,
+            _PROCESS_DESCRIPTION,
+            {
+                "action": {"type": "string", "enum": ["list", "output", "wait", "stop"]},
+                "id": {"type": "string", "description": "Such as p1; not for list."},
+                "tail": {"type": "integer", "description": "For output: the last lines, seen or not."},
+                "seconds": {"type": "number", "description": "For wait."},
+            },
+            "action",
+        )
+
+    def headline(self, arguments: Arguments) -> str:
+        return f"process {arguments.get('action', '')} {arguments.get('id', '')}".strip()
+
+    async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
+        del call
+        action = arguments.get("action")
+        if action == "list":
+            return ToolResult(self._list())
+        command = self._background.find(str(arguments.get("id", "")))
+        if command is None:
+            ids = ", ".join(one.id for one in self._background.commands) or "none were started"
+            return error_result(f"there is no background command {arguments.get('id')!r}; there are: {ids}")
+        if action == "output":
+            return self._output(command, arguments.get("tail"))
+        if action == "wait":
+            seconds = _seconds(arguments.get("seconds", 30))
+            if seconds is None:
+                return error_result(
+                    f"seconds is {arguments['seconds']!r}; give a number from 0 to {MAX_WAIT_SECONDS:.0f}"
+                )
+            await command.wait(min(seconds, MAX_WAIT_SECONDS))
+            return self._output(command, None)
+        if action == "stop":
+            await command.stop()
+            return self._output(command, None)
+        return error_result(f"action is {action!r}; it is one of list, output, wait, stop")
+
+    def _list(self) -> str:
+        for command in self._background.commands:
+            self._background.mark_reported(command)
+        lines = [f"{one.id}  {one.state}  {_one_line(one.command)}" for one in self._background.commands]
+        return "\n".join(lines) or "no command was started in the background"
+
+    def _output(self, command: BackgroundCommand, tail: object) -> ToolResult:
+        if tail is None:
+            lost, text = command.new_output()
+        elif isinstance(tail, int) and tail > 0:
+            lost, text = 0, command.last_output(tail)
+        else:
+            return error_result(f"tail is {tail!r}; give a number of lines, from 1")
+        if len(text) > self._look_chars:
+            lost, text = lost + len(text) - self._look_chars, text[-self._look_chars :]
+        self._background.mark_reported(command)
+        return ToolResult("\n".join(part for part in self._parts(command, lost, text) if part))
+
+    def _parts(self, command: BackgroundCommand, lost: int, text: str) -> list[str]:
+        others = self._background.newly_ended()
+        return [
+            f"[{lost:,} chars left out here]" if lost else "",
+            text.rstrip("\n") or "(nothing new was printed)",
+            f"{command.id} {command.state}",
+            *(f"also {other.id} {other.state}: {_one_line(other.command)}" for other in others),
+        ]
+
+    async def close(self) -> None:
+        await self._background.close()
+
+
+def _seconds(value: object) -> float | None:
+    good = isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
+    return float(value) if good else None  # type: ignore[arg-type]
+
+
+def _one_line(command: str) -> str:
+    line = " ".join(command.split())
+    return line if len(line) <= 100 else f"{line[:99]}…"

@@ -1,4 +1,1 @@
-"""The chat on a screen: what is typed, what streams, the status line, slash commands.
-
-Decodes keys, asks the agent, draws what it is told. No policy: everything it does can be done through the library.
-"""
+"""The chat in a terminal: the prompt, streamed replies, the status line and slash commands."""

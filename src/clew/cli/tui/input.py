@@ -1,7 +1,4 @@
-"""The line that is typed: keys, history, completion of slash commands, and the status line below it.
-
-The one file that knows prompt_toolkit's prompt. Gives whole lines to whoever asked for them; knows no agent.
-"""
+"""The prompt of a chat, by prompt_toolkit: keys, history, completion of slash commands, the status line below it."""
 
 from __future__ import annotations
 
@@ -46,32 +43,32 @@ STYLE = Style.from_dict(
 
 
 @dataclass(frozen=True, slots=True)
-class Surroundings:
-    """What is drawn around the line, and who is told of keys that are no text. Each is asked when it is drawn."""
+class PromptCallbacks:
+    """What is drawn around the prompt, and what Ctrl-C does. Each is called whenever the prompt is drawn."""
 
     above: Callable[[], Sequence[tuple[str, str]]]
-    """Rows that go on."""
+    """The live area: style and text of each row."""
     label: Callable[[], str]
-    """What is asked; empty for an ordinary line."""
+    """Of an open approval prompt; empty for an ordinary line."""
     below: Callable[[], Sequence[tuple[str, str]]]
     interrupt: Callable[[bool], bool]
-    """Ctrl-C, and whether something is typed; False where that is to be forgotten."""
+    """Gets whether something is typed; False where that is to be cleared."""
     unicode: bool = True
 
 
 class LineReader:
-    """Reads one line after the other; the prompt is there all the time."""
+    """Reads one line after the other; the prompt stays on the screen all the time."""
 
     def __init__(
         self,
-        around: Surroundings,
+        callbacks: PromptCallbacks,
         history: History | None = None,
         completer: Completer | None = None,
         keyboard: Input | None = None,
         output: Output | None = None,
     ) -> None:
-        self._around = around
-        self._laid_aside = ""
+        self._callbacks = callbacks
+        self._stashed = ""
         self.session: PromptSession[str] = PromptSession(
             message=self._message,
             multiline=True,
@@ -79,8 +76,8 @@ class LineReader:
             completer=completer,
             complete_while_typing=Condition(_is_command),
             auto_suggest=AutoSuggestFromHistory(),
-            bottom_toolbar=lambda: list(around.below()),
-            key_bindings=_keys(around),
+            bottom_toolbar=lambda: list(callbacks.below()),
+            key_bindings=_keys(callbacks),
             prompt_continuation="  ",
             style=STYLE,
             erase_when_done=True,
@@ -96,52 +93,52 @@ class LineReader:
 
     async def line(self) -> str:
         """The next line; EOFError when the person leaves."""
-        begun = "" if self._around.label() else self._laid_aside
+        begun = "" if self._callbacks.label() else self._stashed
         if begun:
-            self._laid_aside = ""
-        # Signals are caught by whoever runs the chat, also between two lines.
+            self._stashed = ""
+        # Signals are handled by `run_chat`, also between two lines.
         return await self.session.prompt_async(default=begun, handle_sigint=False)
 
-    def leave(self) -> None:
-        """End the reading of a line."""
+    def stop(self) -> None:
+        """Stop reading a line: `line` raises EOFError."""
         if self.session.app.is_running:
             self.session.app.exit(exception=EOFError())
 
     def redraw(self) -> None:
         self.session.app.invalidate()
 
-    async def above(self, action: Callable[[], None]) -> None:
-        """Do something to the terminal above the line."""
+    async def run_above(self, action: Callable[[], None]) -> None:
+        """Run something that writes above the prompt."""
         await run_in_terminal(action)
 
-    def lay_aside(self) -> None:
-        """Keep what is being typed for later: a question comes between."""
+    def stash_text(self) -> None:
+        """Put aside what is being typed, because an approval prompt opens."""
         buffer = self.session.default_buffer
-        self._laid_aside = self._laid_aside or buffer.text
+        self._stashed = self._stashed or buffer.text
         buffer.reset()
 
-    def take_up(self) -> None:
-        """Go on with what was laid aside, where the question is gone without an answer."""
-        if self._laid_aside and self.session.app.is_running:
+    def restore_text(self) -> None:
+        """Bring back what was put aside, where a prompt closes without an answer."""
+        if self._stashed and self.session.app.is_running:
             buffer = self.session.default_buffer
-            buffer.document = Document(self._laid_aside)
-            self._laid_aside = ""
+            buffer.document = Document(self._stashed)
+            self._stashed = ""
 
     def _message(self) -> StyleAndTextTuples:
         rows: StyleAndTextTuples = [("", "\n")]
-        for style, text in self._around.above():
+        for style, text in self._callbacks.above():
             rows += [(style, text), ("", "\n")]
-        label = self._around.label()
+        label = self._callbacks.label()
         if label:
             return [*rows, ("class:question", f"{label} ")]
-        return [*rows, ("class:prompt", "› " if self._around.unicode else "> ")]
+        return [*rows, ("class:prompt", "› " if self._callbacks.unicode else "> ")]
 
 
 def _is_command() -> bool:
     return get_app().current_buffer.text.startswith("/")
 
 
-def _keys(around: Surroundings) -> KeyBindings:
+def _keys(callbacks: PromptCallbacks) -> KeyBindings:
     keys = KeyBindings()
 
     @keys.add("enter")
@@ -152,8 +149,8 @@ def _keys(around: Surroundings) -> KeyBindings:
         elif buffer.document.char_before_cursor == "\\" and buffer.document.is_cursor_at_the_end:
             buffer.delete_before_cursor()
             buffer.insert_text("\n")
-        elif around.label():
-            # The answer to a question is no line that anybody wants back from the history.
+        elif callbacks.label():
+            # An answer does not belong into the history.
             event.app.exit(result=buffer.text)
         else:
             buffer.validate_and_handle()
@@ -165,7 +162,7 @@ def _keys(around: Surroundings) -> KeyBindings:
 
     @keys.add("c-c")
     def interrupt(event: KeyPressEvent) -> None:
-        if not around.interrupt(bool(event.current_buffer.text)):
+        if not callbacks.interrupt(bool(event.current_buffer.text)):
             event.current_buffer.reset()
 
     @keys.add("c-d", filter=Condition(lambda: not get_app().current_buffer.text))
@@ -176,7 +173,7 @@ def _keys(around: Surroundings) -> KeyBindings:
 
 
 class CommandCompleter(Completer):
-    """Completes slash commands and what may stand behind them."""
+    """Completes slash commands and their arguments."""
 
     def __init__(self, commands: Sequence[SlashCommand], state: Callable[[], ChatState]) -> None:
         self._commands = commands
@@ -199,7 +196,7 @@ class CommandCompleter(Completer):
                 yield Completion(option, -len(words))
 
 
-def history_in(home: Path) -> History:
+def open_history(home: Path) -> History:
     """The lines of earlier chats, in a file that only its owner reads."""
     path = home / HISTORY_FILE
     try:

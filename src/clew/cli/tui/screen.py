@@ -1,6 +1,7 @@
-"""What is on the screen: lines that stay, and below them what goes on, both drawn around the line that is typed.
+"""The screen of a chat: lines that are printed once and stay, and below them the live area, which is redrawn.
 
-Lines that stay are printed once, in order, and never again. Knows that something is typed below; not what for.
+Both are above the prompt. The live area shows the unfinished reply, running tools, what the chat waits for, and queued
+lines.
 """
 
 from __future__ import annotations
@@ -8,35 +9,137 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from collections import deque
+from collections.abc import Awaitable, Callable, Iterator
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from clew.cli.tui.drawing import Look, drawing_of, drawn
-from clew.cli.tui.harmless import harmless, harmless_line
-from clew.cli.tui.live import Live
-from clew.cli.tui.streaming import Block
+from clew.cli.tui.markdown import MarkdownBlock, TerminalLook, block_renderable, render
+from clew.cli.views.text import clip, sanitize, sanitize_line, tail_rows
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-MOST_LIVE_ROWS = 14
-_BESIDE_LIVE = 6
-"""Rows for what is typed, the status line, and a little of what was said."""
-
-_EDGES = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m)*\n)+|(?:\n(?:\x1b\[[0-9;]*m)*)+\Z")
+MAX_LIVE_ROWS = 14
+_OTHER_ROWS = 6
+"""Rows for the prompt, the status line, and a little of what was printed."""
+_EMPTY_EDGE_ROWS = re.compile(r"\A(?:(?:\x1b\[[0-9;]*m)*\n)+|(?:\n(?:\x1b\[[0-9;]*m)*)+\Z")
 """Empty rows before and after, coloured or not."""
-
 Size = tuple[int, int]
 """Columns and rows."""
+MAX_OUTPUT_ROWS = 4
+MAX_QUEUED_ROWS = 3
+MAX_TAIL_ROWS = 12
+PAUSE_SECONDS = 1.0
+_MAX_OUTPUT_CHARS = 4_000
+_SPINNER = "⠋⠙⠹⠸⠼⠴⠦⠧⠇⠏"
+Row = tuple[str, str]
+"""A style and a text of one row."""
+
+
+@dataclass(slots=True)
+class RunningTool:
+    """A tool call that runs, and the end of its output."""
+
+    headline: str
+    since: float
+    output: deque[str] = field(default_factory=deque)
+    _chars: int = 0
+
+    def append(self, text: str) -> None:
+        self.output.append(text)
+        self._chars += len(text)
+        while self._chars > _MAX_OUTPUT_CHARS and len(self.output) > 1:
+            self._chars -= len(self.output.popleft())
+
+    @property
+    def output_tail(self) -> str:
+        return "".join(self.output)[-_MAX_OUTPUT_CHARS:].rstrip("\r\n")
+
+
+@dataclass(slots=True)
+class RunningCompaction:
+    """A compaction that runs."""
+
+    reason: str
+    tokens: int
+    since: float
+    phase: str = "summarise"
+
+
+@dataclass(slots=True)
+class LiveArea:
+    """What goes on now, as rows that fit the terminal."""
+
+    tail: str = ""
+    """The unfinished end of the reply."""
+    thinking: str = ""
+    waiting: str = ""
+    """What the chat waits for; empty where it does not."""
+    waiting_since: float = 0.0
+    last_text_at: float = float("-inf")
+    """When the newest piece of a reply came: a short pause between two pieces is no waiting."""
+    running: dict[str, RunningTool] = field(default_factory=dict)
+    compacting: RunningCompaction | None = None
+    queued: list[str] = field(default_factory=list)
+    is_stopping: bool = False
+    is_asking: bool = False
+    """A prompt is open: the tool that waits for the answer does not run yet."""
+    unicode: bool = True
+
+    def rows(self, now: float, width: int, most: int) -> list[Row]:
+        """At most so many rows of this width; the last ones where not all fit."""
+        rows = [*self._reply(width, most), *self._tools(now, width), *self._work(now, width), *self._queue(width)]
+        return rows[-most:] if most > 0 else []
+
+    def _reply(self, width: int, most: int) -> Iterator[Row]:
+        if self.thinking and not self.tail:
+            thought = sanitize_line(self.thinking[-4 * width :])
+            start = max(0, len(thought) - (width - 12))
+            yield "class:live.dim", clip(f"thinking: {'…' if start else ''}{thought[start:]}", width)
+        if self.tail:
+            for row in tail_rows(self.tail, width, min(MAX_TAIL_ROWS, most)):
+                yield "", row
+
+    def _tools(self, now: float, width: int) -> Iterator[Row]:
+        if self.is_asking:
+            return
+        sign = "⏵" if self.unicode else ">"
+        for running in self.running.values():
+            seconds = now - running.since
+            clock = f"  {seconds:.0f} s" if seconds >= 1 else ""
+            yield "class:live.tool", clip(f"{sign} {sanitize_line(running.headline)}{clock}", width)
+            if running.output:
+                for row in tail_rows(running.output_tail, width - 2, MAX_OUTPUT_ROWS):
+                    yield "class:live.dim", f"  {row}"
+
+    def _work(self, now: float, width: int) -> Iterator[Row]:
+        spin = _SPINNER[int(now * 8) % len(_SPINNER)] if self.unicode else "|/-\\"[int(now * 8) % 4]
+        if self.is_stopping:
+            yield "class:live.work", clip(f"{spin} stopping; Ctrl-C again does not wait", width)
+        elif self.compacting is not None:
+            it = self.compacting
+            dot = "·" if self.unicode else "|"
+            seconds = f"{it.phase} {now - it.since:.0f} s {dot} {it.tokens:,} tokens"
+            yield "class:live.work", clip(f"{spin} compacting ({it.reason}): {seconds}", width)
+        elif self.waiting and not (
+            self.running or self.tail or self.is_asking or now - self.last_text_at < PAUSE_SECONDS
+        ):
+            yield "class:live.dim", clip(f"{spin} {self.waiting} {now - self.waiting_since:.0f} s", width)
+
+    def _queue(self, width: int) -> Iterator[Row]:
+        for line in self.queued[:MAX_QUEUED_ROWS]:
+            yield "class:live.dim", clip(f"queued: {sanitize_line(line)}", width)
+        if len(self.queued) > MAX_QUEUED_ROWS:
+            yield "class:live.dim", f"queued: {len(self.queued) - MAX_QUEUED_ROWS} more"
 
 
 class Screen:
-    """Takes what is to be seen, at any moment, and puts it there in order."""
+    """Takes what is to be printed at any moment, and prints it in order above the prompt."""
 
-    def __init__(self, look: Look, size: Callable[[], Size], write: Callable[[str], None]) -> None:
+    def __init__(self, look: TerminalLook, size: Callable[[], Size], write: Callable[[str], None]) -> None:
         self.look = look
-        self.live = Live(unicode=look.unicode)
+        self.live = LiveArea(unicode=look.unicode)
         self._size = size
         self._write = write
         self._pending: list[str] = []
@@ -44,47 +147,47 @@ class Screen:
         self._printing = asyncio.Lock()
         self._is_fresh = True
         self.redraw: Callable[[], None] = lambda: None
-        """Draws what goes on again; set by whoever reads lines."""
-        self.above: Callable[[Callable[[], None]], Awaitable[None]] = _at_once
-        """Does something to the terminal above the line that is typed; set by whoever reads lines."""
+        """Draws the live area and the prompt again; set by `run_chat`."""
+        self.run_above: Callable[[Callable[[], None]], Awaitable[None]] = _immediately
+        """Runs something that writes above the prompt; set by `run_chat`."""
 
     @property
     def width(self) -> int:
         return self._size()[0]
 
     def live_rows(self) -> list[tuple[str, str]]:
-        """What goes on, as rows."""
+        """The rows of the live area."""
         width, rows = self._size()
-        return self.live.rows(time.monotonic(), width - 1, max(2, min(MOST_LIVE_ROWS, rows - _BESIDE_LIVE)))
+        return self.live.rows(time.monotonic(), width - 1, max(2, min(MAX_LIVE_ROWS, rows - _OTHER_ROWS)))
 
     # -- lines that stay -----------------------------------------------------------------------------------------------
 
-    def say(self, renderable: RenderableType) -> None:
-        """Something that stays, below what was said before."""
-        self._put(drawn(renderable, self.width, self.look))
+    def print(self, renderable: RenderableType) -> None:
+        """Print below what was printed before."""
+        self._put(render(renderable, self.width, self.look))
 
-    def say_first(self, renderable: RenderableType) -> None:
-        """The same, before everything that waits to be printed."""
+    def print_first(self, renderable: RenderableType) -> None:
+        """Print before everything that waits to be printed."""
         waiting, self._pending = self._pending, []
-        self.say(renderable)
+        self.print(renderable)
         self._pending += waiting
 
-    def say_block(self, block: Block) -> None:
-        """A block of a reply, with a gap before it unless it goes on from the one before."""
-        # Harmless only here, since a piece of a stream may end in the middle of an escape sequence. As wide as the
-        # tail was, so that no word moves when it stays.
-        safe = replace(block, text=harmless(block.text), language=harmless_line(block.language))
-        text = _EDGES.sub("", drawn(drawing_of(safe), self.width - 1, self.look))
+    def print_block(self, block: MarkdownBlock) -> None:
+        """Print a block of a reply, with an empty row before it unless it continues the one before."""
+        # Sanitized only here, since a piece of a stream may end in the middle of an escape sequence. As wide as the
+        # live tail was, so that no word moves when it is printed for good.
+        safe = replace(block, text=sanitize(block.text), language=sanitize_line(block.language))
+        text = _EMPTY_EDGE_ROWS.sub("", render(block_renderable(safe), self.width - 1, self.look))
         self._put(f"{text}\n" if block.continues else f"\n{text}\n")
 
-    def gap(self) -> None:
-        """An empty row, unless there is one."""
+    def blank_line(self) -> None:
+        """Print an empty row, unless there is one."""
         if not self._is_fresh:
             self._put("\n")
 
-    def changed(self) -> None:
-        """What goes on has changed."""
-        # What waits to be printed brings a new drawing with it; one before would show a hole.
+    def refresh(self) -> None:
+        """Redraw, because the live area has changed."""
+        # Printing redraws too; before that, a redraw would show the tail gone and its block not yet there.
         if not self._pending:
             self.redraw()
 
@@ -98,25 +201,25 @@ class Screen:
 
     # -- printing ------------------------------------------------------------------------------------------------------
 
-    async def print_for_ever(self) -> None:
-        """Print what is said, as it is said; a task of its own, until it is cancelled."""
+    async def print_forever(self) -> None:
+        """Write what is printed, as it comes; runs as a task until it is cancelled."""
         while True:
             await self._wake.wait()
             self._wake.clear()
             await self.flush()
 
     async def flush(self) -> None:
-        """Print what waits."""
+        """Write what waits."""
         async with self._printing:
             if self._pending:
-                await self.above(self._print)
+                await self.run_above(self._write_pending)
 
-    def _print(self) -> None:
-        # Taken only now: what was said while the terminal was made ready must not miss above what is drawn below it.
+    def _write_pending(self) -> None:
+        # Taken only now, with what was printed while the terminal was made ready.
         text = "".join(self._pending)
         self._pending.clear()
         self._write(text)
 
 
-async def _at_once(action: Callable[[], None]) -> None:
+async def _immediately(action: Callable[[], None]) -> None:
     action()

@@ -1,47 +1,67 @@
-"""A chat put together: screen, keyboard, questions and what is watched, around a desk. From greeting to farewell."""
+"""A chat in the terminal, from its greeting to its summary: screen, keyboard and prompts put together around an app."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
-from clew.cli.tui.asking import Questions
+from clew import __version__
+from clew.cli.tui.approval_prompt import ApprovalPrompts
+from clew.cli.tui.chat import Chat, run_chat, summary_lines
 from clew.cli.tui.commands import COMMANDS
-from clew.cli.tui.drawing import Look
-from clew.cli.tui.greeting import greeting
-from clew.cli.tui.harmless import harmless
-from clew.cli.tui.input import CommandCompleter, LineReader, Surroundings, history_in
-from clew.cli.tui.run import Chat, talk
+from clew.cli.tui.input import CommandCompleter, LineReader, PromptCallbacks, open_history
+from clew.cli.tui.markdown import TerminalLook
+from clew.cli.tui.observer import ScreenObserver
 from clew.cli.tui.screen import Screen, Size
-from clew.cli.tui.session_end import summary_lines
 from clew.cli.tui.state import ChatState
-from clew.cli.tui.tally import Tally
-from clew.cli.tui.watching import ScreenWatcher
+from clew.cli.tui.status import UsageCounter
+from clew.cli.views.amounts import plural, short_count
+from clew.cli.views.sessions import message_preview
+from clew.cli.views.text import clip, sanitize
 from clew.events import Event
 
 if TYPE_CHECKING:
     from prompt_toolkit.input import Input
     from prompt_toolkit.output import Output
 
-    from clew.app import Desk
-    from clew.cli.output import Console
+    from clew.app import AgentApp
+    from clew.cli.console import Console
+    from clew.turn import Conversation
+
+PREVIEW_COLUMNS = 200
+SHORT_WINDOW_SOURCES = {
+    "config": "as configured",
+    "stated": "as the provider stated",
+    "endpoint": "as its endpoint says",
+    "table": "by Clew's table",
+    "default": "assumed",
+}
+APPROVALS = {
+    "ask": "asks before what is dangerous",
+    "allow": "everything runs without asking",
+    "deny": "what is dangerous is refused",
+}
 
 
 @dataclass(frozen=True, slots=True)
-class Terminal:
-    """What a person sees and what listens, before there is anything to talk about."""
+class ChatTerminal:
+    """The screen and all that draws on it; made before the app, which reports its events to it."""
 
     screen: Screen
-    watcher: ScreenWatcher
-    questions: Questions
-    tally: Tally
+    observer: ScreenObserver
+    approvals: ApprovalPrompts
+    usage_counter: UsageCounter
 
     @classmethod
-    def of(cls, console: Console) -> Terminal:
+    def of(cls, console: Console) -> ChatTerminal:
         """For the terminal that a console writes to."""
 
         def write(text: str) -> None:
@@ -56,29 +76,29 @@ class Terminal:
                 return console.width, 24
             return found.columns or console.width, found.lines or 24
 
-        return cls.on(Screen(Look(console.colors, console.unicode, console.environ), size, write))
+        return cls.on(Screen(TerminalLook(console.colors, console.unicode, console.environ), size, write))
 
     @classmethod
-    def on(cls, screen: Screen) -> Terminal:
-        return cls(screen, ScreenWatcher(screen), Questions(screen), Tally())
+    def on(cls, screen: Screen) -> ChatTerminal:
+        return cls(screen, ScreenObserver(screen), ApprovalPrompts(screen), UsageCounter())
 
-    def heard(self, event: Event) -> None:
+    def on_event(self, event: Event) -> None:
         """For `clew.events`."""
-        self.tally.heard(event)
-        self.watcher.heard(event)
+        self.usage_counter.on_event(event)
+        self.observer.on_event(event)
 
 
 @dataclass(frozen=True, slots=True)
 class Keyboard:
-    """Where keys come from and what is drawn while they do; None is the terminal."""
+    """Where keys come from and the prompt is drawn; None is the terminal."""
 
     keys: Input | None = None
     output: Output | None = None
 
 
-async def converse(
-    terminal: Terminal,
-    desk: Desk,
+async def run_terminal_chat(
+    terminal: ChatTerminal,
+    app: AgentApp,
     session: str,
     mode: str,
     first: Sequence[str] = (),
@@ -86,60 +106,124 @@ async def converse(
     is_resumed: bool = False,
     keyboard: Keyboard | None = None,
 ) -> None:
-    """Talk until the person leaves, and say what it came to."""
-    screen, questions = terminal.screen, terminal.questions
+    """Chat until the person leaves, and print a summary; `first` are questions to begin with."""
+    screen, approvals = terminal.screen, terminal.approvals
     state = ChatState(
-        desk=desk, session=session, say=screen.say, confirm=questions.confirm, wait_for=terminal.watcher.wait_for
+        app=app, session=session, print=screen.print, confirm=approvals.confirm, wait_for=terminal.observer.wait_for
     )
-    chat = Chat(state, screen, terminal.watcher, questions, terminal.tally)
+    chat = Chat(state, screen, terminal.observer, approvals, terminal.usage_counter)
     await chat.refresh()
-    live = await desk.runtime.conversation(session)
-    # What was told while the conversation was loaded is read after who tells it.
-    screen.say_first(greeting(desk, live, mode, resumed=(chat.title or "") if is_resumed else None))
+    conversation = await app.runtime.conversation(session)
+    # Before the notices that loading the conversation printed.
+    screen.print_first(greeting(app, conversation, mode, resumed=(chat.title or "") if is_resumed else None))
     await screen.flush()
-    await talk(chat, _reader(chat, questions, keyboard or Keyboard()), first)
+    await run_chat(chat, _line_reader(chat, approvals, keyboard or Keyboard()), first)
     if not is_resumed:
-        await _forget_empty(chat)
-    await _say_farewell(chat)
+        await _delete_empty_session(chat)
+    await _print_summary(chat)
 
 
-def _reader(chat: Chat, questions: Questions, keyboard: Keyboard) -> LineReader:
+def _line_reader(chat: Chat, approvals: ApprovalPrompts, keyboard: Keyboard) -> LineReader:
     screen, state = chat.screen, chat.state
-    around = Surroundings(
+    callbacks = PromptCallbacks(
         above=screen.live_rows,
-        label=lambda: questions.label,
+        label=lambda: approvals.label,
         below=chat.status,
         interrupt=chat.interrupt,
         unicode=screen.look.unicode,
     )
     completer = CommandCompleter(COMMANDS, lambda: state)
-    reader = LineReader(around, history_in(state.desk.home), completer, keyboard.keys, keyboard.output)
+    reader = LineReader(callbacks, open_history(state.app.home), completer, keyboard.keys, keyboard.output)
 
-    def question_opens() -> None:
-        reader.lay_aside()
-        screen.changed()
+    def on_open() -> None:
+        reader.stash_text()
+        screen.refresh()
 
-    def question_closes() -> None:
-        reader.take_up()
-        screen.changed()
+    def on_close() -> None:
+        reader.restore_text()
+        screen.refresh()
 
-    questions.on_open, questions.on_close = question_opens, question_closes
+    approvals.on_open, approvals.on_close = on_open, on_close
     return reader
 
 
-async def _forget_empty(chat: Chat) -> None:
-    """A session that was begun and never talked in is nothing to keep."""
-    desk, session = chat.state.desk, chat.state.session
-    live = await desk.runtime.conversation(session)
-    if not live.messages and live.root == live.session and not chat.questions_asked:
-        await desk.runtime.forget(session)
-        await desk.store.delete(session)
+async def _delete_empty_session(chat: Chat) -> None:
+    """Remove a session in which nothing was asked."""
+    app, session = chat.state.app, chat.state.session
+    conversation = await app.runtime.conversation(session)
+    is_unused = not conversation.messages and conversation.root == conversation.session
+    if is_unused and not chat.questions_asked:
+        await app.runtime.forget(session)
+        await app.store.delete(session)
         chat.is_kept = False
 
 
-async def _say_farewell(chat: Chat) -> None:
-    chat.screen.gap()
-    lines = summary_lines(await chat.ended()) if chat.is_kept else ["nothing was asked, nothing is kept"]
+async def _print_summary(chat: Chat) -> None:
+    chat.screen.blank_line()
+    lines = summary_lines(await chat.summary()) if chat.is_kept else ["nothing was asked, nothing is kept"]
     for line in lines:
-        chat.screen.say(Text(harmless(line), "dim"))
+        chat.screen.print(Text(sanitize(line), "dim"))
     await chat.screen.flush()
+
+
+# -- the greeting ------------------------------------------------------------------------------------------------------
+
+
+def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: str | None) -> RenderableType:
+    """The model, the project, the engine and the settings; `resumed` is the title of an earlier conversation."""
+    through = app.target.provider.name
+    rows = [
+        (
+            "model",
+            f"{conversation.target.model}{f' through {through}' if through else ''}, {_window_text(app, conversation)}",
+        ),
+        ("project", _home_relative(app.project)),
+        (
+            "engine",
+            f"{conversation.engine.name}, compacts from {conversation.engine.get_status().threshold_tokens:,} tokens",
+        ),
+        ("caching", app.caching_line().removeprefix("prompt caching: ")),
+        ("approvals", APPROVALS.get(mode, mode)),
+    ]
+    if not app.settings.compression.enabled:
+        rows[2] = ("engine", f"{conversation.engine.name}, automatic compaction is off")
+    if resumed is not None:
+        title = f" ({resumed})" if resumed else ""
+        rows.append(
+            ("resumed", f"{conversation.session}{title}, {plural(len(conversation.messages), 'message')} in view")
+        )
+        rows += _last_messages(conversation)
+    head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
+    notices = [Padding(Text(sanitize(notice), "yellow"), (0, 0, 0, 2)) for notice in app.notices]
+    return Group(head, _fact_table(rows), *notices)
+
+
+def _fact_table(rows: Sequence[tuple[str, str]]) -> Table:
+    """Facts wrapped beside their names, however narrow the terminal is."""
+    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
+    table.add_column(width=11, no_wrap=True)
+    table.add_column(overflow="fold")
+    for name, words in rows:
+        table.add_row(Text(f"  {name}", "dim"), Text(sanitize(words)))
+    return table
+
+
+def _last_messages(conversation: Conversation) -> list[tuple[str, str]]:
+    """The newest question and answer, cut to a few lines."""
+    spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
+    return [("you" if it["role"] == "user" else "it", clip(message_preview(it), PREVIEW_COLUMNS)) for it in spoken[-2:]]
+
+
+def _window_text(app: AgentApp, conversation: Conversation) -> str:
+    """`window 200K (by Clew's table)`."""
+    is_local = conversation.window.source == "config" and app.settings.model.context_length is None
+    # Nobody configured it: it is what a model on this machine is started with.
+    source = "as it is started here" if is_local else SHORT_WINDOW_SOURCES[conversation.window.source]
+    return f"window {short_count(conversation.window.tokens)} ({source})"
+
+
+def _home_relative(path: Path) -> str:
+    try:
+        return f"~/{path.relative_to(Path.home())}" if path != Path.home() else "~"
+    except (ValueError, RuntimeError):
+        return str(path)

@@ -1,7 +1,4 @@
-"""What a chat knows of itself while it runs: the desk it works at, the session it is in, and where lines go.
-
-Slash commands get this and nothing else. Knows no key and no cursor.
-"""
+"""The state of a running chat, which slash commands are given, and what a slash command is."""
 
 from __future__ import annotations
 
@@ -13,28 +10,28 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
-    from clew.app import Desk
-    from clew.turn import Draft
+    from clew.app import AgentApp
+    from clew.turn import PreparedCompaction
 
 
 @dataclass(slots=True)
 class ChatState:
-    """One chat at one screen."""
+    """The app, the session and the screen of a chat, and what its commands remember."""
 
-    desk: Desk
+    app: AgentApp
     session: str
     """The session talked in; continuations of it lead to the same conversation."""
-    say: Callable[[RenderableType], None]
+    print: Callable[[RenderableType], None]
     """Puts something on the screen, above the line that is being typed."""
     confirm: Callable[[str], Awaitable[bool]]
-    """Asks yes or no; no where nobody is there."""
+    """Asks yes or no; anything but yes is no."""
     wait_for: Callable[[str], None] = lambda _: None
-    """Shows what is waited for, with seconds, until the command ends."""
+    """Shows what the chat waits for, with seconds, until the command ends."""
     started: float = field(default_factory=time.monotonic)
     is_leaving: bool = False
-    asks: list[str] = field(default_factory=list)
+    questions: list[str] = field(default_factory=list)
     """Questions that a command wants asked next, as if typed."""
-    draft: Draft | None = None
+    previewed: PreparedCompaction | None = None
     """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
     listed: tuple[str, ...] = ()
     """The sessions of the last list on the screen: `/resume 2` means its second."""
@@ -50,10 +47,10 @@ class SlashCommand:
 
     name: str
     usage: str
-    """What may stand behind the name: `[focus] | --preview | --undo`."""
+    """The arguments: `[focus] | --preview | --undo`."""
     about: str
     """One line for /help."""
     run: Callable[[ChatState, str], Awaitable[None]]
-    """Gets what stands behind the name, stripped. Problems a person can mend are raised as ClewError."""
+    """Gets the arguments as they were typed, stripped. Raises ClewError for what the person can correct."""
     complete: Callable[[ChatState, str], Iterable[str]] | None = None
-    """What could be typed behind the name; must answer at once."""
+    """What could be typed behind the name; must not wait."""

@@ -1,4 +1,4 @@
-"""The status line: figures in, styled words out. Pure; where the figures come from is next door.
+"""The status line of a chat: its figures, and the line for a width.
 
 Parts have a rank: where the line is too narrow, those that matter least go first, and the meter goes last.
 """
@@ -7,9 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
-from clew.cli.amounts import cost, percent, short
-from clew.cli.output import clipped, columns
+from clew.cli.views.amounts import format_cost, percent, short_count
+from clew.cli.views.text import clip, display_width
+from clew.events import Event, Replied
+
+if TYPE_CHECKING:
+    from clew.store import Store
+
 
 METER_CELLS = 7
 YELLOW_FROM, RED_FROM = 0.60, 0.85
@@ -20,8 +26,8 @@ Fragment = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class Spent:
-    """What calls took, added up."""
+class CallTotals:
+    """Calls added up."""
 
     calls: int = 0
     prompt_tokens: int = 0
@@ -31,8 +37,8 @@ class Spent:
     unpriced: int = 0
     """Calls whose price is not known."""
 
-    def plus(self, other: Spent) -> Spent:
-        return Spent(
+    def plus(self, other: CallTotals) -> CallTotals:
+        return CallTotals(
             self.calls + other.calls,
             self.prompt_tokens + other.prompt_tokens,
             self.cache_read_tokens + other.cache_read_tokens,
@@ -42,15 +48,73 @@ class Spent:
         )
 
     @property
-    def cost_shown(self) -> str:
+    def cost_text(self) -> str:
         """Money; `no price` where none is known at all."""
         if self.calls and self.unpriced == self.calls:
             return "no price"
-        return cost(self.cost_micros, self.calls, self.unpriced) if self.calls else "$0"
+        return format_cost(self.cost_micros, self.calls, self.unpriced) if self.calls else "$0"
+
+
+class UsageCounter:
+    """Adds up the calls of a conversation: those in the store, and the replies since it was read."""
+
+    def __init__(self) -> None:
+        self.last = CallTotals()
+        """The newest reply."""
+        self.since_start = CallTotals()
+        """Replies since the program began, in whichever conversation."""
+        self._stored = CallTotals()
+        self._new = CallTotals()
+
+    @property
+    def session(self) -> CallTotals:
+        """The conversation from its beginning."""
+        return self._stored.plus(self._new)
+
+    def on_event(self, event: Event) -> None:
+        if isinstance(event, Replied):
+            self.last = _reply_totals(event)
+            self.since_start = self.since_start.plus(self.last)
+            self._new = self._new.plus(self.last)
+
+    async def load(self, store: Store, session: str) -> None:
+        """Start from what the store has of the conversation."""
+        stored = await conversation_totals(store, session)
+        self._stored, self._new = stored, CallTotals()
+
+
+async def conversation_totals(store: Store, session: str) -> CallTotals:
+    """All calls of a conversation added up."""
+    from clew.store import CallFilter
+
+    found = await store.session(session)
+    total = (await store.usage((), CallFilter(conversation=found.conversation)))[0]
+    return CallTotals(
+        total.calls,
+        total.usage.prompt_tokens,
+        total.usage.cache_read_tokens,
+        total.usage.output_tokens,
+        total.cost_micros,
+        total.calls_of_unknown_cost,
+    )
+
+
+def _reply_totals(reply: Replied) -> CallTotals:
+    return CallTotals(
+        1,
+        reply.prompt_tokens,
+        reply.cache_read_tokens,
+        reply.output_tokens,
+        reply.cost_micros or 0,
+        1 if reply.cost_micros is None else 0,
+    )
+
+
+# -- the line ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class Figures:
+class StatusFigures:
     """What the status line shows."""
 
     model: str
@@ -58,29 +122,29 @@ class Figures:
     threshold: int
     window: int
     engine: str
-    last: Spent = Spent()
+    last: CallTotals = CallTotals()
     """The newest call."""
-    session: Spent = Spent()
+    session: CallTotals = CallTotals()
     compactions: int = 0
     is_paused: bool = False
     is_preparing: bool = False
-    compacts: bool = True
-    """Whether automatic compaction is enabled."""
+    is_enabled: bool = True
+    """Whether automatic compaction is on."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Part:
+class _StatusPart:
     rank: int
     """The highest goes first."""
     fragments: tuple[Fragment, ...]
 
     @property
     def width(self) -> int:
-        return sum(columns(text) for _, text in self.fragments)
+        return sum(display_width(text) for _, text in self.fragments)
 
 
 def meter_color(used: int, threshold: int) -> str:
-    """Green, yellow, red: by how much of the way to a compaction is gone."""
+    """Green, yellow or red, by the share of the threshold that is used."""
     share = used / threshold if threshold else 1.0
     return "red" if share >= RED_FROM else "yellow" if share >= YELLOW_FROM else "green"
 
@@ -93,13 +157,13 @@ def meter(used: int, threshold: int, *, unicode: bool = True, cells: int = METER
     return on * full + off * (cells - full)
 
 
-def status_line(figures: Figures, width: int, *, unicode: bool = True) -> list[Fragment]:
+def status_line(figures: StatusFigures, width: int, *, unicode: bool = True) -> list[Fragment]:
     """The line for a width, as style and text."""
     parts = [part for part in _parts(figures, unicode) if part.fragments]
     gap = GAP if unicode else " | "
     while len(parts) > 1 and _width(parts, gap) > width - 2:
         worst = max(parts, key=lambda part: part.rank)
-        parts = _shorter(parts, worst) or [part for part in parts if part is not worst]
+        parts = _without_meter_words(parts, worst) or [part for part in parts if part is not worst]
     line: list[Fragment] = [("", " ")]
     for number, part in enumerate(parts):
         line += [("class:status.gap", gap)] if number else []
@@ -107,35 +171,35 @@ def status_line(figures: Figures, width: int, *, unicode: bool = True) -> list[F
     return _cut(line, width)
 
 
-def status_text(figures: Figures, width: int, *, unicode: bool = True) -> str:
+def status_text(figures: StatusFigures, width: int, *, unicode: bool = True) -> str:
     """The line without styles."""
     return "".join(text for _, text in status_line(figures, width, unicode=unicode)).strip()
 
 
-def _parts(figures: Figures, unicode: bool) -> list[_Part]:
+def _parts(figures: StatusFigures, unicode: bool) -> list[_StatusPart]:
     color = f"class:status.{meter_color(figures.used, figures.threshold)}"
     bar = meter(figures.used, figures.threshold, unicode=unicode)
-    reached = f" {short(figures.used)}/{short(figures.threshold)}"
-    room = (" to compaction" if figures.compacts else " (compaction off)") + f", {short(figures.window)} window"
+    reached = f" {short_count(figures.used)}/{short_count(figures.threshold)}"
+    room = (" to compaction" if figures.is_enabled else " (compaction off)") + f", {short_count(figures.window)} window"
     return [
-        _Part(3, (("class:status.model", figures.model),)),
-        # Its rank is that of the words behind the figures: those go first, and the meter never; see `_shorter`.
-        _Part(_METER_WORDS, ((color, bar), ("", reached), ("class:status.dim", room))),
-        _Part(4, _cache(figures)),
-        _Part(1, (("", figures.session.cost_shown),)),
-        _Part(2 if figures.is_paused else 5, _engine(figures)),
-        _Part(2, _compactions(figures)),
+        _StatusPart(3, (("class:status.model", figures.model),)),
+        # Ranked by the words behind the figures, which go first; the meter itself never goes.
+        _StatusPart(_METER_WORDS, ((color, bar), ("", reached), ("class:status.dim", room))),
+        _StatusPart(4, _cache(figures)),
+        _StatusPart(1, (("", figures.session.cost_text),)),
+        _StatusPart(2 if figures.is_paused else 5, _engine(figures)),
+        _StatusPart(2, _compactions(figures)),
     ]
 
 
-def _shorter(parts: Sequence[_Part], worst: _Part) -> list[_Part] | None:
+def _without_meter_words(parts: Sequence[_StatusPart], worst: _StatusPart) -> list[_StatusPart] | None:
     """The parts with the meter in its short form, where the words behind it are what matters least."""
     if worst.rank != _METER_WORDS:
         return None
     return [replace(part, rank=0, fragments=part.fragments[:2]) if part is worst else part for part in parts]
 
 
-def _cache(figures: Figures) -> tuple[Fragment, ...]:
+def _cache(figures: StatusFigures) -> tuple[Fragment, ...]:
     """What of the last prompt was read from the provider's cache, and of all prompts of the conversation."""
     if not figures.session.prompt_tokens:
         return ()
@@ -146,12 +210,12 @@ def _cache(figures: Figures) -> tuple[Fragment, ...]:
     return (("", f"cache {last} ({whole})"),)
 
 
-def _engine(figures: Figures) -> tuple[Fragment, ...]:
+def _engine(figures: StatusFigures) -> tuple[Fragment, ...]:
     name: tuple[Fragment, ...] = (("class:status.dim", figures.engine),)
     return (*name, ("class:status.red", " paused")) if figures.is_paused else name
 
 
-def _compactions(figures: Figures) -> tuple[Fragment, ...]:
+def _compactions(figures: StatusFigures) -> tuple[Fragment, ...]:
     words = []
     if figures.is_preparing:
         words.append("preparing")
@@ -160,15 +224,15 @@ def _compactions(figures: Figures) -> tuple[Fragment, ...]:
     return (("class:status.yellow", ", ".join(words)),) if words else ()
 
 
-def _width(parts: Sequence[_Part], gap: str) -> int:
-    return sum(part.width for part in parts) + columns(gap) * (len(parts) - 1)
+def _width(parts: Sequence[_StatusPart], gap: str) -> int:
+    return sum(part.width for part in parts) + display_width(gap) * (len(parts) - 1)
 
 
 def _cut(line: Sequence[Fragment], width: int) -> list[Fragment]:
-    """No more than fits; what is longest, the model's name as a rule, loses its end."""
-    over = sum(columns(text) for _, text in line) - width
+    """The line cut to a width: the longest part, usually the model's name, loses its end."""
+    over = sum(display_width(text) for _, text in line) - width
     if over <= 0:
         return list(line)
-    longest = max(range(len(line)), key=lambda at: columns(line[at][1]))
+    longest = max(range(len(line)), key=lambda at: display_width(line[at][1]))
     style, text = line[longest]
-    return [*line[:longest], (style, clipped(text, max(1, columns(text) - over))), *line[longest + 1 :]]
+    return [*line[:longest], (style, clip(text, max(1, display_width(text) - over))), *line[longest + 1 :]]

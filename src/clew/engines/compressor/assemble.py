@@ -1,25 +1,162 @@
-"""Phase 4, assemble: head, summary, tail, so that every wire takes them.
+"""The result of a compaction, so that every wire takes it: its items with the summary among them, and its warnings.
 
-Pure functions over messages. Exactly one summary stands in the result, and the system prompt has at most one note.
+There is exactly one summary in the result, and the system prompt has at most one note.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 
-from clew.messages import Message, Part, Role, text_of
-from clew.summaries import SYSTEM_NOTE
+from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
+from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
+from clew.engines.compressor.history import NumberedHistory
+from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system
+from clew.summaries import SYSTEM_NOTE, wrap
+
+NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
+NOT_SMALLER = "The result would not be smaller: nothing was changed."
+_AGAIN = (
+    "This conversation has been compacted {often}; details may get less accurate each time. "
+    "Nothing is lost: undo the compaction, search the history, or start afresh with /new."
+)
+_REPAIRS_NAMED = 5
 
 
-def assemble(head: Sequence[Message], summary: str, rest: Sequence[Message]) -> list[Message]:
-    """The messages of the new view."""
-    role = _role_between(head[-1]["role"] if head else "system", rest[0]["role"] if rest else "assistant")
-    if role is None:
-        return [*head, merged_into(rest[0], summary), *rest[1:]]
-    return [*head, {"role": role, "content": summary}, *rest]
+# -- items -------------------------------------------------------------------------------------------------------------
 
 
-def _role_between(before: Role, after: Role) -> Role | None:
+def items_of(
+    source: Sequence[Message],
+    repaired: Repaired,
+    history: NumberedHistory,
+    staying: Mapping[int, Message],
+    head: int,
+    folded: Sequence[int],
+) -> tuple[CompactionItem, ...]:
+    """The items of a compaction that keeps `staying` and folds `folded`, both by positions of `history`.
+
+    The summary comes behind the first `head` positions and has no text yet. Where nothing is folded, an earlier
+    summary stays as it was.
+    """
+    if not folded:
+        staying = _with_merged_handoff(repaired, history, staying)
+    stubs = _stubs(repaired)
+    before: list[CompactionItem] = []
+    behind: list[CompactionItem] = []
+    for position, message in staying.items():
+        at = history.repaired_position(position)
+        unpruned = (history.messages[position], repaired.messages[at])
+        item = Added(message) if at in stubs else _item(source, repaired.indexes[at], message, unpruned)
+        (before if position < head else behind).append(item)
+    if folded:
+        behind = _with_summary_first(source, before, behind, _covered(repaired, history, folded, stubs))
+    elif history.has_handoff:
+        handoff = repaired.messages[history.position]
+        behind.insert(0, _item(source, repaired.indexes[history.position], handoff, (handoff,)))
+    return (*before, *behind, *_removed(len(source), repaired))
+
+
+def kept_items(
+    source: Sequence[Message], repaired: Repaired, positions: Collection[int] | None = None
+) -> list[CompactionItem]:
+    """The items of a compaction that keeps these positions of the repaired input, or all, and removes the others."""
+    stubs = _stubs(repaired)
+    items: list[CompactionItem] = []
+    for at, message in enumerate(repaired.messages):
+        index = repaired.indexes[at]
+        if positions is not None and at not in positions:
+            items += [] if at in stubs else [Removed(index)]
+        else:
+            items.append(Added(message) if at in stubs else _item(source, index, message, (message,)))
+    return [*items, *_removed(len(source), repaired)]
+
+
+def with_summary(
+    source: Sequence[Message], items: Sequence[CompactionItem], text: str, wrapped: str
+) -> tuple[CompactionItem, ...]:
+    """The items with the summary written: `text`, and how it stands in the conversation."""
+    return tuple(_written(source, item, text, wrapped) if isinstance(item, Summarized) else item for item in items)
+
+
+def _written(source: Sequence[Message], item: Summarized, text: str, wrapped: str) -> Summarized:
+    if item.merged_with is None:
+        message: Message = {**item.message, "content": wrapped}
+    else:
+        message = merged_into(_message_of(source, item.merged_with), wrapped)
+    return replace(item, message=message, text=text)
+
+
+def _item(source: Sequence[Message], index: int, message: Message, unpruned: Sequence[Message]) -> Kept | Changed:
+    if message is source[index]:
+        return Kept(index)
+    # The system prompt only gets a note behind it: nothing of it is left out.
+    is_whole = message["role"] in ("system", "developer") or any(message is other for other in unpruned)
+    return Changed(index, message, shortened=not is_whole)
+
+
+def _message_of(source: Sequence[Message], item: Kept | Changed) -> Message:
+    return item.message if isinstance(item, Changed) else source[item.index]
+
+
+def _stubs(repaired: Repaired) -> frozenset[int]:
+    """The positions of what a repair put in: its index is that of a message before it."""
+    if not repaired.repairs:
+        return frozenset()
+    first = {index: at for at, index in reversed(list(enumerate(repaired.indexes)))}
+    return frozenset(at for at, index in enumerate(repaired.indexes) if first[index] != at)
+
+
+def _covered(
+    repaired: Repaired, history: NumberedHistory, folded: Sequence[int], stubs: frozenset[int]
+) -> tuple[int, ...]:
+    """The indexes of the input that the summary stands for, an earlier handoff's included."""
+    shift = int(history.has_handoff)
+    positions = [*range(history.position, history.position + shift), *(position + shift for position in folded)]
+    return tuple(repaired.indexes[at] for at in positions if at not in stubs)
+
+
+def _removed(count: int, repaired: Repaired) -> list[Removed]:
+    if not repaired.repairs:
+        return []
+    there = set(repaired.indexes)
+    return [Removed(index) for index in range(count) if index not in there]
+
+
+def _with_merged_handoff(
+    repaired: Repaired, history: NumberedHistory, staying: Mapping[int, Message]
+) -> Mapping[int, Message]:
+    """With an earlier handoff that was merged into a message back in it."""
+    earlier, position = history.earlier, history.position
+    if earlier is None or earlier.message is None:
+        return staying
+    if staying[position] is earlier.message:
+        return {**staying, position: repaired.messages[position]}
+    handoff = wrap(earlier.text, earlier.first, earlier.last, earlier.kept)
+    return {**staying, position: merged_into(staying[position], handoff)}
+
+
+# -- the summary among the messages ------------------------------------------------------------------------------------
+
+
+def _with_summary_first(
+    source: Sequence[Message],
+    before: Sequence[CompactionItem],
+    behind: Sequence[CompactionItem],
+    covers: tuple[int, ...],
+) -> list[CompactionItem]:
+    """The items behind the summary, and the summary before them or merged into the first."""
+    neighbours = [next(messages_of(source, side[at:][:1]), None) for side, at in ((before, -1), (behind, 0))]
+    first, last = neighbours
+    role = role_between(first["role"] if first else "system", last["role"] if last else "assistant")
+    if role is not None:
+        return [Summarized({"role": role, "content": ""}, covers), *behind]
+    merged = behind[0]
+    assert isinstance(merged, Kept | Changed)  # a stub has the role of a tool, between which and any other one fits
+    return [Summarized(_message_of(source, merged), covers, merged_with=merged), *behind[1:]]
+
+
+def role_between(before: Role, after: Role) -> Role | None:
     """A role that repeats neither neighbour's; None where both are taken."""
     # Behind the system prompt some wires want a user message first.
     roles: tuple[Role, ...] = ("user",) if before in ("system", "developer") else ("user", "assistant")
@@ -43,10 +180,42 @@ def with_note(message: Message, *, as_block: bool) -> Message:
     """The system prompt with the note behind it, once. As a block of its own, the prompt before it stays cached."""
     if SYSTEM_NOTE in text_of(message):
         return message
-    content = message.get("content")
-    note: Part = {"type": "text", "text": SYSTEM_NOTE}
-    if isinstance(content, list):
-        return {**message, "content": [*content, note]}
-    if as_block:
-        return {**message, "content": [{"type": "text", "text": content or ""}, note]}
-    return {**message, "content": f"{content or ''}\n\n{SYSTEM_NOTE}"}
+    return with_text_after_system(message, SYSTEM_NOTE, as_block=as_block)
+
+
+# -- warnings for people -----------------------------------------------------------------------------------------------
+
+
+def repeated_warning(times: int) -> str:
+    """From the second compaction on; a new process knows only that there was one before."""
+    return _AGAIN.format(often=f"{times} times" if times > 1 else "before")
+
+
+def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was repaired") -> list[str]:
+    """What was wrong with the history and what was done about it; nothing where nothing was."""
+    if not repairs:
+        return []
+    named = "; ".join(f"message {done.index}: {done.problem} ({done.remedy})" for done in repairs[:_REPAIRS_NAMED])
+    more = f"; and {len(repairs) - _REPAIRS_NAMED} more" if len(repairs) > _REPAIRS_NAMED else ""
+    return [f"{opening}: {named}{more}."]
+
+
+def small_window_warnings(budgets: Budgets) -> list[str]:
+    if budgets.total is not None or budgets.window >= SMALLEST_WINDOW:
+        return []
+    return [
+        f"A window of {budgets.window:,} tokens leaves a handoff hardly any room; "
+        f"from {SMALLEST_WINDOW:,} on it can say what matters."
+    ]
+
+
+def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
+    """`system` and `beside` (tools and what else is sent) are what no compaction makes smaller."""
+    # A host may send the system prompt beside the messages: then its size is not known apart.
+    apart = f"The system prompt takes {system:,} tokens, tools and what else is sent {beside:,}."
+    return (
+        f"Automatic compaction is paused: the last {strikes.count} freed less than 10% or left the request "
+        f"over the threshold of {threshold:,} tokens. "
+        f"{apart if system else f'System prompt, tools and what else is sent take {beside:,} tokens.'} "
+        "Make those smaller, compact by hand, or start afresh with /new."
+    )

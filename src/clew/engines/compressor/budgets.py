@@ -1,26 +1,30 @@
-"""How much of a window goes to what: when to compact, how long the tail, how long the summary.
+"""The limits of the compressor: what head, tail and summary may take of a window, and when it stops by itself.
 
-Numbers only. Every figure rises with the window and none is larger than it.
+Every budget rises with the window and none is larger than it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
 
 from clew.config import CompressionSettings
+from clew.engines.base import threshold_for
 from clew.errors import InvalidArgument
 
 SMALLEST_WINDOW = 2_000
 """Smaller ones are served too, with a warning: a handoff has hardly any room in them."""
 SMALLEST_TARGET = 400
-_RESERVE = 16_000
-_RESERVE_SHARE = 0.25
+MAX_STRIKES = 2
 _SUMMARY_SHARE_OF_CONTENT = 0.20
-_SUMMARY_LEAST = 2_000
+_MIN_SUMMARY = 2_000
 _SUMMARY_SHARE_OF_WINDOW = 0.05
-_SUMMARY_MOST = 12_000
+_MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
 _HEAD_SHARE = 0.35
+_MIN_FREED = 0.10
+_GROWTH_THAT_RESETS = 0.10
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +35,7 @@ class Budgets:
     threshold: int
     tail: int
     head: int
-    summary_most: int
+    max_summary: int
     total: int | None = None
     """What the whole result may be, where the caller named it; the summary then takes what head and tail leave."""
 
@@ -39,21 +43,18 @@ class Budgets:
         """For a summary of so many tokens of content, when head, tail and system take `fixed`."""
         if self.total is not None:
             return max(self.total // 20, self.total - fixed)
-        return min(max(int(content * _SUMMARY_SHARE_OF_CONTENT), _SUMMARY_LEAST), self.summary_most)
+        return min(max(int(content * _SUMMARY_SHARE_OF_CONTENT), _MIN_SUMMARY), self.max_summary)
 
 
 def budgets_for(window: int, settings: CompressionSettings, max_output: int | None = None) -> Budgets:
     """The budgets of a window; room for the reply is reserved before the threshold is set."""
-    if window < 1:
-        raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
-    reserve = min(int(window * _RESERVE_SHARE), max_output or _RESERVE)
-    threshold = min(int(window * settings.threshold), window - reserve)
+    threshold = threshold_for(window, settings.threshold, max_output)
     return Budgets(
         window=window,
         threshold=threshold,
         tail=int(threshold * settings.target_ratio),
         head=int(threshold * _HEAD_SHARE),
-        summary_most=min(int(window * _SUMMARY_SHARE_OF_WINDOW), _SUMMARY_MOST),
+        max_summary=min(int(window * _SUMMARY_SHARE_OF_WINDOW), _MAX_SUMMARY),
     )
 
 
@@ -63,5 +64,41 @@ def budgets_for_target(target: int, settings: CompressionSettings) -> Budgets:
         raise InvalidArgument(f"target_tokens={target} is too small; use at least {SMALLEST_TARGET}")
     tail = int(target * settings.target_ratio)
     return Budgets(
-        window=target, threshold=target, tail=tail, head=int(target * _HEAD_SHARE), summary_most=target, total=target
+        window=target, threshold=target, tail=tail, head=int(target * _HEAD_SHARE), max_summary=target, total=target
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Strikes:
+    """Compactions in a row that did not help, and how large the request was left by the last one."""
+
+    count: int = 0
+    left_at: int = 0
+    compactions: int = 0
+
+    def after_compaction(self, before: int, after: int, threshold: int) -> Strikes:
+        """One more compaction: a strike when it freed too little, or left the request over the threshold."""
+        helped = before - after >= _MIN_FREED * before and after < threshold
+        return Strikes(0 if helped else self.count + 1, after, self.compactions + 1)
+
+    def after_no_change(self, tokens: int, threshold: int) -> Strikes:
+        """Nothing could be changed: a strike where something should have been."""
+        return replace(self, count=self.count + 1, left_at=tokens) if tokens >= threshold else self
+
+    def after_growth(self, tokens: int, threshold: int) -> Strikes:
+        """No strikes where the request has grown since, so that there may be something to gain again."""
+        if self.count and tokens - self.left_at >= _GROWTH_THAT_RESETS * threshold:
+            return replace(self, count=0)
+        return self
+
+    @property
+    def is_paused(self) -> bool:
+        return self.count >= MAX_STRIKES
+
+    def as_json(self) -> dict[str, int]:
+        return {"strikes": self.count, "left_at": self.left_at, "compactions": self.compactions}
+
+    @classmethod
+    def of_json(cls, values: Mapping[str, Any]) -> Strikes:
+        figures = [values.get(key, 0) for key in ("strikes", "left_at", "compactions")]
+        return cls(*(figure if type(figure) is int and figure > 0 else 0 for figure in figures))

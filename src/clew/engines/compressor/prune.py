@@ -1,7 +1,7 @@
-"""Phase 1, prune: what a message says in one line once nobody needs all of it. No model, no loss: the original stays
-in the history, and the line says under which number.
+"""Pruning without a model: long tool results become one line, long arguments are shortened, pictures left out.
 
-Pure functions; a message that needs no pruning comes back as the same object.
+The original stays in the history, and what takes its place says under which number. A message that needs no pruning
+comes back as the same object.
 """
 
 from __future__ import annotations
@@ -11,28 +11,14 @@ from collections.abc import Sequence
 from hashlib import sha256
 from typing import Any
 
-from clew.ledger import Verb, outcome_of, shorten, target_of, verb_of
-from clew.messages import Message, Part, ToolCall, arguments_of_call, calls_of, images_of, name_of_call, text_of
+from clew.ledger import result_line
+from clew.messages import Message, ToolCall, calls_of, text_of, without_images
 
 LONGEST_RESULT_CHARS = 200
 _LONGEST_ARGUMENT_CHARS = 500
 _KEPT_OF_ARGUMENT_CHARS = 200
-_TARGET_CHARS = 120
-_ERROR_CHARS = 160
 _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
-_DONE: dict[Verb, str] = {
-    "READ": "read",
-    "WROTE": "wrote",
-    "CHANGED": "changed",
-    "RAN": "ran",
-    "SEARCHED": "searched for",
-    "LISTED": "listed",
-    "FETCHED": "fetched",
-    "PLANNED": "updated the plan",
-    "DELEGATED": "delegated",
-    "CALLED": "was called with",
-}
 
 
 def prune(
@@ -56,7 +42,7 @@ def prune(
 def prune_result(
     message: Message, call: ToolCall | None, number: int, newest: dict[bytes, int] | None = None
 ) -> Message:
-    """A tool result as one line that still says what happened, and where the whole of it is."""
+    """A tool result as one line that says what happened, and the number of the original."""
     text = text_of(message)
     if len(text) <= LONGEST_RESULT_CHARS:
         return without_pictures(message, number)
@@ -64,21 +50,6 @@ def prune_result(
     if copy != number:
         return {**message, "content": f"[the same as m{copy}, which is newer]"}
     return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
-
-
-def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
-    """`[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`"""
-    name = name_of_call(call) if call else ""
-    verb = verb_of(name)
-    outcome = outcome_of(verb, text, is_error=is_error)
-    how = outcome.phrase() or f"{outcome.chars:,} chars"
-    if outcome.failed and outcome.error:
-        how += f": {shorten(outcome.error, _ERROR_CHARS)}"
-    if call is None:
-        return f"[tool] {how} (whole: m{number})"
-    target = shorten(target_of(name, arguments_of_call(call)), _TARGET_CHARS)
-    quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
-    return f"[{name}] {_DONE[verb]}{quoted} -> {how} (whole: m{number})"
 
 
 def prune_arguments(message: Message) -> Message:
@@ -92,12 +63,7 @@ def prune_arguments(message: Message) -> Message:
 
 def without_pictures(message: Message, number: int) -> Message:
     """Pictures become placeholders."""
-    pictures = images_of(message)
-    content = message.get("content")
-    if not pictures or not isinstance(content, list):
-        return message
-    placeholder: Part = {"type": "text", "text": f"[picture; whole: m{number}]"}
-    return {**message, "content": [placeholder if part in pictures else part for part in content]}
+    return without_images(message, f"[picture; whole: m{number}]")
 
 
 def cut_text(message: Message, number: int, most_chars: int) -> Message:
@@ -143,7 +109,7 @@ def _shorter_call(call: ToolCall) -> ToolCall:
 
 
 def _can_be_sent(text: str) -> bool:
-    """Half of a surrogate pair stands in JSON as an escape, and nowhere else."""
+    """Half of a surrogate pair can be in JSON as an escape, and nowhere else."""
     try:
         text.encode()
     except UnicodeEncodeError:

@@ -1,84 +1,148 @@
-"""Slash commands: what a person can do in a chat beside talking. One file per noun, imported when it is used.
+"""Slash commands of a chat: the table of them, finding one by what was typed, and completing its arguments.
 
-Commands decode words, call what the library offers, and show what came of it. Know no key and no cursor.
+The code of a command is imported when it runs, so that a chat starts quickly.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from importlib import import_module
+from typing import TypeAlias
 
 from clew.cli.tui.state import ChatState, SlashCommand
 
 __all__ = ["COMMANDS", "find_command", "learn_names", "unknown_command"]
 
 # Names that people try, and what they are called here.
-_ALSO = {"exit": "quit", "q": "quit", "compact": "compress", "clear": "new", "pins": "pin"}
+_ALIASES = {"exit": "quit", "q": "quit", "compact": "compress", "clear": "new", "pins": "pin"}
+MAX_COMPLETED_SESSIONS = 200
+Choices: TypeAlias = Callable[[ChatState, str], Iterable[str]]
+"""What could be typed behind a command, known without waiting: gets what is typed already."""
 
 
-def _command(name: str, usage: str, about: str, where: str, completion: str = "") -> SlashCommand:
-    """A command whose code is imported when it runs: `where` is a module of this folder and a function in it."""
-    module, _, function = where.partition(".")
+# -- completion --------------------------------------------------------------------------------------------------------
+
+
+async def learn_names(state: ChatState) -> None:
+    """Read from the store what completion offers: titles and ids of sessions, and models talked to."""
+    sessions = await state.app.store.list_sessions(limit=MAX_COMPLETED_SESSIONS, only_tips=True)
+    state.names = tuple(dict.fromkeys(session.title or session.id for session in sessions))
+    state.models = tuple(dict.fromkeys(session.model for session in sessions if session.model))
+
+
+def _compress_flags(state: ChatState, words: str) -> list[str]:
+    if words.startswith("--preview "):
+        return ["--preview --full"]
+    return ["--preview", "--undo", *(["--apply"] if state.previewed is not None else [])]
+
+
+def _models(state: ChatState, words: str) -> Iterable[str]:
+    del words
+    configured = state.app.settings.model.name
+    return dict.fromkeys([*([configured] if configured else []), *state.models])
+
+
+def _engines(state: ChatState, words: str) -> Iterable[str]:
+    del words
+    return dict.fromkeys(plugin.name for plugin in state.app.engines.catalog.plugins() if not plugin.problem)
+
+
+def _starting_with(choices: Iterable[str], words: str) -> Iterable[str]:
+    typed = words.lower()
+    return (choice for choice in choices if choice.lower().startswith(typed) and choice != words)
+
+
+# -- the table ---------------------------------------------------------------------------------------------------------
+
+
+def _command(name: str, usage: str, about: str, where: str, choices: Choices | None = None) -> SlashCommand:
+    """A command whose code is imported when it runs: `where` is a module of this folder with its `run_<name>`."""
 
     async def run(state: ChatState, words: str) -> None:
-        await getattr(import_module(f"{__name__}.{module}"), function)(state, words.strip())
+        await getattr(import_module(f"{__name__}.{where}"), f"run_{name}")(state, words.strip())
 
     def complete(state: ChatState, words: str) -> Iterable[str]:
-        found: Iterable[str] = getattr(import_module(f"{__name__}.completion"), completion)(state, words)
-        return found
+        return _starting_with(choices(state, words), words) if choices is not None else ()
 
-    return SlashCommand(name, usage, about, run, complete if completion else None)
+    return SlashCommand(name, usage, about, run, complete if choices is not None else None)
 
 
-_COMPRESS = "[focus] | --preview [--full] [focus] | --apply | --undo"
-_MEMORY = "[add text | user text | remove part | edit]"
 COMMANDS: tuple[SlashCommand, ...] = (
-    _command("compress", _COMPRESS, "fold older messages into a handoff now", "compress.run", "compress"),
-    _command("context", "", "what fills the window, as a bar with numbers", "window.run"),
-    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "spending.usage", "usage"),
-    _command("insights", "[days]", "where tokens and money went in the last days", "spending.insights"),
-    _command("new", "[title]", "begin a fresh conversation; this one is kept", "conversations.new"),
-    _command("resume", "[number | id | title]", "go on with an earlier one", "conversations.resume", "sessions"),
-    _command("sessions", "[words]", "the conversations there are", "conversations.sessions"),
-    _command("search", "[--here] words", "find words in all that was ever said", "searching.run", "search"),
-    _command("tree", "", "the chain of this conversation: compactions, branches", "tree.run"),
-    _command("model", "[name]", "the model and its window; or talk to another", "model.run", "model"),
-    _command("engine", "[name]", "the context engines there are; or choose one", "engine.run", "engine"),
-    _command("memory", _MEMORY, "what is remembered over sessions", "memory.run", "memory"),
-    _command("skills", "[name]", "the skills there are; or have one opened", "skills.run", "skills"),
-    _command("pin", "[last | mN | text | remove N]", "keep a text word for word, always", "pins.run", "pin"),
-    _command("help", "[command]", "every command, or all about one", "guidance.run", "commands"),
-    _command("quit", "", "leave; the conversation is kept", "guidance.leave"),
+    _command(
+        "compress",
+        "[focus] | --preview [--full] [focus] | --apply | --undo",
+        "fold older messages into a handoff now",
+        "compress",
+        _compress_flags,
+    ),
+    _command("context", "", "what fills the window, as a bar with numbers", "context"),
+    _command("usage", "[all]", "tokens and cost of this conversation, or of all", "sessions", lambda *_: ["all"]),
+    _command("insights", "[days]", "where tokens and money went in the last days", "sessions"),
+    _command("new", "[title]", "begin a fresh conversation; this one is kept", "sessions"),
+    _command("resume", "[number | id | title]", "go on with an earlier one", "sessions", lambda state, _: state.names),
+    _command("sessions", "[words]", "the conversations there are", "sessions"),
+    _command(
+        "search",
+        "[--here] words",
+        "find words in all that was ever said",
+        "sessions",
+        lambda _, words: ["--here"] if words.startswith("-") else [],
+    ),
+    _command("tree", "", "the chain of this conversation: compactions, branches", "sessions"),
+    _command("model", "[name]", "the model and its window; or talk to another", "model", _models),
+    _command("engine", "[name]", "the context engines there are; or choose one", "model", _engines),
+    _command(
+        "memory",
+        "[add text | user text | remove part | edit]",
+        "what is remembered over sessions",
+        "memory",
+        lambda *_: ["add ", "user ", "remove ", "edit"],
+    ),
+    _command(
+        "skills",
+        "[name]",
+        "the skills there are; or have one opened",
+        "memory",
+        lambda state, _: [skill.name for skill in state.app.skills],
+    ),
+    _command(
+        "pin",
+        "[last | mN | text | remove N]",
+        "keep a text word for word, always",
+        "memory",
+        lambda *_: ["last", "remove "],
+    ),
+    _command(
+        "help",
+        "[command]",
+        "every command, or all about one",
+        "help",
+        lambda *_: [command.name for command in COMMANDS],
+    ),
+    _command("quit", "", "leave; the conversation is kept", "help"),
 )
 
 
 def find_command(name: str) -> SlashCommand | None:
     """The command of a name, with or without its slash, or of a beginning that only it has."""
     wanted = name.removeprefix("/").lower()
-    wanted = _ALSO.get(wanted, wanted)
-    begun = [command for command in COMMANDS if wanted and command.name.startswith(wanted)]
-    exact = next((command for command in begun if command.name == wanted), None)
-    return exact or (begun[0] if len(begun) == 1 else None)
+    wanted = _ALIASES.get(wanted, wanted)
+    matching = [command for command in COMMANDS if wanted and command.name.startswith(wanted)]
+    exact = next((command for command in matching if command.name == wanted), None)
+    return exact or (matching[0] if len(matching) == 1 else None)
 
 
 def unknown_command(name: str) -> str:
-    """What to tell a person whose command is none, or could be several."""
+    """The message for a command that does not exist, or could be several."""
     wanted = name.removeprefix("/").lower()
-    begun = [command.name for command in COMMANDS if wanted and command.name.startswith(wanted)]
-    near = begun or get_close_matches(wanted, [command.name for command in COMMANDS], 3, 0.5)
-    if begun:
-        return f"/{wanted} could be {_either(near)}"
+    matching = [command.name for command in COMMANDS if wanted and command.name.startswith(wanted)]
+    if matching:
+        return f"/{wanted} could be {_either(matching)}"
+    near = get_close_matches(wanted, [command.name for command in COMMANDS], 3, 0.5)
     if near:
         return f"there is no command /{wanted}; did you mean {_either(near)}?"
     return f"there is no command /{wanted}; /help lists those there are"
-
-
-async def learn_names(state: ChatState) -> None:
-    """Read from the store what completion offers: titles and ids of sessions, and models talked to."""
-    from clew.cli.tui.commands.completion import read_names
-
-    await read_names(state)
 
 
 def _either(names: Iterable[str]) -> str:

@@ -1,52 +1,60 @@
-"""`/compress`: fold now, look at it first, apply exactly what was shown, or take it back.
+"""`/compress`: compact now, preview it, apply exactly what was previewed, or undo the newest compaction.
 
-While it runs the screen shows the phases by itself, from events; here is what is said before and after.
+While it runs the screen shows the phases by itself, from events; here is what is shown before and after.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from clew.cli.amounts import counted
-from clew.cli.tui.commands.compress_page import say_done, say_draft
-from clew.cli.tui.commands.here import conversation_of
-from clew.cli.tui.commands.page import show, tell
-from clew.cli.tui.commands.stretches import outlook_of
+from clew.cli.console import Console
+from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
+from clew.cli.views.amounts import percent, plural
+from clew.cli.views.compress import region_table, writer_name
+from clew.cli.views.tables import fact_lines, hint_line, page_width, warning_lines
+from clew.cli.views.text import wrap
+from clew.engines import Compaction, Fate
 from clew.errors import InvalidArgument
-from clew.turn import apply_draft, compact_now, preview_compaction, undo_compaction
+from clew.messages import text_of
+from clew.report import compaction_outcomes, group_by_region, summary_tokens
+from clew.tokens import counter_for
 
 if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
-    from clew.engines import Compaction
+    from clew.report import RegionGroup
+    from clew.turn import Conversation, Pin, PreparedCompaction
 
 FLAGS = ("--preview", "--full", "--apply", "--undo")
 BUSY = "Another process is compacting this conversation just now; it goes on as that one leaves it."
+MAX_HANDOFF_LINES = 24
+MAX_UNVERIFIED = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Order:
+class CompressArguments:
     """What was typed behind the command."""
 
     flags: frozenset[str]
     focus: str | None
 
 
-async def run(state: ChatState, words: str) -> None:
-    order = _order(words)
-    await conversation_of(state)
-    if "--undo" in order.flags:
-        await _undo(state)
-    elif "--apply" in order.flags:
-        await _apply(state)
-    elif "--preview" in order.flags:
-        await _preview(state, order.focus, whole="--full" in order.flags)
+async def run_compress(state: ChatState, words: str) -> None:
+    arguments = _parse_arguments(words)
+    conversation = await current_conversation(state)
+    if "--undo" in arguments.flags:
+        await _undo(state, conversation)
+    elif "--apply" in arguments.flags:
+        await _apply(state, conversation)
+    elif "--preview" in arguments.flags:
+        await _preview(state, conversation, arguments.focus, full="--full" in arguments.flags)
     else:
-        await _compact(state, order.focus)
+        await _compact(state, conversation, arguments.focus)
 
 
-def _order(words: str) -> Order:
-    """Flags stand first; what is behind them is the focus."""
+def _parse_arguments(words: str) -> CompressArguments:
+    """Flags first; what is behind them is the focus."""
     flags: list[str] = []
     rest = words.strip()
     while rest.startswith("--"):
@@ -60,79 +68,181 @@ def _order(words: str) -> Order:
         raise InvalidArgument(f"/compress {min(alone)} takes nothing beside it; it undoes or applies the newest one")
     if flags == ["--full"]:
         flags.append("--preview")
-    return Order(frozenset(flags), rest or None)
+    return CompressArguments(frozenset(flags), rest or None)
 
 
-async def _compact(state: ChatState, focus: str | None) -> None:
-    done = await compact_now(state.desk.runtime, state.session, focus)
-    state.draft = None
-    if done is None:
-        tell(state, BUSY)
-    elif done.changed:
-        show(state, lambda console: say_done(done, focus, console))
+async def _compact(state: ChatState, conversation: Conversation, focus: str | None) -> None:
+    compaction = await conversation.compact_now(focus)
+    state.previewed = None
+    if compaction is None:
+        show_text(state, BUSY)
+    elif compaction.changed:
+        show_lines(state, lambda console: _applied_lines(compaction, focus, console))
     else:
-        tell(state, *_nothing(done))
+        show_text(state, *_unchanged_text(compaction))
 
 
-async def _preview(state: ChatState, focus: str | None, *, whole: bool) -> None:
-    runtime = state.desk.runtime
-    live = await conversation_of(state)
-    state.wait_for(f"preview of {live.size.tokens:,} tokens: summarise")
-    drawn = await preview_compaction(runtime, state.session, focus)
-    if not drawn.compaction.changed:
-        state.draft = None
-        tell(state, *_nothing(drawn.compaction))
+async def _preview(state: ChatState, conversation: Conversation, focus: str | None, *, full: bool) -> None:
+    state.wait_for(f"preview of {conversation.size.tokens:,} tokens: summarise")
+    prepared = await conversation.preview_compaction(focus)
+    if not prepared.compaction.changed:
+        state.previewed = None
+        show_text(state, *_unchanged_text(prepared.compaction))
         return
-    state.draft = drawn
-    live = await conversation_of(state)
-    outlook = outlook_of(drawn, live)
-    show(state, lambda console: say_draft(drawn, outlook, console, whole=whole))
+    state.previewed = prepared
+    preview = preview_of(prepared, conversation)
+    show_lines(state, lambda console: _preview_lines(prepared, preview, console, full=full))
     if await state.confirm("Apply exactly this?"):
-        await _apply(state)
+        await _apply(state, conversation)
     else:
-        tell(state, "Nothing was changed. /compress --apply applies this one later, as long as it still fits.")
+        show_text(state, "Nothing was changed. /compress --apply applies this one later, as long as it still fits.")
 
 
-async def _apply(state: ChatState) -> None:
-    drawn = state.draft
-    if drawn is None:
+async def _apply(state: ChatState, conversation: Conversation) -> None:
+    prepared = state.previewed
+    if prepared is None:
         raise InvalidArgument("no preview is waiting to be applied; /compress --preview makes one")
-    state.draft = None
-    if not await apply_draft(state.desk.runtime, state.session, drawn):
+    state.previewed = None
+    if not await conversation.apply_compaction(prepared):
         raise InvalidArgument(
             "the preview was made for another state of this conversation and was not applied; "
             "/compress --preview makes a new one"
         )
-    show(state, lambda console: say_done(drawn.compaction, drawn.focus, console))
+    show_lines(state, lambda console: _applied_lines(prepared.compaction, prepared.focus, console))
 
 
-async def _undo(state: ChatState) -> None:
-    runtime = state.desk.runtime
-    live = await conversation_of(state)
-    messages, tokens = len(live.messages), live.size.tokens
-    if not await undo_compaction(runtime, state.session):
-        tell(state, "There is nothing to undo: no compaction is in effect, and the model sees the whole history.")
+async def _undo(state: ChatState, conversation: Conversation) -> None:
+    messages, tokens = len(conversation.messages), conversation.size.tokens
+    if not await conversation.undo_compaction():
+        show_text(state, "There is nothing to undo: no compaction is in effect, and the model sees the whole history.")
         return
-    state.draft = None
-    back = len(live.messages) - messages
-    tell(
+    state.previewed = None
+    now, now_tokens = len(conversation.messages), conversation.size.tokens
+    threshold = conversation.engine.get_status().threshold_tokens
+    again = f"That is above the threshold of {threshold:,}: the next question would compact it again."
+    show_text(
         state,
-        f"The view from before the newest compaction is back, word for word: {counted(len(live.messages), 'message')}"
-        f" ({back:,} more) with {live.size.tokens:,} tokens, where there were {tokens:,}.",
-        *_soon_again(live.size.tokens, live.engine.get_status().threshold_tokens),
+        f"The view from before the newest compaction is back, word for word: {plural(now, 'message')}"
+        f" ({now - messages:,} more) with {now_tokens:,} tokens, where there were {tokens:,}.",
+        *([again] if now_tokens >= threshold else []),
     )
 
 
-def _soon_again(tokens: int, threshold: int) -> list[str]:
-    if tokens < threshold:
-        return []
-    return [f"That is above the threshold of {threshold:,}: the next question would compact it again."]
-
-
-def _nothing(done: Compaction) -> list[str]:
+def _unchanged_text(compaction: Compaction) -> list[str]:
     """Why nothing was folded."""
-    why = list(done.warnings) or [
+    why = list(compaction.warnings) or [
         "there is nothing between the first messages and the newest ones that could be folded"
     ]
     first = why[0][0].lower() + why[0][1:] if why[0][:1].isupper() and not why[0][:2].isupper() else why[0]
-    return [f"Nothing was changed ({done.tokens_before:,} tokens): {first}", *why[1:]]
+    return [f"Nothing was changed ({compaction.tokens_before:,} tokens): {first}", *why[1:]]
+
+
+# -- the preview -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChatPreview:
+    """What a prepared compaction would do to a conversation, in tokens."""
+
+    groups: tuple[RegionGroup, ...]
+    handoff: int
+    pins: int
+    """Pinned texts that the result no longer shows, and that would be put behind the system prompt."""
+    pinned: int
+    """The tokens of these."""
+
+
+def preview_of(prepared: PreparedCompaction, conversation: Conversation) -> ChatPreview:
+    compaction, count = prepared.compaction, conversation.view.count
+    outcomes = compaction_outcomes(compaction, prepared.view.seqs, count)
+    pins = _folded_pins(compaction, conversation)
+    count_text = counter_for(conversation.target.model).text
+    return ChatPreview(
+        groups=group_by_region(outcomes),
+        handoff=summary_tokens(compaction, count),
+        pins=len(pins),
+        pinned=sum(count_text(pin.text) for pin in pins),
+    )
+
+
+def _folded_pins(compaction: Compaction, conversation: Conversation) -> list[Pin]:
+    """Pins that are in view now, and would not be."""
+    before = {text_of(message) for message in conversation.messages}
+    after = {text_of(message) for message in compaction.messages}
+    return [pin for pin in conversation.pins if pin.text in before and pin.text not in after]
+
+
+# -- pages -------------------------------------------------------------------------------------------------------------
+
+
+def _applied_lines(compaction: Compaction, focus: str | None, console: Console) -> Iterator[str]:
+    """What a compaction did that was applied."""
+    yield f"{console.style('compacted', 'bold')}  {_sizes(compaction, console)}"
+    folded = sum(fate is Fate.SUMMARISED for fate in compaction.fates)
+    shortened = sum(fate is Fate.PRUNED for fate in compaction.fates)
+    facts = [("folded", f"{plural(folded, 'message')} into one handoff")] if folded else []
+    if shortened:
+        facts.append(("shortened", f"{plural(shortened, 'message')}, the originals are kept"))
+    yield from fact_lines([*facts, *_facts(compaction, focus)], console)
+    yield from warning_lines(compaction.warnings, console)
+    yield hint_line("/compress --undo brings every message back; /tree shows the chain", console)
+
+
+def _preview_lines(
+    prepared: PreparedCompaction, preview: ChatPreview, console: Console, *, full: bool
+) -> Iterator[str]:
+    """What a compaction would do, with the very text of its handoff."""
+    compaction = prepared.compaction
+    yield f"{console.style('preview', 'bold')}  {_sizes(compaction, console)}"
+    yield hint_line("nothing is changed yet", console)
+    yield ""
+    yield from region_table(preview.groups, preview.handoff, console)
+    yield ""
+    facts = _facts(compaction, prepared.focus)
+    if preview.pins:
+        texts = plural(preview.pins, "pinned text")
+        facts.append(
+            ("pinned", f"{texts} would come back behind the system prompt, {preview.pinned:,} tokens beside these")
+        )
+    yield from fact_lines(facts, console)
+    yield from warning_lines(compaction.warnings, console)
+    if compaction.summary:
+        yield ""
+        yield from _handoff_lines(compaction.summary, preview.handoff, console, full=full)
+
+
+def _sizes(compaction: Compaction, console: Console) -> str:
+    before, after = compaction.tokens_before, compaction.tokens_after
+    return f"{before:,} {console.sign('→', '->')} {after:,} tokens, {percent(before - after, before)} less"
+
+
+def _facts(compaction: Compaction, focus: str | None) -> list[tuple[str, str]]:
+    """Who wrote the handoff, its focus, and what could not be verified."""
+    facts = []
+    if compaction.written_by:
+        facts.append(("written by", writer_name(compaction.written_by)))
+    if focus:
+        facts.append(("focus", focus))
+    if compaction.unverified:
+        shown = ", ".join(compaction.unverified[:MAX_UNVERIFIED])
+        more = len(compaction.unverified) - MAX_UNVERIFIED
+        rest = f" and {more:,} more" if more > 0 else ""
+        facts.append(("unverified", f"{len(compaction.unverified):,} not found in the originals: {shown}{rest}"))
+    elif compaction.summary:
+        facts.append(("unverified", "nothing; its paths, numbers and names stand in the originals"))
+    return facts
+
+
+def _handoff_lines(summary: str, tokens: int, console: Console, *, full: bool) -> Iterator[str]:
+    """The handoff line by line as it would be sent; its beginning, unless all of it is asked for."""
+    lines = [piece for line in summary.splitlines() for piece in wrap(line, page_width(console) - 2) or [""]]
+    shown = lines if full else lines[:MAX_HANDOFF_LINES]
+    counts = f"{tokens:,} tokens, {plural(len(lines), 'line')}"
+    yield f"{console.style('the handoff', 'bold')}  {console.style(counts, 'dim')}"
+    edge = console.sign("│", "|")
+    for line in shown:
+        style = ("cyan",) if line.startswith("#") else ()
+        yield f"{console.style(edge, 'dim')} {console.style(line, *style)}"
+    if len(shown) < len(lines):
+        hidden = f"{plural(len(lines) - len(shown), 'more line')}: /compress --preview --full shows all"
+        yield console.style(f"{edge} {hidden}", "dim")

@@ -1,44 +1,63 @@
-"""`/memory`: what is remembered over sessions, how full it is, and a person's own hand in it."""
+"""`/memory`, `/skills` and `/pin`: what the model is given beside the conversation."""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from clew.cli.output import Console, printable
-from clew.cli.tui.commands.page import MARGIN, show, tell, wrapped
+from clew.cli.console import Console
+from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
+from clew.cli.views.amounts import percent
+from clew.cli.views.tables import MARGIN, hint_line, page_width, table_lines
+from clew.cli.views.text import Align, clip, printable, printable_line, wrap
 from clew.errors import InvalidArgument
+from clew.messages import text_of
+from clew.summaries import unwrap
+from clew.tokens import counter_for
+from clew.turn import Pin
 
 if TYPE_CHECKING:
-    from clew.agent.memory import Memory, Remembered, Which
+    from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
     from clew.cli.tui.state import ChatState
+    from clew.turn import Conversation
 
-FILES: tuple[Which, ...] = ("memory", "user")
-VERBS = "add TEXT, user TEXT, remove PART or edit"
-LATER = "The model sees it in new conversations, and here after the next compaction."
+MEMORY_FILES: tuple[MemoryName, ...] = ("memory", "user")
+MEMORY_VERBS = "add TEXT, user TEXT, remove PART or edit"
+WHEN_SEEN = "The model sees it in new conversations, and here after the next compaction."
+MAX_PINNED_SHARE = 0.10
+"""Of the window, for what a person pins: no compaction makes it smaller."""
+_MESSAGE_NUMBER = re.compile(r"m?(\d{1,9})")
+_REMOVE_WORDS = re.compile(r"(?:remove|rm)\b\s*(.*)", re.DOTALL)
+_NOTE_LABEL = re.compile(r"note (\d+)")
 
 
-async def run(state: ChatState, words: str) -> None:
+# -- /memory -----------------------------------------------------------------------------------------------------------
+
+
+async def run_memory(state: ChatState, words: str) -> None:
     verb, _, text = words.partition(" ")
     text = text.strip()
     if not verb:
-        _show(state)
+        show_lines(state, lambda console: _memory_lines(state, console))
     elif verb == "edit":
-        paths = " and ".join(str(state.desk.memory.path(which)) for which in FILES)
-        tell(state, f"Edit {paths} with any editor. {LATER}")
+        paths = " and ".join(str(state.app.memory.path(which)) for which in MEMORY_FILES)
+        show_text(state, f"Edit {paths} with any editor. {WHEN_SEEN}")
     elif verb not in ("add", "user", "remove"):
-        raise InvalidArgument(f"/memory {verb} is not known; it takes {VERBS}")
+        raise InvalidArgument(f"/memory {verb} is not known; it takes {MEMORY_VERBS}")
     elif not text:
         raise InvalidArgument(f"/memory {verb} needs a text behind it: /memory {verb} short answers")
     elif verb == "remove":
-        _tell(state, await _removed(state, text))
+        _show_change(state, await _remove_entry(state, text))
     else:
-        _tell(state, await state.desk.memory.add("user" if verb == "user" else "memory", text, state.session))
+        _show_change(state, await state.app.memory.add("user" if verb == "user" else "memory", text, state.session))
 
 
-async def _removed(state: ChatState, part: str) -> Remembered:
-    """Forget the one entry that holds the part, in whichever file it stands."""
-    memory = state.desk.memory
-    holding = [which for which in FILES if any(part.casefold() in it.casefold() for it in memory.entries(which))]
+async def _remove_entry(state: ChatState, part: str) -> MemoryChangeResult:
+    """Remove the one entry that holds the part, in whichever file it is."""
+    memory = state.app.memory
+    holding = [which for which in MEMORY_FILES if any(part.casefold() in it.casefold() for it in memory.entries(which))]
     if len(holding) > 1:
         raise InvalidArgument(
             f"entries of both MEMORY.md and USER.md hold {part!r}; give more of the one that is meant"
@@ -46,35 +65,167 @@ async def _removed(state: ChatState, part: str) -> Remembered:
     return await memory.remove(holding[0] if holding else "memory", part, state.session)
 
 
-def _tell(state: ChatState, done: Remembered) -> None:
-    if not done.is_done:
-        raise InvalidArgument(done.told)
-    tell(state, done.told, LATER)
+def _show_change(state: ChatState, change: MemoryChangeResult) -> None:
+    if not change.is_done:
+        raise InvalidArgument(change.message)
+    show_text(state, change.message, WHEN_SEEN)
 
 
-def _show(state: ChatState) -> None:
-    memory = state.desk.memory
-    is_on = state.desk.settings.memory.enabled
-
-    def draw(console: Console) -> None:
-        for which in FILES:
-            _say_file(memory, which, console)
-        if not is_on:
-            console.say(
-                MARGIN + console.paint("The model does not see it: memory.enabled is off in the config.", "yellow")
-            )
-        for line in wrapped([f"/memory {VERBS}. {LATER}"], console.width - 4):
-            console.say(MARGIN + console.paint(line, "dim"))
-
-    show(state, draw)
+def _memory_lines(state: ChatState, console: Console) -> Iterator[str]:
+    for which in MEMORY_FILES:
+        yield from _memory_file_lines(state.app.memory, which, console)
+        yield ""
+    if not state.app.settings.memory.enabled:
+        yield console.style("The model does not see it: memory.enabled is off in the config.", "yellow")
+    for line in wrap(f"/memory {MEMORY_VERBS}. {WHEN_SEEN}", page_width(console)):
+        yield console.style(line, "dim")
 
 
-def _say_file(memory: Memory, which: Which, console: Console) -> None:
-    console.say(MARGIN + console.paint(memory.fullness(which), "bold"))
+def _memory_file_lines(memory: Memory, which: MemoryName, console: Console) -> Iterator[str]:
+    yield console.style(memory.fullness(which), "bold")
     entries = memory.entries(which)
     for entry in entries:
-        for number, line in enumerate(wrapped([printable(entry)], console.width - 8)):
-            console.say(f"{MARGIN}{'  ' if number else '- '}{line}")
+        for number, line in enumerate(wrap(entry, page_width(console) - 4)):
+            yield f"{'  ' if number else '- '}{line}"
     if not entries:
-        console.say(MARGIN + console.paint("nothing is remembered there", "dim"))
-    console.say()
+        yield console.style("nothing is remembered there", "dim")
+
+
+# -- /skills -----------------------------------------------------------------------------------------------------------
+
+
+async def run_skills(state: ChatState, words: str) -> None:
+    skills = state.app.skills
+    if words:
+        found = [skill for skill in skills if skill.name.casefold() == words.casefold()]
+        if not found:
+            near = get_close_matches(words, [skill.name for skill in skills], 1)
+            remedy = f"did you mean {near[0]}?" if near else "/skills lists those there are"
+            raise InvalidArgument(f"there is no skill {words!r}; {remedy}")
+        state.questions.append(f"Open the skill {found[0].name} and follow it.")
+        return
+    if not skills:
+        folders = f"{state.app.project / '.clew' / 'skills'}, its .claude/skills, or {state.app.home / 'skills'}"
+        show_text(state, f"There are no skills. One is a folder with a SKILL.md in {folders}.")
+        return
+
+    def lines(console: Console) -> Iterator[str]:
+        room = page_width(console) - 2
+        for skill in skills:
+            yield console.style(printable(skill.name), "cyan", "bold")
+            yield from (MARGIN + line for line in wrap(skill.description, room))
+            yield MARGIN + console.style(clip(printable(str(skill.path)), room), "dim")
+        yield hint_line("/skills NAME has one opened; its text then survives compactions", console)
+
+    show_lines(state, lines)
+
+
+# -- /pin --------------------------------------------------------------------------------------------------------------
+
+
+async def run_pin(state: ChatState, words: str) -> None:
+    conversation = await current_conversation(state)
+    if not words:
+        _list_pins(state, conversation)
+    elif removed := _REMOVE_WORDS.fullmatch(words):
+        await _remove_pin(state, conversation, removed[1].strip())
+    else:
+        await _add_pin(state, conversation, await _pin_from_words(state, conversation, words))
+
+
+async def _pin_from_words(state: ChatState, conversation: Conversation, words: str) -> Pin:
+    """The text that is to be pinned, and its label."""
+    if words == "last":
+        return _pin_of_last_reply(conversation)
+    if number := _MESSAGE_NUMBER.fullmatch(words):
+        return await _pin_of_message(state, conversation, int(number[1]))
+    notes = [int(found[1]) for pin in conversation.pins if (found := _NOTE_LABEL.fullmatch(pin.label))]
+    return Pin(f"note {max(notes, default=0) + 1}", words)
+
+
+def _pin_of_last_reply(conversation: Conversation) -> Pin:
+    for message, number in zip(reversed(conversation.messages), reversed(conversation.view.seqs), strict=True):
+        if message["role"] == "assistant" and text_of(message).strip() and unwrap(message) is None:
+            return Pin("handoff" if number is None else f"m{number}", text_of(message))
+    raise InvalidArgument("there is no reply yet that could be pinned; /pin TEXT pins words of your own")
+
+
+async def _pin_of_message(state: ChatState, conversation: Conversation, number: int) -> Pin:
+    rows = await state.app.store.messages(conversation.session, number, number + 1)
+    if not rows:
+        last = conversation.view.next_seq - 1
+        there = f"they go from m0 to m{last}" if last >= 0 else "there are none yet"
+        raise InvalidArgument(f"this conversation has no message m{number}; {there}, and /search shows their numbers")
+    text = text_of(rows[0].message)
+    if not text.strip():
+        raise InvalidArgument(f"m{number} holds no text that could be pinned; it only calls tools or shows pictures")
+    return Pin(f"m{number}", text)
+
+
+async def _add_pin(state: ChatState, conversation: Conversation, new: Pin) -> None:
+    window = conversation.window.tokens
+    others = [pin for pin in conversation.pins if pin.label != new.label and pin.text != new.text]
+    cost, together = _pin_tokens(conversation, [new]), _pin_tokens(conversation, [*others, new])
+    most = int(MAX_PINNED_SHARE * window)
+    if together > most:
+        raise InvalidArgument(
+            f"{new.label} has {cost:,} tokens, and all pins together would have {together:,}; they may have {most:,}, "
+            f"a tenth of the window, since no compaction makes them smaller. /pin remove N makes room"
+        )
+    is_in_view = any(text_of(message) == new.text for message in conversation.messages)
+    await conversation.pin(new)
+    where = (
+        "It is in view now; when a compaction folds it, it comes back word for word"
+        if is_in_view
+        else "It stands behind the system prompt from the next question on, word for word, whatever is compacted"
+    )
+    show_text(
+        state,
+        f"Pinned {new.label}: {_short_text(new.text)}",
+        f"{where}, and takes {cost:,} tokens of every request ({percent(cost, window)} of the window).",
+    )
+
+
+async def _remove_pin(state: ChatState, conversation: Conversation, words: str) -> None:
+    if not words.isascii() or not words.isdigit():
+        raise InvalidArgument("/pin remove needs the number of a pin, as /pin lists them: /pin remove 1")
+    removed = await conversation.unpin(int(words))
+    show_text(state, f"No longer pinned: {removed.label}, {_short_text(removed.text)}")
+
+
+def _list_pins(state: ChatState, conversation: Conversation) -> None:
+    pins = conversation.pins
+    if not pins:
+        show_text(state, "Nothing is pinned. /pin last, /pin mN or /pin TEXT keeps a text word for word, always.")
+        return
+    in_view = {text_of(message) for message in conversation.messages}
+    rows = [("", "pin", "tokens", "", "text")] + [
+        (
+            f"{number}",
+            clip(printable_line(pin.label), 24),
+            f"{_pin_tokens(conversation, [pin]):,}",
+            "in view" if pin.text in in_view else "stands",
+            printable_line(pin.text),
+        )
+        for number, pin in enumerate(pins, 1)
+    ]
+    total = _pin_tokens(conversation, pins)
+    share = percent(total, conversation.window.tokens)
+
+    def lines(console: Console) -> Iterator[str]:
+        aligns: tuple[Align, ...] = (">", "<", ">", "<", "<")
+        first, *table = table_lines(rows, aligns, page_width(console))
+        yield console.style(first, "dim")
+        yield from table
+        yield hint_line(f"{total:,} tokens together, {share} of the window. /pin remove N takes one away.", console)
+
+    show_lines(state, lines)
+
+
+def _pin_tokens(conversation: Conversation, pins: Sequence[Pin]) -> int:
+    count = counter_for(conversation.target.model).text
+    return sum(count(pin.text) for pin in pins)
+
+
+def _short_text(text: str) -> str:
+    return clip(printable_line(text[:400]), 100)

@@ -1,4 +1,4 @@
-"""`/model`: who answers, how large the window is and what a token costs; or another one from the next question on."""
+"""`/model` and `/engine`: which model answers and which engine compacts, with their figures; or choose another."""
 
 from __future__ import annotations
 
@@ -6,76 +6,124 @@ from collections.abc import Iterator
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from clew.cli.output import Console, printable
+from clew.cli.console import Console
 from clew.cli.tui.commands import learn_names
-from clew.cli.tui.commands.here import conversation_of, window_source
-from clew.cli.tui.commands.page import MARGIN, facts, show, tell
-from clew.cli.tui.commands.window_page import SOURCES
-from clew.turn import cache_policy
+from clew.cli.tui.commands.page import current_conversation, show_lines, show_text, window_source
+from clew.cli.views.amounts import plural
+from clew.cli.views.models import WINDOW_SOURCES
+from clew.cli.views.tables import fact_lines, page_width
+from clew.cli.views.text import printable, wrap, wrap_all
 from clew.usage import price_of
 
 if TYPE_CHECKING:
     from clew.cli.tui.state import ChatState
-    from clew.turn import LiveConversation
+    from clew.plugins import Plugin
+    from clew.turn import Conversation
 
 
-async def run(state: ChatState, words: str) -> None:
+async def run_model(state: ChatState, words: str) -> None:
     if words:
-        await _switch(state, words)
+        await _switch_model(state, words)
         return
-    live = await conversation_of(state)
-    told = [*_told(live), ("caching", _caching(state, live))]
+    conversation = await current_conversation(state)
+    target = conversation.target
+    caching = state.app.runtime.cache_policy(target).describe().removeprefix("prompt caching: ")
+    facts = [*_model_facts(conversation), ("caching", caching)]
 
-    def draw(console: Console) -> None:
-        console.say(MARGIN + console.paint(printable(live.target.model), "bold"))
-        for line in facts(told, console):
-            console.say(MARGIN + line)
+    def lines(console: Console) -> Iterator[str]:
+        yield console.style(printable(target.model), "bold")
+        yield from fact_lines(facts, console)
 
-    show(state, draw)
+    show_lines(state, lines)
 
 
-async def _switch(state: ChatState, name: str) -> None:
-    desk = state.desk
-    live = await conversation_of(state)
-    before, window = live.target.model, live.window.tokens
+async def _switch_model(state: ChatState, name: str) -> None:
+    conversation = await current_conversation(state)
+    before, window = conversation.target.model, conversation.window.tokens
     if name == before:
-        tell(state, f"{name} answers already.")
+        show_text(state, f"{name} answers already.")
         return
-    await desk.use_model(state.session, name)
-    live = await conversation_of(state)
+    await state.app.use_model(state.session, name)
+    conversation = await current_conversation(state)
     await learn_names(state)
-    told = [f"{live.target.model} answers from the next question on, here and in new conversations."]
-    size = "the same window" if live.window.tokens == window else f"a window of {live.window.tokens:,} tokens"
-    told.append(f"It has {size} ({SOURCES[window_source(live)]}), where {before} has {window:,}.")
-    if live.engine.should_compress(live.size.tokens):
-        told.append(
-            f"This conversation has {live.size.tokens:,} tokens, above its threshold of "
-            f"{live.engine.get_status().threshold_tokens:,}: the next question begins with a compaction."
+    now, tokens = conversation.window.tokens, conversation.size.tokens
+    size = "the same window" if now == window else f"a window of {now:,} tokens"
+    sentences = [
+        f"{conversation.target.model} answers from the next question on, here and in new conversations.",
+        f"It has {size} ({_window_source_text(conversation)}), where {before} has {window:,}.",
+    ]
+    if conversation.engine.should_compress(tokens):
+        sentences.append(
+            f"This conversation has {tokens:,} tokens, above its threshold of "
+            f"{conversation.engine.get_status().threshold_tokens:,}: the next question begins with a compaction."
         )
-    tell(state, *told)
+    show_text(state, *sentences)
 
 
-def _caching(state: ChatState, live: LiveConversation) -> str:
-    return cache_policy(state.desk.runtime, live.target).describe().removeprefix("prompt caching: ")
-
-
-def _told(live: LiveConversation) -> Iterator[tuple[str, str]]:
-    target, window = live.target, live.window
-    through = target.provider.name or "a provider without a name"
-    yield "through", through
-    yield "window", f"{window.tokens:,} tokens, {SOURCES[window_source(live)]}; {live.size.tokens:,} are in use"
+def _model_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
+    target, window, tokens = conversation.target, conversation.window, conversation.size.tokens
+    yield "through", target.provider.name or "a provider without a name"
+    yield "window", f"{window.tokens:,} tokens, {_window_source_text(conversation)}; {tokens:,} are in use"
     if target.max_tokens or window.max_output:
         yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
-    price = price_of(target.model, target.provider.name or None, prompt_tokens=live.size.tokens)
+    price = price_of(target.model, target.provider.name or None, prompt_tokens=tokens)
     if price is None:
         yield "price", "unknown"
         return
-    cached = f", {_dollars(price.cache_read)} from the cache" if price.cache_read is not None else ""
+    cached = f", {_format_price(price.cache_read)} from the cache" if price.cache_read is not None else ""
     checked = f" (looked up {price.checked})" if price.checked else ""
-    costs = f"{_dollars(price.input)} in{cached}, {_dollars(price.output)} out"
+    costs = f"{_format_price(price.input)} in{cached}, {_format_price(price.output)} out"
     yield "price", f"for a million tokens {costs}{checked}" if price.input or price.output else "free: it runs here"
 
 
-def _dollars(amount: Decimal) -> str:
+def _window_source_text(conversation: Conversation) -> str:
+    source = window_source(conversation)
+    return "as it is run here" if source == "file" else WINDOW_SOURCES[source]
+
+
+def _format_price(amount: Decimal) -> str:
     cents = amount.quantize(Decimal("0.01"))
     return f"${cents:,}" if cents == amount else f"${amount.normalize():f}"
+
+
+async def run_engine(state: ChatState, words: str) -> None:
+    if words:
+        await _switch_engine(state, words)
+        return
+    conversation = await current_conversation(state)
+    active, status = conversation.engine.name, conversation.engine.get_status()
+    made = [each for each in await state.app.store.compactions(conversation.session) if each.is_in_effect]
+    in_effect = plural(len(made), "compaction") if made else "no compaction is"
+    sentences = [
+        f"{active} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens; "
+        f"{in_effect} in effect here.",
+        "/engine NAME chooses another.",
+    ]
+    plugins = state.app.engines.catalog.plugins()
+
+    def lines(console: Console) -> Iterator[str]:
+        for plugin in plugins:
+            yield from _engine_lines(plugin, active, console)
+        for line in wrap_all(sentences, page_width(console)):
+            yield console.style(line, "dim")
+
+    show_lines(state, lines)
+
+
+def _engine_lines(plugin: Plugin, active: str, console: Console) -> Iterator[str]:
+    about = plugin.description
+    if plugin.problem:
+        about = f"cannot serve: {plugin.problem}"
+    elif plugin.shadowed:
+        about = f"hidden by another of its name; {about}"
+    mark = "*" if plugin.name == active and not plugin.shadowed else " "
+    yield f"{mark} {console.style(printable(plugin.name), 'cyan', 'bold')}  {plugin.origin.value}"
+    yield from (f"  {line}" for line in wrap(about, page_width(console) - 4))
+
+
+async def _switch_engine(state: ChatState, name: str) -> None:
+    notices = await state.app.use_engine(state.session, name)
+    await current_conversation(state)
+    state.previewed = None
+    chosen = state.app.engine_name
+    show_text(state, *notices, f"{chosen} serves from now on: here, in new conversations and after a restart.")

@@ -1,95 +1,76 @@
-"""What a command shows: lines drawn for the width of the screen they land on, by the views that plain commands use.
+"""What every slash command needs: the conversation that the chat is in, and putting a page on the screen.
 
-A page is drawn when the screen asks for it, so that it fits. All in it is known before: drawing waits for nothing.
+A page is drawn when the screen asks for it, for the width that it has then, by the views that plain commands use.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from io import StringIO
-from textwrap import wrap
 from typing import TYPE_CHECKING, TypeAlias
 
 from rich.text import Text
 
-from clew.cli.output import WIDEST, Console, clipped, columns, printable
+from clew.cli.console import MAX_WIDTH, Console
+from clew.cli.views.tables import page_width, print_lines
+from clew.cli.views.text import wrap_all
 
 if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.console import ConsoleOptions, RenderResult
 
     from clew.cli.tui.state import ChatState
+    from clew.turn import Conversation
 
-MARGIN = "  "
-PAGE_NARROWEST = 40
-Draw: TypeAlias = Callable[[Console], None]
+MIN_PAGE_WIDTH = 40
+PrintPage: TypeAlias = Callable[[Console], None]
+"""Prints a page; everything that it shows is known before."""
 
 
-class Page:
-    """Lines for a screen; `draw` says them to a console of that screen's width."""
+class ScreenPage:
+    """A page as something that rich can draw."""
 
-    def __init__(self, draw: Draw) -> None:
-        self._draw = draw
+    def __init__(self, print_page: PrintPage) -> None:
+        self._print_page = print_page
 
     def __rich_console__(self, console: RichConsole, options: ConsoleOptions) -> RenderResult:
-        width = max(PAGE_NARROWEST, min(WIDEST, options.max_width))
+        width = max(MIN_PAGE_WIDTH, min(MAX_WIDTH, options.max_width))
         colors = console.color_system is not None and not console.no_color
-        drawn = StringIO()
-        place = Console(drawn, drawn, {}, width, colors, not options.ascii_only, live=False)
-        self._draw(place)
-        for line in drawn.getvalue().removesuffix("\n").split("\n"):
+        out = StringIO()
+        self._print_page(Console(out, out, {}, width, colors, not options.ascii_only, shows_progress=False))
+        for line in out.getvalue().removesuffix("\n").split("\n"):
             yield Text.from_ansi(line)
 
 
-def show(state: ChatState, draw: Draw) -> None:
+def show_page(state: ChatState, print_page: PrintPage) -> None:
     """Put a page on the screen."""
-    state.say(Page(draw))
+    state.print(ScreenPage(print_page))
 
 
-def tell(state: ChatState, *sentences: str) -> None:
-    """Put sentences on the screen, each on lines of its own, wrapped at words."""
-
-    def draw(console: Console) -> None:
-        for line in wrapped(sentences, console.width - 2 * len(MARGIN)):
-            console.say(MARGIN + line)
-
-    show(state, draw)
+def show_lines(state: ChatState, lines: Callable[[Console], Iterable[str]]) -> None:
+    """Put lines on the screen, behind the margin of pages."""
+    show_page(state, lambda console: print_lines(lines(console), console))
 
 
-def wrapped(sentences: Iterable[str], room: int) -> list[str]:
-    """Sentences as lines of at most `room` columns, whatever script they are in."""
-    return [line for sentence in sentences for line in _wrapped(printable(sentence), room)]
+def show_text(state: ChatState, *sentences: str) -> None:
+    """Put sentences on the screen, each on lines of its own."""
+    show_lines(state, lambda console: wrap_all(sentences, page_width(console)))
 
 
-def _wrapped(sentence: str, room: int) -> Iterator[str]:
-    # Python's own counts characters, of which some take two columns.
-    if sentence.isascii():
-        yield from wrap(sentence, room)
-        return
-    rest = sentence.strip()
-    while columns(rest) > room:
-        stop = used = 0
-        while used + columns(rest[stop]) <= room:
-            used += columns(rest[stop])
-            stop += 1
-        space = rest.rfind(" ", 0, stop + 1)
-        cut = space if space > stop // 2 else max(stop, 1)
-        yield rest[:cut].rstrip()
-        rest = rest[cut:].lstrip()
-    if rest:
-        yield rest
+async def current_conversation(state: ChatState) -> Conversation:
+    """The conversation at its newest continuation; its size includes the tools, also before its first turn."""
+    conversation = await state.app.runtime.conversation(state.session)
+    if not conversation.size.tools:
+        await count_tools(state, conversation)
+    return conversation
 
 
-def hint(words: str, console: Console) -> str:
-    """A line in the margin of attention: what could be typed next."""
-    return MARGIN + console.paint(clipped(words, console.width - 2 * len(MARGIN)), "dim")
+async def count_tools(state: ChatState, conversation: Conversation) -> None:
+    """Let the size include the tools that the very next request would have."""
+    conversation.tools_with(await state.app.agent.toolbox.current_schemas(state.app.runtime, state.session))
 
 
-def facts(pairs: Iterable[tuple[str, str]], console: Console, names: int = 10) -> list[str]:
-    """Facts with their names before them; what is long goes on below its beginning."""
-    lines = []
-    for name, fact in pairs:
-        first, *more = wrapped([fact], console.width - 2 * len(MARGIN) - names - 2) or [""]
-        lines.append(f"{console.paint(name.ljust(names), 'dim')}  {first}")
-        lines += [f"{'':{names}}  {line}" for line in more]
-    return lines
+def window_source(conversation: Conversation) -> str:
+    """Who says how large the window is; a model in a file has the one that it was started with."""
+    is_in_a_file = conversation.target.provider.name == "local" and conversation.window.source == "config"
+    return "file" if is_in_a_file else conversation.window.source

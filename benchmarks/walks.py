@@ -1,0 +1,141 @@
+"""Which files a call walks through: `clew.compress`, one turn over a real wire, one append, a preview that is applied.
+
+    python benchmarks/walks.py            the four walks: each file, in order, with the functions that ran in it
+    python benchmarks/walks.py --counts   the numbers alone
+
+Each is run once, so that what it needs is imported, and once more on fresh data, watched. Importing is no step of a
+walk, and neither is what stands in `clew.testing`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import sys
+import tempfile
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from types import FrameType
+
+import clew
+from _table import report
+from clew.providers import AnthropicProvider
+from clew.store import NewSession
+from clew.testing import synthetic_history, user
+from clew.testing.runtime import SESSION, flow_with
+from clew.testing.upstream import Upstream, UpstreamAnswer
+from clew.turn import Conversation, receive
+
+SOURCE = Path(clew.__file__).parent
+_HISTORY = 60
+_FAKE_KEY = "not-a-real-key"
+_MODEL = "claude-sonnet-4-5"
+
+
+class Walk:
+    """The files that were walked through, in order, each with the functions that ran in it."""
+
+    def __init__(self) -> None:
+        self.files: dict[str, dict[str, None]] = {}
+        self._paths: dict[str, str | None] = {}
+        self._is_watching = False
+
+    def __call__(self, frame: FrameType, event: str, _argument: object) -> None:
+        if event != "call" or not self._is_watching:
+            return
+        code = frame.f_code
+        if code.co_filename not in self._paths:
+            self._paths[code.co_filename] = _relative(code.co_filename)
+        path = self._paths[code.co_filename]
+        if path is not None and not code.co_name.startswith("<"):
+            self.files.setdefault(path, {})[code.co_name] = None
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        self._is_watching = True
+        try:
+            yield
+        finally:
+            self._is_watching = False
+
+
+def _relative(filename: str) -> str | None:
+    path = Path(filename)
+    if not path.is_relative_to(SOURCE) or path.is_relative_to(SOURCE / "testing"):
+        return None
+    return str(path.relative_to(SOURCE))
+
+
+async def compress(walk: Walk, folder: Path) -> None:
+    del folder
+    history = synthetic_history(_HISTORY)
+    with walk.watched():
+        clew.compress(history, target_tokens=6_000)
+
+
+async def a_turn(walk: Walk, folder: Path) -> None:
+    async with Upstream(UpstreamAnswer("first"), UpstreamAnswer("second")) as upstream:
+        provider = AnthropicProvider(upstream.base_url, api_key=_FAKE_KEY)
+        async with flow_with(provider, folder, model=_MODEL) as flow:
+            await flow.turn(user("a question"))
+            with walk.watched():
+                await flow.turn(user("and another one"))
+
+
+async def an_append(walk: Walk, folder: Path) -> None:
+    async with clew.open_store(folder / "state.db") as store:
+        await store.start_session(NewSession(id=SESSION))
+        await store.append(SESSION, [user("the first")])
+        with walk.watched():
+            await store.append(SESSION, [user("the second")])
+
+
+async def a_preview_applied(walk: Walk, folder: Path) -> None:
+    async with flow_with(AnthropicProvider("http://127.0.0.1:9", api_key=_FAKE_KEY), folder) as flow:
+        await receive(flow.runtime, SESSION, synthetic_history(_HISTORY))
+        with walk.watched():
+            conversation: Conversation = await flow.runtime.conversation(SESSION)
+            assert await conversation.apply_compaction(await conversation.preview_compaction())
+
+
+WALKS: dict[str, Callable[[Walk, Path], Awaitable[None]]] = {
+    "compress": compress,
+    "a turn": a_turn,
+    "an append": an_append,
+    "preview, then apply": a_preview_applied,
+}
+
+
+def walk_of(steps: Callable[[Walk, Path], Awaitable[None]]) -> Walk:
+    """The walk of the second run of these steps."""
+    walk = Walk()
+    for attempt in (Walk(), walk):
+        with tempfile.TemporaryDirectory() as folder:
+            # Threads take over the profile that is set when they start, so it is set before the store opens its own.
+            threading.setprofile(attempt)
+            sys.setprofile(attempt)
+            try:
+                asyncio.run(steps(attempt, Path(folder)))
+            finally:
+                sys.setprofile(None)
+                threading.setprofile(None)  # type: ignore[arg-type]
+    return walk
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--counts", action="store_true", help="the numbers alone")
+    options = parser.parse_args()
+    walks = {name: walk_of(steps) for name, steps in WALKS.items()}
+    if not options.counts:
+        for name, walk in walks.items():
+            print(f"\n{name}: {len(walk.files)} files")
+            for path, functions in walk.files.items():
+                print(f"  {path}: {', '.join(functions)}")
+    report("walks", [{"walk": name, "files": len(walk.files)} for name, walk in walks.items()], ["walk", "files"])
+
+
+if __name__ == "__main__":
+    main()

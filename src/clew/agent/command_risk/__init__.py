@@ -1,0 +1,9 @@
+"""The risk of a shell command before it runs, with reasons.
+
+`facts` and `programs` are tables, `rules` and `nested` apply them to one command, `assess` goes through a command line
+as `clew.agent.shell` reads it. Nothing is run, and nobody is asked.
+"""
+
+from clew.agent.command_risk.assess import outside_risk, risk_kinds_of_command, risk_of_command
+
+__all__ = ["outside_risk", "risk_kinds_of_command", "risk_of_command"]

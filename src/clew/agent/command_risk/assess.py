@@ -1,0 +1,401 @@
+"""The risk of a command line: whether a person must agree before it runs, and why.
+
+The line is read as far as that is possible without running it, commands that run other commands are unwrapped, and what
+cannot be known counts as a risk. This protects against mistakes, not against an attacker: scripts are not opened, so
+`python x.py` is harmless. Text that is only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from clew.agent.approvals import Risk
+from clew.agent.command_risk.command import Findings, InspectedCommand, PathResolver, RiskFinding
+from clew.agent.command_risk.facts import RiskKind
+from clew.agent.command_risk.nested import (
+    assignments_in_arguments,
+    awk_code,
+    code_findings,
+    command_lines_in,
+    database_loss,
+    find_exec_commands,
+    find_wrapper,
+    interpreter_name,
+    is_stdin,
+    pipe_sources,
+    printed_text,
+    program_name,
+    sed_code,
+    wrapped_words,
+)
+from clew.agent.command_risk.programs import (
+    CODE_VARIABLES,
+    COMMAND_VARIABLES,
+    DECODERS,
+    DOWNLOADERS,
+    INTERPRETERS,
+    LOADS_CODE,
+    MAY_RUN_ARGUMENTS,
+    SHELLS,
+)
+from clew.agent.command_risk.rules import (
+    RiskRule,
+    deleting,
+    deleting_found_files,
+    discarding_changes,
+    killing,
+    known_commands,
+    linking_out,
+    moving_away,
+    python_packages,
+    reading_secrets,
+    redirecting,
+    sending,
+    showing_variables,
+    writing,
+)
+from clew.agent.safe_text import printable_line
+from clew.agent.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
+
+RULES: tuple[RiskRule, ...] = (
+    known_commands,
+    deleting,
+    moving_away,
+    discarding_changes,
+    deleting_found_files,
+    writing,
+    linking_out,
+    reading_secrets,
+    showing_variables,
+    sending,
+    killing,
+    python_packages,
+    database_loss,
+    awk_code,
+    sed_code,
+)
+_ACTION_CHARS = 1_000
+_MAX_REASONS = 12
+_PASSED = ("HOME", "TMPDIR", "USER", "LOGNAME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_CACHE_HOME", "VIRTUAL_ENV")
+"""Variables whose values are known from the environment."""
+_MAX_DEPTH = 12
+_COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
+"""What an editor or a debugger needs before a shell command."""
+
+
+def risk_of_command(
+    command: str, project: Path, workdir: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Risk | None:
+    """Why a command must be agreed to; None where nothing about it is dangerous. Never raises."""
+    folder = workdir or project
+    assessor = _CommandAssessor(project, environ)
+    try:
+        found = list(assessor.assess(command, os.path.realpath(folder), 0))
+    except UnreadableCommand as problem:
+        reason = f"could not be read, so nobody knows what it does: {problem}"
+        found = [RiskFinding(RiskKind.UNREADABLE, reason, printable_line(command), "", always_ask=True)]
+    return _risk(command, folder, found) if found else None
+
+
+def outside_risk(command: str, folder: Path, risk: Risk | None) -> Risk:
+    """The risk of a command that runs in a folder outside the project."""
+    reason = f"runs outside the project, in {printable_line(str(folder))}"
+    if risk is None:
+        return Risk(f"run: {printable_line(command, _ACTION_CHARS)}", (reason,), f"run commands in {folder}")
+    return Risk(risk.action, (reason, *risk.reasons), f"{risk.scope} (in {folder})")
+
+
+def _risk(command: str, folder: Path, found: list[RiskFinding]) -> Risk:
+    line = printable_line(command)
+    reasons = dict.fromkeys(
+        finding.reason if finding.excerpt in (line, "") else f"{finding.reason} (`{finding.excerpt}`)"
+        for finding in found
+    )
+    if any(finding.always_ask for finding in found):
+        scope = f"exactly this command in {folder}: {command}"
+    else:
+        scope = "; ".join(sorted({finding.scope for finding in found}))
+    return Risk(f"run: {printable_line(command, _ACTION_CHARS)}", tuple(reasons)[:_MAX_REASONS], scope)
+
+
+def risk_kinds_of_command(command: str, project: Path, environ: Mapping[str, str] | None = None) -> frozenset[RiskKind]:
+    """The kinds of harm that a command can do."""
+    try:
+        return frozenset(
+            finding.kind for finding in _CommandAssessor(project, environ).assess(command, os.path.realpath(project), 0)
+        )
+    except UnreadableCommand:
+        return frozenset({RiskKind.UNREADABLE})
+
+
+class _NestedTooDeep(UnreadableCommand):
+    """Commands run each other too deep to know what the innermost does."""
+
+
+class _CommandAssessor:
+    """Goes through a command line, and through the command lines inside it."""
+
+    def __init__(self, project: Path, environ: Mapping[str, str] | None) -> None:
+        self._environ = environ
+        self._paths = PathResolver(project, environ or {})
+        self._variables = {name: value for name in _PASSED if (value := (environ or {}).get(name))}
+        self._downloaded: set[str] = set()
+        self._own_jobs: set[str] = set()
+        self._in_venv = False
+
+    def assess(self, text: str, folder: str | None, depth: int) -> Findings:
+        if depth > _MAX_DEPTH:
+            raise _NestedTooDeep(f"commands run each other more than {_MAX_DEPTH} deep")
+        line = read_command_line(text, {**self._variables, **({"PWD": folder} if folder else {})})
+        folders: dict[tuple[int, ...], str | None] = {(): folder}
+        for simple in line.commands:
+            subshells = simple.subshells
+            while subshells not in folders:
+                subshells = subshells[:-1]
+            yield from self._command(simple, line, folders[subshells], depth)
+            new_folder = self._folder_after(simple, folders[subshells])
+            if new_folder is not _UNCHANGED:
+                folders[simple.subshells] = new_folder
+
+    # -- one command ---------------------------------------------------------------------------------------------------
+
+    def _command(self, simple: SimpleCommand, line: CommandLine, folder: str | None, depth: int) -> Findings:
+        self._own_jobs.update(name for name, value in simple.assignments if value.variables == ("!",))
+        command = self._inspected(simple, folder)
+        yield from redirecting(command)
+        for name, value in (*simple.assignments, *assignments_in_arguments(command)):
+            yield from self._assignment_findings(command, name, value, depth)
+        if not simple.words:
+            return
+        if command.name in line.functions:
+            left = simple.piped_from
+            if left is not None and left.words and program_name(left.words[0]) == command.name:
+                yield command.finding(RiskKind.EXHAUST, "starts copies of itself without end", always_ask=True)
+        yield from self._findings(command, depth)
+
+    def _assignment_findings(self, command: InspectedCommand, name: str, value: Word, depth: int) -> Findings:
+        """A variable that makes other programs run something."""
+        if CODE_VARIABLES.match(name) and value.text:
+            yield command.finding(RiskKind.HIDDEN_CODE, f"{name} makes other programs run something", always_ask=True)
+        elif name == "NODE_OPTIONS" and LOADS_CODE.search(value.text):
+            yield command.finding(
+                RiskKind.HIDDEN_CODE, "NODE_OPTIONS makes every node run a file first", always_ask=True
+            )
+        elif COMMAND_VARIABLES.match(name):
+            yield from self.assess(value.text, command.folder, depth + 1)
+
+    def _possible_line(self, word: Word, folder: str | None, depth: int) -> Findings:
+        """An argument that an editor or a debugger may run; what no shell could read is no command."""
+        try:
+            yield from self.assess(_COMMAND_PREFIX.sub("", word.text), folder, depth + 1)
+        except _NestedTooDeep:
+            raise
+        except UnreadableCommand:
+            return
+
+    def _findings(self, command: InspectedCommand, depth: int) -> Findings:
+        """A command, and every command that it runs."""
+        first = command.parsed.words[0]
+        if (
+            not command.name
+            or UNKNOWN in command.name
+            or (not first.is_known and "IFS" in first.variables)
+            or (first.is_glob and first.text not in ("[", "[["))
+        ):
+            yield command.finding(
+                RiskKind.HIDDEN_CODE, "which command it runs is only known when it runs", always_ask=True
+            )
+        for rule in RULES:
+            yield from rule(command)
+        yield from self._downloads(command)
+        yield from self._code(command, depth)
+        for word in command_lines_in(command):
+            yield from self.assess(word.text, command.folder, depth + 1)
+        for word in command.args if command.name in MAY_RUN_ARGUMENTS else ():
+            if " " in word.text:
+                yield from self._possible_line(word, command.folder, depth)
+        for inner in self._unwrapped(command):
+            if depth > _MAX_DEPTH:
+                raise _NestedTooDeep(f"commands run each other more than {_MAX_DEPTH} deep")
+            yield from self._findings(inner, depth + 1)
+
+    def _inspected(self, simple: SimpleCommand, folder: str | None) -> InspectedCommand:
+        name = program_name(simple.words[0]) if simple.words else ""
+        own = frozenset(self._own_jobs)
+        return InspectedCommand(
+            simple, name, tuple(simple.words[1:]), folder, self._paths, self._environ, own, in_venv=self._in_venv
+        )
+
+    def _with_words(
+        self, command: InspectedCommand, words: list[Word], in_venv: bool | None = None
+    ) -> InspectedCommand:
+        """The command inside a command, with the same context."""
+        parsed = replace(command.parsed, words=words, assignments=[], redirects=[])
+        is_in_venv = command.in_venv if in_venv is None else in_venv
+        return replace(command, parsed=parsed, name=program_name(words[0]), args=tuple(words[1:]), in_venv=is_in_venv)
+
+    # -- commands that run commands ------------------------------------------------------------------------------------
+
+    def _unwrapped(self, command: InspectedCommand) -> Iterator[InspectedCommand]:
+        words = command.parsed.words
+        wrapper, rest = find_wrapper(words, command)
+        if wrapper is not None and (inner := wrapped_words(wrapper, rest)):
+            is_of_project = wrapper.name.endswith(" run") or wrapper.name == "uvx"
+            yield self._with_words(command, inner, in_venv=command.in_venv or is_of_project)
+        if command.name in {"find", "fd", "fdfind"}:
+            yield from (self._with_words(command, inner) for inner in find_exec_commands(words))
+        if interpreter_name(command.name):
+            yield from self._script(command)
+
+    def _script(self, command: InspectedCommand) -> Iterator[InspectedCommand]:
+        """`python -m pip install` is pip, `python manage.py flush` is manage.py."""
+        flags = INTERPRETERS[interpreter_name(command.name)].split()
+        for index, word in enumerate(command.args):
+            if word.text == "-m" and command.name.startswith(("python", "pypy")):
+                if rest := list(command.args[index + 1 :]):
+                    yield self._with_words(command, rest, in_venv=command.in_venv or command.is_project_program)
+                return
+            if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
+                return
+            if not word.text.startswith("-"):
+                if word.is_known:
+                    yield self._with_words(command, list(command.args[index:]))
+                return
+
+    # -- code on the line ----------------------------------------------------------------------------------------------
+
+    def _code(self, command: InspectedCommand, depth: int) -> Findings:
+        if command.name in SHELLS or command.name in {"su", "script", "runuser"}:
+            yield from self._shell(command, depth)
+        elif command.name == "eval" or (command.name == "env" and command.has_flag("-S")):
+            words = [word for word in command.args if not re.fullmatch(r"-\w+|--split-string", word.text)]
+            yield from self._run_text_findings(command, words, join_words(words), depth)
+        elif command.name in {"source", "."}:
+            yield from self._sourced(command, depth)
+        elif command.name == "trap" and command.args and command.args[0].text not in {"-", "", "-l", "-p"}:
+            yield from self._run_text_findings(command, [command.args[0]], command.args[0].text, depth)
+        elif interpreter_name(command.name):
+            yield from self._interpreted(command)
+
+    def _shell(self, command: InspectedCommand, depth: int) -> Findings:
+        """`sh -c text`, `... | sh`, `sh <<EOF`, `sh <(...)`."""
+        for index, word in enumerate(command.args):
+            if word.text.startswith("-") and not word.text.startswith("--") and "c" in word.text[1:]:
+                rest = [one for one in command.args[index + 1 :] if not one.text.startswith("-")][:1]
+                yield from self._run_text_findings(command, rest, join_words(rest), depth)
+                return
+        script = next(iter(command.positional), None)
+        if command.name not in SHELLS:
+            return
+        if script is not None and not is_stdin(script) and not command.has_flag("-s"):
+            yield from self._external_code_findings(command, script)
+        elif (text := _known_input(command.parsed)) is not None:
+            yield from self._run_text_findings(command, [], text, depth)
+        else:
+            yield from _piped_code_findings(command)
+
+    def _interpreted(self, command: InspectedCommand) -> Findings:
+        flags = INTERPRETERS[interpreter_name(command.name)].split()
+        for word in command.args:
+            flag, equals, code = word.text.partition("=")
+            if equals and flag in flags:
+                yield from code_findings(command, code)
+        for word, after in zip(command.args, command.args[1:], strict=False):
+            if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
+                yield from self._external_code_findings(command, after)
+                yield from code_findings(command, after.text)
+                return
+        script = next(iter(command.positional), None)
+        if {"-m", "-V", "--version", "-h", "--help"} & set(command.texts):
+            return
+        if script is not None and not is_stdin(script):
+            yield from self._external_code_findings(command, script)
+        elif (text := _known_input(command.parsed)) is not None:
+            yield from code_findings(command, text)
+        else:
+            yield from _piped_code_findings(command)
+
+    def _sourced(self, command: InspectedCommand, depth: int) -> Findings:
+        for word in command.args[:1]:
+            if is_stdin(word) and (text := _known_input(command.parsed)) is not None:
+                yield from self._run_text_findings(command, [], text, depth)
+            self._in_venv |= word.text.endswith("activate") or "/activate" in word.text
+            yield from self._external_code_findings(command, word)
+
+    def _run_text_findings(self, command: InspectedCommand, words: list[Word], text: str, depth: int) -> Findings:
+        """Words that are run as a command line."""
+        for word in words:
+            yield from _substituted_code_findings(command, word)
+        if text.replace(UNKNOWN, "").strip():
+            yield from self.assess(text, command.folder, depth + 1)
+        elif UNKNOWN in text and not any(word.substitutions for word in words):
+            yield command.finding(RiskKind.HIDDEN_CODE, "what it runs is only known when it runs", always_ask=True)
+
+    def _external_code_findings(self, command: InspectedCommand, word: Word) -> Findings:
+        """Code out of a file, or out of other commands."""
+        yield from _substituted_code_findings(command, word)
+        if word.text.rpartition("/")[2] in self._downloaded:
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    def _downloads(self, command: InspectedCommand) -> Findings:
+        """Remembers what is downloaded, and reports where it is run."""
+        if command.name in DOWNLOADERS:
+            written = [redirect.target.text for redirect in command.parsed.redirects if redirect.writes]
+            names = [*command.texts, *written]
+            self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
+        elif "/" in command.parsed.words[0].text and command.name in self._downloaded:
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    # -- where it runs -------------------------------------------------------------------------------------------------
+
+    def _folder_after(self, simple: SimpleCommand, folder: str | None) -> str | None:
+        """The folder after a command: `cd` changes it."""
+        if not simple.words or simple.words[0].text not in {"cd", "pushd", "popd", "chdir"}:
+            return _UNCHANGED
+        target = next((word for word in simple.words[1:] if not word.text.startswith("-") or word.text == "-"), None)
+        if simple.words[0].text == "popd" or (target is not None and target.text == "-"):
+            return None
+        if target is None:
+            return self._paths.home or None
+        path = self._paths.resolve(target, folder)
+        return None if path.location == "unknown" or path.is_glob else path.path
+
+
+_UNCHANGED = "\0"
+
+
+def _ends_with_flag(text: str, flags: list[str]) -> bool:
+    """`-lne` ends with -e."""
+    return text[0] == "-" and text[1] != "-" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
+
+
+def _known_input(simple: SimpleCommand) -> str | None:
+    return simple.stdin_text if simple.stdin_text is not None else printed_text(simple.piped_from)
+
+
+def _piped_code_findings(command: InspectedCommand) -> Findings:
+    """Code that comes through a pipe."""
+    if command.parsed.piped_from is not None:
+        names = set(pipe_sources(command.parsed.piped_from))
+        yield from _printed_code_findings(command, names, is_hidden=bool(names & DECODERS) or "cat" not in names)
+
+
+def _substituted_code_findings(command: InspectedCommand, word: Word) -> Findings:
+    """Code that is the output of other commands: `$( )`, `<( )`."""
+    if not word.substitutions or word.is_known:
+        return
+    names = {name for inner in word.substitutions for name in pipe_sources(inner)}
+    is_run = command.name in {"eval", "source", ".", *SHELLS}
+    yield from _printed_code_findings(command, names, is_hidden=is_run or bool(names & DECODERS))
+
+
+def _printed_code_findings(command: InspectedCommand, names: set[str], *, is_hidden: bool) -> Findings:
+    """Code that is printed by commands with these names."""
+    if names & DOWNLOADERS:
+        yield command.finding(RiskKind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
+    elif is_hidden:
+        yield command.finding(RiskKind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)

@@ -1,0 +1,210 @@
+"""One simple command as the rules inspect it: its arguments, its flags, and where its paths lead.
+
+Looks at the disk only to follow links and to see which files exist.
+"""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from clew.agent.command_risk.facts import RiskKind
+from clew.agent.command_risk.programs import GIT_INTERNALS, SCRATCH_FOLDERS, STREAM_DEVICES, VALUE_FLAGS
+from clew.agent.safe_text import printable_line
+from clew.agent.shell import UNKNOWN, SimpleCommand, Word
+
+PathLocation: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]
+_MAX_MATCHES = 300
+_GLOB_CHARS = re.compile(r"[*?\[{]")
+_DISKS = re.compile(r"^/dev/(?:sd|hd|vd|xvd|nvme|mmcblk|disk|rdisk|mapper|md|dm-|mem|kmem|port|loop)")
+
+
+@dataclass(frozen=True, slots=True)
+class RiskFinding:
+    """One thing that is dangerous about a command."""
+
+    kind: RiskKind
+    reason: str
+    excerpt: str
+    """The part of the line that it is about."""
+    scope: str
+    """What an agreement for the session covers."""
+    always_ask: bool = False
+
+
+Findings: TypeAlias = Iterator[RiskFinding]
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedCommand:
+    """A command as rules see it."""
+
+    parsed: SimpleCommand
+    name: str
+    args: tuple[Word, ...]
+    folder: str | None
+    """Where it runs; None where that is unknown."""
+    paths: PathResolver
+    environ: Mapping[str, str] | None = None
+    own_jobs: frozenset[str] = frozenset()
+    """Variables that hold ids of processes started on the same line."""
+    in_venv: bool = False
+
+    @property
+    def texts(self) -> list[str]:
+        return [word.text for word in self.args]
+
+    @property
+    def positional(self) -> list[Word]:
+        """Arguments that are no flags, nor the values of flags before a subcommand."""
+        return list(positional_arguments(self.args, VALUE_FLAGS.get(self.name, "")))
+
+    @property
+    def is_project_program(self) -> bool:
+        """Whether it is run by a path that is not outside the project: `.venv/bin/pip`."""
+        program = self.parsed.words[0]
+        return "/" in program.text and self.path_of(program).location != "outside"
+
+    def path_of(self, word: Word) -> CommandPath:
+        return self.paths.resolve(word, self.folder)
+
+    def is_git(self, *subcommand: str) -> bool:
+        """Whether it is `git` with these first positional arguments."""
+        return self.name == "git" and [word.text for word in self.positional[: len(subcommand)]] == [*subcommand]
+
+    def has_flag(self, *flags: str) -> bool:
+        return any(is_flag(text, flag) for text in self.texts for flag in flags)
+
+    def finding(self, kind: RiskKind, reason: str, scope: str = "", *, always_ask: bool = False) -> RiskFinding:
+        excerpt = printable_line(self.parsed.source or " ".join([self.name, *self.texts]))
+        # An agreement to `git push` here does not cover a push in another folder.
+        elsewhere = (
+            "" if self.folder and is_below(self.folder, self.paths.project) else f" in {self.folder or 'some folder'}"
+        )
+        return RiskFinding(kind, reason, excerpt, f"{kind}: {scope or excerpt}{elsewhere}", always_ask)
+
+
+def is_flag(text: str, flag: str) -> bool:
+    """Whether an argument is this flag, alone (`-r`), with a value (`-r=x`) or among short flags (`-xrf`)."""
+    if text == flag or text.startswith(f"{flag}="):
+        return True
+    is_short = len(flag) == 2 and flag != "--"
+    return is_short and re.match(r"-[A-Za-z0-9]+$", text) is not None and flag[1] in text[1:]
+
+
+def positional_arguments(args: tuple[Word, ...], value_flags: str) -> Iterator[Word]:
+    """Arguments that are no flags, nor the values of these flags."""
+    flags, skip, only_positional = value_flags.split(), False, False
+    for word in args:
+        if skip:
+            skip = False
+        elif word.text == "--" and not only_positional:
+            only_positional = True
+        elif only_positional or word.text == "-" or not word.text.startswith("-"):
+            yield word
+        else:
+            skip = word.text in flags
+
+
+@dataclass(frozen=True, slots=True)
+class CommandPath:
+    """A path of a command, as far as it is known."""
+
+    location: PathLocation
+    path: str
+    """Absolute where that is known; of a glob, the folder it looks in."""
+    is_glob: bool = False
+
+
+class PathResolver:
+    """Resolves the paths of commands against the project, the home folder and the scratch folders."""
+
+    def __init__(self, project: Path, environ: Mapping[str, str]) -> None:
+        self.project = os.path.realpath(project)
+        self.home = environ.get("HOME", "")
+        scratch = environ.get("TMPDIR", "")
+        self._scratch = (*SCRATCH_FOLDERS, *((scratch,) if scratch not in ("", "/") else ()))
+
+    def resolve(self, word: Word, folder: str | None) -> CommandPath:
+        """The path that a word names, relative to a folder (None: unknown)."""
+        text = self._expanded(word.text)
+        known, is_glob = text, False
+        if word.is_glob and (found := _GLOB_CHARS.search(text)):
+            is_glob = True
+            known = text[: found.start()].rpartition("/")[0] + "/" if "/" in text[: found.start()] else "."
+            if ".." in text[found.start() :]:
+                return CommandPath("unknown", text, True)
+        if UNKNOWN in known:
+            start, _, rest = known.partition(UNKNOWN)
+            known = start.rpartition("/")[0]
+            if not known or ".." in rest:
+                return CommandPath("unknown", text, is_glob)
+            is_glob = True
+        if not known.startswith("/"):
+            if folder is None:
+                return CommandPath("unknown", text, is_glob)
+            known = f"{folder}/{known}"
+        path = os.path.normpath(known)
+        return CommandPath(self._location(path), path, is_glob)
+
+    def matching_files(self, word: Word, folder: str | None) -> list[str]:
+        """Files on disk that a glob matches, the first few hundred."""
+        text = self._expanded(word.text)
+        if UNKNOWN in text or (folder is None and not text.startswith("/")):
+            return []
+        return [*islice(glob.iglob(text, root_dir=folder), _MAX_MATCHES)]  # noqa: PTH207 (as a shell does: no dot files)
+
+    def _location(self, path: str) -> PathLocation:
+        # A link inside the project may lead out of it, and a project may lie in the scratch space.
+        try:
+            real = os.path.realpath(path)
+        except ValueError:  # chars that no path can hold
+            return "unknown"
+        if is_below(real, self.project):
+            return "inside"
+        if any(is_below(real, os.path.realpath(scratch)) for scratch in self._scratch):
+            return "scratch"
+        if path in STREAM_DEVICES or path.startswith("/dev/fd/"):
+            return "scratch"
+        return "outside"
+
+    def _expanded(self, text: str) -> str:
+        if text == "~" or text.startswith("~/"):
+            return (self.home or UNKNOWN) + text[1:]
+        return UNKNOWN + "/" + text if re.match(r"~[\w+-]", text) else text
+
+    def is_broad(self, path: str) -> bool:
+        """Whether a folder contains everything: the project, a folder around it, the home folder, the root."""
+        return is_below(self.project, path) or bool(self.home and is_below(self.home, path)) or path.count("/") < 2
+
+    def is_personal_setting(self, path: str) -> bool:
+        """Whether it is a setting of the person or of the machine."""
+        below_home = bool(self.home) and path.startswith(f"{self.home.rstrip('/')}/.")
+        return below_home or path.startswith(("/etc", "/usr", "/bin", "/sbin", "/boot"))
+
+    def exists_inside(self, path: CommandPath) -> bool:
+        return path.location == "inside" and Path(path.path).exists()
+
+    def display_name(self, path: CommandPath) -> str:
+        """For people and scopes: relative to the project where it is inside."""
+        if path.location == "inside":
+            return os.path.relpath(path.path, self.project)
+        return path.path.replace(UNKNOWN, "…")
+
+
+def is_below(path: str, folder: str) -> bool:
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def is_disk(path: str) -> bool:
+    return _DISKS.match(path) is not None
+
+
+def is_git_internal(path: str) -> bool:
+    return GIT_INTERNALS.search(path) is not None

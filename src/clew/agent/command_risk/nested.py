@@ -1,0 +1,182 @@
+"""What a command runs: commands behind `sudo` and `xargs` or in `find -exec`, command lines in arguments, and code.
+
+Code for interpreters, awk, sed and databases is searched for what `facts` lists; code in files is not opened.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+
+from clew.agent.command_risk.command import Findings, InspectedCommand
+from clew.agent.command_risk.facts import CODE_FACTS, SQL_CLIENTS, SQL_FACTS, CodeFact, RiskKind
+from clew.agent.command_risk.programs import COMMAND_FLAGS, INTERPRETERS, WRAPPERS, Wrapper
+from clew.agent.command_risk.rules import written_to
+from clew.agent.shell import UNKNOWN, SimpleCommand, Word
+
+_WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
+
+
+def program_name(word: Word) -> str:
+    """A command by its name alone: `/usr/bin/rm` and `\\rm` are rm."""
+    return word.text.rpartition("/")[2]
+
+
+def interpreter_name(name: str) -> str:
+    """The name in the table of interpreters, without a version; empty for other programs."""
+    return next((one for one in (name, re.sub(r"[\d.]+$", "", name)) if one in INTERPRETERS), "")
+
+
+def is_stdin(word: Word) -> bool:
+    return word.text in {"-", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"}
+
+
+def assignments_in_arguments(command: InspectedCommand) -> Iterator[tuple[str, Word]]:
+    """`export X=1`, `env X=1 command`: assignments that are arguments."""
+    if command.name in {"export", "declare", "typeset", "readonly", "local", "env"}:
+        for word in command.args:
+            name, equals, value = word.text.partition("=")
+            if equals:
+                yield name, replace(word, text=value)
+
+
+def command_lines_in(command: InspectedCommand) -> Iterator[Word]:
+    """Arguments that are run as command lines."""
+    flags = COMMAND_FLAGS.get(command.name, "").split()
+    for word, after in zip(command.args, command.args[1:], strict=False):
+        if word.text in flags:
+            yield after
+    for word in command.args:
+        flag, equals, value = word.text.partition("=")
+        if equals and (flag in flags or command.name == "alias"):
+            yield replace(word, text=value)
+        elif command.name == "watch" and " " in word.text:
+            yield word
+    if command.is_git("submodule", "foreach"):
+        yield from command.positional[2:3]
+
+
+def find_wrapper(words: list[Word], command: InspectedCommand) -> tuple[Wrapper | None, list[Word]]:
+    """The wrapper that a command begins with, and the words after its name."""
+    if command.name == "command" and command.has_flag("-v", "-V"):
+        return None, []
+    plain = list(command.positional)
+    for count in (2, 1, 0):
+        name = " ".join([command.name, *(word.text for word in plain[:count])])
+        if len(plain) >= count and (wrapper := _WRAPPERS.get(name)) is not None:
+            start = words.index(plain[count - 1]) + 1 if count else 1
+            return wrapper, words[start:]
+    return None, []
+
+
+def wrapped_words(wrapper: Wrapper, words: list[Word]) -> list[Word]:
+    """The command that a wrapper runs."""
+    valued, skips, at = wrapper.valued.split(), wrapper.skips, 0
+    while at < len(words):
+        text = words[at].text
+        if text == "--":
+            at += 1
+            if not skips:
+                break
+            skips = 0
+        elif text.startswith("-") and (len(text) > 1 or wrapper.name == "env"):
+            at += 2 if text in valued else 1
+        elif wrapper.name in {"env", "sudo", "doas"} and "=" in text and not text.startswith("="):
+            at += 1
+        elif skips:
+            skips -= 1
+            at += 1
+        else:
+            break
+    inner = words[at:]
+    if wrapper.adds_arguments and inner:
+        return [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in inner] + [Word(UNKNOWN)]
+    return inner
+
+
+def find_exec_commands(words: list[Word]) -> Iterator[list[Word]]:
+    """Commands that `find` runs for what it finds."""
+    starts = [at for at, word in enumerate(words) if word.text in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X"}]
+    for start in starts:
+        ends = next((at for at in range(start, len(words)) if words[at].text in {";", "+"}), len(words))
+        inner = [replace(word, text=word.text.replace("{}", UNKNOWN)) for word in words[start + 1 : ends]]
+        # What rm deletes is reported by the rule for find itself.
+        if inner and program_name(inner[0]) not in {"rm", "unlink", "shred"}:
+            yield inner
+
+
+def pipe_sources(source: SimpleCommand | None) -> Iterator[str]:
+    """Names of the commands that feed a pipe."""
+    while source is not None:
+        for word in source.words[:6]:
+            yield program_name(word)
+        source = source.piped_from
+
+
+_AWK_RUNS = re.compile(
+    r'\bsystem\s*\(|\|&?\s*"(?:\S{0,80}/)?(?:sudo|rm|(?:ba|z|da|k)?sh)\b|"[^"]{0,200}"\s*\|\s*getline'
+)
+AWK_NAMES = frozenset({"awk", "gawk", "mawk", "nawk"})
+_AWK_WRITES = re.compile(r'>\s*"([/~][^"]*)"')
+_AWK_SHOWS = re.compile(r"\bin\s+ENVIRON\b")
+_SED_ADDRESS = r"(?:^|[;{}\n])\s*(?:\d+|\$|/(?:\\.|[^/\\])*/)?(?:,(?:\d+|\$|/(?:\\.|[^/\\])*/))?\s*"
+_SED_CHANGE = r"s([^\w\s\\])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1"
+_SED_RUNS = re.compile(rf"{_SED_ADDRESS}(?:e(?:\s+\S|\s*$)|{_SED_CHANGE}[gpiIMm\d]*e)")
+_SED_WRITES = re.compile(rf"{_SED_ADDRESS}[wW]\s*([/~]\S*)")
+
+
+def database_loss(command: InspectedCommand) -> Findings:
+    if command.name in SQL_CLIENTS:
+        texts = [*command.texts, command.parsed.stdin_text or "", printed_text(command.parsed.piped_from) or ""]
+        yield from _facts_in(command, texts, SQL_FACTS)
+
+
+def awk_code(command: InspectedCommand) -> Findings:
+    if command.name in AWK_NAMES and any(_AWK_RUNS.search(text) for text in command.texts):
+        yield command.finding(RiskKind.HIDDEN_CODE, "the code runs other commands")
+    if command.name in AWK_NAMES and any(_AWK_SHOWS.search(text) for text in command.texts):
+        yield command.finding(RiskKind.SECRETS, "shows every variable, with the keys among them", "every variable")
+    for path in (
+        found[1] for text in command.texts for found in _AWK_WRITES.finditer(text) if command.name in AWK_NAMES
+    ):
+        yield from written_to(command, Word(path))
+
+
+def sed_code(command: InspectedCommand) -> Findings:
+    """Scripts of sed can run commands (`e`) and write files (`w`)."""
+    if command.name not in {"sed", "gsed"}:
+        return
+    if any(_SED_RUNS.search(text) for text in command.texts):
+        yield command.finding(RiskKind.HIDDEN_CODE, "the script runs other commands")
+    for path in (found[1] for text in command.texts for found in _SED_WRITES.finditer(text)):
+        yield from written_to(command, Word(path))
+
+
+def code_findings(command: InspectedCommand, code: str) -> Findings:
+    """What is dangerous about code for an interpreter."""
+    yield from _facts_in(command, [code], CODE_FACTS)
+    yield from _facts_in(command, [code] if re.search(r"execute|query|cursor", code) else [], SQL_FACTS[:3])
+    if command.name in {"perl", "ruby", "php"} and re.search(r"`[^`]+`|\bqx\b|%x", code):
+        yield command.finding(RiskKind.HIDDEN_CODE, "the code runs other commands")
+
+
+def _facts_in(command: InspectedCommand, texts: list[str], facts: tuple[CodeFact, ...]) -> Findings:
+    for fact in facts:
+        if any(fact.pattern.search(text) for text in texts):
+            yield command.finding(fact.kind, fact.reason, always_ask=fact.always_ask)
+
+
+def printed_text(source: SimpleCommand | None) -> str | None:
+    """What a command prints into a pipe, where its text is on the line."""
+    while source is not None and source.words:
+        name, *rest = (word.text for word in source.words)
+        if name in {"echo", "printf"}:
+            texts = (text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text))
+            return " ".join(texts).replace("\\n", "\n")
+        if name != "cat" or rest not in ([], ["-"]):
+            return None
+        if source.stdin_text is not None:
+            return source.stdin_text
+        source = source.piped_from
+    return None

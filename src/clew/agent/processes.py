@@ -1,0 +1,340 @@
+"""Shell commands as processes: each in a process group of its own, in the foreground or in the background.
+
+Standard input is empty, both outputs come through one pipe in their order, and a command is ended together with all
+that it started. Whether a command may run is decided in `clew.agent.command_risk`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import shutil
+import signal
+import time
+from collections.abc import Callable, Collection, Mapping
+from contextlib import suppress
+from pathlib import Path
+from types import MappingProxyType
+
+from clew.agent.process_output import CarriageReturnFilter, OutputDecoder, OutputTail
+from clew.providers import PROVIDER_PRESETS
+
+GRACE_SECONDS = 2.0
+"""Between SIGTERM and SIGKILL."""
+LINGER_SECONDS = 0.5
+"""How long output may still come after the command ended: a `tee` that it wrote to needs a moment."""
+_POLL_SECONDS = 0.01
+MAX_RUNNING = 16
+MAX_ENDED = 64
+"""Ended background commands that are remembered; the oldest are forgotten."""
+OUTPUT_CHARS = 1_000_000
+"""Of a background command: the last part is kept."""
+
+OnBytes = Callable[[bytes], None]
+
+
+def shell_command(command: str) -> list[str]:
+    """The arguments that run a command: by bash where there is one, since models write for bash."""
+    return [shutil.which("bash") or shutil.which("sh") or "/bin/sh", "-c", command]
+
+
+class ProcessGroup:
+    """A running command. Whoever starts it must call `end`, or wait for its `exit_code`."""
+
+    def __init__(self, child: asyncio.subprocess.Process, reading: asyncio.ReadTransport, reader: _PipeReader) -> None:
+        self._child = child
+        self._reading = reading
+        self._reader = reader
+        self.started = time.monotonic()
+
+    @classmethod
+    async def start(cls, command: str, folder: Path, environ: Mapping[str, str], on_bytes: OnBytes) -> ProcessGroup:
+        """Start a command. Raises OSError where that fails. When it is cancelled, nothing is left running."""
+        starting = asyncio.ensure_future(cls._start(command, folder, environ, on_bytes))
+        try:
+            return await asyncio.shield(starting)
+        except asyncio.CancelledError:
+            # The command may run already, and only `starting` knows it. Ending it is quick, so a second cancellation
+            # waits for it, too.
+            ending = asyncio.ensure_future(_end_started(starting))
+            while not ending.done():
+                with suppress(asyncio.CancelledError):
+                    await asyncio.shield(ending)
+            raise
+
+    @classmethod
+    async def _start(cls, command: str, folder: Path, environ: Mapping[str, str], on_bytes: OnBytes) -> ProcessGroup:
+        # A pipe of our own: asyncio's would make waiting for the exit wait for grandchildren that hold it, too.
+        read_end, write_end = os.pipe()
+        try:
+            child = await asyncio.create_subprocess_exec(
+                *shell_command(command),
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=write_end,
+                stderr=write_end,
+                cwd=folder,
+                env=dict(environ),
+                start_new_session=True,
+            )
+        except BaseException:
+            os.close(read_end)
+            raise
+        finally:
+            os.close(write_end)
+        reader = _PipeReader(on_bytes)
+        pipe = os.fdopen(read_end, "rb", buffering=0)
+        reading, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
+        return cls(child, reading, reader)
+
+    @property
+    def pid(self) -> int:
+        return self._child.pid
+
+    async def exit_code(self) -> int:
+        """Wait for the end and for the output; the exit code, negative where a signal ended it."""
+        code = await self._child.wait()
+        with suppress(TimeoutError):
+            await asyncio.wait_for(asyncio.shield(self._reader.at_end), LINGER_SECONDS)
+        return code
+
+    async def end(self, grace: float = GRACE_SECONDS) -> bool:
+        """End every process of the group; returns whether any still ran."""
+        try:
+            left = self._is_alive()
+            if left:
+                self._signal(signal.SIGTERM)
+                await self._wait_until_dead(grace)
+            return left
+        finally:
+            # Also when the waiting itself is cancelled: no command survives its call.
+            if self._is_alive():
+                self._signal(signal.SIGKILL)
+            self._reading.close()
+            await asyncio.shield(self._wait_until_gone())
+
+    async def _wait_until_gone(self) -> None:
+        await self._child.wait()
+        # A signal takes time to work; a process that hangs in the kernel must not hang the call.
+        await self._wait_until_dead(GRACE_SECONDS)
+        await self._reader.at_end
+
+    async def _wait_until_dead(self, max_seconds: float) -> None:
+        """Wait until nothing of the group runs, or the time is up."""
+        deadline = time.monotonic() + max_seconds
+        while self._is_alive() and time.monotonic() < deadline:  # noqa: ASYNC110 (no event tells of grandchildren)
+            await asyncio.sleep(_POLL_SECONDS)
+
+    def _is_alive(self) -> bool:
+        return self._child.returncode is None or bool(_live_processes(self.pid))
+
+    def _signal(self, number: signal.Signals) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+async def _end_started(starting: asyncio.Future[ProcessGroup]) -> None:
+    with suppress(OSError, ValueError):
+        await (await starting).end(grace=0)
+
+
+class _PipeReader(asyncio.Protocol):
+    """Passes on what comes out of the pipe; `at_end` is set when it is closed."""
+
+    def __init__(self, on_bytes: OnBytes) -> None:
+        self._on_bytes = on_bytes
+        self.at_end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def data_received(self, data: bytes) -> None:
+        self._on_bytes(data)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        del exc
+        if not self.at_end.done():
+            self.at_end.set_result(None)
+
+
+def _live_processes(group: int) -> list[int]:
+    """Processes of a group that still run; zombies (in a container, say) do not count."""
+    try:
+        os.killpg(group, 0)
+    except (ProcessLookupError, PermissionError):
+        return []
+    proc = Path("/proc")
+    if not (proc / "self" / "stat").exists():
+        return [group]
+    return [int(entry.name) for entry in proc.iterdir() if entry.name.isdigit() and _is_of_group(entry, group)]
+
+
+def _is_of_group(entry: Path, group: int) -> bool:
+    try:
+        # The name is in brackets and may hold anything; state, parent and group come after it.
+        state, _, its_group = (entry / "stat").read_text("utf-8", "replace").rpartition(")")[2].split()[:3]
+    except (OSError, ValueError):
+        return False
+    return its_group == str(group) and state not in "ZX"
+
+
+# -- commands in the background ----------------------------------------------------------------------------------------
+
+
+class BackgroundCommand:
+    """A command in the background, and how much of its output was read."""
+
+    def __init__(self, number: int, command: str) -> None:
+        self.id = f"p{number}"
+        self.command = command
+        self.exit_code: int | None = None
+        self.was_stopped = False
+        self.seconds = 0.0
+        self._process: ProcessGroup
+        self._watching: asyncio.Task[None]
+        self._decoder = OutputDecoder()
+        self._overwrites = CarriageReturnFilter()
+        self._tail = OutputTail(OUTPUT_CHARS)
+        self._read_chars = 0
+
+    async def start(self, folder: Path, environ: Mapping[str, str]) -> None:
+        self._process = await ProcessGroup.start(self.command, folder, environ, self._on_bytes)
+        self._watching = asyncio.create_task(self._watch(self._process))
+
+    @property
+    def has_ended(self) -> bool:
+        return self.exit_code is not None
+
+    @property
+    def state(self) -> str:
+        """Whether and how long it runs or ran, in a few words."""
+        if self.exit_code is None:
+            return f"running for {time.monotonic() - self._process.started:.0f} s"
+        return f"{'stopped' if self.was_stopped else 'ended'} after {self.seconds:.1f} s, [exit {self.exit_code}]"
+
+    def new_output(self) -> tuple[int, str]:
+        """What was printed since the last call: how many chars of it are lost, and the rest."""
+        self._tail.add(self._overwrites.flush())
+        gone, text = self._tail.since(self._read_chars)
+        self._read_chars = self._tail.total_chars
+        return gone, text
+
+    def last_output(self, lines: int) -> str:
+        self._tail.add(self._overwrites.flush())
+        self._read_chars = self._tail.total_chars
+        return "\n".join(self._tail.since(0)[1].splitlines()[-lines:])
+
+    async def wait(self, seconds: float) -> None:
+        """Wait until it has ended, or the time is up."""
+        await asyncio.wait([self._watching], timeout=seconds)
+
+    async def stop(self) -> None:
+        """End it and all it started."""
+        if not self.has_ended:
+            self.was_stopped = True
+            await self._process.end()
+        await asyncio.wait([self._watching])
+
+    def _on_bytes(self, piece: bytes) -> None:
+        self._tail.add(self._overwrites.feed(self._decoder.feed(piece)))
+
+    async def _watch(self, running: ProcessGroup) -> None:
+        code = await running.exit_code()
+        # What it left running ends with it.
+        await running.end()
+        self._tail.add(self._overwrites.feed(self._decoder.feed(b"", is_last=True)))
+        self.seconds = time.monotonic() - running.started
+        self.exit_code = code
+
+
+class BackgroundCommands:
+    """The background commands of one agent."""
+
+    def __init__(self, max_running: int = MAX_RUNNING) -> None:
+        self._max_running = max_running
+        self._commands: dict[str, BackgroundCommand] = {}
+        self._started = 0
+        self._reported: set[str] = set()
+
+    @property
+    def commands(self) -> tuple[BackgroundCommand, ...]:
+        return tuple(self._commands.values())
+
+    def find(self, name: str) -> BackgroundCommand | None:
+        return self._commands.get(name)
+
+    @property
+    def is_full(self) -> bool:
+        return sum(not command.has_ended for command in self.commands) >= self._max_running
+
+    async def start(self, command: str, folder: Path, environ: Mapping[str, str]) -> BackgroundCommand:
+        """Start a command. Raises OSError where that fails; ask `is_full` first."""
+        self._started += 1
+        started = BackgroundCommand(self._started, command)
+        await started.start(folder, environ)
+        self._commands[started.id] = started
+        ended = [command.id for command in self.commands if command.has_ended]
+        for forgotten in ended[: max(0, len(ended) - MAX_ENDED)]:
+            del self._commands[forgotten]
+        return started
+
+    def newly_ended(self) -> tuple[BackgroundCommand, ...]:
+        """Those whose end was not reported yet; they count as reported from now on."""
+        ended = tuple(command for command in self.commands if command.has_ended and command.id not in self._reported)
+        self._reported.update(command.id for command in ended)
+        return ended
+
+    def mark_reported(self, command: BackgroundCommand) -> None:
+        """Its end, if it has ended, is in a result already."""
+        if command.has_ended:
+            self._reported.add(command.id)
+
+    async def close(self) -> None:
+        await asyncio.gather(*(command.stop() for command in self.commands))
+
+
+# -- the environment of commands ---------------------------------------------------------------------------------------
+
+# There is no keyboard: what would ask or page must fail or go on instead of waiting for the time limit.
+_FIXED_VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "TERM": "dumb",
+        "PAGER": "cat",
+        "GIT_PAGER": "cat",
+        "MANPAGER": "cat",
+        "SYSTEMD_PAGER": "cat",
+        "AWS_PAGER": "",
+        "GIT_TERMINAL_PROMPT": "0",
+        "GIT_EDITOR": "true",
+        "SSH_ASKPASS_REQUIRE": "never",
+        "DEBIAN_FRONTEND": "noninteractive",
+        "PIP_NO_INPUT": "1",
+    }
+)
+# What a person may have set otherwise, with a reason.
+_DEFAULT_VARIABLES: Mapping[str, str] = MappingProxyType(
+    {
+        "GIT_SSH_COMMAND": "ssh -oBatchMode=yes",
+        # Output through a pipe would come only at the end, and not at all when the time limit ends the command.
+        "PYTHONUNBUFFERED": "1",
+    }
+)
+_OWN_SECRET = re.compile(r"CLEW_.*(?:KEY|KEYS|TOKEN|SECRET|PASSWORD|DSN|URL)\Z")
+
+
+def provider_key_variables() -> frozenset[str]:
+    """Names of the variables that hold known providers' keys."""
+    return frozenset(name for preset in PROVIDER_PRESETS for name in (preset.key_env, *preset.other_key_envs) if name)
+
+
+def command_environment(
+    environ: Mapping[str, str], keep: Collection[str] = (), withhold: Collection[str] = ()
+) -> dict[str, str]:
+    """The environment of commands: without keys of providers and of Clew, except those named in `keep`.
+
+    `withhold` names more variables that hold our keys, as the config says.
+    """
+    withheld = provider_key_variables().union(withhold)
+    passed = {
+        name: value
+        for name, value in environ.items()
+        if name in keep or not (name in withheld or _OWN_SECRET.match(name))
+    }
+    return {**_DEFAULT_VARIABLES, **passed, **_FIXED_VARIABLES}

@@ -1,0 +1,277 @@
+"""An agent with what it works with, as the config says: store, model, engine, tools, memory and skills."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+
+from clew.agent import Agent, AgentTool, ApprovalMode, Approvals, AskPerson, Toolbox
+from clew.agent.context_files import context_files, subfolder_context_files
+from clew.agent.files import FileTracker, Workspace
+from clew.agent.files.pages import PAGE_CHARS
+from clew.agent.memory import Memory, MemorySnapshot
+from clew.agent.processes import BackgroundCommands
+from clew.agent.prompt import PromptParts, build_prompt, is_clew_prompt, shows_memory
+from clew.agent.skills import Skill, find_skills
+from clew.agent.tools.memory_and_skill import MemoryTool, SkillTool
+from clew.agent.tools.patch import PatchTool
+from clew.agent.tools.read_write import ReadFileTool, WriteFileTool
+from clew.agent.tools.recall import RecallTool
+from clew.agent.tools.search_files import SearchFilesTool
+from clew.agent.tools.terminal import ProcessTool, TerminalTool
+from clew.app.engines import ENGINE_KEY, EngineChoice, engine_setup
+from clew.app.models import auxiliary_target, settings_for_model, target_of
+from clew.config import (
+    LoadedConfig,
+    ModelSettings,
+    Settings,
+    clew_home,
+    config_path,
+    learnt_limits_path,
+    read_config,
+    set_in_file,
+    setting_named,
+)
+from clew.engines import ContextEngine, EngineSetup
+from clew.errors import InvalidArgument
+from clew.events import Events, Notice
+from clew.providers import Provider, RetryPolicy
+from clew.store import NewSession, Store
+from clew.tokens import LearntLimits, window_of
+from clew.tooloutput import limits_for_window
+from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
+
+_NOTICE_SECONDS = 1.5
+"""A shorter wait for the provider is not worth a notice."""
+
+
+@dataclass(frozen=True, slots=True)
+class AgentAppOptions:
+    """What an agent app needs beside the config."""
+
+    project: Path
+    ask: AskPerson | None = None
+    """Asks a person before something dangerous; None where nobody is there."""
+    approvals: ApprovalMode | None = None
+    """Instead of what the config says."""
+    events: Events | None = None
+    provider: Provider | None = None
+    """Instead of the one that the config means."""
+    retry_policy: RetryPolicy = field(default_factory=RetryPolicy)
+    """How often and how long the model's provider is waited for."""
+    has_tools: bool = True
+    system: str | None = None
+    """A system prompt of the person's own, instead of ours."""
+
+
+class AgentApp:
+    """A runtime, an agent, and what they were made from. Opened by `open_agent_app`."""
+
+    def __init__(
+        self, config: LoadedConfig, environ: Mapping[str, str], store: Store, options: AgentAppOptions
+    ) -> None:
+        self.config = config
+        self.settings: Settings = config.settings
+        self.environ = environ
+        self.store = store
+        self.project = options.project.resolve()
+        self.home = clew_home(environ)
+        self.engines = EngineChoice(config, environ)
+        self.engine_name = self.engines.serving()[0].name
+        limits = self.settings.memory
+        self.memory = Memory(self.home, limits.memory_chars, limits.user_chars)
+        self.skills: tuple[Skill, ...]
+        self.skills, self._skill_notices = find_skills(self.project, self.home)
+        self._options = options
+        self.target = self._target_of(self.settings.model)
+        self.runtime = Runtime(store, self.target, self._runtime_options(), options.events)
+        self.agent = self._agent()
+        auxiliary = self.runtime.options.auxiliary
+        self._targets = [self.target, *([auxiliary] if auxiliary else [])]
+
+    @property
+    def notices(self) -> tuple[str, ...]:
+        """What a person should read before the first question."""
+        remembered = self.memory.snapshot().notices if self.settings.memory.enabled else ()
+        return (*self.config.notices, *self._skill_notices, *remembered)
+
+    async def new_session(self, title: str | None = None) -> str:
+        """A fresh session, with a system prompt that stays the same byte for byte."""
+        new = NewSession(source="terminal", model=self.target.model, title=title, system=self.prompt())
+        return (await self.store.start_session(new)).id
+
+    async def use_model(self, session: str, name: str) -> ModelTarget:
+        """Another model from the next turn on; for new sessions too."""
+        settings = replace(self.settings.model, name=name, context_length=None)
+        if self._options.provider is None and settings.base_url is None:
+            settings = settings_for_model(self.settings.model, name)
+        target = self._target_of(settings)
+        self._targets.append(target)
+        await (await self.runtime.conversation(session)).use_model(target)
+        self.target = self.runtime.target = target
+        await self._close_unused_providers()
+        return target
+
+    @property
+    def targets(self) -> tuple[ModelTarget, ...]:
+        """The models whose providers are open."""
+        return tuple(self._targets)
+
+    async def _close_unused_providers(self) -> None:
+        """A model in a file takes memory for as long as its server runs. Nothing is closed while a turn runs."""
+        if self.runtime.is_at_work:
+            return
+        used = {id(target.provider) for target in (*self.runtime.targets, self.runtime.options.auxiliary) if target}
+        unused = [target for target in self._targets if id(target.provider) not in used]
+        self._targets = [target for target in self._targets if id(target.provider) in used]
+        for target in unused:
+            await target.provider.close()
+
+    async def use_engine(self, session: str, name: str) -> tuple[str, ...]:
+        """Another engine, written into the config; the conversation is loaded again with it. Notices of the config."""
+        conversation = await self.runtime.conversation(session)
+        if conversation.is_in_use:
+            raise InvalidArgument("a turn is running; the engine can be changed when it has ended")
+        plugin = self.engines.catalog.find(name)
+        # Tried before it is written down: an engine that cannot be made must not be waiting for the next start.
+        self.engines.catalog.build(plugin, engine_setup(self.settings, conversation.window.tokens))
+        path = config_path(self.environ)
+        notices = set_in_file(path, setting_named(ENGINE_KEY, "/engine"), plugin.name)
+        config = read_config(self.environ)
+        if config.settings.context.engine != plugin.name:
+            raise InvalidArgument(
+                f"{ENGINE_KEY} is written, but {config.origin_of(ENGINE_KEY)} overrules {path}; unset that"
+            )
+        self.engines, self.engine_name = EngineChoice(config, self.environ), plugin.name
+        await self.runtime.forget(session)
+        return tuple(notices)
+
+    def caching_line(self) -> str:
+        """Whether and why requests are cached, for the line at start."""
+        return self.runtime.cache_policy(self.target).describe()
+
+    def prompt(self) -> str:
+        """The system prompt of a session that begins now."""
+        if self._options.system is not None:
+            return self._options.system
+        return build_prompt(
+            PromptParts(
+                self.project,
+                date.today(),
+                self.memory.snapshot() if self.settings.memory.enabled else MemorySnapshot(),
+                context_files(self.project, self.home),
+                subfolder_context_files(self.project),
+                self.skills,
+                self.agent.toolbox.names,
+            )
+        )
+
+    async def close(self) -> None:
+        """Close the agent, the runtime and the providers, in this order, also where closing one fails."""
+        async with AsyncExitStack() as last:
+            for provider in {id(target.provider): target.provider for target in self._targets}.values():
+                last.push_async_callback(provider.close)
+            last.push_async_callback(self.runtime.close)
+            last.push_async_callback(self.agent.close)
+
+    # -- putting it together -------------------------------------------------------------------------------------------
+
+    def _target_of(self, model: ModelSettings) -> ModelTarget:
+        retry_policy = replace(self._options.retry_policy, sleep=self._wait)
+        cap = self.settings.agent.max_tokens
+        return target_of(model, self.environ, self._options.provider, max_tokens=cap, retry_policy=retry_policy)
+
+    async def _wait(self, seconds: float) -> None:
+        """Wait before a provider is asked again; a longer wait is told, so that a person knows what it is for."""
+        if seconds >= _NOTICE_SECONDS:
+            self.runtime.tell(Notice(f"The provider is busy or limits the rate; it is asked again in {seconds:.0f} s."))
+        await self._options.retry_policy.sleep(seconds)
+
+    def _runtime_options(self) -> RuntimeOptions:
+        return RuntimeOptions(
+            new_engine=self._engine,
+            spill=spill_folder(self.home, self.settings),
+            settings=self.settings,
+            source="terminal",
+            auxiliary=auxiliary_target(self.settings, self.environ),
+            learnt=LearntLimits(learnt_limits_path(self.environ)),
+            before_switch=self._before_switch,
+            after_switch=self._after_switch,
+        )
+
+    def _engine(self, setup: EngineSetup) -> ContextEngine:
+        loaded = self.engines.load(setup)
+        for notice in loaded.notices:
+            self.runtime.tell(Notice(notice))
+        return loaded.engine
+
+    def _agent(self) -> Agent:
+        options, settings = self._options, self.settings.agent
+        mode: ApprovalMode = options.approvals or settings.approvals  # type: ignore[assignment]  # its choices
+        tools = self._tools() if options.has_tools else []
+        return Agent(self.runtime, Toolbox(tools), Approvals(mode, options.ask), settings.max_rounds)
+
+    def _tools(self) -> list[AgentTool]:
+        allowed = [Path(it).expanduser() for it in (self.settings.agent.allowed_paths or "").split(":") if it]
+        spilled = self.runtime.options.spill.folder
+        skills = [skill.path.parent for skill in self.skills]
+        notes = [file.path for file in context_files(self.project, self.home)]
+        workspace = Workspace(self.project, allowed, read_only_allowed=[spilled, *skills, *notes])
+        seen, background = FileTracker(), BackgroundCommands()
+        seconds = self.settings.agent.command_seconds
+        tools: list[AgentTool] = [
+            ReadFileTool(workspace, seen, self._page_chars()),
+            WriteFileTool(workspace, seen),
+            PatchTool(workspace, seen),
+            SearchFilesTool(workspace, self.environ),
+            TerminalTool(self.project, self.environ, seconds, withhold=self._key_names(), background=background),
+            ProcessTool(background),
+            RecallTool(self.store),
+        ]
+        if self.settings.memory.enabled:
+            tools.append(MemoryTool(self.memory))
+        if self.skills:
+            tools.append(SkillTool(self.skills))
+        return tools
+
+    def _key_names(self) -> tuple[str, ...]:
+        """The environment variables that hold API keys: commands that a model runs do not get them."""
+        named = (self.settings.model.api_key_env, self.settings.auxiliary.compression.api_key_env)
+        return tuple(name for name in named if name)
+
+    def _page_chars(self) -> int:
+        """How much a file is read at once: what was read is never spilled, so it has to fit."""
+        window = window_of(self.target.model, base_url=self.target.base_url, configured=self.target.context_length)
+        return min(PAGE_CHARS, limits_for_window(window.tokens, self.runtime.options.output_limits).per_result_chars)
+
+    # -- at a compaction -----------------------------------------------------------------------------------------------
+
+    async def _before_switch(self, session: str) -> str | None:
+        """Write memory for the session that ends; the prompt of its continuation, where it shows other memory now."""
+        if not self.settings.memory.enabled:
+            return None
+        await self.memory.commit(session)
+        if self._options.system is not None:
+            return None
+        prompt = await self.store.system_prompt(session)
+        if prompt is not None and (not is_clew_prompt(prompt) or shows_memory(prompt, self.memory.snapshot())):
+            return None
+        return self.prompt()
+
+    async def _after_switch(self, old: str, new: str) -> None:
+        self.memory.continue_session(old, new)
+
+
+@asynccontextmanager
+async def open_agent_app(
+    config: LoadedConfig, environ: Mapping[str, str], store: Store, options: AgentAppOptions
+) -> AsyncIterator[AgentApp]:
+    """An agent app that is closed at the end of the block."""
+    app = AgentApp(config, environ, store, options)
+    try:
+        yield app
+    finally:
+        await app.close()

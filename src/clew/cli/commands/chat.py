@@ -1,0 +1,286 @@
+"""`clew chat`: talk to a model that can work in a project; `-p` asks once, for scripts. The screen is in `tui`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import stat
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from clew.cli.arguments import add_set_flag
+from clew.cli.console import Console
+from clew.config import LoadedConfig, load_config
+from clew.errors import ClewError, InvalidArgument, StoreError
+
+if TYPE_CHECKING:
+    from clew.agent import ApprovalMode, AskPerson
+    from clew.app import AgentApp
+    from clew.events import Event
+    from clew.store import Store
+
+FAILED, WRONG_USE = 1, 2
+LAST_SESSION = "\0last"
+CHAT_SOURCE = "terminal"
+"""Of sessions that a chat began, not a gateway or an import."""
+_MAX_RECENT = 200
+_STDIN_NOTICE_SECONDS = 2.0
+EXAMPLES = """\
+In the chat: Enter sends, Alt-Enter or a backslash at the end makes a new line, /help
+lists the commands, Ctrl-C stops a turn and keeps what came, Ctrl-D leaves. What is
+typed while a turn runs is asked next. @picture.png in a question takes a picture along.
+
+With -p, or where no terminal is there, one question is asked: the answer goes to
+stdout, everything else to stderr. What is dangerous is then refused, unless --yes.
+
+examples:
+  clew chat
+  clew chat --model claude-sonnet-4-5 "What does this project do?"
+  clew chat --model local
+  clew chat --continue
+  clew chat -p "Name the largest file here" --json
+  git diff | clew chat -p "Write a commit message for this"
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("question", metavar="QUESTION", nargs="*", help="the first question")
+    parser.add_argument(
+        "-p", "--print", metavar="TEXT", nargs="?", const="-", dest="once",
+        help="ask this once, print the answer and leave; - is standard input",
+    )  # fmt: skip
+    parser.add_argument("--json", action="store_true", help="with -p: print JSON")
+    parser.add_argument("--model", metavar="NAME", help="the model; local is the one that runs on this machine")
+    parser.add_argument("--provider", metavar="NAME", help="who serves it: openai, anthropic, openrouter, ...")
+    parser.add_argument("--base-url", metavar="URL", help="address of the endpoint")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument(
+        "--resume",
+        metavar="SESSION",
+        nargs="?",
+        const=LAST_SESSION,
+        help="go on with a session: its id or title; none: the last one",
+    )
+    which.add_argument(
+        "--continue", action="store_const", const=LAST_SESSION, dest="resume", help="the same as --resume alone"
+    )
+    parser.add_argument("--project", metavar="DIR", default=".", help="the folder to work in (default: this one)")
+    approvals = parser.add_mutually_exclusive_group()
+    approvals.add_argument(
+        "--yes", action="store_const", const="allow", dest="approvals", help="run all without asking"
+    )
+    approvals.add_argument(
+        "--deny", action="store_const", const="deny", dest="approvals", help="refuse what is dangerous"
+    )
+    parser.add_argument("--no-tools", action="store_true", help="only talk: the model can do nothing")
+    parser.add_argument("--system", metavar="FILE", help="a system prompt of your own")
+    add_set_flag(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    import asyncio  # late, as everything that `--help` does not need
+
+    if _is_interactive(arguments, console):
+        if arguments.json:
+            raise InvalidArgument('--json is for -p: clew chat -p "..." --json')
+        return asyncio.run(_run_chat(arguments, console))
+    try:
+        return asyncio.run(_ask_once(arguments, console))
+    except ClewError as problem:
+        return _report_failure(problem, console, is_json=arguments.json)
+
+
+def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:
+    """Whether a person is at the terminal; otherwise one question is asked."""
+    return arguments.once is None and sys.stdin is not None and sys.stdin.isatty() and console.out.isatty()
+
+
+# -- one question ------------------------------------------------------------------------------------------------------
+
+
+async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
+    question = _question_text(arguments, console)
+    loaded = _config(arguments, console)
+    from clew.cli.tui.print_mode import ExchangeRecorder, ask_once, exchange_json, print_answer
+
+    recorder = ExchangeRecorder(console)
+    async with _open_app(arguments, loaded, console, recorder.on_event) as app:
+        session = await _session(arguments, app)
+        try:
+            exchange = await ask_once(app, session, question, recorder)
+        except ClewError as problem:
+            # Here, where the session is known: the question is kept in it, and a script may want to go on.
+            return _report_failure(problem, console, session, is_json=arguments.json)
+        tip = await app.store.get_compression_tip(session)
+    recorder.warnings[:0] = app.notices
+    if arguments.json:
+        console.print_json(exchange_json(exchange, tip, recorder))
+    else:
+        print_answer(exchange, recorder, console)
+    return 0
+
+
+def _report_failure(problem: ClewError, console: Console, session: str | None = None, *, is_json: bool) -> int:
+    """Print why there is no answer, as text or JSON; returns the exit code."""
+    from clew.cli.tui.print_mode import problem_json, problem_line
+
+    if is_json:
+        console.print_json(problem_json(problem, session))
+    else:
+        console.error(problem_line(problem))
+    return WRONG_USE if isinstance(problem, InvalidArgument) else FAILED
+
+
+def _question_text(arguments: argparse.Namespace, console: Console) -> str:
+    """The question: the words of the command line, then what is piped in."""
+    given = [*([arguments.once] if arguments.once not in (None, "-") else []), *arguments.question]
+    piped = _read_stdin(console) if arguments.once == "-" or not given or _is_piped() else ""
+    question = "\n\n".join(part for part in (" ".join(given), piped.rstrip("\n")) if part.strip())
+    if not question.strip():
+        raise InvalidArgument('there is no question; give one: clew chat -p "...", or pipe one in')
+    return question
+
+
+def _is_piped() -> bool:
+    """Whether stdin is a pipe or a file; a stdin that merely stays open must not be waited for."""
+    try:
+        mode = os.fstat(sys.stdin.fileno()).st_mode
+    except (OSError, ValueError, AttributeError):
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _read_stdin(console: Console) -> str:
+    if sys.stdin is None or sys.stdin.isatty():
+        return ""
+    from threading import Timer
+
+    # A stdin that some program left open never ends: say so to whoever wonders why nothing happens.
+    waiting = Timer(
+        _STDIN_NOTICE_SECONDS,
+        console.note,
+        ["standard input is read too; close it (< /dev/null) where it says nothing"],
+    )
+    waiting.daemon = True
+    waiting.start()
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise InvalidArgument(f"standard input is no {error.encoding} text; pipe in text") from error
+    finally:
+        waiting.cancel()
+
+
+# -- a chat ------------------------------------------------------------------------------------------------------------
+
+
+async def _run_chat(arguments: argparse.Namespace, console: Console) -> int:
+    loaded = _config(arguments, console)
+    from clew.cli.tui.start import ChatTerminal, run_terminal_chat
+
+    terminal = ChatTerminal.of(console)
+    first = [" ".join(arguments.question)] if arguments.question else []
+    async with _open_app(arguments, loaded, console, terminal.on_event, terminal.approvals.approve) as app:
+        session = await _session(arguments, app)
+        mode = arguments.approvals or loaded.settings.agent.approvals
+        await run_terminal_chat(terminal, app, session, mode, first, is_resumed=arguments.resume is not None)
+    return 0
+
+
+# -- what both need ----------------------------------------------------------------------------------------------------
+
+
+def _config(arguments: argparse.Namespace, console: Console) -> LoadedConfig:
+    from clew.app import check_model  # late, as all that only a chat needs
+
+    loaded = load_config(console.environ, [*_model_flags(arguments, console), *arguments.flags])
+    check_model(loaded.settings.model)
+    return loaded
+
+
+def _model_flags(arguments: argparse.Namespace, console: Console) -> list[str]:
+    """The flags of a chat as settings. A model is found by its name, as by `clew models use`."""
+    from dataclasses import fields
+
+    from clew.cli.model_choice import chosen_settings
+    from clew.config import clew_home
+
+    if arguments.model is None or arguments.base_url is not None:
+        given = {"name": arguments.model, "provider": arguments.provider, "base_url": arguments.base_url}
+        return [f"model.{key}={value}" for key, value in given.items() if value is not None]
+    before = load_config(console.environ, arguments.flags).settings.model
+    chosen = chosen_settings(arguments.model, arguments.provider, before, clew_home(console.environ))
+    names = [field.name for field in fields(chosen)]
+    now = {name: getattr(chosen, name) for name in names if getattr(chosen, name) != getattr(before, name)}
+    return [f"model.{name}={'null' if value is None else value}" for name, value in now.items()]
+
+
+@asynccontextmanager
+async def _open_app(
+    arguments: argparse.Namespace,
+    loaded: LoadedConfig,
+    console: Console,
+    on_event: Callable[[Event], None],
+    ask: AskPerson | None = None,
+) -> AsyncIterator[AgentApp]:
+    """The app in the project that is named, over the configured store."""
+    # Late, because a provider takes longer to import than `clew chat --help` should.
+    from clew.app import AgentAppOptions, open_agent_app
+    from clew.cli.store_location import open_location, store_location
+    from clew.events import Events
+
+    options = AgentAppOptions(
+        project=_project_folder(arguments.project),
+        ask=ask,
+        approvals=cast("ApprovalMode | None", arguments.approvals),
+        events=Events(on_event),
+        has_tools=not arguments.no_tools,
+        system=_system_prompt(arguments.system),
+    )
+    async with (
+        open_location(store_location(loaded.settings, console.environ)) as store,
+        open_agent_app(loaded, console.environ, store, options) as app,
+    ):
+        yield app
+
+
+def _project_folder(name: str) -> Path:
+    project = Path(name)
+    if not project.is_dir():
+        raise InvalidArgument(f"--project {name}: there is no such folder; make it, or name another")
+    return project
+
+
+def _system_prompt(name: str | None) -> str | None:
+    if name is None:
+        return None
+    try:
+        return Path(name).read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidArgument(f"--system {name}: cannot be read: {error}; name a text file") from error
+
+
+async def _session(arguments: argparse.Namespace, app: AgentApp) -> str:
+    """The session to talk in: the one that is named, the last one, or a new one."""
+    if arguments.resume is None:
+        return await app.new_session()
+    if arguments.resume == LAST_SESSION:
+        return await _last_session(app.store)
+    from clew.cli.session_lookup import find_session
+
+    return (await find_session(app.store, arguments.resume)).id
+
+
+async def _last_session(store: Store) -> str:
+    newest = await store.list_sessions(limit=_MAX_RECENT, only_tips=True)
+    for it in newest:
+        # One without a message is a chat that was just opened, or killed before anything was asked.
+        if it.source == CHAT_SOURCE and it.kind != "subagent" and await store.messages(it.id, 0, 1):
+            return it.id
+    raise StoreError(
+        "there is no chat to go on with yet; `clew chat` begins one, and --resume SESSION takes up any other"
+    )

@@ -1,0 +1,229 @@
+"""`clew doctor [--repair]`: check the files, database, rows, chain, views and index of the store, and repair what is
+derived, after a backup was made.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sqlite3
+import stat
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.cli.arguments import add_store_flags
+from clew.cli.console import Console
+from clew.cli.store_location import StoreLocation, configured_store, run_with_store
+from clew.cli.views.doctor import CHECKS, DoctorFinding, DoctorReport, doctor_json, print_doctor
+from clew.errors import StoreError
+
+if TYPE_CHECKING:
+    from clew.store import HealthProblem, Store
+
+
+EXAMPLES = """\
+Reads everything, so that it takes a while on a large database. What it checks:
+
+  files      only their owner may read or write them
+  database   the database finds nothing wrong with itself
+  chain      messages are numbered without a gap, and each is what it was
+  orphans    nothing refers to something that is not there
+  views      every compaction refers to messages that are there
+  index      every message is found by search, and nothing else is
+
+--repair makes a copy of the database beside it, says where, and then rebuilds the
+index from the rows and makes the files private. Rows are never changed.
+Exit status 1: something is wrong, and was not repaired.
+"""
+# Which of our checks a problem of the store belongs to.
+CHECK_OF = {"database": "database", "chain": "chain", "gap": "chain", "orphan": "orphans", "entry": "views"}
+_OTHERS = 0o077
+_OTHERS_WRITE = 0o022
+_BACKUP_MARK = ".backup-"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("--repair", action="store_true", help="mend what can be mended, after making a copy")
+    add_store_flags(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    location = configured_store(arguments, console)
+    if not location.exists:
+        if arguments.json:
+            console.print_json({"store": location.label, "ok": True, "exists": False, "checks": []})
+        else:
+            console.print(f"{location.empty_message} Nothing to check.")
+        return 0
+    report = _diagnose(location, console)
+    if arguments.repair and any(finding.is_repairable for finding in report.findings):
+        report = _repair(location, report, console)
+    if arguments.json:
+        console.print_json(doctor_json(report))
+    else:
+        print_doctor(report, console, repairing=arguments.repair)
+    return 0 if report.is_ok else 1
+
+
+def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
+    from clew.store import DatabaseBusy, DatabaseFull, SchemaTooNew
+
+    before = _file_problems(location)
+    with console.phase(f"checking {location.label}"):
+        try:
+            findings = run_with_store(location, _check, named="the database")
+            checked = CHECKS
+        except (DatabaseBusy, DatabaseFull, SchemaTooNew):
+            # Nothing is wrong with the database; the error itself says what to do.
+            raise
+        except (StoreError, sqlite3.Error) as error:
+            findings, checked = [DoctorFinding("database", str(error), False)], ("files", "database")
+    after = _file_problems(location)
+    # Opening makes the database file itself private.
+    repaired = tuple(each.repaired for each in before if each not in after)
+    if location.path is None:
+        checked = tuple(name for name in checked if name != "files")
+    wrong = tuple(DoctorFinding("files", each.what, True) for each in after)
+    backups = tuple(list_backups(location.path)) if location.path and findings else ()
+    return DoctorReport(location.label, (*wrong, *findings), tuple(checked), repaired, None, backups)
+
+
+async def _check(store: Store) -> list[DoctorFinding]:
+    return [_finding(problem) for problem in await store.check()]
+
+
+def _finding(problem: HealthProblem) -> DoctorFinding:
+    # Newer SQLite looks into full-text indexes when it checks itself; those can be made anew.
+    if problem.is_repairable or "fts5" in problem.what.lower():
+        return DoctorFinding("index", problem.what, True)
+    return DoctorFinding(CHECK_OF.get(problem.kind, "database"), problem.what, False)
+
+
+def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
+    """Repair file modes and, after a backup, the index; returns what a new diagnosis finds."""
+    backup = None
+    repaired = [*report.repaired, *_make_files_private(location)]
+    if any(finding.check == "index" for finding in report.findings):
+        if location.path is not None:
+            with console.phase(f"copying {location.label}"):
+                backup = back_up_database(location.path)
+        with console.phase("rebuilding the index"):
+            _rebuild_index(location, backup)
+        repaired.append("the index: rebuilt from the rows")
+    again = _diagnose(location, console)
+    return DoctorReport(again.store, again.findings, again.checked, tuple(repaired), backup, again.older_backups)
+
+
+def _rebuild_index(location: StoreLocation, backup: Path | None) -> None:
+    async def rebuild(store: Store) -> None:
+        await store.rebuild_index()
+
+    try:
+        run_with_store(location, rebuild, named="the database")
+    except StoreError as error:
+        copy = f"; the copy made before is {backup}" if backup else ""
+        raise StoreError(f"the index could not be rebuilt: {error}{copy}") from error
+
+
+def _make_files_private(location: StoreLocation) -> Iterator[str]:
+    for problem in _file_problems(location):
+        make_private(problem)
+        yield problem.repaired
+
+
+def _file_problems(location: StoreLocation) -> Sequence[FileModeProblem]:
+    return check_file_modes(location.path) if location.path is not None else ()
+
+
+# -- file modes --------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class FileModeProblem:
+    """A file that others may read, or a folder that others may write to."""
+
+    path: Path
+    mode: int
+    allowed: int
+    """The mode without what others should not have."""
+
+    @property
+    def what(self) -> str:
+        may = "write to" if stat.S_ISDIR(self.mode) else "read"
+        return f"{self.path} has mode {stat.S_IMODE(self.mode):04o}, so that others may {may} it"
+
+    @property
+    def repaired(self) -> str:
+        return f"{self.path} had mode {stat.S_IMODE(self.mode):04o}, and now has {self.allowed:04o}"
+
+
+def check_file_modes(path: Path) -> tuple[FileModeProblem, ...]:
+    """Which of a database, its log, its backups and its folder others may read or write, and should not."""
+    if os.name != "posix":
+        return ()
+    files = [path, *(path.with_name(path.name + ending) for ending in ("-wal", "-shm")), *list_backups(path)]
+    problems = []
+    for each in (*files, path.parent):
+        with contextlib.suppress(OSError):
+            mode = each.stat().st_mode
+            # In a sticky folder (/tmp) others can add files, but not replace ours.
+            too_much = (0 if mode & stat.S_ISVTX else _OTHERS_WRITE) if stat.S_ISDIR(mode) else _OTHERS
+            if mode & too_much:
+                problems.append(FileModeProblem(each, mode, stat.S_IMODE(mode) & ~too_much))
+    return tuple(problems)
+
+
+def make_private(problem: FileModeProblem) -> None:
+    """Change the mode; where that is not allowed, the next diagnosis says so."""
+    with contextlib.suppress(OSError):
+        problem.path.chmod(problem.allowed)
+
+
+# -- backups -----------------------------------------------------------------------------------------------------------
+
+
+def back_up_database(path: Path) -> Path:
+    """Copy the database as it is now, its log included, to a file beside it that only its owner reads."""
+    target = _free_name(path)
+    try:
+        with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(target)) as copy:
+            source.backup(copy)
+            # One file alone is easier to put back than one with a log.
+            copy.execute("PRAGMA journal_mode = DELETE")
+    except (sqlite3.Error, OSError) as error:
+        with contextlib.suppress(OSError):
+            target.unlink(missing_ok=True)
+        raise StoreError(
+            f"{path} could not be copied to {target} ({error}), so nothing was repaired; "
+            "make room, or copy the file by hand while no Clew is running"
+        ) from error
+    return target
+
+
+def list_backups(path: Path) -> Iterator[Path]:
+    """Backups that were made before, the newest first."""
+    with contextlib.suppress(OSError):
+        yield from sorted(
+            (it for it in path.parent.iterdir() if it.name.startswith(path.name + _BACKUP_MARK)), reverse=True
+        )
+
+
+def _free_name(path: Path) -> Path:
+    stamp = datetime.now().astimezone().strftime("%Y%m%d-%H%M%S")
+    for number in range(1, 1000):
+        target = path.with_name(f"{path.name}{_BACKUP_MARK}{stamp}{f'-{number}' if number > 1 else ''}")
+        try:
+            os.close(os.open(target, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise StoreError(
+                f"{target} cannot be made ({error.strerror}), so nothing was repaired; check the folder {path.parent}"
+            ) from error
+        return target
+    raise StoreError(f"{path.parent} is full of copies of {path.name}; remove some, then repair again")

@@ -1,0 +1,144 @@
+"""`clew export SESSION` (also `clew sessions export`): a conversation as a file that other programs read.
+
+The whole history by default, page by page; with `--view`, what the model sees.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from clew.cli.arguments import add_store_flags
+from clew.cli.console import Console, json_text
+from clew.cli.store_location import configured_store, run_with_store
+from clew.cli.views.text import printable
+from clew.errors import ClewError, InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.messages import DialectName, Message
+    from clew.store import Session, Store, StoredMessage
+
+EXAMPLES = """\
+SESSION is an id, the beginning (s_4f1 or 4f1) or the end of one, or a title.
+
+shapes (--as):
+  chat        one JSON object with model and messages, as OpenAI chat wants it (default)
+  jsonl       one chat message a line
+  anthropic   the fields of an Anthropic request: system, messages
+  responses   the fields of an OpenAI Responses request: instructions, input
+
+The whole history is written, compacted messages included; --view writes what the
+model sees now. `clew compress` and `clew import` read all of these.
+
+examples:
+  clew export 4f1c > history.json
+  clew export 4f1c --view --as anthropic --output request.json
+  clew export 4f1c --as jsonl | gzip > history.jsonl.gz
+"""
+SHAPES = ("chat", "jsonl", "anthropic", "responses", "openai_chat")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("session", metavar="SESSION", help="an id, the beginning of one, or a title")
+    parser.add_argument(
+        "--as", dest="shape", choices=SHAPES, default="chat", metavar="SHAPE", help="chat, jsonl, anthropic, responses"
+    )
+    parser.add_argument("--view", action="store_true", help="what the model sees, not the whole history")
+    parser.add_argument("--output", metavar="FILE", default="-", help="write here; - is standard output (default)")
+    add_store_flags(parser, json=False)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.output != "-" and Path(arguments.output).is_dir():
+        raise InvalidArgument(f"{arguments.output} is a folder: name a file in it")
+    location = configured_store(arguments, console)
+    named = f"session {arguments.session!r}"
+    session, count = run_with_store(location, lambda store: _export(store, arguments, console), named=named)
+    if arguments.output != "-":
+        what = "the view" if arguments.view else "the whole history"
+        console.note(printable(f"{what} of {session.id}, {count:,} messages, is in {arguments.output}"))
+    return 0
+
+
+async def _export(store: Store, arguments: argparse.Namespace, console: Console) -> tuple[Session, int]:
+    from clew.cli.session_lookup import find_session, history_rows
+
+    session = await find_session(store, arguments.session)
+    system = await store.system_prompt(session.id)
+    if arguments.shape == "jsonl" and not arguments.view:
+        with _target(arguments.output, console) as out:
+            return session, await _write_lines(store, session.id, system, out)
+    if arguments.view:
+        messages: list[Message] = list((await store.view(session.id)).messages)
+        rows: list[StoredMessage] = []
+    else:
+        rows = [row async for row in history_rows(store, session.id)]
+        messages = [row.message for row in rows]
+    wire = _in_shape(arguments.shape, session.model, system, messages, rows)
+    with _target(arguments.output, console) as out:
+        if arguments.shape == "jsonl":
+            out.writelines(f"{json_text(message, out)}\n" for message in wire)
+        else:
+            out.write(f"{json_text(wire, out, indent=1)}\n")
+    return session, len(messages)
+
+
+async def _write_lines(store: Store, session: str, system: str | None, out: TextIO) -> int:
+    """One message a line, as it is read, so that a long history is never held whole."""
+    from clew.cli.session_lookup import history_rows
+
+    count = 0
+    async for row in history_rows(store, session):
+        if not count:
+            out.writelines(f"{json_text(message, out)}\n" for message in _system_message(system, [row.message]))
+        out.write(f"{json_text(row.message, out)}\n")
+        count += 1
+    return count
+
+
+def _in_shape(
+    shape: str, model: str | None, system: str | None, messages: list[Message], rows: list[StoredMessage]
+) -> Any:
+    """The conversation in a shape; what was stored as a wire wrote it is given back so."""
+    whole = [*_system_message(system, messages), *messages]
+    if shape == "jsonl":
+        return whole
+    head = {"model": model} if model else {}
+    if shape in ("chat", "openai_chat"):
+        return {**head, "messages": whole}
+    from clew.messages import convert
+
+    dialect: DialectName = "anthropic" if shape == "anthropic" else "responses"
+    if rows and all(row.dialect == dialect for row in rows):
+        items = [item for row in rows if row.part == 0 for item in row.items]
+        encoded = convert(items, dialect, dialect=dialect)
+        lead = convert(_system_message(system, messages), dialect, dialect="openai_chat") if system else {}
+        return {**head, **lead, **encoded}
+    return {**head, **convert(whole, dialect, dialect="openai_chat")}
+
+
+def _system_message(system: str | None, messages: Iterable[Message]) -> list[Message]:
+    """The system prompt as a message, unless the history brings one itself."""
+    first = next(iter(messages), None)
+    if system is None or (first is not None and first.get("role") in ("system", "developer")):
+        return []
+    return [{"role": "system", "content": system}]
+
+
+@contextmanager
+def _target(name: str, console: Console) -> Iterator[TextIO]:
+    """Where the result goes; a new file can only be read by its owner, as the database."""
+    if name == "-":
+        yield console.out
+        return
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
+            yield out
+    except OSError as error:
+        raise ClewError(f"{name}: cannot be written: {error.strerror}. Name another file") from error

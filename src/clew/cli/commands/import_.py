@@ -1,0 +1,165 @@
+"""`clew import FILE... | FOLDER`: sessions of other programs into the store, and a report of what was new in them."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from clew.cli.arguments import add_store_flags
+from clew.cli.console import Console
+from clew.cli.store_location import StoreLocation, configured_store
+from clew.cli.views.import_ import ImportReport, SkippedSource, import_json, print_import
+from clew.cli.views.text import printable
+from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
+
+if TYPE_CHECKING:
+    from clew.importers import SourceSession
+    from clew.store import Store
+
+KINDS = ("claude-code", "codex", "opencode", "hermes", "pi", "json", "jsonl")
+EXAMPLES = """\
+FILE is a session file of Claude Code, Codex, opencode, Hermes or pi, the database of
+opencode or Hermes, a JSON list of messages, a JSON object with messages, or JSONL with
+one message or one conversation a line; gzipped or not; - is standard input. Of a
+FOLDER, every session file in it and below is read.
+
+Importing again adds only what is new: nothing, where nothing is. A session that was
+changed before its end becomes a branch of what was imported before. Nothing in the
+files is changed.
+
+examples:
+  clew import ~/.claude/projects
+  clew import ~/.codex/sessions --dry-run
+  clew import ~/.hermes/state.db
+  opencode export SESSION | clew import -
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class ImportSource:
+    """A file to read."""
+
+    name: str
+    is_named: bool
+    """On the command line, not found in a folder."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a session file, or a folder of them")
+    parser.add_argument("--from", metavar="KIND", dest="kind", choices=KINDS, help=f"only this: {', '.join(KINDS)}")
+    parser.add_argument("--dry-run", action="store_true", help="say what would be added, and add nothing")
+    add_store_flags(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    location = configured_store(arguments, console)
+    report = asyncio.run(_import_all(arguments, location, console))
+    for source, notice in report.notices:
+        console.note(printable(f"{source}: {notice}"))
+    for skipped in report.skipped:
+        if skipped.is_failure:
+            console.error(f"{skipped.source}: {skipped.reason}")
+    if arguments.json:
+        console.print_json(import_json(report))
+    else:
+        print_import(report, console)
+    return 1 if report.has_failed else 0
+
+
+async def _import_all(arguments: argparse.Namespace, location: StoreLocation, console: Console) -> ImportReport:
+    report = ImportReport(location.label, arguments.dry_run)
+    kind = arguments.kind.replace("-", "_") if arguments.kind else None
+    sources = list(_sources(arguments.files))
+    async with _open_target(location, arguments.dry_run) as store:
+        importing = _ImportRun(store, kind, report, console)
+        for number, source in enumerate(sources, 1):
+            await importing.take(source, f"[{number:,}/{len(sources):,}] {printable(source.name)}")
+        if not arguments.dry_run:
+            console.progress("indexing ...")
+            await store.index_waiting()
+    console.clear_progress()
+    return report
+
+
+@asynccontextmanager
+async def _open_target(location: StoreLocation, dry_run: bool) -> AsyncIterator[Store]:
+    """The store; a dry run creates none."""
+    from clew.store import open_store
+
+    url = ":memory:" if dry_run and not location.exists else location.url
+    # What a power cut takes back, the next import brings again: no need to wait for the disk after each batch.
+    async with open_store(url, flush="normal") as store:
+        yield store
+
+
+def _sources(names: Sequence[str]) -> Iterator[ImportSource]:
+    from clew.importers import session_files
+
+    if names.count("-") > 1:
+        raise InvalidArgument("- is given twice: standard input can be read once")
+    for name in dict.fromkeys(names):
+        if name != "-" and Path(name).is_dir():
+            found = session_files(Path(name))
+            if not found:
+                raise InvalidArgument(f"{name}: there is no .jsonl, .json or .db file in this folder or below")
+            yield from (ImportSource(str(path), is_named=False) for path in found)
+        else:
+            yield ImportSource(name, is_named=True)
+
+
+@dataclass(frozen=True, slots=True)
+class _ImportRun:
+    """Imports one source after the other, and adds to the report."""
+
+    store: Store
+    kind: str | None
+    """Only sessions of this program; None for all."""
+    report: ImportReport
+    console: Console
+
+    async def take(self, source: ImportSource, progress: str) -> None:
+        """Import every session of a file; `progress` is shown while it is read."""
+        from clew.importers import open_sessions
+
+        label = "standard input" if source.name == "-" else source.name
+        self.console.progress(f"{progress} ...")
+        try:
+            with open_sessions(source.name) as file:
+                for session in file.sessions:
+                    await self._take_session(session, source, progress)
+                self.report.notices += [(label, notice) for notice in file.notices.sentences()]
+        except UnreadableTranscript as error:
+            self._skip(error.source, error.problem, is_failure=source.is_named)
+
+    async def _take_session(self, session: SourceSession, source: ImportSource, progress: str) -> None:
+        from clew.importers.into_store import import_session
+
+        if self.kind not in (None, session.kind):
+            wanted = (self.kind or "").replace("_", "-")
+            reason = f"is of {session.kind.replace('_', '-')}, and --from asks for {wanted}"
+            self._skip(session.name, reason, is_failure=source.is_named)
+            return
+        try:
+            imported = await import_session(
+                self.store,
+                session,
+                dry_run=self.report.is_dry_run,
+                progress=lambda count: self.console.progress(f"{progress}: {count:,} messages"),
+            )
+        except InvalidMessage as error:
+            self._skip(session.name, str(error), is_failure=True)
+            return
+        if imported.session is None:
+            self._skip(session.name, "holds no messages", is_failure=False)
+        else:
+            self.report.sessions.append(imported)
+        self.report.notices += [(session.name, notice) for notice in imported.notices]
+
+    def _skip(self, source: str, reason: str, *, is_failure: bool) -> None:
+        self.report.skipped.append(SkippedSource(source, reason, is_failure))

@@ -1,0 +1,282 @@
+"""`clew models list|get|use`: the models there are, fetching one that runs on this machine, and choosing one.
+
+`list` asks no network unless told to; `use` writes to the config file and nowhere else.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from clew.cli.arguments import add_set_flag
+from clew.cli.console import Console
+from clew.cli.views.text import printable
+from clew.config import LoadedConfig, ModelSettings, clew_home, config_path, learnt_limits_path, read_config
+from clew.errors import ClewError, InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.cli.views.models import ModelInfo
+
+EXAMPLES = """\
+A model runs at a provider, which needs its key in the environment, or on this
+machine, out of a GGUF file, which needs the extra `local` (pip install 'clew[local]').
+Files are kept in the folder models/ of the Clew home; `local` is the one that was
+chosen, or the only one there is.
+
+examples:
+  clew models get smollm2                a small one, to try things out without a key
+  clew chat --model local
+  clew models list --provider openrouter sonnet
+  clew models use claude-sonnet-4-5
+  clew models use qwen3-32b --provider groq
+  clew models get https://example.org/path/model.gguf
+"""
+GET_EPILOG = """\
+NAME is a short name out of `clew models list`, an https address that ends with
+.gguf, or the path of a file, which is linked where the disk allows it and copied
+elsewhere. A download that broke goes on where it stopped, if the server lets it.
+"""
+USE_EPILOG = """\
+NAME is a model as its provider spells it, a file on this machine (its name or its
+path), or `local`. Who serves it is told by its name, or by --provider. Settings that
+belonged to the former model (model.context_length, and with another provider
+model.base_url and model.api_key_env) are taken out, and that is said.
+"""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    shape = argparse.RawDescriptionHelpFormatter
+    verbs = parser.add_subparsers(title="what to do", metavar="list|get|use", dest="verb", required=True)
+    listing = verbs.add_parser("list", help="the model in use, those on this machine, and those of a provider")
+    listing.add_argument("words", nargs="*", metavar="WORD", help="of a provider's models, only names with these words")
+    listing.add_argument("--provider", metavar="NAME", help="ask this provider what it serves (over the network)")
+    listing.add_argument("--remote", action="store_true", help="ask the configured provider")
+    listing.add_argument("--json", action="store_true", help="print JSON")
+    add_set_flag(listing)
+    get = verbs.add_parser("get", help="bring a model file here", epilog=GET_EPILOG, formatter_class=shape)
+    get.add_argument("name", metavar="NAME|URL|FILE")
+    use = verbs.add_parser("use", help="write a model to the config", epilog=USE_EPILOG, formatter_class=shape)
+    use.add_argument("name", metavar="NAME")
+    use.add_argument("--provider", metavar="NAME", help="who serves it: openai, anthropic, openrouter, ..., local")
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    return {"list": _list, "get": _get, "use": _use}[arguments.verb](arguments, console)
+
+
+# -- list --------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderModels:
+    """The models that a provider lists, or why it could not be asked."""
+
+    provider: str
+    models: Sequence[ModelInfo]
+    problem: str | None = None
+
+
+def _list(arguments: argparse.Namespace, console: Console) -> int:
+    config = read_config(console.environ, arguments.flags)
+    console.notes([*config.notices, *(problem.text for problem in config.problems)])
+    remote = None
+    if arguments.provider or arguments.remote or arguments.words:
+        remote = _ask_provider(arguments, config, console)
+    if arguments.json:
+        console.print_json(_models_json(config, remote, console))
+    else:
+        _print_models(config, remote, console)
+    if remote is not None and remote.problem:
+        console.error(remote.problem)
+        return 1
+    return 0
+
+
+def _print_models(config: LoadedConfig, remote: ProviderModels | None, console: Console) -> None:
+    from clew.cli.views.models import fetchable_lines, local_lines, model_line, remote_lines
+    from clew.providers import FETCHABLE_MODELS, chosen_local_model, local_models, models_folder
+
+    home = clew_home(console.environ)
+    info, problem = _configured_model(config, console)
+    console.print(console.style("In use", "bold"))
+    console.print(f"  {printable(model_line(info) if info else problem)}")
+    there = local_models(home)
+    console.print(console.style(f"On this machine ({printable(str(models_folder(home)))})", "bold"))
+    for line in local_lines(there, chosen_local_model(home), console) or ["  none yet"]:
+        console.print(line)
+    missing = [row for row in FETCHABLE_MODELS if row.file not in {model.name for model in there}]
+    if missing:
+        console.print(console.style("To be fetched with `clew models get`", "bold"))
+        for line in fetchable_lines(missing, console):
+            console.print(line)
+    if remote is not None and not remote.problem and remote.provider != "local":
+        console.print(console.style(f"At {printable(remote.provider)}, per million tokens", "bold"))
+        for line in remote_lines(remote.models, console) or ["  it lists none of that name"]:
+            console.print(line)
+
+
+def _models_json(config: LoadedConfig, remote: ProviderModels | None, console: Console) -> dict[str, Any]:
+    from clew.cli.views.models import fetchable_json, local_json, model_json
+    from clew.providers import FETCHABLE_MODELS, chosen_local_model, local_models
+
+    home = clew_home(console.environ)
+    info, problem = _configured_model(config, console)
+    chosen = chosen_local_model(home)
+    found: dict[str, Any] = {
+        "in_use": model_json(info) if info else None,
+        "problem": problem or None,
+        "local": [local_json(model, chosen) for model in local_models(home)],
+        "fetchable": [fetchable_json(row) for row in FETCHABLE_MODELS],
+    }
+    if remote is not None:
+        models = [model_json(each) for each in remote.models]
+        found["remote"] = {"provider": remote.provider, "models": models, "problem": remote.problem}
+    return found
+
+
+def _configured_model(config: LoadedConfig, console: Console) -> tuple[ModelInfo | None, str]:
+    """The configured model, or why there is none."""
+    model = config.settings.model
+    if model.name is None and model.provider is None:
+        return None, "no model is configured; `clew models use NAME` chooses one"
+    try:
+        return _model_info(model, console), ""
+    except InvalidArgument as error:
+        return None, str(error)
+
+
+def _model_info(model: ModelSettings, console: Console) -> ModelInfo:
+    from clew.cli.views.models import ModelInfo, model_info
+    from clew.providers import LocalProvider, is_local_model, local_model_file, preset_for
+    from clew.tokens import LearntLimits, window_of
+    from clew.usage import price_of
+
+    if is_local_model(model.provider, model.base_url, model.name):
+        file = local_model_file(model.name, clew_home(console.environ))
+        local = LocalProvider(file, context_length=model.context_length)
+        source = "config" if local.context_length == model.context_length else "file"
+        return ModelInfo(file.name, local.name, local.context_length, source, price_of(local.model, local.name))
+    name = model.name or ""
+    learnt = LearntLimits(learnt_limits_path(console.environ))
+    window = window_of(name, base_url=model.base_url, configured=model.context_length, learnt=learnt)
+    return model_info(name, preset_for(model.provider, model.base_url, name).name, window)
+
+
+def _ask_provider(arguments: argparse.Namespace, config: LoadedConfig, console: Console) -> ProviderModels:
+    from clew.cli.views.models import listed_models
+    from clew.providers import LocalProvider, Provider, RetryPolicy, provider_for
+
+    settings = config.settings.model
+    if arguments.provider and arguments.provider != settings.provider:
+        settings = ModelSettings(provider=arguments.provider)
+
+    async def ask(provider: Provider) -> Sequence[Any]:
+        try:
+            return await provider.models()
+        finally:
+            await provider.close()
+
+    name = arguments.provider or settings.provider or settings.base_url or settings.name or "no provider"
+    try:
+        provider = provider_for(
+            settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
+        )
+        if isinstance(provider, LocalProvider):
+            console.note("the model in use is on this machine; --provider NAME asks a provider what it serves")
+            return ProviderModels(provider.name, ())
+        with console.phase(f"asking {provider.name}"):
+            listed = asyncio.run(ask(provider))
+    except ClewError as error:
+        return ProviderModels(name, (), f"{name} could not be asked what it serves: {error}")
+    return ProviderModels(provider.name, listed_models(listed, provider.name, arguments.words))
+
+
+# -- get ---------------------------------------------------------------------------------------------------------------
+
+
+def _get(arguments: argparse.Namespace, console: Console) -> int:
+    from clew.cli.views.models import format_bytes
+    from clew.providers import fetch_model, trained_window
+
+    def report(come: int, total: int | None) -> None:
+        share = f" of {format_bytes(total)} ({100 * come // total}%)" if total else ""
+        console.progress(f"{arguments.name}: {format_bytes(come)}{share}")
+
+    try:
+        file = asyncio.run(fetch_model(arguments.name, clew_home(console.environ), report))
+    finally:
+        console.clear_progress()
+    window = trained_window(file)
+    size = format_bytes(file.stat().st_size)
+    console.print(f"{file}  ({size}{f', window {window:,} tokens' if window else ''})")
+    if find_spec("xllamacpp") is None:
+        console.note("to run it, Clew needs the extra `local`: pip install 'clew[local]'")
+    console.note(f"`clew chat --model local:{file.stem}` talks to it; `clew models use {file.name}` keeps it chosen")
+    return 0
+
+
+# -- use ---------------------------------------------------------------------------------------------------------------
+
+
+def _use(arguments: argparse.Namespace, console: Console) -> int:
+    from clew.cli.model_choice import chosen_settings
+    from clew.cli.views.models import is_known, model_line, similar_names
+    from clew.providers import provider_for
+
+    before = read_config(console.environ)
+    home = clew_home(console.environ)
+    chosen = chosen_settings(arguments.name, arguments.provider, before.settings.model, home)
+    _write_settings(before, chosen, home, console)
+    after = read_config(console.environ)
+    for key in ("model.name", "model.provider"):
+        if after.origin_of(key).kind == "env":
+            console.note(f"the environment variable {after.origin_of(key).where} overrules the file")
+    info = _model_info(after.settings.model, console)
+    console.print(printable(model_line(info)))
+    if info.source == "default" or not is_known(info):
+        _warn_unknown_model(info, similar_names(info.name), console)
+    try:
+        provider_for(after.settings.model, environ=console.environ)
+    except InvalidArgument as error:
+        console.note(str(error))
+    return 0
+
+
+def _warn_unknown_model(info: ModelInfo, others: Sequence[str], console: Console) -> None:
+    if info.provider == "local":
+        return
+    meant = f"; did you mean {', '.join(others)}?" if others else ""
+    console.note(printable(f"{info.name} is not in the tables of Clew{meant}"))
+    better = "`clew config set model.context_length N` says better"
+    if info.source == "default":
+        console.note(f"a window of {info.window:,} tokens is assumed; {better}")
+    elif info.source == "table":
+        console.note(f"a window of {info.window:,} tokens is taken from models of its family; {better}")
+
+
+def _write_settings(before: LoadedConfig, chosen: ModelSettings, home: Path, console: Console) -> None:
+    """Write the chosen model to the file; settings that belonged to the former one are removed."""
+    from clew.config import declared_settings, set_in_file, unset_in_file
+    from clew.providers import choose_local_model
+
+    path = config_path(console.environ)
+    for field in ("context_length", "base_url", "api_key_env", "provider", "name"):
+        key, value = f"model.{field}", getattr(chosen, field)
+        former = getattr(before.settings.model, field)
+        if value == former and (value is None or before.origin_of(key).kind == "file"):
+            continue
+        if value is not None:
+            notices = set_in_file(path, declared_settings()[key], value)
+        else:
+            notices = unset_in_file(path, declared_settings()[key])
+            if before.origin_of(key).kind == "file" and field != "provider":
+                console.note(f"{key} = {former} was taken out: it belonged to the former model")
+        console.notes(notices)
+    if chosen.provider == "local" and chosen.name:
+        choose_local_model(chosen.name, home)

@@ -1,0 +1,154 @@
+"""Where a command writes: results to stdout, notices and progress to stderr, in what these streams can show."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Event, Thread
+from time import monotonic
+from typing import Any, TextIO
+
+from clew.cli.views.text import printable_line
+
+MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 60, 120, 80
+_CODES = {
+    "bold": "1",
+    "dim": "2",
+    "red": "31",
+    "green": "32",
+    "yellow": "33",
+    "blue": "34",
+    "magenta": "35",
+    "cyan": "36",
+    "white": "37",
+}
+_TICK_SECONDS = 0.25
+# A phase that is over sooner needs no clock.
+_CLOCK_FROM_SECONDS = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Console:
+    """The two streams of a command, and what they can show."""
+
+    out: TextIO
+    err: TextIO
+    environ: Mapping[str, str]
+    width: int
+    colors: bool
+    unicode: bool
+    shows_progress: bool
+    """stderr is a terminal: a progress line may be drawn and cleared."""
+
+    def print(self, line: str = "") -> None:
+        """One line of the result."""
+        print(_encodable(line, self.out), file=self.out)
+
+    def print_json(self, value: Any) -> None:
+        """The result for programs."""
+        print(json_text(value, self.out, indent=2), file=self.out)
+
+    def note(self, line: str) -> None:
+        """One line that is not part of the result."""
+        self.clear_progress()
+        print(_encodable(f"clew: {line}", self.err), file=self.err)
+
+    def notes(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.note(line)
+
+    def error(self, line: str) -> None:
+        """Why the command fails, on one line."""
+        self.note(printable_line(line))
+
+    def progress(self, line: str) -> None:
+        """A line that the next one replaces; not drawn where stderr is no terminal."""
+        if self.shows_progress:
+            self.err.write(f"\r\x1b[K{_encodable(line[: self.width - 1], self.err)}")
+            self.err.flush()
+
+    def clear_progress(self) -> None:
+        if self.shows_progress:
+            self.err.write("\r\x1b[K")
+
+    @contextmanager
+    def phase(self, text: str) -> Iterator[None]:
+        """A progress line for as long as the block runs, with its seconds once it takes longer."""
+        if not self.shows_progress:
+            yield
+            return
+        started, over = monotonic(), Event()
+
+        def tick() -> None:
+            while not over.wait(_TICK_SECONDS):
+                seconds = monotonic() - started
+                if seconds >= _CLOCK_FROM_SECONDS:
+                    self.progress(f"{text} ... {seconds:.0f} s")
+
+        self.progress(f"{text} ...")
+        clock = Thread(target=tick, daemon=True)
+        clock.start()
+        try:
+            yield
+        finally:
+            over.set()
+            clock.join()
+            self.clear_progress()
+
+    def style(self, text: str, *styles: str) -> str:
+        """The text in colours, where there are colours."""
+        if not (self.colors and styles and text):
+            return text
+        return f"\x1b[{';'.join(_CODES[style] for style in styles)}m{text}\x1b[0m"
+
+    def sign(self, fancy: str, plain: str) -> str:
+        """A sign, or the one for streams that only have ASCII."""
+        return fancy if self.unicode else plain
+
+
+def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str]) -> Console:
+    """The console that these streams and this environment make."""
+    is_dumb = environ.get("TERM") == "dumb"
+    colors = out.isatty() and not environ.get("NO_COLOR") and not is_dumb
+    return Console(out, err, environ, _width(out, environ), colors, _fits("█░·", out), err.isatty() and not is_dumb)
+
+
+def json_text(value: Any, stream: TextIO | None = None, indent: int | None = None) -> str:
+    """JSON in the characters of a stream (UTF-8 for none); what it cannot write, as half a surrogate pair, escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=indent)
+    return text if _fits(text, stream) else json.dumps(value, indent=indent)
+
+
+def _width(out: TextIO, environ: Mapping[str, str]) -> int:
+    stated = environ.get("COLUMNS", "")[:6]
+    is_number = stated.isascii() and stated.isdigit() and int(stated) > 0
+    return max(MIN_WIDTH, min(MAX_WIDTH, int(stated) if is_number else _terminal_width(out)))
+
+
+def _terminal_width(out: TextIO) -> int:
+    try:
+        return os.get_terminal_size(out.fileno()).columns or DEFAULT_WIDTH
+    except (OSError, ValueError):
+        return DEFAULT_WIDTH
+
+
+def _encoding(stream: TextIO | None) -> str:
+    return getattr(stream, "encoding", None) or "utf-8"
+
+
+def _fits(text: str, stream: TextIO | None) -> bool:
+    try:
+        text.encode(_encoding(stream))
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
+
+
+def _encodable(text: str, stream: TextIO) -> str:
+    if _fits(text, stream):
+        return text
+    encoding = _encoding(stream)
+    return text.replace("…", "...").encode(encoding, "replace").decode(encoding)

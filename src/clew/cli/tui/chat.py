@@ -1,0 +1,395 @@
+"""A running chat: typed lines are taken one after the other, and each is a question or a slash command.
+
+Whatever runs for a line is a task, which Ctrl-C stops. An error in one line does not end the chat.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import signal
+import time
+import traceback
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.text import Text
+
+from clew.cli.tui.commands import find_command, learn_names, unknown_command
+from clew.cli.tui.commands.page import current_conversation
+from clew.cli.tui.exchange import explain_problem, message_from, title_from
+from clew.cli.tui.status import CallTotals, Fragment, StatusFigures, UsageCounter, status_line
+from clew.cli.views.amounts import percent, plural
+from clew.cli.views.text import sanitize
+from clew.errors import ClewError
+
+if TYPE_CHECKING:
+    from clew.cli.tui.approval_prompt import ApprovalPrompts
+    from clew.cli.tui.input import LineReader
+    from clew.cli.tui.observer import ScreenObserver
+    from clew.cli.tui.screen import Screen
+    from clew.cli.tui.state import ChatState
+    from clew.turn import Conversation
+
+
+_log = logging.getLogger("clew.chat")
+# These only read: they need not wait for a turn that runs.
+IMMEDIATE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree"})
+QUIT = "quit"
+TICK_SECONDS = 0.2
+MAX_ECHO_ROWS = 20
+HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Ctrl-C stops what runs"
+
+
+class Chat:
+    """The chat of one person at one screen."""
+
+    def __init__(
+        self,
+        state: ChatState,
+        screen: Screen,
+        observer: ScreenObserver,
+        approvals: ApprovalPrompts,
+        usage_counter: UsageCounter,
+    ) -> None:
+        self.state = state
+        self.screen = screen
+        self.title: str | None = None
+        self.questions_asked = 0
+        self.is_kept = True
+        self._observer = observer
+        self._approvals = approvals
+        self._usage_counter = usage_counter
+        self._lines: deque[str] = deque()
+        self._line_arrived = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+        """What runs for the current line."""
+        self._abandoned = asyncio.Event()
+        self._conversation: Conversation | None = None
+        self._undone = 0
+        """Compactions that the engine counts and that are not in effect any more."""
+        self._side_tasks: set[asyncio.Task[None]] = set()
+
+    # -- what is typed -------------------------------------------------------------------------------------------------
+
+    def receive_line(self, line: str) -> None:
+        """Take a typed line: as the answer to an open prompt, as a command that runs at once, or into the queue."""
+        if self._approvals.is_open:
+            self._approvals.answer(line)
+        elif line.strip() and not (self._task is not None and self._runs_immediately(line)):
+            self._lines.append(line)
+            self._line_arrived.set()
+            self._show_queue()
+
+    def _runs_immediately(self, line: str) -> bool:
+        """Start a command that need not wait for what runs; False where the line is none."""
+        command = find_command(line.split()[0]) if _is_command(line) else None
+        if command is None or command.name not in (*IMMEDIATE, QUIT):
+            return False
+        if command.name == QUIT:
+            self.leave()
+            return True
+        self._echo(line)
+        task = asyncio.create_task(self._guarded(self._command(line)))
+        self._side_tasks.add(task)
+        task.add_done_callback(self._side_tasks.discard)
+        task.add_done_callback(self._report_defect)
+        return True
+
+    def leave(self) -> None:
+        """Stop what runs, and end the chat."""
+        self.state.is_leaving = True
+        self._line_arrived.set()
+        if self._task is not None:
+            self._task.cancel()
+
+    def interrupt(self, has_text: bool = False) -> bool:
+        """Ctrl-C: stop what runs; the second time, do not wait for it. False where typed text is to be cleared."""
+        if self._task is None:
+            if not has_text:
+                self.screen.print(Text(HOW_TO_LEAVE, "dim"))
+            return not has_text
+        if self._task.cancelling():
+            self._abandoned.set()
+        self._task.cancel()
+        self.screen.live.is_stopping = True
+        self.screen.refresh()
+        return True
+
+    def _show_queue(self) -> None:
+        self.screen.live.queued = list(self._lines) if self._task is not None else []
+        self.screen.refresh()
+
+    # -- one line after the other --------------------------------------------------------------------------------------
+
+    async def run(self, first: Sequence[str] = ()) -> None:
+        """Take lines until the person leaves."""
+        self.state.questions.extend(first)
+        await self.refresh()
+        while (line := await self._next_line()) is not None:
+            self._echo(line)
+            await self._run_line(line)
+            self._show_queue()
+        for task in self._side_tasks:
+            task.cancel()
+
+    async def _next_line(self) -> str | None:
+        while not self.state.is_leaving:
+            if self.state.questions:
+                return self.state.questions.pop(0)
+            if self._lines:
+                return self._lines.popleft()
+            self._line_arrived.clear()
+            await self._line_arrived.wait()
+        return None
+
+    async def _run_line(self, line: str) -> None:
+        is_command = _is_command(line)
+        self._abandoned.clear()
+        self._observer.wait_for("working" if is_command else "waiting for the model")
+        self._task = asyncio.create_task(self._guarded(self._command(line) if is_command else self._ask(line)))
+        self._show_queue()
+        abandoned = asyncio.create_task(self._abandoned.wait())
+        async with self._ticking():
+            await asyncio.wait({self._task, abandoned}, return_when=asyncio.FIRST_COMPLETED)
+        abandoned.cancel()
+        was_stopped = not self._task.done() or self._task.cancelled()
+        self._observer.finish_turn()
+        self._report_defect(self._task)
+        self._task = None
+        if was_stopped:
+            self.screen.print(Text("stopped; what came is kept" if not is_command else "stopped", "yellow"))
+        await self._guarded(self.refresh())
+
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run it and print the error it ends with, if it does."""
+        try:
+            await work
+        except ClewError as problem:
+            self._observer.finish_reply()
+            self.screen.print(Text(sanitize(explain_problem(problem)), "red"))
+
+    def _report_defect(self, work: asyncio.Task[None]) -> None:
+        """Print an unexpected exception too, instead of ending the chat with it."""
+        defect = work.exception() if work.done() and not work.cancelled() else None
+        if defect is not None:
+            _log.debug("a line of the chat failed", exc_info=defect)
+            where = traceback.extract_tb(defect.__traceback__)[-1]
+            what = f"{type(defect).__name__}: {defect} (at {Path(where.filename).name}:{where.lineno})"
+            self.screen.print(Text(sanitize(f"Clew itself failed, please report it: {what}. The chat goes on."), "red"))
+
+    async def _command(self, line: str) -> None:
+        name, _, words = line.strip()[1:].partition(" ")
+        command = find_command(name)
+        if command is None:
+            self.screen.print(Text(unknown_command(name), "yellow"))
+            return
+        await command.run(self.state, words.strip())
+
+    async def _ask(self, line: str) -> None:
+        app = self.state.app
+        await self._set_title(line)
+        self.questions_asked += 1
+        exchange = await app.agent.ask(self.state.session, message_from(line, app.project), self._observer)
+        if exchange.hit_round_limit:
+            self.screen.print(Text(f"stopped after {exchange.rounds} rounds; ask it to go on", "yellow"))
+
+    async def _set_title(self, line: str) -> None:
+        """Make the first words of the first question the title, where the session has none."""
+        store = self.state.app.store
+        tip = await store.session(await store.get_compression_tip(self.state.session))
+        if not tip.title:
+            tip = await store.rename(tip.id, title_from(line))
+        self.title = tip.title
+
+    def _echo(self, line: str) -> None:
+        self.screen.blank_line()
+        sign = self.screen.look.sign("›", ">")
+        self.screen.print(Text(f"{sign} " + "\n  ".join(_echo_rows(sanitize(line).rstrip())), "bold cyan"))
+        self.screen.refresh()
+
+    # -- figures -------------------------------------------------------------------------------------------------------
+
+    async def refresh(self) -> None:
+        """Read again which conversation it is, its title and its usage."""
+        store = self.state.app.store
+        conversation = self._conversation = await current_conversation(self.state)
+        self.title = (await store.session(conversation.session)).title
+        await self._usage_counter.load(store, conversation.session)
+        in_effect = sum(each.is_in_effect for each in await store.compactions(conversation.session))
+        self._undone = _compactions_made(conversation) - in_effect
+        await learn_names(self.state)
+
+    def status(self) -> Sequence[Fragment]:
+        """The status line."""
+        if self._conversation is None:
+            return []
+        return status_line(self.figures(self._conversation), self.screen.width, unicode=self.screen.look.unicode)
+
+    def figures(self, conversation: Conversation) -> StatusFigures:
+        status = conversation.engine.get_status()
+        return StatusFigures(
+            model=conversation.target.model,
+            used=conversation.size.tokens,
+            threshold=status.threshold_tokens,
+            window=conversation.window.tokens,
+            engine=conversation.engine.name,
+            last=self._usage_counter.last,
+            session=self._usage_counter.session,
+            compactions=max(0, _compactions_made(conversation) - self._undone),
+            is_paused=status.paused is not None,
+            is_preparing=self._observer.is_preparing,
+            is_enabled=self.state.app.settings.compression.enabled,
+        )
+
+    async def summary(self) -> ChatSummary:
+        """What is printed when the chat is over."""
+        state, compactions = self.state, self._observer.compactions
+        tip = await state.app.store.get_compression_tip(state.session)
+        await self._usage_counter.load(state.app.store, tip)
+        return ChatSummary(
+            session=tip,
+            title=self.title,
+            seconds=time.monotonic() - state.started,
+            questions=self.questions_asked,
+            usage=self._usage_counter.session,
+            compactions=len(compactions),
+            freed=sum(each.tokens_before - each.tokens_after for each in compactions),
+        )
+
+    @contextlib.asynccontextmanager
+    async def _ticking(self) -> AsyncIterator[None]:
+        """Redraw the clocks on the screen while something runs."""
+
+        async def tick() -> None:
+            while True:
+                await asyncio.sleep(TICK_SECONDS)
+                self.screen.refresh()
+
+        ticking = asyncio.create_task(tick())
+        try:
+            yield
+        finally:
+            ticking.cancel()
+
+
+async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) -> None:
+    """Run a chat with the lines of a reader, until one of them ends."""
+    chat.screen.redraw, chat.screen.run_above = reader.redraw, reader.run_above
+    printing = asyncio.create_task(chat.screen.print_forever())
+    reading = asyncio.create_task(_read_lines(chat, reader))
+    for task in (printing, reading):
+        # Without a screen or a keyboard the chat cannot go on.
+        task.add_done_callback(lambda _: chat.leave())
+    with _handle_signals(chat):
+        try:
+            await chat.run(first)
+        finally:
+            reader.stop()
+            printing.cancel()
+            problems = await asyncio.gather(reading, printing, return_exceptions=True)
+            await chat.screen.flush()
+    for problem in problems:
+        if isinstance(problem, Exception):
+            raise problem
+
+
+@contextlib.contextmanager
+def _handle_signals(chat: Chat) -> Iterator[None]:
+    """Let signals do what keys do, also while no line is read."""
+    loop = asyncio.get_running_loop()
+    wanted: dict[signal.Signals, Callable[[], object]] = {
+        signal.SIGINT: chat.interrupt,
+        signal.SIGTERM: chat.leave,
+        signal.SIGHUP: chat.leave,
+    }
+    # A loop that is not in the main thread gets none.
+    with contextlib.suppress(ValueError, RuntimeError):
+        for number, action in wanted.items():
+            loop.add_signal_handler(number, action)
+    try:
+        yield
+    finally:
+        for number in wanted:
+            with contextlib.suppress(ValueError, RuntimeError):
+                loop.remove_signal_handler(number)
+
+
+async def _read_lines(chat: Chat, reader: LineReader) -> None:
+    while not chat.state.is_leaving:
+        try:
+            line = await reader.line()
+        except EOFError:
+            chat.leave()
+            return
+        chat.receive_line(line)
+
+
+def _echo_rows(line: str) -> list[str]:
+    """The rows of a typed line; of a long paste the beginning and the end."""
+    rows = line.split("\n")
+    if len(rows) <= MAX_ECHO_ROWS:
+        return rows
+    half = MAX_ECHO_ROWS // 2
+    return [*rows[:half], f"... {len(rows) - 2 * half:,} more lines ...", *rows[-half:]]
+
+
+def _compactions_made(conversation: Conversation) -> int:
+    """The compactions that the engine counts, without one that was prepared and waits to be used."""
+    return conversation.engine.get_status().compactions - conversation.preparer.is_ready
+
+
+def _is_command(line: str) -> bool:
+    """A slash and a name; a path such as /etc/hosts is none."""
+    first = line.strip().split(maxsplit=1)[0] if line.strip() else ""
+    return first.startswith("/") and "/" not in first[1:]
+
+
+# -- the summary -------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ChatSummary:
+    """What a chat took."""
+
+    session: str
+    title: str | None
+    seconds: float
+    questions: int
+    usage: CallTotals
+    """Of the whole conversation."""
+    compactions: int = 0
+    """In this chat."""
+    freed: int = 0
+    """Tokens that these took out of the window."""
+
+
+def summary_lines(summary: ChatSummary) -> list[str]:
+    """Time, tokens, cost, and how to come back."""
+    name = f"{summary.session} ({summary.title})" if summary.title else summary.session
+    usage = summary.usage
+    cached = f" ({percent(usage.cache_read_tokens, usage.prompt_tokens)} from the cache)" if usage.prompt_tokens else ""
+    lines = [
+        f"session   {name}",
+        f"time      {format_duration(summary.seconds)}, {plural(summary.questions, 'question')}, "
+        f"{plural(usage.calls, 'call')} of the model",
+        f"tokens    {usage.prompt_tokens:,} in{cached}, {usage.output_tokens:,} out",
+        f"cost      {usage.cost_text}",
+    ]
+    if summary.compactions:
+        lines.append(f"folded    {summary.freed:,} tokens in {plural(summary.compactions, 'compaction')}")
+    return [*lines, f"go on     clew chat --resume {summary.session}"]
+
+
+def format_duration(seconds: float) -> str:
+    """`42 s`, `3 min 5 s`, `2 h 10 min`."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3_600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3_600} h {whole % 3_600 // 60} min"

@@ -1,0 +1,265 @@
+"""`/context`: what fills the window of this conversation now, part by part, as the next request will be counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from clew.cli.console import Console
+from clew.cli.tui.commands.page import count_tools, show_page, window_source
+from clew.cli.views.amounts import percent, plural
+from clew.cli.views.context import largest_rows
+from clew.cli.views.models import WINDOW_SOURCES
+from clew.cli.views.tables import (
+    BarStyle,
+    bar_cells,
+    fact_lines,
+    free_cells,
+    page_width,
+    print_blocks,
+    table_lines,
+    window_bar,
+)
+from clew.cli.window_usage import LargeMessage, measure_window
+from clew.engines import CompactionRegion, ContextCompressor
+from clew.messages import Message, text_of
+from clew.summaries import unwrap
+from clew.tokens import counter_for
+
+if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
+    from clew.turn import Conversation
+
+MAX_LARGEST = 5
+ALWAYS_SHOWN = ("system", "memory", "tools", "head", "summary", "tail")
+"""Parts that are shown even where there is nothing of them."""
+PART_STYLES = {
+    "system": BarStyle("blue", "S"),
+    "memory": BarStyle("yellow", "M"),
+    "pinned": BarStyle("red", "P"),
+    "tools": BarStyle("cyan", "t"),
+    "head": BarStyle("green", "H"),
+    "summary": BarStyle("magenta", "#"),
+    "middle": BarStyle("white", "-", "▒"),
+    "tail": BarStyle("green", "T"),
+}
+PART_TEXTS = {
+    "system": "rules, project, skills",
+    "memory": "MEMORY.md and USER.md",
+    "pinned": "comes back word for word",
+    "tools": "what the model may call",
+    "head": "how it began",
+    "summary": "the handoff",
+    "middle": "what a compaction would fold",
+    "tail": "the newest messages",
+}
+_MEMORY_BLOCK = re.compile(r'<data-(\w+) from="(?:MEMORY|USER)\.md">.*?</data-\1>', re.DOTALL)
+"""As the agent's prompt fences what the memory says."""
+
+
+@dataclass(frozen=True, slots=True)
+class ContextPart:
+    """One part of the request."""
+
+    name: str
+    tokens: int
+    messages: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ContextSnapshot:
+    """The next request, and the window it goes into."""
+
+    model: str
+    parts: tuple[ContextPart, ...]
+    tokens: int
+    """The sum of the parts, as preflight counts the request."""
+    counted: int
+    """Our own count of the same, before what was learnt from real figures."""
+    reported: int
+    """The prompt of the newest reply as its provider counted it; 0 where there is none."""
+    is_measured: bool
+    """The provider has counted a prompt of this conversation."""
+    window: int
+    window_source: str
+    threshold: int | None
+    reserve: int | None
+    paused: str | None
+    largest: tuple[LargeMessage, ...]
+    numbers: tuple[int | None, ...]
+    """What the messages of the view are called."""
+
+    @property
+    def free(self) -> int:
+        return self.window - self.tokens
+
+
+async def run_context(state: ChatState, words: str) -> None:
+    del words
+    snapshot = await read_context(state)
+    show_page(state, lambda console: print_snapshot(snapshot, console))
+
+
+async def read_context(state: ChatState) -> ContextSnapshot:
+    """What the next request consists of."""
+    conversation = await state.app.runtime.conversation(state.session)
+    await count_tools(state, conversation)
+    status, compression = conversation.engine.get_status(), state.app.settings.compression
+    size, window, model = conversation.size, conversation.window, conversation.target.model
+    count = counter_for(model).message
+    return ContextSnapshot(
+        model=model,
+        parts=_scaled(list(_parts(conversation)), size.tokens),
+        tokens=size.tokens,
+        counted=size.counted,
+        reported=conversation.view.last_prompt_tokens,
+        is_measured=size.is_measured,
+        window=window.tokens,
+        window_source=window_source(conversation),
+        threshold=status.threshold_tokens if compression.enabled else None,
+        reserve=conversation.target.max_tokens or window.max_output,
+        paused=status.paused,
+        largest=measure_window(conversation.messages, size.counts, count, top=MAX_LARGEST).largest,
+        numbers=tuple(conversation.view.seqs),
+    )
+
+
+def _parts(conversation: Conversation) -> Iterator[ContextPart]:
+    size, view, counter = conversation.size, conversation.view, counter_for(conversation.target.model)
+    prompt = text_of(view.prompt) if view.prompt else ""
+    memory = min(size.system, counter.text(_memory_in(prompt)))
+    pinned = min(size.system - memory, counter.text(view.pinned_text))
+    # What every request has, whatever is in it, counts with the system prompt.
+    framing = size.counted - size.system - size.tools - sum(size.counts)
+    yield ContextPart("system", size.system - memory - pinned + framing)
+    yield ContextPart("memory", memory)
+    yield ContextPart("pinned", pinned)
+    yield ContextPart("tools", size.tools)
+    sums = {name: [0, 0] for name in ("head", "summary", "middle", "tail")}
+    for message, tokens, region in zip(conversation.messages, size.counts, _regions(conversation), strict=True):
+        summary = _summary_tokens(message, tokens, counter.message)
+        for name, share in (("summary", summary), (region, tokens - summary)):
+            if share:
+                sums[name][0] += share
+                sums[name][1] += 1
+    yield from (ContextPart(name, tokens, messages) for name, (tokens, messages) in sums.items())
+
+
+def _memory_in(prompt: str) -> str:
+    """The memory as the system prompt shows it; the files may have changed since."""
+    return "\n".join(found[0] for found in _MEMORY_BLOCK.finditer(prompt))
+
+
+def _regions(conversation: Conversation) -> list[str]:
+    """For each message what the next compaction would make of it: head, tail, a summary, or what lies between."""
+    names = {CompactionRegion.HEAD: "head", CompactionRegion.TAIL: "tail", CompactionRegion.HANDOFF: "summary"}
+    messages, engine = conversation.messages, conversation.engine
+    if isinstance(engine, ContextCompressor):
+        return [names.get(region, "middle") for region in engine.preview(messages).regions]
+    handoff = next((at for at, message in enumerate(messages) if unwrap(message) is not None), 0)
+    return ["head" if at < handoff else "tail" for at in range(len(messages))]
+
+
+def _summary_tokens(message: Message, tokens: int, count: Callable[[Message], int]) -> int:
+    """How much of a message is a handoff: all, none, or what was merged with it."""
+    wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
+    if wrapped is None:
+        return 0
+    return tokens if wrapped.message is None else min(tokens, max(0, tokens - count(wrapped.message)))
+
+
+def _scaled(parts: Sequence[ContextPart], tokens: int) -> tuple[ContextPart, ...]:
+    """The parts corrected by real figures: they add up to `tokens`, in the same proportions as before."""
+    counted = sum(part.tokens for part in parts)
+    given = [part.tokens for part in parts]
+    if counted and counted != tokens:
+        exact = [part.tokens * tokens / counted for part in parts]
+        given = [int(share) for share in exact]
+        for index in sorted(range(len(parts)), key=lambda at: given[at] - exact[at])[: tokens - sum(given)]:
+            given[index] += 1
+    return tuple(
+        replace(part, tokens=share)
+        for part, share in zip(parts, given, strict=True)
+        if share or part.name in ALWAYS_SHOWN
+    )
+
+
+# -- the page ----------------------------------------------------------------------------------------------------------
+
+
+def print_snapshot(snapshot: ContextSnapshot, console: Console) -> None:
+    """The bar, its parts, the largest messages and remarks."""
+    blocks = [_bar(snapshot, console), _part_lines(snapshot, console)]
+    if snapshot.largest:
+        blocks.append(_largest(snapshot, console))
+    print_blocks([*blocks, fact_lines(_remarks(snapshot), console)], console)
+
+
+def _bar(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
+    full = percent(snapshot.tokens, snapshot.window)
+    yield console.style(f"{snapshot.tokens:,} of {snapshot.window:,} tokens, {full} full", "bold")
+    parts = [(PART_STYLES[part.name], part.tokens) for part in snapshot.parts]
+    yield from window_bar(parts, snapshot.tokens, snapshot.window, snapshot.threshold, console)
+
+
+def _part_lines(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
+    rows = [
+        (part.name, f"{part.tokens:,}", percent(part.tokens, snapshot.window), _part_text(part))
+        for part in snapshot.parts
+    ]
+    is_free = snapshot.free >= 0
+    free = abs(snapshot.free)
+    remedy = "" if is_free else "/compress, or a larger window"
+    rows.append(("free" if is_free else "too much", f"{free:,}", percent(free, snapshot.window), remedy))
+    *lines, last = table_lines(rows, ("<", ">", ">", "<"), page_width(console) - 2)
+    for part, line in zip(snapshot.parts, lines, strict=True):
+        yield f"{bar_cells(PART_STYLES[part.name], 1, console)} {line}"
+    if is_free:
+        yield f"{console.style(free_cells(1, console), 'dim')} {last}"
+    else:
+        yield console.style(f"! {last}", "bold", "red")
+
+
+def _part_text(part: ContextPart) -> str:
+    if not part.tokens:
+        return "nothing yet"
+    text = PART_TEXTS[part.name]
+    return f"{text}, {plural(part.messages, 'message')}" if part.messages else text
+
+
+def _largest(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
+    names = ["handoff" if number is None else f"m{number}" for number in snapshot.numbers]
+    rows = largest_rows(snapshot.largest, names, snapshot.window, max_tool=16)
+    yield console.style("largest messages", "bold")
+    yield from table_lines(rows, ("<", "<", "<", ">", ">", "<"), page_width(console))
+
+
+def _remarks(snapshot: ContextSnapshot) -> Iterator[tuple[str, str]]:
+    sources = {**WINDOW_SOURCES, "file": "as it is run here"}
+    yield "window", f"{snapshot.window:,} tokens of {snapshot.model}, {sources[snapshot.window_source]}"
+    if snapshot.reserve:
+        yield "output", f"up to {min(snapshot.reserve, snapshot.window):,} tokens for a reply, which must fit in too"
+    yield "counted", _counting_text(snapshot)
+    if snapshot.threshold is None:
+        yield "compaction", "switched off in the config (compression.enabled)"
+    elif snapshot.paused:
+        yield "compaction", f"paused: {snapshot.paused}; /compress does it by hand"
+    elif snapshot.tokens < snapshot.threshold:
+        yield "compaction", f"by itself when another {snapshot.threshold - snapshot.tokens:,} tokens are in"
+    else:
+        yield "compaction", "with the next question"
+
+
+def _counting_text(snapshot: ContextSnapshot) -> str:
+    """Whose figures these are."""
+    if snapshot.reported:
+        real = f"the provider counted {snapshot.reported:,} for the last prompt"
+    elif snapshot.is_measured:
+        real = "the provider has counted earlier prompts, none since the view changed"
+    else:
+        return f"{snapshot.counted:,} by our own count; no real figure of the provider is there yet"
+    if snapshot.counted == snapshot.tokens:
+        return f"{real}; our count agrees"
+    return f"{real}; our count of this request was {snapshot.counted:,}, and all parts are put right by it"

@@ -1,0 +1,82 @@
+"""`/help` and `/quit`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from clew.cli.console import Console
+from clew.cli.tui.commands import COMMANDS, find_command, unknown_command
+from clew.cli.tui.commands.page import show_lines
+from clew.cli.views.tables import MARGIN, hint_line, page_width
+from clew.cli.views.text import clip, wrap
+from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.cli.tui.state import ChatState
+
+MAX_USAGE_WIDTH = 36
+HELP_EXAMPLES = {
+    "compress": (
+        "/compress                       fold now",
+        "/compress database schema       the same, with that told in full detail",
+        "/compress --preview             see what would be done, then decide",
+        "/compress --preview --full      the same with the whole handoff",
+        "/compress --apply               apply the preview that was left open",
+        "/compress --undo                bring the former view back, word for word",
+    ),
+    "search": (
+        "/search retry backoff           everywhere",
+        "/search --here retry backoff    in this conversation alone",
+    ),
+    "resume": (
+        "/resume                         a numbered list",
+        "/resume 2                       the second of the list",
+        "/resume Rota for the bakery     by title; an id or its beginning will do too",
+    ),
+    "memory": (
+        "/memory                         what is remembered",
+        "/memory add Tests run with -n 0",
+        "/memory user Prefers short answers",
+        "/memory remove short answers    the entry that says this",
+    ),
+    "pin": (
+        "/pin last                       the newest reply",
+        "/pin m12                        message 12, as /search and /tree number them",
+        "/pin Never touch the schema     a text of your own",
+        "/pin remove 1                   the first of the list that /pin shows",
+    ),
+}
+
+
+async def run_help(state: ChatState, words: str) -> None:
+    if not words:
+        show_lines(state, _all_commands)
+        return
+    command = find_command(words.split()[0])
+    if command is None:
+        raise InvalidArgument(unknown_command(words.split()[0]))
+
+    def lines(console: Console) -> Iterator[str]:
+        yield console.style(f"/{command.name} {command.usage}".rstrip(), "bold")
+        yield from wrap(f"{command.about[0].upper()}{command.about[1:]}.", page_width(console))
+        for line in HELP_EXAMPLES.get(command.name, ()):
+            yield MARGIN + console.style(line[: page_width(console) - 2], "dim")
+
+    show_lines(state, lines)
+
+
+async def run_quit(state: ChatState, words: str) -> None:
+    del words
+    state.is_leaving = True
+
+
+def _all_commands(console: Console) -> Iterator[str]:
+    left = min(MAX_USAGE_WIDTH, (console.width - 6) // 2)
+    for command in COMMANDS:
+        name, usage = f"/{command.name}", clip(command.usage, left - len(command.name) - 2)
+        first, *more = wrap(command.about, page_width(console) - left - 2)
+        yield f"{console.style(name, 'cyan')} {usage}{' ' * (left - len(f'{name} {usage}'))}  {first}"
+        yield from (f"{'':{left}}  {line}" for line in more)
+    yield ""
+    yield hint_line("A beginning is enough: /comp. /help COMMAND says more about one.", console)

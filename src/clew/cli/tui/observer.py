@@ -1,0 +1,206 @@
+"""Shows on the screen what the agent does: pieces of replies, tool calls, and events of compactions and recoveries."""
+
+from __future__ import annotations
+
+import time
+
+from rich.text import Text
+
+from clew.agent import AgentObserver, ToolActivity, ToolResult
+from clew.cli.tui.exchange import reply_remark
+from clew.cli.tui.markdown import MarkdownStream, diff_renderable, is_diff
+from clew.cli.tui.screen import RunningCompaction, RunningTool, Screen
+from clew.cli.views.text import clip, display_width, sanitize, sanitize_line
+from clew.events import (
+    CompactionFinished,
+    CompactionPhase,
+    CompactionStarted,
+    Event,
+    Notice,
+    OutputCapLowered,
+    OutputSpilled,
+    Overflowed,
+    WindowLearnt,
+)
+from clew.messages import text_of
+from clew.providers import Delta, Reply
+
+UNDO_HINT = "/compress --undo brings it back"
+WAITING_FOR_PREPARED = "compacting (prepared ahead): summarise"
+
+
+class ScreenObserver(AgentObserver):
+    """Draws each exchange as it happens."""
+
+    def __init__(self, screen: Screen) -> None:
+        self._screen = screen
+        self._live = screen.live
+        self._stream = MarkdownStream()
+        self._has_streamed = False
+        self.is_preparing = False
+        """A compaction is being made ahead of time."""
+        self.compactions: list[CompactionFinished] = []
+        """Those of this chat that changed something."""
+
+    # -- the reply -----------------------------------------------------------------------------------------------------
+
+    def wait_for(self, what: str) -> None:
+        """Show what the chat waits for; nothing for an empty text."""
+        self._live.waiting, self._live.waiting_since = what, time.monotonic()
+        self._screen.refresh()
+
+    def on_delta(self, delta: Delta) -> None:
+        # A compaction that changed nothing may end without an event; a reply shows that it is over.
+        self._live.compacting = None
+        if delta.kind == "text":
+            self._live.thinking = ""
+            self._has_streamed = True
+            self._live.last_text_at = self._live.waiting_since = time.monotonic()
+            self._feed(delta.text)
+            self._live.tail = self._stream.tail
+        elif delta.kind == "reasoning":
+            self._live.thinking = (self._live.thinking + delta.text)[-2_000:]
+        elif delta.text:
+            self._live.waiting = f"writing a call of {sanitize_line(delta.text)}"
+        self._screen.refresh()
+
+    def on_reply(self, reply: Reply) -> None:
+        if not self._has_streamed:
+            self._feed(text_of(reply.message))
+        self.finish_reply()
+        self._warn(reply_remark(reply))
+        self.wait_for("waiting for the model")
+
+    def _feed(self, text: str) -> None:
+        for block in self._stream.feed(text):
+            self._screen.print_block(block)
+
+    def finish_reply(self) -> None:
+        """Print what has come of the reply, finished or not."""
+        for block in self._stream.finish():
+            self._screen.print_block(block)
+        self._live.tail = self._live.thinking = ""
+        self._live.last_text_at = float("-inf")
+        self._has_streamed = False
+        self._screen.refresh()
+
+    def finish_turn(self) -> None:
+        """Clear the live area; tools that still ran are printed as stopped."""
+        self.finish_reply()
+        for running in self._live.running.values():
+            # It may have changed something already, so that it must leave a line.
+            self._print_tool_call(
+                running.headline, f"stopped after {time.monotonic() - running.since:.1f} s", is_error=True
+            )
+        self._live.running.clear()
+        self._live.compacting = None
+        self._live.waiting = ""
+        self._live.is_stopping = False
+        self._screen.refresh()
+
+    # -- tools ---------------------------------------------------------------------------------------------------------
+
+    def on_tool_start(self, activity: ToolActivity) -> None:
+        self._live.running[activity.call_id] = RunningTool(activity.headline, time.monotonic())
+        self._screen.refresh()
+
+    def on_tool_output(self, activity: ToolActivity, text: str) -> None:
+        running = self._live.running.get(activity.call_id)
+        if running is not None:
+            running.append(text)
+            self._screen.refresh()
+
+    def on_tool_end(self, activity: ToolActivity, result: ToolResult, seconds: float) -> None:
+        self._live.running.pop(activity.call_id, None)
+        self._live.waiting_since = time.monotonic()
+        self._print_tool_call(activity.headline, f"{seconds:.1f} s", is_error=result.is_error)
+        self._print_tool_result(result)
+
+    def _print_tool_call(self, headline: str, how: str, *, is_error: bool) -> None:
+        """A call in one line, cut so that how it ended is always seen."""
+        look = self._screen.look
+        sign, style = (look.sign("✗", "x"), "red") if is_error else (look.sign("✓", "+"), "green")
+        room = max(10, self._screen.width - display_width(how) - 5)
+        self._screen.print(Text.assemble((sign, style), f" {clip(sanitize_line(headline), room)}", (f"  {how}", "dim")))
+
+    def _print_tool_result(self, result: ToolResult) -> None:
+        shown = sanitize(result.display_text or "").strip("\n")
+        if result.is_error:
+            first = next((line for line in sanitize(result.text).splitlines() if line.strip()), "")
+            self._print_dim(f"  {first.strip()}", "red")
+        elif shown and is_diff(shown):
+            self._screen.print(diff_renderable(shown))
+        elif shown:
+            for line in shown.splitlines()[:3]:
+                self._print_dim(f"  {line}")
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    def on_event(self, event: Event) -> None:
+        """For `clew.events`."""
+        match event:
+            case CompactionStarted():
+                self._live.compacting = RunningCompaction(event.reason, event.tokens, time.monotonic())
+            case CompactionPhase(phase="prepare"):
+                self.is_preparing = True
+            case CompactionPhase(phase="awaited"):
+                self.wait_for(WAITING_FOR_PREPARED)
+            case CompactionPhase(phase="prepared" | "dropped"):
+                self.is_preparing = False
+                if self._live.waiting == WAITING_FOR_PREPARED:
+                    self.wait_for("waiting for the model")
+            case CompactionPhase() if self._live.compacting is not None:
+                # A phase is reported when it is over: the commit comes next.
+                self._live.compacting.phase = "commit"
+            case CompactionFinished():
+                self._print_compaction(event)
+            case _:
+                self._print_event(event)
+        self._screen.refresh()
+
+    def _print_compaction(self, done: CompactionFinished) -> None:
+        running, self._live.compacting = self._live.compacting, None
+        is_asked = running is not None and running.reason == "manual"
+        if done.continued_as is not None:
+            self.compactions.append(done)
+        # The command that asked for it prints it.
+        if is_asked:
+            return
+        if done.continued_as is None:
+            self._warn(f"nothing was compacted: {'; '.join(done.warnings)}" if done.warnings else "")
+            return
+        seconds = f" in {time.monotonic() - running.since:.1f} s" if running else ""
+        arrow = self._screen.look.sign("→", "->")
+        who = f", written by {done.written_by}" if done.written_by else ""
+        text = f"compacted {done.tokens_before:,} {arrow} {done.tokens_after:,} tokens{seconds}{who}; {UNDO_HINT}"
+        self._screen.print(Text(text, "magenta"))
+        for warning in done.warnings:
+            self._warn(warning)
+
+    def _print_event(self, event: Event) -> None:
+        match event:
+            case Overflowed(attempt=attempt, limit=limit):
+                stated = f", which states a window of {limit:,} tokens" if limit else ""
+                self._warn(f"the request was too large for the provider{stated}; attempt {attempt} with less follows")
+            case WindowLearnt(model=model, tokens=tokens, is_stated=is_stated):
+                how = "the provider states it" if is_stated else "a guess for this session"
+                self._warn(f"the window of {model} is taken to be {tokens:,} tokens: {how}")
+            case OutputCapLowered(max_tokens=most):
+                self._print_dim(f"asked again for at most {most:,} tokens of output")
+            case OutputSpilled(tool=tool, chars=chars):
+                self._print_dim(
+                    f"{tool or 'a tool'} gave {chars:,} characters: they lie in a file, the model sees a part"
+                )
+            case Notice(text=text):
+                self._warn(text)
+            case _:
+                return
+
+    def _print_dim(self, words: str, style: str = "dim") -> None:
+        line = Text(words, style)
+        line.truncate(self._screen.width - 1, overflow="ellipsis")
+        self._screen.print(line)
+
+    def _warn(self, words: str) -> None:
+        if words:
+            self._screen.print(Text(sanitize(words), "yellow"))

@@ -1,0 +1,1 @@
+"""How the results of commands look on a terminal, and the same as JSON."""

@@ -1,0 +1,85 @@
+"""Figures for people: counts, tokens, shares, money and times, short enough for a column."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime, timedelta
+
+_MICROS = 1_000_000
+UNKNOWN = "unknown"
+
+
+def plural(count: int, noun: str) -> str:
+    """`1 message`, `2 messages`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def short_count(tokens: int) -> str:
+    """A number of tokens in at most five characters or so: 812, 9,120, 68.1K, 1.24M."""
+    if tokens < 10_000:
+        return f"{tokens:,}"
+    if tokens < 999_500:
+        return f"{tokens / 1_000:.1f}K" if tokens < 99_950 else f"{tokens / 1_000:.0f}K"
+    return f"{tokens / 1_000_000:.2f}M" if tokens < 999_500_000 else f"{tokens / 1_000_000_000:.2f}G"
+
+
+def percent(part: int, whole: int) -> str:
+    """A share; a dash where there is nothing to have a share of."""
+    if not whole:
+        return "-"
+    share = 100 * part / whole
+    return "<1%" if 0 < share < 1 else f"{share:,.0f}%"
+
+
+def message_range(numbers: list[int]) -> str:
+    """`m2-m142`, `m7` for one message, a dash for none."""
+    if not numbers:
+        return "-"
+    return f"m{numbers[0]}" if numbers[0] == numbers[-1] else f"m{numbers[0]}-m{numbers[-1]}"
+
+
+# -- money -------------------------------------------------------------------------------------------------------------
+
+
+def format_dollars(amount: float) -> str:
+    """Money, with four digits behind the point where it is less than a dollar."""
+    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+
+
+def format_micros(micros: int) -> str:
+    """Money that is counted in millionths of a dollar, with as many digits as it is worth."""
+    if micros == 0:
+        return "$0.00"
+    return format_dollars(micros / _MICROS) if micros >= 100 else "<$0.0001"
+
+
+def format_cost(micros: int, calls: int, unknown: int) -> str:
+    """What calls cost; where the price of some is not known, that is said, not taken for zero."""
+    if not calls:
+        return "-"
+    if unknown == calls:
+        return UNKNOWN
+    return f"{format_micros(micros)} + {UNKNOWN}" if unknown else format_micros(micros)
+
+
+# -- times -------------------------------------------------------------------------------------------------------------
+
+
+def format_time(at: datetime) -> str:
+    """In the zone of this machine."""
+    return at.astimezone().strftime("%Y-%m-%d %H:%M")
+
+
+def iso_time(at: datetime | None) -> str | None:
+    """For JSON, in UTC."""
+    return None if at is None else at.astimezone(UTC).isoformat()
+
+
+def format_day(day: int) -> str:
+    """A day that is counted from 1970, as the store groups by it (in UTC)."""
+    return (date(1970, 1, 1) + timedelta(days=day)).isoformat()
+
+
+def describe_period(first: datetime | None, last: datetime | None) -> str:
+    """`since ... until ...`; empty where no time is named."""
+    words = [f"since {format_time(first)}"] if first else []
+    return " ".join([*words, f"until {format_time(last)}"] if last else words)

@@ -1,0 +1,348 @@
+"""How `clew compress` looks: bars of the request, what became of the messages, the handoff in short; and as JSON.
+
+The table of regions is also that of `/compress --preview` in a chat.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from clew.cli.console import Console
+from clew.cli.views.amounts import message_range, plural
+from clew.cli.views.tables import (
+    MARGIN,
+    BarStyle,
+    bar_cells,
+    free_cells,
+    hint_line,
+    page_width,
+    print_blocks,
+    stacked_bar,
+    table_lines,
+    warning_lines,
+)
+from clew.cli.views.text import Align, clip, display_width, pad, printable, printable_line, wrap_all
+from clew.engines import CompactionPreview, CompactionRegion, Fate
+from clew.report import (
+    CompactionReport,
+    MessageOutcome,
+    RegionGroup,
+    RequestPart,
+    group_by_region,
+    merged_handoff_tokens,
+    previewed_outcomes,
+    shown_text,
+)
+
+PART_STYLES: Mapping[str, BarStyle] = {
+    "system": BarStyle("blue", "S"),
+    "tools": BarStyle("cyan", "t"),
+    "head": BarStyle("green", "H"),
+    "folded": BarStyle("magenta", "-", "▒"),
+    "handoff": BarStyle("red", "#"),
+    "kept": BarStyle("green", "K"),
+    "tail": BarStyle("green", "T"),
+    "removed": BarStyle("red", "x"),
+}
+REGION_TEXTS: Mapping[CompactionRegion, str] = {
+    CompactionRegion.HEAD: "how it began",
+    CompactionRegion.HANDOFF: "the earlier handoff, taken into the new one",
+    CompactionRegion.FOLDED: "told by the handoff",
+    CompactionRegion.KEPT: "the newest request or reply, word for word",
+    CompactionRegion.TAIL: "the newest messages",
+    CompactionRegion.REMOVED: "what no provider would take, such as a result without a call",
+}
+MAX_SECTION_LINES = 2
+MAX_TASK_LINES = 4
+MAX_LARGEST = 5
+_REFERENCE = re.compile(r"(?<![\w/.])m\d+(?![\w/]|\.\w)")
+_NUMBER = re.compile(r"\d+[.)]\s")
+_SOURCE = re.compile(r"\s(?:\([^()]{0,40}m\d+[^()]{0,40}\)|\[[^\[\]]{1,60} m\d+\])$")
+
+
+def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:
+    """What was done; `written` are the files that hold it."""
+    blocks = [_title(report.source, len(report.outcomes), report.origin, report.model, console)]
+    blocks.append(_bars(report, console))
+    if report.result.changed:
+        blocks.append(_regions("what became of the messages", report.groups, report.handoff_tokens, console))
+        blocks.append(_handoff(report, console))
+    blocks.append(_remarks(report, console, written))
+    print_blocks(blocks, console)
+
+
+def print_preview(source: str, origin: str, model: str | None, preview: CompactionPreview, console: Console) -> None:
+    """What would be done."""
+    outcomes = previewed_outcomes(preview)
+    heading = "what would become of the messages"
+    blocks = [
+        _title(source, len(outcomes), origin, model, console),
+        _preview_bars(preview, outcomes, merged_handoff_tokens(preview.source, model), console),
+        _regions(heading, group_by_region(outcomes), preview.summary_tokens, console),
+    ]
+    if preview.would_fold:
+        blocks.append(_largest(outcomes, console))
+    text = "Nothing was done: this is a preview." if preview.would_fold else "There is nothing to fold."
+    blocks.append(iter([console.style(text, "dim")]))
+    print_blocks(blocks, console)
+
+
+def one_line_report(report: CompactionReport) -> str:
+    """The report for those who sent the result elsewhere."""
+    result = report.result
+    messages = plural(len(report.outcomes), "message")
+    if not result.changed:
+        return f"nothing was changed: {result.tokens_before:,} tokens, {messages}"
+    folded = sum(outcome.fate is Fate.SUMMARISED for outcome in report.outcomes)
+    return (
+        f"{result.tokens_before:,} -> {result.tokens_after:,} tokens, {report.saved} less; "
+        f"{folded:,} of {messages} folded into one handoff"
+    )
+
+
+def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> dict[str, Any]:
+    """The result and what became of each message."""
+    result = report.result
+    return {
+        "source": report.source,
+        "kind": kind,
+        "dialect": result.conversation.dialect,
+        "model": report.model,
+        "changed": result.changed,
+        "tokens_before": result.tokens_before,
+        "tokens_after": result.tokens_after,
+        "messages": _message_list(result.messages),
+        "system": result.system,
+        "summary": result.summary,
+        "written_by": result.compaction.written_by,
+        "template": result.compaction.template,
+        "fates": [str(outcome.fate) for outcome in report.outcomes],
+        "warnings": list(result.warnings),
+        "unverified": list(result.compaction.unverified),
+        "repairs": list(repairs),
+    }
+
+
+def preview_json(preview: CompactionPreview) -> dict[str, Any]:
+    return {
+        "changed": preview.would_fold,
+        "tokens_before": preview.tokens_before,
+        "tokens_after_at_most": preview.tokens_after,
+        "summary_tokens_at_most": preview.summary_tokens,
+        "ranges": [
+            {
+                "place": str(group.region),
+                "first": group.outcomes[0].number,
+                "last": group.outcomes[-1].number,
+                "messages": len(group.outcomes),
+                "shortened": group.shortened,
+                "tokens": group.tokens,
+                "tokens_after": group.tokens_after,
+            }
+            for group in group_by_region(previewed_outcomes(preview))
+        ],
+        "places": [str(region) for region in preview.regions],
+    }
+
+
+def _message_list(wire: Any) -> Any:
+    """The messages of a request; a list is one already."""
+    if isinstance(wire, dict):
+        return wire["messages"] if "messages" in wire else wire.get("input")
+    return wire
+
+
+def _title(source: str, messages: int, origin: str, model: str | None, console: Console) -> Iterator[str]:
+    facts = (plural(messages, "message"), origin, model or "no model named")
+    yield console.style(clip(printable(source), page_width(console)), "bold")
+    yield console.style(printable(console.sign(" · ", " - ").join(facts)), "dim")
+
+
+# -- bars --------------------------------------------------------------------------------------------------------------
+
+
+def _bars(report: CompactionReport, console: Console) -> Iterator[str]:
+    result = report.result
+    if not result.changed:
+        yield from _bar_lines([("now", result.tokens_before, report.parts_before)], console)
+        yield ""
+        yield console.style("Nothing was changed.", "bold") + " " + " ".join(result.warnings)
+        return
+    before = ("before", result.tokens_before, report.parts_before)
+    yield from _bar_lines([before, ("after", result.tokens_after, report.parts_after)], console, f"{report.saved} less")
+
+
+def _preview_bars(
+    preview: CompactionPreview, outcomes: Sequence[MessageOutcome], earlier: int, console: Console
+) -> Iterator[str]:
+    """`earlier` are the tokens of earlier handoffs that are merged with a message."""
+    beside = preview.tokens_before - earlier - sum(preview.sizes)
+    rows = [("before", preview.tokens_before, _previewed_parts(outcomes, earlier, beside, after=False))]
+    if preview.would_fold:
+        parts = _previewed_parts(outcomes, preview.summary_tokens, beside, after=True)
+        rows.append(("at most", preview.tokens_after, parts))
+    yield from _bar_lines(rows, console)
+
+
+def _previewed_parts(
+    outcomes: Sequence[MessageOutcome], handoff: int, beside: int, *, after: bool
+) -> tuple[RequestPart, ...]:
+    sums = {"tools": beside, "head": 0, "handoff": handoff, "folded": 0, "kept": 0, "tail": 0, "removed": 0}
+    for outcome in outcomes:
+        sums[str(outcome.region)] += outcome.tokens_after if after else outcome.tokens
+    return tuple(RequestPart(name, tokens) for name, tokens in sums.items() if tokens > 0)
+
+
+def _bar_lines(
+    rows: Sequence[tuple[str, int, Sequence[RequestPart]]], console: Console, remark: str = ""
+) -> Iterator[str]:
+    """Bars under each other, on one scale, and the key to their parts; the remark is in the free end of the last."""
+    names = max(len(name) for name, _, _ in rows)
+    figures = max(len(f"{tokens:,}") for _, tokens, _ in rows)
+    cells = page_width(console) - names - figures - 4
+    whole = max(1, *(tokens for _, tokens, _ in rows))
+    for name, tokens, parts in rows:
+        drawn, left = stacked_bar([(PART_STYLES[part.name], part.tokens) for part in parts], whole, cells, console)
+        free = free_cells(left, console)
+        if remark and name == rows[-1][0] and left > len(remark) + 2:
+            free = free[: -len(remark) - 1] + " " + remark
+        figure = console.style(f"{tokens:>{figures},}", "bold")
+        yield f"{name:<{names}}  {figure}  {drawn}{console.style(free, 'dim')}"
+    yield from _bar_key(rows[0][2], rows[-1][2], names + figures + 4, console)
+
+
+def _bar_key(
+    before: Sequence[RequestPart], after: Sequence[RequestPart], indent: int, console: Console
+) -> Iterator[str]:
+    """Each part with its size after, or before where it is gone."""
+    sizes = {part.name: part.tokens for part in before} | {part.name: part.tokens for part in after}
+    line, used = " " * indent, indent
+    for name in PART_STYLES:
+        if name not in sizes:
+            continue
+        text = f"{name} {sizes[name]:,}"
+        if used + len(text) + 4 > page_width(console) and used > indent:
+            yield line.rstrip()
+            line, used = " " * indent, indent
+        line += f"{bar_cells(PART_STYLES[name], 1, console)} {text}  "
+        used += len(text) + 4
+    yield line.rstrip()
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+def _regions(heading: str, groups: Sequence[RegionGroup], handoff: int, console: Console) -> Iterator[str]:
+    yield console.style(heading, "bold")
+    yield from region_table(groups, handoff, console)
+
+
+def region_table(groups: Sequence[RegionGroup], handoff: int, console: Console) -> Iterator[str]:
+    """What becomes of each region; the first folded one shows the tokens of the handoff that takes its place."""
+    first_folded = next((group for group in groups if group.region is CompactionRegion.FOLDED), None)
+    rows = []
+    for group in groups:
+        text = REGION_TEXTS[group.region] + (f", {group.shortened:,} shortened" if group.shortened else "")
+        after = handoff if group is first_folded else group.tokens_after if group.shortened else 0
+        size = f"{group.tokens:,}"
+        if after and after != group.tokens:
+            size += f"{console.sign(' → ', ' -> ')}{after:,}"
+        rows.append((message_range(group.numbers), f"{len(group.outcomes):,}", str(group.region), size, text))
+    aligns: tuple[Align, ...] = ("<", ">", "<", ">", "<")
+    head, *lines = table_lines([("messages", "", "", "tokens", ""), *rows], aligns, page_width(console))
+    yield console.style(head, "dim")
+    for group, line in zip(groups, lines, strict=True):
+        yield console.style(line, PART_STYLES[str(group.region)].color)
+
+
+def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[str]:
+    folded = [outcome for outcome in outcomes if outcome.region is CompactionRegion.FOLDED]
+    rows = [
+        (
+            f"m{outcome.number}",
+            outcome.role,
+            clip(printable(outcome.tool), 20),
+            f"{outcome.tokens:,}",
+            printable_line(shown_text(outcome.message)[:400]),
+        )
+        for outcome in sorted(folded, key=lambda outcome: -outcome.tokens)[:MAX_LARGEST]
+    ]
+    yield console.style("the largest that would be folded", "bold")
+    yield from table_lines(rows, ("<", "<", "<", ">", "<"), page_width(console))
+
+
+# -- the handoff -------------------------------------------------------------------------------------------------------
+
+
+def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
+    compaction = report.result.compaction
+    facts = f"{report.handoff_tokens:,} tokens, written by {writer_name(compaction.written_by)}"
+    yield f"{console.style('the handoff', 'bold')}  {console.style(clip(facts, console.width - 17), 'dim')}"
+    room = page_width(console) - 2
+    for number, (heading, lines) in enumerate(_sections(compaction.summary or "")):
+        # The first section is the task, which is what a reader looks for.
+        shown = _newest_or_first(lines) if number else _beginning(lines, room)
+        count = f"  {len(lines):,} lines" if len(lines) > len(shown) else ""
+        yield console.style(heading, "cyan") + console.style(count, "dim")
+        for line in shown:
+            yield f"{MARGIN}{_with_references(_clip_before_source(line, room), console)}"
+
+
+def writer_name(written_by: str | None) -> str:
+    return "the built-in summariser" if written_by == "built-in" else printable(str(written_by))
+
+
+def _sections(summary: str) -> list[tuple[str, list[str]]]:
+    """The headings of a handoff with their lines, without remarks in brackets and sections that say nothing."""
+    sections: list[tuple[str, list[str]]] = []
+    for raw in summary.splitlines():
+        line = printable_line(raw)
+        if line.startswith("#"):
+            sections.append((line.lstrip("# "), []))
+        elif line and not line.startswith("("):
+            if not sections:
+                sections.append(("", []))
+            sections[-1][1].append(line.removeprefix("- "))
+    return [(heading, lines) for heading, lines in sections if lines and lines != ["None."]]
+
+
+def _beginning(lines: Sequence[str], room: int) -> list[str]:
+    wrapped = wrap_all(lines, room - 2)
+    if len(wrapped) <= MAX_TASK_LINES:
+        return wrapped
+    return [*wrapped[: MAX_TASK_LINES - 1], f"{wrapped[MAX_TASK_LINES - 1]} …"]
+
+
+def _newest_or_first(lines: Sequence[str]) -> Sequence[str]:
+    """Of numbered actions the newest, of anything else the first."""
+    return lines[-MAX_SECTION_LINES:] if _NUMBER.match(lines[0]) else lines[:MAX_SECTION_LINES]
+
+
+def _clip_before_source(line: str, room: int) -> str:
+    """Cut to one line, but not the message it came from."""
+    if display_width(line) <= room or not (found := _SOURCE.search(line)):
+        return clip(line, room)
+    return clip(line[: found.start()], room - display_width(found[0])) + found[0]
+
+
+def _with_references(line: str, console: Console) -> str:
+    return _REFERENCE.sub(lambda found: console.style(found[0], "magenta"), line)
+
+
+# -- the rest ----------------------------------------------------------------------------------------------------------
+
+
+def _remarks(report: CompactionReport, console: Console, written: Sequence[str]) -> Iterator[str]:
+    result = report.result
+    if result.changed:
+        yield from warning_lines(result.warnings, console)
+    if report.cost and result.changed:
+        before, after = (f"${amount:,.4f}" for amount in (report.cost.before, report.cost.after))
+        text = f"{before} {console.sign('→', '->')} {after} for the prompt of a request, uncached"
+        yield f"{pad('cost', 8)} {clip(text, console.width - 13)}"
+    for name in written:
+        yield f"{pad('written', 8)} {printable(name)}"
+    if not written:
+        yield hint_line("keep the result: --output FILE    see all of it: --report FILE.html", console)

@@ -1,0 +1,155 @@
+"""Tables, bars and blocks of lines, as every page of the terminal draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from clew.cli.console import Console
+from clew.cli.views.text import Align, clip, display_width, pad, wrap
+
+MARGIN = "  "
+MIN_NAME_WIDTH = 10
+
+
+@dataclass(frozen=True, slots=True)
+class BarStyle:
+    """How a part of a bar is drawn: in a colour, or by a letter where there are none."""
+
+    color: str
+    letter: str
+    block: str = "█"
+
+
+# -- lines -------------------------------------------------------------------------------------------------------------
+
+
+def page_width(console: Console) -> int:
+    """The columns between the margins."""
+    return console.width - 2 * len(MARGIN)
+
+
+def print_lines(lines: Iterable[str], console: Console) -> None:
+    """Lines behind the margin."""
+    for line in lines:
+        console.print((MARGIN + line).rstrip())
+
+
+def print_blocks(blocks: Iterable[Iterable[str]], console: Console) -> None:
+    """Blocks of lines behind the margin, with a blank line between them."""
+    for number, block in enumerate(blocks):
+        if number:
+            console.print()
+        print_lines(block, console)
+
+
+def fact_lines(facts: Iterable[tuple[str, str]], console: Console, names: int = 10, gap: int = 2) -> Iterator[str]:
+    """Facts with their names before them; a long one is continued below its beginning."""
+    for name, fact in facts:
+        first, *more = wrap(fact, page_width(console) - names - gap) or [""]
+        yield f"{console.style(name.ljust(names), 'dim')}{' ' * gap}{first}"
+        yield from (f"{'':{names + gap}}{line}" for line in more)
+
+
+def warning_lines(warnings: Iterable[str], console: Console) -> Iterator[str]:
+    """Each warning behind an exclamation mark."""
+    for warning in warnings:
+        for number, line in enumerate(wrap(warning, console.width - 6)):
+            yield console.style(f"{' ' if number else '!'} {line}", "yellow")
+
+
+def hint_line(text: str, console: Console) -> str:
+    """One dim line of what could be done next."""
+    return console.style(clip(text, page_width(console)), "dim")
+
+
+# -- tables ------------------------------------------------------------------------------------------------------------
+
+
+def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[Align], width: int, gap: int = 2) -> list[str]:
+    """Rows as lines: each column as wide as its widest cell, the last one cut to what is left."""
+    if not rows:
+        return []
+    widths = [max(display_width(row[index]) for row in rows) for index in range(len(aligns))]
+    before_last = sum(widths[:-1]) + gap * (len(widths) - 1)
+    widths[-1] = max(1, min(widths[-1], width - before_last))
+    return [_row_line(row, aligns, widths, gap).rstrip() for row in rows]
+
+
+def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
+    """Rows of a name and figures for a width, headings first: less important columns go, then names are cut."""
+    kept = list(range(len(figures[0])))
+    for least in ("output", "cached", "calls", None):
+        taken = sum(max(display_width(row[at]) for row in figures) + 2 for at in kept)
+        if least is None or room - taken >= min(MIN_NAME_WIDTH, max(display_width(name) for name in names)):
+            break
+        kept = [at for at in kept if figures[0][at] != least]
+    width = max(MIN_NAME_WIDTH, room - taken)
+    return [(clip(name, width), *(row[at] for at in kept)) for name, row in zip(names, figures, strict=True)]
+
+
+def name_and_figures(columns: int) -> list[Align]:
+    """Alignments of a table of names with figures behind them."""
+    aligns: list[Align] = ["<"]
+    return aligns + [">"] * (columns - 1)
+
+
+def _row_line(row: Sequence[str], aligns: Sequence[Align], widths: Sequence[int], gap: int) -> str:
+    cells = (pad(clip(cell, width), width, align) for cell, width, align in zip(row, widths, aligns, strict=True))
+    return (" " * gap).join(cells)
+
+
+# -- bars --------------------------------------------------------------------------------------------------------------
+
+
+def bar_widths(parts: Sequence[float], cells: int) -> list[int]:
+    """Cells of a bar for each part of 1.0: they add up to the whole, and what is there at all gets one if it can."""
+    wanted = [part * cells for part in parts]
+    given = [max(1, int(want)) if want > 0 else 0 for want in wanted]
+    total = min(cells, max(round(sum(wanted)), sum(1 for want in wanted if want > 0)))
+    while sum(given) > total:
+        given[max(range(len(given)), key=lambda index: (given[index] > 1, given[index] - wanted[index]))] -= 1
+    while sum(given) < total:
+        given[max(range(len(given)), key=lambda index: wanted[index] - given[index])] += 1
+    return given
+
+
+def bar_cells(style: BarStyle, width: int, console: Console) -> str:
+    """So many cells of one part."""
+    return console.style(style.block * width, style.color) if console.colors else style.letter * width
+
+
+def free_cells(width: int, console: Console) -> str:
+    """So many empty cells, not coloured."""
+    return console.sign("░", ".") * width
+
+
+def stacked_bar(parts: Sequence[tuple[BarStyle, int]], whole: int, cells: int, console: Console) -> tuple[str, int]:
+    """The parts of a bar of so many cells, and how many cells are left free."""
+    widths = bar_widths([size / whole if whole else 0.0 for _, size in parts], cells)
+    drawn = "".join(bar_cells(style, width, console) for (style, _), width in zip(parts, widths, strict=True))
+    return drawn, cells - sum(widths)
+
+
+def window_bar(
+    parts: Sequence[tuple[BarStyle, int]], tokens: int, window: int, threshold: int | None, console: Console
+) -> Iterator[str]:
+    """What fills a window, and below it where compaction begins, or where the window ends if it is too small."""
+    cells = page_width(console)
+    whole = max(window, tokens)
+    drawn, free = stacked_bar(parts, whole, cells, console)
+    yield drawn + console.style(free_cells(free, console), "dim")
+    if tokens > window:
+        yield console.style(marker_line(window / whole, "the window ends here", cells, console), "red")
+    elif threshold is not None:
+        text = f"compaction begins at {threshold:,}"
+        yield console.style(marker_line(threshold / whole, text, cells, console), "dim")
+
+
+def marker_line(position: float, text: str, cells: int, console: Console) -> str:
+    """An arrow at a position (0 to 1) under a bar of so many cells, with its text on the side that has room for it."""
+    at = min(cells - 1, int(position * cells))
+    arrow = console.sign("▲", "^")
+    if at + len(text) + 2 <= cells:
+        return " " * at + f"{arrow} {text}"
+    return f"{text} {arrow}".rjust(at + 1)

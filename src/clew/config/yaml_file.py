@@ -1,0 +1,323 @@
+"""The config file: its YAML read with limits, and single settings changed in its text.
+
+Reading refuses whatever is not a plain tree of keys, with its line. A change keeps every other character of the file:
+YAML libraries that write a file back lose its comments or its layout, so the parser is only used to find where a
+value starts and ends. Each change is read back first, and a file that cannot be edited safely is refused.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from clew.config.declare import Setting, SettingValue, invalid_file
+from clew.config.home import read_text, replace_file
+from clew.config.settings import MOVED_SETTINGS, declared_settings
+from clew.errors import ConfigProblem, InvalidConfig
+
+MAX_DEPTH = 12
+
+
+@dataclass(frozen=True, slots=True)
+class YamlLeaf:
+    """One key of the file with its value; `remedy` says what to do where the key is not valid."""
+
+    key: str
+    value: object
+    line: int
+    remedy: str = ""
+
+
+def parse_yaml(text: str, path: Path) -> yaml.MappingNode | None:
+    """The text as a tree; None where it has only comments."""
+    try:
+        _refuse_aliases_and_depth(text, path)
+        node = yaml.compose(text, Loader=yaml.SafeLoader)
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        raise invalid_file(path, mark.line + 1 if mark else None, _problem_of(error), _remedy_for(error)) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1
+        raise invalid_file(path, line, f"character {error.character!r} is not allowed in YAML", "remove it") from error
+    if node is None or _is_null(node):
+        return None
+    if not isinstance(node, yaml.MappingNode):
+        kind = "a list" if isinstance(node, yaml.SequenceNode) else "a single value"
+        raise invalid_file(
+            path, node.start_mark.line + 1, f"holds {kind} at the top", "keys are expected, as `compression:`"
+        )
+    return node
+
+
+def leaves_of(node: yaml.MappingNode, prefix: str = "") -> Iterator[YamlLeaf]:
+    """Every key that has no keys below it, in the order of the file."""
+    seen: dict[str, int] = {}
+    for key_node, value_node in node.value:
+        line = key_node.start_mark.line + 1
+        name = key_node.value if isinstance(key_node, yaml.ScalarNode) else "(a key that is no word)"
+        key = prefix + name
+        if name in seen:
+            yield YamlLeaf(key, value_of(value_node), line, f"already set in line {seen[name]}; keep one")
+            continue
+        seen[name] = line
+        if "." in name:
+            yield YamlLeaf(key, value_of(value_node), line, "a dot in a key; write one key below the other")
+        elif isinstance(value_node, yaml.MappingNode) and value_node.value:
+            yield from leaves_of(value_node, f"{key}.")
+        else:
+            yield YamlLeaf(key, value_of(value_node), line)
+
+
+def value_of(node: yaml.Node) -> object:
+    """The value of a node: of a scalar its value, otherwise an empty dict or list."""
+    if isinstance(node, yaml.MappingNode):
+        return {}
+    if isinstance(node, yaml.SequenceNode):
+        return []
+    try:
+        value: Any = yaml.constructor.SafeConstructor().construct_object(node)
+    except (ValueError, OverflowError, yaml.YAMLError):
+        # 2026-13-45 has the form of a date, and a 5,000-digit number that of an int: both are only text.
+        return node.value
+    return str(node.value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def _refuse_aliases_and_depth(text: str, path: Path) -> None:
+    """Refuse aliases, which can multiply, and deep nesting; settings need neither."""
+    depth = 0
+    for event in yaml.parse(text, Loader=yaml.SafeLoader):
+        line = event.start_mark.line + 1 if event.start_mark else None
+        if isinstance(event, yaml.AliasEvent):
+            raise invalid_file(path, line, f"alias *{event.anchor}", "write the value out")
+        depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
+        if depth > MAX_DEPTH:
+            raise invalid_file(path, line, f"more than {MAX_DEPTH} levels deep", "settings need three")
+
+
+def _is_null(node: yaml.Node) -> bool:
+    return isinstance(node, yaml.ScalarNode) and value_of(node) is None
+
+
+def _problem_of(error: yaml.MarkedYAMLError) -> str:
+    return f"not valid YAML: {error.problem or error.context or 'it cannot be parsed'}"
+
+
+def _remedy_for(error: yaml.MarkedYAMLError) -> str:
+    problem = error.problem or ""
+    if "\\t" in problem:
+        return "indent with spaces, not with tabs"
+    if "mapping values are not allowed" in problem:
+        return "check the indentation, or put a value that contains a colon in quotes"
+    return "check indentation, colons and quotes there"
+
+
+_PLAIN_SCALAR = re.compile(r"[A-Za-z][A-Za-z0-9_./-]*|[0-9]+[a-z]")
+
+
+def with_key(text: str, path: Path, key: str, value: SettingValue) -> str:
+    """The text with the key set to the value, added where it is missing."""
+    expected = {name: old for name, old in _values_by_key(text, path).items() if not _same_branch(name, key)}
+    expected[key] = value
+    return _verified(lambda: _with_key(text, path, key.split("."), yaml_scalar(value)), expected, path, key)
+
+
+def without_key(text: str, path: Path, key: str) -> str:
+    """The text without the key; the same text where it has none."""
+    expected = _values_by_key(text, path)
+    if key not in expected:
+        return text
+    del expected[key]
+    return _verified(lambda: _removed(text, path, key.split(".")), expected, path, key)
+
+
+def yaml_scalar(value: SettingValue) -> str:
+    """A value as YAML reads it back."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if value is None:
+        return "null"
+    if not isinstance(value, str):
+        return str(value)
+    reads_as_text = _PLAIN_SCALAR.fullmatch(value) and isinstance(value_of(_node_of(value)), str)
+    return value if reads_as_text else json.dumps(value, ensure_ascii=False)
+
+
+def _with_key(text: str, path: Path, names: Sequence[str], value: str) -> str:
+    node = parse_yaml(text, path)
+    if node is None:
+        return _with_lines(text, len(text), _block(names, value, 0))
+    for depth, name in enumerate(names):
+        found = _entry(node, name, path)
+        if found is None:
+            return _inserted(text, node, names[depth:], value)
+        key_node, below = found
+        rest = names[depth + 1 :]
+        if not rest:
+            return _replaced(text, below, value)
+        if not isinstance(below, yaml.MappingNode) or not below.value:
+            return _filled(text, key_node, below, rest, value)
+        node = below
+    raise AssertionError("a key has at least one name")
+
+
+def _entry(node: yaml.MappingNode, name: str, path: Path) -> tuple[yaml.Node, yaml.Node] | None:
+    found = [pair for pair in node.value if pair[0].value == name]
+    if len(found) > 1:
+        lines = " and ".join(str(key.start_mark.line + 1) for key, _ in found)
+        raise InvalidConfig(
+            [ConfigProblem(str(path), name, f"set in lines {lines}", "remove all but one by hand first")]
+        )
+    return found[0] if found else None
+
+
+def _replaced(text: str, node: yaml.Node, value: str) -> str:
+    start, end = node.start_mark.index, _end(node)
+    if start == end:  # there is no value yet: it goes just behind the colon
+        return f"{text[:start]} {value}{text[end:]}"
+    ending = "\n" if text[end - 1] == "\n" else ""  # a block scalar ends with its line
+    return text[:start] + value + ending + text[end:]
+
+
+def _inserted(text: str, node: yaml.MappingNode, names: Sequence[str], value: str) -> str:
+    if node.flow_style:
+        after = node.start_mark.index + 1
+        return f"{text[:after]}{_flow(names, value)}{', ' if node.value else ''}{text[after:]}"
+    indent = node.value[0][0].start_mark.column
+    return _with_lines(text, _end(node), _block(names, value, indent))
+
+
+def _filled(text: str, key_node: yaml.Node, below: yaml.Node, names: Sequence[str], value: str) -> str:
+    """A group that is there without keys, as `compression:` or `compression: {}`."""
+    if below.start_mark.index == below.end_mark.index:
+        return _with_lines(text, below.end_mark.index, _block(names, value, key_node.start_mark.column + 2))
+    return _replaced(text, below, "{" + _flow(names, value) + "}")
+
+
+def _removed(text: str, path: Path, names: Sequence[str]) -> str:
+    node = parse_yaml(text, path)
+    for name in names[:-1]:
+        found = _entry(node, name, path) if isinstance(node, yaml.MappingNode) else None
+        node = found[1] if found else None  # type: ignore[assignment]
+    found = _entry(node, names[-1], path) if isinstance(node, yaml.MappingNode) else None
+    if found is None or node is None:
+        return text
+    start, end = found[0].start_mark.index, _end(found[1])
+    if node.flow_style:
+        return _without_span_and_comma(text, start, end)
+    start = text.rfind("\n", 0, start) + 1
+    return text[:start] + text[_line_end(text, end) :]
+
+
+def _without_span_and_comma(text: str, start: int, end: int) -> str:
+    before, after = text[:start].rstrip(), text[end:].lstrip()
+    if after.startswith(","):
+        return text[:start] + after[1:].lstrip()
+    return before.removesuffix(",") + text[end:]
+
+
+def _end(node: yaml.Node) -> int:
+    """Where the last value below a node ends; a block's own end mark lies behind the comments that follow it."""
+    while isinstance(node, yaml.CollectionNode) and not node.flow_style and node.value:
+        last = node.value[-1]
+        node = last[1] if isinstance(node, yaml.MappingNode) else last
+    return int(node.end_mark.index)
+
+
+def _line_end(text: str, index: int) -> int:
+    """The beginning of the line after the one that holds this index."""
+    if index and text[index - 1] == "\n":
+        return index
+    return text.find("\n", index) + 1 or len(text)
+
+
+def _with_lines(text: str, index: int, lines: Sequence[str]) -> str:
+    newline = "\r\n" if "\r\n" in text else "\n"
+    at = _line_end(text, index) if text else 0
+    missing = newline if at and text[at - 1] != "\n" else ""
+    return text[:at] + missing + "".join(line + newline for line in lines) + text[at:]
+
+
+def _block(names: Sequence[str], value: str, indent: int) -> list[str]:
+    *groups, last = names
+    lines = [" " * (indent + 2 * depth) + f"{name}:" for depth, name in enumerate(groups)]
+    return [*lines, " " * (indent + 2 * len(groups)) + f"{last}: {value}"]
+
+
+def _flow(names: Sequence[str], value: str) -> str:
+    *groups, last = names
+    return "".join(f"{name}: {{" for name in groups) + f"{last}: {value}" + "}" * len(groups)
+
+
+def _values_by_key(text: str, path: Path) -> dict[str, object]:
+    tree = parse_yaml(text, path)
+    return {leaf.key: leaf.value for leaf in leaves_of(tree)} if tree is not None else {}
+
+
+def _same_branch(one: str, other: str) -> bool:
+    return one == other or one.startswith(f"{other}.") or other.startswith(f"{one}.")
+
+
+def _verified(edit: Callable[[], str], expected: dict[str, object], path: Path, key: str) -> str:
+    """The edited text, if it reads back as expected; empty groups do not count. Raises `InvalidConfig` if not."""
+    edited = edit()
+    try:
+        content = _values_by_key(edited, path)
+    except InvalidConfig:
+        content = {"": None}
+    if _without_empty(content) != _without_empty(expected):
+        remedy = "the file is laid out in a way that cannot be edited safely; change it by hand"
+        raise InvalidConfig([ConfigProblem(str(path), key, "cannot be changed here", remedy)])
+    return edited
+
+
+def _without_empty(content: dict[str, object]) -> dict[str, tuple[str, object]]:
+    # With its type, because True == 1 == 1.0 to Python.
+    return {key: (type(value).__name__, value) for key, value in content.items() if value not in (None, {})}
+
+
+def _node_of(text: str) -> yaml.Node:
+    node: yaml.Node = yaml.compose(text, Loader=yaml.SafeLoader)
+    return node
+
+
+def set_in_file(path: Path, setting: Setting, value: SettingValue) -> tuple[str, ...]:
+    """Set a setting in the file, and rename moved settings; returns notices for the user."""
+    text = with_key(read_text(path) or "", path, setting.key, value)
+    text, notices = with_moved_settings(text, path)
+    replace_file(path, text)
+    return notices
+
+
+def unset_in_file(path: Path, setting: Setting) -> tuple[str, ...]:
+    """Remove a setting from the file, so that its default counts; returns notices for the user."""
+    before = read_text(path)
+    if before is None:
+        return ()
+    # Moved settings first, because a value under an old key is a value of this setting too.
+    text, notices = with_moved_settings(before, path)
+    text = without_key(text, path, setting.key)
+    if text != before:
+        replace_file(path, text)
+    return notices
+
+
+def with_moved_settings(text: str, path: Path) -> tuple[str, tuple[str, ...]]:
+    """The text with moved settings under their new keys; an old value that is not allowed stays as it is."""
+    notices = []
+    for old_key, new_key in MOVED_SETTINGS.items():
+        values = _values_by_key(text, path)
+        old = values.get(old_key)
+        if old_key not in values or not declared_settings()[new_key].accepts(old):
+            continue
+        if new_key not in values:
+            text = with_key(text, path, new_key, old)  # type: ignore[arg-type]
+        text = without_key(text, path, old_key)
+        notices.append(f"{path}: moved {old_key} to {new_key}")
+    return text, tuple(notices)

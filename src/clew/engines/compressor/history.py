@@ -1,0 +1,163 @@
+"""A history as the compressor reads it: repaired, its messages numbered and counted, the facts in it on record.
+
+Numbers go on counting over compactions: m12 is the same message for as long as the conversation lasts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, count, islice
+
+from clew.ledger import Ledger
+from clew.messages import Message, Repaired, calls_of, images_of, repair, text_of
+from clew.summaries import WrappedSummary, unwrap
+from clew.tokens import count_each, counter_for
+
+_SUMMARY_WITHIN = 200
+_COMPARED_CHARS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class NumberedHistory:
+    """The messages of a repaired history, without an earlier summary among them, and their numbers."""
+
+    messages: Sequence[Message]
+    numbers: Sequence[int]
+    earlier: WrappedSummary | None = None
+    """The summary of the last compaction, where there was one."""
+    position: int = 0
+    """Where the earlier summary was."""
+
+    @property
+    def next_number(self) -> int:
+        return self.numbers[-1] + 1 if self.numbers else 0
+
+    @property
+    def first_unread(self) -> int:
+        """The first number that no summary covers yet, apart from the head."""
+        return self.earlier.last if self.earlier else 0
+
+    @property
+    def has_handoff(self) -> bool:
+        """Whether the earlier summary was a message of its own."""
+        return self.earlier is not None and self.earlier.message is None
+
+    def repaired_position(self, position: int) -> int:
+        """The position of a message in the repaired history that this was made from."""
+        return position + 1 if self.has_handoff and position >= self.position else position
+
+
+def repair_history(messages: Sequence[Message]) -> Repaired:
+    """The history with complete tool groups; calls that still wait for a result at its end get a stub."""
+    repaired = repair(messages, open_end=True)
+    last = len(repaired.messages) - 1
+    while last > 0 and repaired.messages[last]["role"] == "tool":
+        last -= 1
+    if last < 0 or not calls_of(repaired.messages[last]):
+        return repaired
+    # Only the last group can be open: the long part before it need not be looked at twice.
+    end = repair(repaired.messages[last:])
+    if not end.repairs:
+        return repaired
+    caller = repaired.indexes[last]
+    stubs = len(end.messages) - (len(repaired.messages) - last)
+    return Repaired(
+        [*repaired.messages[:last], *end.messages],
+        (*repaired.repairs, *(replace(done, index=caller) for done in end.repairs)),
+        [*repaired.indexes, *[caller] * stubs],
+    )
+
+
+def number_history(messages: Sequence[Message]) -> NumberedHistory:
+    """Find the earlier summary, if there is one, and number the messages."""
+    # A summary is near the start: behind the system prompt and the head.
+    for position, message in enumerate(islice(messages, _SUMMARY_WITHIN)):
+        wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
+        if wrapped:
+            merged = [wrapped.message] if wrapped.message else []
+            rest = [*messages[:position], *merged, *messages[position + 1 :]]
+            numbers = islice(chain(range(position), wrapped.kept, count(wrapped.last)), len(rest))
+            return NumberedHistory(rest, list(numbers), wrapped, position)
+    return NumberedHistory(messages, range(len(messages)))
+
+
+class MessageSizes:
+    """The sizes of messages for one model, each counted once. A cache: it can be thrown away at any time."""
+
+    def __init__(self, model: str | None) -> None:
+        self.model = model
+        self._counter = counter_for(model)
+        self._known: dict[int, tuple[Message, int]] = {}
+
+    def each(self, messages: Sequence[Message]) -> list[int]:
+        """The size of every message, in order."""
+        unknown = [message for message in messages if id(message) not in self._known]
+        for message, size in zip(unknown, count_each(unknown, self.model), strict=True):
+            # The message is kept beside its size: its id must not become another's.
+            self._known[id(message)] = (message, size)
+        return [self._known[id(message)][1] for message in messages]
+
+    def total(self, messages: Sequence[Message]) -> int:
+        return sum(self.each(messages))
+
+    def message(self, message: Message) -> int:
+        """The size of a message that may never be seen again, and is not remembered."""
+        return self._counter.message(message)
+
+    def text(self, text: str) -> int:
+        return self._counter.text(text)
+
+
+class HistoryRecord:
+    """The original messages by number and their ledger, kept up as messages arrive.
+
+    A cache: without it the ledger is made anew, of the messages that are still there.
+    """
+
+    def __init__(self) -> None:
+        self.ledger = Ledger()
+        self.log: list[Message] = []
+
+    @classmethod
+    def of(cls, messages: Sequence[Message]) -> HistoryRecord:
+        """The record of a history that is read at once, from its first message on."""
+        record = cls()
+        record.ledger = Ledger.of(messages)
+        record.log = list(messages)
+        return record
+
+    def append(self, messages: Sequence[Message]) -> None:
+        self.log.extend(messages)
+        self.ledger.extend(messages)
+
+    def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
+        """Append what is new; False when these messages do not continue the ones on record."""
+        known = len(self.log)
+        new = [message for message, number in zip(messages, numbers, strict=True) if number >= known]
+        if not known or not self._knows(messages, numbers) or numbers[-1] + 1 - known != len(new):
+            return False
+        self.append(new)
+        return True
+
+    def read(self, number: int) -> Message:
+        return self.log[number]
+
+    def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
+        """Whether each message is the one on record under its number, or may be a shorter copy of it."""
+        log, known = self.log, len(self.log)
+        pairs = zip(messages, numbers, strict=True)
+        return all(
+            number >= known or log[number] is message or _may_be_copy(log[number], message) for message, number in pairs
+        )
+
+
+def _may_be_copy(original: Message, message: Message) -> bool:
+    """Whether a message may be the original with a note, cut short, pruned or without its pictures."""
+    if any(original.get(key) != message.get(key) for key in ("role", "tool_call_id")):
+        return False
+    if [call.get("id") for call in calls_of(original)] != [call.get("id") for call in calls_of(message)]:
+        return False
+    if message["role"] == "tool" or images_of(original):
+        return True
+    return text_of(message).startswith(text_of(original)[:_COMPARED_CHARS])

@@ -1,0 +1,336 @@
+"""The plan of a compaction: which messages stay at the start and at the end, in which form, and what is folded.
+
+`plan_compaction` serves `compress` and `preview`. It asks no model and changes nothing. A cut never parts a call from
+its results, and the newest user message always stays, word for word.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from clew.config import CompressionSettings
+from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
+from clew.engines.compressor.assemble import items_of, with_note
+from clew.engines.compressor.budgets import Budgets
+from clew.engines.compressor.history import MessageSizes, NumberedHistory, number_history, repair_history
+from clew.engines.compressor.prune import cut_text, prune, prune_arguments, prune_result, without_pictures
+from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
+from clew.summaries import wrap
+
+CountMessage = Callable[[Message], int]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSettings:
+    """What a plan depends on beside the messages."""
+
+    budgets: Budgets
+    compression: CompressionSettings
+    sizes: MessageSizes
+    note_as_block: bool = False
+    """Whether the note behind the system prompt is a block of its own."""
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryCut:
+    """Which positions of a history a compaction keeps, and which it folds into the summary."""
+
+    head: int
+    """The head is everything before this position."""
+    tail: int
+    """The tail begins here."""
+    kept: tuple[int, ...]
+    """Positions between head and tail that are kept all the same, in order."""
+    folded: Sequence[int]
+    """The other positions between head and tail."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionPlan:
+    """What `compress` will do, but for the text of the summary."""
+
+    source: Sequence[Message]
+    repaired: Repaired
+    history: NumberedHistory
+    sizes: Sequence[int]
+    """Of the messages of `history`."""
+    cut: HistoryCut
+    """Nothing is folded by it where only pruning can help, or nothing is to be done."""
+    staying: Mapping[int, Message]
+    """The positions that are not folded, each message in the form it will have."""
+    tokens_before: int
+    tokens_beside: int
+    """What the request takes beside its messages."""
+    summary_budget: int
+    """For the text of the summary; 0 where there is none."""
+    is_over: bool
+    """Whether the request is at or over the threshold."""
+
+    @property
+    def items(self) -> tuple[CompactionItem, ...]:
+        """The items of the compaction, its summary without text."""
+        return items_of(self.source, self.repaired, self.history, self.staying, self.cut.head, self.cut.folded)
+
+    def region(self, position: int) -> CompactionRegion:
+        """The region of a position of `history`."""
+        if position < self.cut.head:
+            return CompactionRegion.HEAD
+        if position >= self.cut.tail:
+            return CompactionRegion.TAIL
+        return CompactionRegion.KEPT if position in self.cut.kept else CompactionRegion.FOLDED
+
+    @property
+    def covered(self) -> tuple[int, int]:
+        """The numbers that the summary stands for, an earlier summary's included: from, to (not included)."""
+        history, cut = self.history, self.cut
+        last = history.numbers[cut.tail] if cut.tail < len(history.numbers) else history.next_number
+        return (history.earlier.first if history.earlier else history.numbers[cut.head]), last
+
+    def wrapped(self, text: str) -> str:
+        """A summary's text as it stands in the conversation."""
+        return wrap(text, *self.covered, [self.history.numbers[position] for position in self.cut.kept])
+
+    @property
+    def prompt_tokens(self) -> int:
+        """What the system prompts take."""
+        return sum(size for message, size in zip(self.history.messages, self.sizes, strict=True) if is_prompt(message))
+
+
+def plan_compaction(
+    settings: PlanSettings, source: Sequence[Message], current_tokens: int | None = None, *, force: bool = False
+) -> CompactionPlan:
+    """The plan for these messages; with `force`, also where they are below the threshold and fit the tail."""
+    repaired = repair_history(source)
+    history = number_history(repaired.messages)
+    sizes = settings.sizes.each(history.messages)
+    counted = sum(sizes) if history.messages is source else settings.sizes.total(source)
+    before = counted if current_tokens is None else current_tokens
+    is_over = before >= settings.budgets.threshold
+    cut, tail = choose_cut(settings, history, sizes)
+    if force and not cut.folded and (history.earlier is None or is_over):
+        # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
+        cut, tail = choose_cut(settings, history, sizes, int(settings.compression.target_ratio * sum(sizes)))
+    is_needed = bool(cut.folded) or is_over
+    staying = _staying(settings, history, cut, tail) if is_needed else dict(enumerate(history.messages))
+    return CompactionPlan(
+        source=source,
+        repaired=repaired,
+        history=history,
+        sizes=sizes,
+        cut=cut,
+        staying=staying,
+        tokens_before=before,
+        tokens_beside=before - counted,
+        summary_budget=_summary_budget(settings, history, cut, sizes, staying),
+        is_over=is_over,
+    )
+
+
+def _summary_budget(
+    settings: PlanSettings,
+    history: NumberedHistory,
+    cut: HistoryCut,
+    sizes: Sequence[int],
+    staying: Mapping[int, Message],
+) -> int:
+    if not cut.folded:
+        return 0
+    earlier = settings.sizes.text(history.earlier.text) if history.earlier else 0
+    content = sum(sizes[position] for position in cut.folded) + earlier
+    fixed = settings.sizes.total(list(staying.values())) + wrapping_tokens(settings.sizes)
+    return settings.budgets.summary(content, fixed)
+
+
+def wrapping_tokens(sizes: MessageSizes) -> int:
+    """What the prefix and the end of a summary take, and the message that it is."""
+    return sizes.text(wrap("", 0, 1, (1, 2))) + 10
+
+
+# -- where to cut ------------------------------------------------------------------------------------------------------
+
+
+def choose_cut(
+    settings: PlanSettings, history: NumberedHistory, sizes: Sequence[int], tail_tokens: int | None = None
+) -> tuple[HistoryCut, list[Message]]:
+    """The cut, and the messages of its tail in the form they will have."""
+    messages, protected = history.messages, settings.compression.protect_last_n
+    budget = settings.budgets.tail if tail_tokens is None else tail_tokens
+    head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
+    # In a short history of huge messages the last 20 may be all there is: at least half of it can be folded.
+    protected = min(protected, (len(messages) - head) // 2)
+    start = max(head, tail_start(sizes, messages, budget, protected))
+    later, tail = fit_tail(messages[start:], history.numbers[start:], sizes[start:], budget, settings.sizes.message)
+    return cut_at(messages, head, start + later), tail
+
+
+def cut_at(messages: Sequence[Message], head: int, tail: int) -> HistoryCut:
+    """The cut with that head and tail, and what must be kept between them."""
+    head, tail = min(head, tail), max(head, tail)
+    must_stay = {*newest_visible(messages), *_later_prompts(messages, head, tail)}
+    kept = tuple(sorted(position for position in must_stay if head <= position < tail))
+    return HistoryCut(head, tail, kept, [position for position in range(head, tail) if position not in must_stay])
+
+
+def _head_end(messages: Sequence[Message], protected: int) -> int:
+    """The last group is the tail's, also where there is hardly more than that."""
+    return min(head_end(messages, protected), safe_cut_at_or_before(messages, len(messages) - 1))
+
+
+def head_end(messages: Sequence[Message], protected: int) -> int:
+    """Where the head ends: behind the system prompt and the first messages, and before a group that reaches further."""
+    leading = next((position for position, message in enumerate(messages) if not is_prompt(message)), len(messages))
+    return max(leading, safe_cut_at_or_before(messages, min(len(messages), leading + protected)))
+
+
+def tail_start(sizes: Sequence[int], messages: Sequence[Message], tokens: int, protected: int) -> int:
+    """Where the tail begins: as far back as the budget reaches, and before the last `protected` messages."""
+    start, used = len(messages), 0
+    while start > 0 and used + sizes[start - 1] <= tokens:
+        start -= 1
+        used += sizes[start]
+    return safe_cut_at_or_before(messages, min(start, max(0, len(messages) - max(1, protected))))
+
+
+def newest_visible(messages: Sequence[Message]) -> list[int]:
+    """The newest user message, and the newest reply that a person saw."""
+    positions = range(len(messages) - 1, -1, -1)
+    user = next((position for position in positions if messages[position]["role"] == "user"), None)
+    reply = next((position for position in positions if _is_visible(messages[position])), None)
+    # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
+    alone = reply is not None and not calls_of(messages[reply])
+    return sorted({position for position in (user, reply if alone else None) if position is not None})
+
+
+def is_prompt(message: Message) -> bool:
+    return message["role"] in ("system", "developer")
+
+
+def _later_prompts(messages: Sequence[Message], head: int, tail: int) -> list[int]:
+    """System messages in the middle: each stays, once, since no handoff has their authority."""
+    positions = [position for position in range(len(messages) - 1, -1, -1) if is_prompt(messages[position])]
+    seen = {text_of(messages[position]) for position in positions if not head <= position < tail}
+    later = []
+    for position in positions:
+        if head <= position < tail and (text := text_of(messages[position])) not in seen:
+            seen.add(text)
+            later.append(position)
+    return later
+
+
+def _is_visible(message: Message) -> bool:
+    return message["role"] == "assistant" and bool(text_of(message).strip())
+
+
+# -- what stays, and in which form -------------------------------------------------------------------------------------
+
+
+def _staying(
+    settings: PlanSettings, history: NumberedHistory, cut: HistoryCut, tail: Sequence[Message]
+) -> dict[int, Message]:
+    """What stays, by position: pruned where it is long, and with the note behind the system prompt."""
+    at_the_end = dict(enumerate(tail, cut.tail))
+    later = [(history.numbers[position], message) for position, message in at_the_end.items()]
+    head = _head(settings, history, cut, later)
+    prompt = next((position for position, message in enumerate(head) if is_prompt(message)), None)
+    if prompt is not None and (cut.folded or history.earlier):
+        head[prompt] = with_note(head[prompt], as_block=settings.note_as_block)
+    return dict(enumerate(head)) | {position: history.messages[position] for position in cut.kept} | at_the_end
+
+
+def _head(
+    settings: PlanSettings, history: NumberedHistory, cut: HistoryCut, later: Sequence[tuple[int, Message]]
+) -> list[Message]:
+    messages, numbers, budget = history.messages[: cut.head], history.numbers[: cut.head], settings.budgets.head
+    head = prune(messages, numbers, later)
+    # The newest request is the task: it stays word for word, wherever it is.
+    untouched = {position for position in newest_visible(history.messages) if position < cut.head}
+    untouched |= {position for position, message in enumerate(head) if is_prompt(message)}
+    rest = [position for position in range(cut.head) if position not in untouched]
+    for position in untouched:
+        head[position] = messages[position]
+    if settings.sizes.total([head[position] for position in rest]) > budget:
+        for position in rest:
+            head[position] = cut_text(head[position], numbers[position], budget * 3 // len(rest))
+    return head
+
+
+def fit_tail(
+    tail: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int], budget: int, count: CountMessage
+) -> tuple[int, list[Message]]:
+    """How many messages the tail loses at its start, and the rest in the form it will have.
+
+    The budget has the last word: what is large is pruned, the newest last, and where that is not enough the tail
+    begins later. The newest user message is never touched.
+    """
+    fitted, left = list(tail), list(sizes)
+    calls = {call["id"]: call for message in tail for call in calls_of(message)}
+    for prune_one in (_prune_result, _prune_call):
+        for position, message in enumerate(fitted):
+            if sum(left) <= budget:
+                break
+            smaller = prune_one(message, numbers[position], calls)
+            if smaller is not message and (size := count(smaller)) < left[position]:
+                fitted[position], left[position] = smaller, size
+    start = _later_start(fitted, left, budget)
+    return start, fitted[start:]
+
+
+def _prune_result(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
+    if message["role"] != "tool":
+        return message
+    return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
+
+
+def _prune_call(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
+    del calls
+    return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
+
+
+def _later_start(tail: Sequence[Message], sizes: Sequence[int], budget: int) -> int:
+    """Where the tail must begin to fit; its last group always stays."""
+    last = safe_cut_at_or_before(tail, len(tail) - 1)
+    start, excess = 0, sum(sizes) - budget
+    while excess > 0 and start < last:
+        excess -= sizes[start]
+        start += 1
+    while start < last and safe_cut_at_or_before(tail, start) != start:
+        start += 1
+    return min(start, last)
+
+
+# -- the plan for people -----------------------------------------------------------------------------------------------
+
+
+def preview_of(plan: CompactionPlan, sizes: MessageSizes) -> CompactionPreview:
+    """What the plan does with each message of its input."""
+    history = plan.history
+    after = dict(zip(plan.staying, sizes.each(list(plan.staying.values())), strict=True))
+    earlier = sizes.total(plan.repaired.messages) - sum(plan.sizes)
+    summary = plan.summary_budget + wrapping_tokens(sizes) if plan.cut.folded else 0
+    removed = (CompactionRegion.REMOVED, None, 0)
+    rows: list[tuple[CompactionRegion, int | None, int]] = [removed] * len(plan.source)
+    before = sizes.each(plan.source)
+    if history.has_handoff:
+        index = plan.repaired.indexes[history.position]
+        rows[index] = (CompactionRegion.HANDOFF, None, 0 if plan.cut.folded else earlier)
+    elif history.earlier:
+        # What was merged into a message is no part of it.
+        before[plan.repaired.indexes[history.position]] = plan.sizes[history.position]
+    # From the end, so that a message counts and not the stub that was put in behind it.
+    for position in range(len(history.messages) - 1, -1, -1):
+        index = plan.repaired.indexes[history.repaired_position(position)]
+        rows[index] = (plan.region(position), history.numbers[position], after.get(position, 0))
+    regions, numbers, sizes_after = zip(*rows, strict=True) if rows else ((), (), ())
+    total = plan.tokens_beside + sum(after.values()) + (summary if plan.cut.folded else earlier)
+    return CompactionPreview(
+        plan.source,
+        plan.items,
+        regions,
+        numbers,
+        tuple(before),
+        sizes_after,
+        plan.tokens_before,
+        min(plan.tokens_before, total),
+        summary,
+    )

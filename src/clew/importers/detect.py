@@ -1,0 +1,249 @@
+"""Detecting what a source holds, by content alone: a program's session file, or a plain conversation.
+
+A plain conversation is a list of messages, a request that holds one, or JSONL of messages. Only that there are messages
+is checked here, in words a person can act on; what a message says is read by the dialects of `clew.messages`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from itertools import islice
+from typing import Any, cast
+
+from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
+from clew.importers.claude_code import claude_code_entries, is_claude_code
+from clew.importers.codex import codex_entries, is_codex
+from clew.importers.database import SQLITE_MAGIC
+from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
+from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
+from clew.importers.pi import is_pi, pi_entries
+from clew.importers.records import BadJson, json_lines, json_type, parse_json
+from clew.importers.session import (
+    BadJsonLine,
+    JsonLine,
+    LineReader,
+    Notices,
+    Record,
+    SourceEntry,
+    SourceMetadata,
+    SourceSession,
+)
+from clew.importers.source import ByteSource
+from clew.messages import Message, detect_dialect, read_conversation
+
+EXPECTED = (
+    "Give a JSON list of messages, a JSON object with `messages`, JSONL with one message a line, "
+    "or a session file of Claude Code, Codex, opencode, Hermes or pi"
+)
+_LINES_CHECKED = 50
+_OTHER_FORMATS = ((SQLITE_MAGIC, "is a database"), (b"PK\x03\x04", "is a zip file"), (b"<", "is HTML or XML"))
+
+_LINE_KINDS: tuple[tuple[str, Callable[[Record], bool], LineReader], ...] = (
+    ("claude_code", is_claude_code, claude_code_entries),
+    ("codex", is_codex, codex_entries),
+    ("pi", is_pi, pi_entries),
+    ("hermes", is_hermes, hermes_entries),
+)
+
+
+def detect_session(source: ByteSource, by_line: bool = False) -> SourceSession:
+    """The session in a source; raises `UnreadableTranscript` where there is none.
+
+    With `by_line`, plain JSONL of chat messages is read line by line, where it is else read at once.
+    """
+    metadata = SourceMetadata()
+    opening = first_bytes(source)
+    if opening.startswith(b"["):
+        return _from_document(source, metadata)
+    if not opening.startswith(b"{"):
+        raise _not_a_transcript(source, opening)
+    first, *second = islice(json_lines(source, Notices()), 2)
+    if isinstance(first, JsonLine):
+        return _from_lines(source, metadata, by_line) if second else _from_object(source, first.record, metadata)
+    try:
+        return _from_document(source, metadata)
+    except UnreadableTranscript:
+        if second and isinstance(second[0], JsonLine):
+            return _from_lines(source, metadata, by_line)
+        raise
+
+
+def first_bytes(source: ByteSource) -> bytes:
+    """The first bytes that are not blank."""
+    for chunk in source.chunks(Notices()):
+        if opening := chunk.lstrip(b" \t\r\n\0"):
+            return opening[:64]
+    raise source.unreadable("is empty", EXPECTED)
+
+
+def _not_a_transcript(source: ByteSource, opening: bytes) -> UnreadableTranscript:
+    for magic, what in _OTHER_FORMATS:
+        if opening.startswith(magic):
+            return source.unreadable(f"{what}, not a transcript", EXPECTED)
+    shown = opening[:20].decode("utf-8", "backslashreplace")
+    return source.unreadable(f"holds no JSON object or list: it starts with {shown!r}", EXPECTED)
+
+
+def _from_document(source: ByteSource, metadata: SourceMetadata) -> SourceSession:
+    raw = source.document(metadata.notices)
+    try:
+        value = parse_json(raw, source.limits.depth, metadata.notices)
+    except BadJson as bad:
+        raise source.unreadable(f"is no JSON: {bad}", "Check that the file is complete. " + EXPECTED) from bad
+    if isinstance(value, list):
+        return plain_session(source, "json", value, metadata)
+    return _from_object(source, value, metadata)
+
+
+def _from_object(source: ByteSource, document: Record, metadata: SourceMetadata) -> SourceSession:
+    """A session of one JSON object; an object that is one message is JSONL of one line."""
+    if is_opencode_session(document) and source.path is not None:
+        document = storage_document(source.path, document, source.limits.depth, metadata.notices)
+    if is_opencode(document):
+        return SourceSession(source.name, "opencode", metadata, partial(opencode_entries, document, metadata))
+    if is_hermes(document) and "role" not in document:
+        return SourceSession(source.name, "hermes", metadata, partial(hermes_document, document, metadata))
+    request = _request_in(document)
+    if request is not None:
+        return plain_session(source, "json", request, metadata)
+    if _is_message(document) or any(is_kind(document) for _, is_kind, _ in _LINE_KINDS):
+        return _from_lines(source, metadata)
+    seen = ", ".join(map(repr, list(document)[:6])) or "nothing"
+    raise source.unreadable(f"is a JSON object without `messages` (it has {seen})", EXPECTED)
+
+
+def _from_lines(source: ByteSource, metadata: SourceMetadata, by_line: bool = False) -> SourceSession:
+    for line in islice(json_lines(source, Notices()), _LINES_CHECKED):
+        for kind, is_kind, read in _LINE_KINDS:
+            if isinstance(line, JsonLine) and is_kind(line.record):
+                return SourceSession(source.name, kind, metadata, partial(read, partial(_good_lines, source), metadata))
+    if by_line and _is_chat(source):
+        return SourceSession(source.name, "jsonl", metadata, partial(_chat_entries, source, metadata))
+    return plain_session(source, "jsonl", list(_message_lines(source, metadata)), metadata)
+
+
+def _is_chat(source: ByteSource) -> bool:
+    """Whether every message is in the one dialect in which a message is a line by itself."""
+    records = (line.record for line in json_lines(source, Notices()) if isinstance(line, JsonLine))
+    return all(detect_dialect([record]) == "openai_chat" for record in records)
+
+
+def _chat_entries(source: ByteSource, metadata: SourceMetadata) -> Iterator[SourceEntry]:
+    for number, record in enumerate(_message_lines(source, metadata), 1):
+        yield SourceEntry(cast(Message, record), number)
+
+
+def _good_lines(source: ByteSource, notices: Notices) -> Iterator[JsonLine]:
+    """The lines of a program's session file; bad ones are left out while they are the fewer."""
+    good = bad = 0
+    first: BadJsonLine | None = None
+    for line in json_lines(source, notices):
+        if isinstance(line, JsonLine):
+            good += 1
+            yield line
+            continue
+        first, bad = first or line, bad + 1
+        what = "the last line is cut off, as a crash leaves it, and was" if line.is_last else "broken lines were"
+        notices.add(f"{what} left out", line.number)
+    if first is not None and bad > good:
+        raise source.unreadable(
+            f"{bad} of {good + bad} lines are no JSON objects; line {first.number}: {first.problem}",
+            "Get the file again from the program that wrote it",
+        )
+
+
+def _message_lines(source: ByteSource, metadata: SourceMetadata) -> Iterator[Record]:
+    """The lines of a plain JSONL file; each is a message, so that a bad one cannot be left out."""
+    is_first = True
+    for line in json_lines(source, metadata.notices):
+        if isinstance(line, BadJsonLine):
+            if line.is_last and line.is_cut and not is_first:
+                metadata.notices.add("the last line is cut off, as a crash leaves it, and was left out", line.number)
+                continue
+            raise source.unreadable(f"line {line.number}: {line.problem}", "Mend or remove that line")
+        if not _is_message(line.record):
+            what = "is a whole conversation" if "messages" in line.record else "has no role"
+            raise source.unreadable(
+                f"line {line.number} {what} and not one message (it has {', '.join(map(repr, list(line.record)[:4]))})",
+                "Put each conversation in a file of its own" if "messages" in line.record else EXPECTED,
+            )
+        is_first = False
+        yield line.record
+
+
+def plain_session(
+    source: ByteSource, kind: str, wire: list[Any] | Record, metadata: SourceMetadata, name: str | None = None
+) -> SourceSession:
+    """A session of a conversation in one of the dialects; a request has its own system prompt, tools and model."""
+    if problem := _problem_with(wire):
+        raise source.unreadable(problem, EXPECTED)
+    if isinstance(wire, dict) and isinstance(wire.get("model"), str):
+        metadata.model = wire["model"]
+    try:
+        return SourceSession(name or source.name, kind, metadata, read_conversation(wire))
+    except (InvalidMessage, InvalidArgument) as error:
+        raise source.unreadable(str(error).rstrip("."), "Mend that message, or give another dialect") from error
+
+
+# -- plain conversations -----------------------------------------------------------------------------------------------
+
+
+def _is_message(record: Mapping[str, Any]) -> bool:
+    """Whether an object can be a message of one of the dialects."""
+    if isinstance(record.get("role"), str):
+        return True
+    # Items of the Responses wire without a role: calls, their outputs, reasoning.
+    kind = record.get("type")
+    return isinstance(kind, str) and (kind.endswith(("_call", "_call_output")) or kind in ("reasoning", "message"))
+
+
+def _request_in(document: Record) -> Record | None:
+    """The request in a document: the document itself, or what a request log wrapped around it."""
+    for candidate in (document, document.get("body"), document.get("request")):
+        if isinstance(candidate, dict):
+            if "messages" in candidate or "input" in candidate:
+                return candidate
+            inner = candidate.get("body")
+            if isinstance(inner, dict) and ("messages" in inner or "input" in inner):
+                return inner
+    return None
+
+
+def _items_in(wire: list[Any] | Record) -> Any:
+    """The messages: the list itself, or those of a request."""
+    if isinstance(wire, list):
+        return wire
+    return wire["messages"] if "messages" in wire else wire["input"]
+
+
+def _problem_with(wire: list[Any] | Record) -> str | None:
+    """Why this is no conversation; None where it is one."""
+    problem = None if isinstance(wire, list) else _problem_with_fields(wire)
+    items = _items_in(wire)
+    # The Responses wire takes a bare string for one user message.
+    if isinstance(items, str) and isinstance(wire, dict) and "messages" not in wire:
+        return problem
+    return problem or _problem_with_messages(items)
+
+
+def _problem_with_fields(request: Record) -> str | None:
+    tools = request.get("tools")
+    if tools is not None and not (isinstance(tools, list) and all(isinstance(tool, dict) for tool in tools)):
+        return "its `tools` are not a list of objects"
+    for name in ("system", "instructions"):
+        if not isinstance(request.get(name), str | list | None):
+            return f"its `{name}` is {json_type(request[name])}, not text"
+    return None
+
+
+def _problem_with_messages(items: Any) -> str | None:
+    if not isinstance(items, list):
+        return f"its messages are {json_type(items)}, not a list"
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            return f"message {index} is {json_type(item)}, not an object"
+        if not _is_message(item):
+            seen = ", ".join(map(repr, list(item)[:4])) or "nothing"
+            return f"message {index} has no role (it has {seen})"
+    return None

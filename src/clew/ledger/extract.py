@@ -1,0 +1,342 @@
+"""Extracts from a text what has to be kept: exact strings (atoms), and sentences that state rules and decisions.
+
+Atoms are strings that could not be guessed again: paths, names, numbers, hashes, errors. Rules and decisions are found
+sentence by sentence, by markers in the languages listed below.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate
+
+_SUFFIXES = (
+    "py|pyi|tsx?|jsx?|mjs|json|md|go|rs|java|kt|cc?|hh?|cpp|hpp|cs|rb|php|swift|yaml|yml|toml|txt|sh|cfg|ini|env|lock"
+    "|html|css|scss|sql|ipynb|csv|tsv|xml|proto|log|db|vue|svelte|tf|patch|diff|png|jpg|svg|pdf|zip|gz|ps1|conf"
+)
+# Where two shapes fit, the longer one is named first: a path holds names, an id holds numbers.
+_PATH = r"(?<![\w@+-])[~.]{0,2}[\w@+-]*(?:/[\w.@+-]+)+"
+_OTHERS = (
+    rf"(?<![\w-])[\w-]+\.(?:{_SUFFIXES})\b"  # a file
+    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|\b[A-Za-z]+_\w+"  # snake_case
+    r"|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase, PascalCase
+    r"|\b[A-Z]\w*(?:Error|Exception|Warning)\b"
+    r"|\b\d+(?:\.\d+)+\b|(?<![\w.])\d{3,}\b"  # versions, decimals, numbers of some length
+    r"|\b[0-9a-f]{7,40}\b"
+    r"|\b[A-Z]{2,}\d[A-Z0-9]+\b|\b[A-Z]\d{3,4}\b|#\d{3,}\b"  # codes and references
+)
+ATOM = re.compile(f"{_PATH}|{_OTHERS}")
+ATOM_EDGES = ".,;:)(\"'`-"
+SHORTEST_ATOM = 4
+# Longer words are base64 or minified code, and not worth keeping.
+_LONGEST_WORD = 400
+# `1340:` and `1340→` at the start of a line are line numbers of a listing.
+_LINE_NUMBER = re.compile(r"\d+[:|→]")
+_MAY_HOLD = re.compile(r"[/_#]|\d\d|\d\.\d|[a-z][A-Z]|\.[a-z]|[a-f]\d|\d[a-f]")
+
+_PLAIN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+STOP_WORDS = frozenset(
+    "the and for with that this from not are was you all has have but its can will into been were they then than "
+    "when what which there their your out use used using one two may any our also just like more some such only".split()
+)
+_COMMON = STOP_WORDS.union(
+    "very over src test tests file files code docs main index home work json type name path read".split()
+)
+_HEX = frozenset("0123456789abcdef")
+
+# Caches of what each word holds; both are pure functions of the word.
+_PLAIN: set[str] = set()
+_ATOMS: dict[str, tuple[str, ...]] = {}
+_MOST_WORDS = 400_000
+
+
+def atom_spans(text: str) -> list[tuple[int, int, str]]:
+    """Each atom of a short text as (start, end, atom)."""
+    return [
+        (match.start(), match.end(), atom)
+        for match in ATOM.finditer(text)
+        if len(atom := match.group().strip(ATOM_EDGES)) >= SHORTEST_ATOM
+    ]
+
+
+def candidate_words(text: str) -> set[str]:
+    """The words of a text that may hold atoms; those known to hold none are dropped by one set difference."""
+    return set(text.split()) - _PLAIN
+
+
+def atoms_in(text: str) -> set[str]:
+    """The atoms of a text of any length."""
+    return {atom for atoms in atoms_by_word(candidate_words(text)).values() for atom in atoms}
+
+
+def atoms_by_word(words: set[str]) -> dict[str, tuple[str, ...]]:
+    """The atoms of each of the words that holds any."""
+    new = words.difference(_ATOMS)
+    if new:
+        _learn(new)
+    return {word: _ATOMS[word] for word in words if word in _ATOMS}
+
+
+def _learn(words: set[str]) -> None:
+    """Find the atoms of new words in one pass over all of them, which is several times as fast as one by one."""
+    if len(_PLAIN) + len(_ATOMS) > _MOST_WORDS:
+        _PLAIN.clear()
+        _ATOMS.clear()
+    _PLAIN.update(words)
+    likely = [word for word in words if SHORTEST_ATOM <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word)]
+    found: dict[str, dict[str, None]] = {}
+    ends = accumulate(len(word) + 1 for word in likely)
+    word, end = "", 0
+    word_ends = zip(likely, ends, strict=True)
+    for start, _, atom in atom_spans("\n".join(likely)):
+        while start >= end:
+            word, end = next(word_ends)
+        found.setdefault(word, {})[atom] = None
+    for word, atoms in found.items():
+        if not _LINE_NUMBER.fullmatch(word):
+            _ATOMS[word] = tuple(atoms)
+            _PLAIN.discard(word)
+
+
+def plain_words_in(text: str) -> set[str]:
+    """The plain words of a text or a name, lower case: `decodeChatMessage` and `chat_message` share two."""
+    return {word.lower() for word in _PLAIN_WORD.findall(text)} - _COMMON
+
+
+def is_path(atom: str) -> bool:
+    return "/" in atom or ("." in atom and not atom[0].isdigit())
+
+
+def is_name(atom: str) -> bool:
+    """Whether it is an identifier, and no number, hash or path."""
+    return not is_path(atom) and atom[0].isalpha() and not set(atom) <= _HEX
+
+
+# -- statements --------------------------------------------------------------------------------------------------------
+
+_LONGEST_RULE = 400
+_LONGEST_HARD_RULE = 1_000
+_DECISION_CHARS = range(20, 260)
+# A pasted document has rules of its own that are not the user's, so only both ends of a very long message are read.
+_READ_CHARS = 3_000
+
+
+class Markers:
+    """Words and phrases in lower case; a text is marked when it has one of them."""
+
+    def __init__(self, words: str, *phrases: str) -> None:
+        self.words = frozenset(words.split())
+        # With punctuation behind each word, so that a text need only be split.
+        self._punctuated = frozenset(word + mark for word in self.words for mark in ("", ",", ".", "!", ":", ";", "?"))
+        self.phrases = phrases
+        self._ascii_phrases = tuple(phrase for phrase in phrases if phrase.isascii())
+
+    def __or__(self, other: Markers) -> Markers:
+        return Markers(" ".join(self.words | other.words), *self.phrases, *other.phrases)
+
+    def found_in(self, lowered: str) -> bool:
+        if not self._punctuated.isdisjoint(lowered.split()):
+            return True
+        # A plain loop is the fastest here, and this runs for every sentence.
+        for phrase in self._ascii_phrases if lowered.isascii() else self.phrases:  # noqa: SIM110
+            if phrase in lowered:
+                return True
+        return False
+
+
+_FORBIDDEN = Markers(
+    "never don't dont mustn't forbidden nie niemals jamais nunca",
+    "do not", "must not", "off limits", "under no circumstances",
+    "不要", "不许", "不准", "不得", "不可", "勿", "禁止", "ないで", "いけない", "いけません",
+    "지 마", "지 말", "하지마", "쓰지마",
+)  # fmt: skip
+_HARD_RULE = _FORBIDDEN | Markers(
+    "always must immer stets toujours siempre sempre",
+    "no longer", "from now on", "at all times",
+    "必须", "务必", "始终", "一定要", "一律", "必ず", "絶対", "반드시", "항상", "절대",
+)  # fmt: skip
+_SOFT_RULE = Markers(
+    "prefer avoid ensure remember shouldn't instead only forget nicht kein keine keinen muss müssen nur "
+    "lieber ne pas évite uniquement préfère não solo evita prefiero",
+    "should not", "make sure", "rather than", "not allowed", "keep the", "keep it", "keep all", "keep your", "keep our",
+    "leave the", "leave it", "stick to", "please use", ", not ", "without ", "use the ", "is fine", "is preferred",
+    ", no ", " and no ", "at most", "at least", "auf keinen fall", "en vez de", "plutôt",
+    "rule for", "rules for", "rule:", "rules:",
+    "不能", "别", "总是", "只能", "只用", "请用", "改用", "记住", "优先", "避免",
+    "常に", "べき", "だけ", "금지", "만 사용", "꼭 ",
+)  # fmt: skip
+_RULE = _HARD_RULE | _SOFT_RULE
+_RULE_OPENINGS = ("no ", "use ", "only ", "without ", "keep ", "leave ", "write ", "answer ", "respond ", "reply ",
+                  "antworte ", "verwende ", "nutze ", "schreibe ", "réponds ", "utilise ", "responde ")  # fmt: skip
+# Markers that say what somebody thinks or what went wrong, and state no rule.
+_DESCRIBES = re.compile(
+    r"\bi (?:\w+ )?(?:don't|dont|do not) (?:really )?(?:think|tink|know|understand|see|get|remember|recall|mind|care)\b"
+    r"|\b(?:never|always) (?:(?:finish|crash)(?:es|ed)|(?:end|work|happen|fail|complete|terminate)(?:s|ed)"
+    r"|hangs|breaks)\b"
+    r"|\b(?:don't|do not) (?:seem|appear|work|understand)\b|\bno (?:problem|idea|worries|doubt|clue|matter|wonder)\b"
+)
+_ASKS = re.compile(
+    r"(?:^|[,:;] )(?:(?:and|but|so|ok|hm|wait|btw)[, ]+)?(?:what|why|how|when|where|who|which|is|are|was|were|does"
+    r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|should (?:we|i)|shall (?:we|i)"
+    r"|any|anything|right|no)\b"
+)
+_DECISION = Markers(
+    "decided decision because chose conclusion trade-off tradeoff entschieden weil denn",
+    "go with", "let's use", "let's keep", "we will use", "instead of", "rather than", "root cause", "turns out",
+    "issue is", "issue was", "problem is", "problem was", "bug is", "bug was", "fix is", "fix was", "cause is",
+    "cause was", "reason is", "reason was", "culprit", "that confirms", "it follows that",
+    "决定", "改用", "原因是", "根因", "因为", "结论", "決定", "理由",
+)  # fmt: skip
+_GUESSES = ("maybe ", "perhaps ", "probably ", "if ", "wait", "let me ", "或许", "也许", "可能", "vielleicht ")
+# A prohibition is only taken back by one of these; a preference also by a different preference.
+_TAKES_BACK = Markers(
+    "actually forget anymore",
+    "scratch that", "second thought", "no longer", "change of plan", "changed my mind", "any more", "doch nicht",
+    "mehr nötig", "算了", "还是", "不再", "不用再", "やっぱり", "더 이상",
+)  # fmt: skip
+_CHANGE_OF_MIND = _TAKES_BACK | Markers(
+    "instead rather lieber plutôt",
+    "from now on",
+    ", not ",
+    "ab jetzt",
+    "désormais",
+    "a partir de ahora",
+    "改用",
+    "从现在",
+    "これから",
+)
+
+_TAGS = (
+    r"system-reminder|local-command-\w+|command-\w+|bash-\w+|environment_\w+|ide_\w+|user-prompt-submit-hook|context|file"
+    r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
+)
+_PASTED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+# A long line that is followed by one in lower case was broken by hand inside a sentence.
+# The pattern begins with a class of chars and looks back from it, since a search for one class is fast.
+_SENTENCE_END = re.compile(
+    r"[.!?。！？；\n](?:(?<=[。！？；])|(?<=\n)(?:(?<![^\n]{60}\n)|(?!\s*[a-z]))"
+    r"|(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\bvs\.)(?<!\bz\.)(?<!\bz\. B\.)[)\"'”»]?(?=\s))"
+)
+_LIST_MARKS = " \t\r\n-*•>#"
+# In Chinese and Japanese each pair of chars counts as a word, apart from particles.
+_PARTICLES = "请用改不要的是了在把也就从还再别勿必须のはをにがでと"
+_CJK = rf"(?![{_PARTICLES}])[\u3040-\u30ff\u4e00-\u9fff]"
+_WORD = re.compile(rf"(?=({_CJK}{_CJK}))|([^\W_\u3040-\u30ff\u4e00-\u9fff]{{3,}})")
+_NO_TOPICS = frozenset(
+    "the and for with that this from not are use using only never always please must should dont instead actually "
+    "rather make sure keep all any our your you can will don fine okay forget about now longer rule".split()
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerStatement:
+    """A sentence to keep word for word, and the number of its message."""
+
+    text: str
+    number: int
+    is_hard: bool = False
+    """Whether it forbids or demands something; a preference does not."""
+
+
+def without_pasted_text(text: str) -> str:
+    """A user message without fenced code and without what a program put between tags."""
+    return _PASTED.sub("\n", text).strip() if "```" in text or "<" in text or "~~~" in text else text.strip()
+
+
+def rules_in(text: str, number: int) -> list[LedgerStatement]:
+    """The sentences of a user message that state a rule or a preference."""
+    found = []
+    for sentence in _sentences_where(text, _states_rule):
+        is_hard = _HARD_RULE.found_in(_lowered(sentence))
+        if len(sentence) <= (_LONGEST_HARD_RULE if is_hard else _LONGEST_RULE):
+            found.append(LedgerStatement(sentence, number, is_hard))
+    return found
+
+
+def decisions_in(text: str, number: int) -> list[LedgerStatement]:
+    """The sentences of a reply that say what was decided or found, and why."""
+    if not _DECISION.found_in(text.lower()):
+        return []
+    sentences = _sentences_where(text, _states_decision)
+    return [LedgerStatement(sentence, number) for sentence in sentences if len(sentence) in _DECISION_CHARS]
+
+
+def is_question(text: str) -> bool:
+    return text.rstrip(" )\"'*").endswith(("?", "？"))
+
+
+def rule_replaced_by(new: LedgerStatement, earlier: Sequence[LedgerStatement]) -> LedgerStatement | None:
+    """The newest of the earlier rules that a later one takes back, by its words and by being about the same thing."""
+    lowered = _lowered(new.text)
+    if not _CHANGE_OF_MIND.found_in(lowered):
+        return None
+    about, is_explicit = _topics(new.text), _TAKES_BACK.found_in(lowered)
+    for old in reversed(earlier):
+        if not is_explicit and _FORBIDDEN.found_in(_lowered(old.text)):
+            continue
+        topics = _topics(old.text)
+        enough = 1 if len(topics) <= 4 or (is_explicit and about <= topics) else 2
+        if old.number < new.number and len(about & topics) >= enough:
+            return old
+    return None
+
+
+def first_sentence(text: str, most: int = 240) -> str:
+    """The first sentence that is not pasted, in at most `most` chars."""
+    return shorten(next(_sentences(without_pasted_text(text[: 4 * most])), ""), most)
+
+
+def shorten(text: str, most: int) -> str:
+    """The text on one line in at most `most` chars, cut at the end of a word."""
+    line = " ".join(text.split())
+    if len(line) <= most:
+        return line
+    cut = line.rfind(" ", most // 2, most - 1)
+    return f"{line[: cut if cut > 0 else most - 1]}…"
+
+
+def _states_rule(lowered: str) -> bool:
+    if not _has_rule_marker(lowered) or (lowered.endswith(("?", "？")) and _ASKS.search(lowered)):
+        return False
+    return _has_rule_marker(_DESCRIBES.sub("…", lowered))
+
+
+def _has_rule_marker(lowered: str) -> bool:
+    return lowered.startswith(_RULE_OPENINGS) or _RULE.found_in(lowered)
+
+
+def _states_decision(lowered: str) -> bool:
+    """Whether it states a decision; a question or a guess does not."""
+    return _DECISION.found_in(lowered) and not lowered.startswith(_GUESSES) and not is_question(lowered)
+
+
+def _sentences_where(text: str, holds: Callable[[str], bool]) -> list[str]:
+    """The sentences that the condition holds for, given each in lower case."""
+    sentences = _sentences(_both_ends(without_pasted_text(text)))
+    return [sentence for sentence in sentences if holds(_lowered(sentence))]
+
+
+def _lowered(sentence: str) -> str:
+    return sentence.replace("’", "'").lower()
+
+
+def _sentences(text: str) -> Iterator[str]:
+    start = 0
+    for found in _SENTENCE_END.finditer(text):
+        sentence = text[start : found.end()].strip(_LIST_MARKS)
+        start = found.end()
+        if len(sentence) > 2:
+            yield sentence
+    rest = text[start:].strip(_LIST_MARKS)
+    if len(rest) > 2:
+        yield rest
+
+
+def _both_ends(text: str) -> str:
+    return text if len(text) <= 2 * _READ_CHARS else f"{text[:_READ_CHARS]}\n{text[-_READ_CHARS:]}"
+
+
+def _topics(text: str) -> set[str]:
+    return {(pair or word).lower() for pair, word in _WORD.findall(text)} - _NO_TOPICS

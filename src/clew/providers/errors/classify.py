@@ -1,0 +1,290 @@
+"""Classifying a provider's error: its text, the row of the table that matches, and the numbers that it states."""
+
+from __future__ import annotations
+
+import html
+import json
+import re
+import unicodedata
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import islice
+from typing import TypeAlias, cast
+
+from clew.providers.errors.retry_after import retry_after_seconds
+from clew.providers.errors.table import (
+    ERROR_PATTERNS,
+    NUMBER_PATTERNS,
+    OUTPUT_NUMBER_PATTERNS,
+    ErrorKind,
+    ErrorPattern,
+    NumberPattern,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorClass:
+    """What a provider's error says. A number that it does not state is None, never a guess."""
+
+    kind: ErrorKind
+    limit: int | None = None
+    """The context window."""
+    available_output: int | None = None
+    """How much output may be asked for instead."""
+    retry_after: float | None = None
+    """Seconds to wait."""
+    input_tokens: int | None = None
+    input_is_at_least: bool = False
+    """The provider stopped counting the prompt there, so that less than `available_output` may be left."""
+    requested_output: int | None = None
+    output_cap: int | None = None
+    """The most the model ever writes, whatever the prompt."""
+    matched: str = "nothing"
+    """The row of the table, or the status, that gave the kind."""
+
+
+# Used only where no row matches. Errors of the server pass by themselves, so every 5xx is worth the same wait.
+_STATUS_KINDS: dict[int, ErrorKind] = {
+    400: "bad_request",
+    401: "auth",
+    402: "quota",
+    403: "auth",
+    404: "bad_request",
+    405: "bad_request",
+    408: "network",
+    409: "bad_request",
+    413: "payload_too_large",
+    415: "bad_request",
+    422: "bad_request",
+    425: "overloaded",
+    429: "rate_limit",
+    500: "overloaded",
+    502: "overloaded",
+    503: "overloaded",
+    504: "overloaded",
+    520: "overloaded",
+    522: "network",
+    524: "overloaded",
+    529: "overloaded",
+}
+
+Numbers: TypeAlias = dict[str, int]
+_MAX_RESTARTS = 50
+
+
+def classify_error(
+    status: int | None,
+    body: object,
+    provider: str | None = None,
+    *,
+    headers: Mapping[str, str] | None = None,
+    now: datetime | None = None,
+) -> ErrorClass:
+    """The kind of an error, from its status and whatever came as its body: text, bytes, JSON or an exception."""
+    text = flat_text(body)
+    answer = _from_rows(text, status, (provider or "").lower()) or _from_status(status)
+    return replace(answer, retry_after=retry_after_seconds(text, headers, now))
+
+
+def _from_rows(text: str, status: int | None, provider: str) -> ErrorClass | None:
+    has_digits = any(map(str.isdigit, text))
+    for row in ERROR_PATTERNS if text else ():
+        if (row.has_placeholders and not has_digits) or not _applies(row, status, provider):
+            continue
+        found = _plausible_match(row, text)
+        if found is not None:
+            return _from_match(row, found, text)
+    return None
+
+
+def _plausible_match(row: ErrorPattern, text: str) -> re.Match[str] | None:
+    """The first match whose numbers can be true."""
+    found = row.regex.search(text)
+    for _ in range(_MAX_RESTARTS):
+        if found is None or _are_plausible(_counts(found)):
+            return found
+        found = row.regex.search(text, found.start() + 1)
+    return None
+
+
+def _are_plausible(numbers: Numbers) -> bool:
+    """Whether what was refused is larger than the limit it was compared with, and no limit is zero."""
+    limit = numbers.get("limit", numbers.get("cap"))
+    if limit is None:
+        return True
+    parts = numbers.get("input", 0) + numbers.get("output", 0)
+    refused = max(parts, numbers.get("total", 0))
+    return limit > 0 and (refused > limit or ("input" not in numbers and "total" not in numbers))
+
+
+def _applies(row: ErrorPattern, status: int | None, provider: str) -> bool:
+    if status in row.not_status:
+        return False
+    return not row.providers or any(name in provider for name in row.providers)
+
+
+def _from_status(status: int | None) -> ErrorClass:
+    kind = _STATUS_KINDS.get(status, "other") if status is not None else "other"
+    return ErrorClass(kind, matched="nothing" if status is None else f"status {status}")
+
+
+def _from_match(row: ErrorPattern, found: re.Match[str], text: str) -> ErrorClass:
+    if row.verdict in ("context", "prompt_too_long"):
+        return _overflow(row.name, _numbers(found, NUMBER_PATTERNS, text))
+    if row.verdict == "output_cap_too_large" and _counts(found).get("cap") != 0:
+        return _output_cap(row.name, _numbers(found, OUTPUT_NUMBER_PATTERNS, text))
+    return ErrorClass(cast(ErrorKind, row.verdict), matched=row.name)
+
+
+def _numbers(sentence: re.Match[str], patterns: tuple[NumberPattern, ...], text: str) -> Numbers:
+    """The numbers by meaning: from the row's own sentence first, then from the text around it."""
+    numbers = _counts(sentence)
+    taken = {sentence.start(meaning) for meaning in numbers}
+    for pattern in patterns:
+        for match in islice(pattern.regex.finditer(text), _MAX_RESTARTS):
+            fresh = {
+                name: n for name, n in _counts(match).items() if name not in numbers and match.start(name) not in taken
+            }
+            if fresh and ("limit" not in fresh or _are_plausible({**numbers, **fresh})):
+                numbers.update(fresh)
+                taken.update(match.start(name) for name in fresh)
+                break
+    return numbers
+
+
+def _counts(match: re.Match[str]) -> Numbers:
+    return {meaning: _count(value) for meaning, value in match.groupdict().items() if value}
+
+
+def _count(written: str) -> int:
+    digits = written.replace(",", "").replace("_", "").strip()
+    scale = {"k": 1_000, "m": 1_000_000}.get(digits[-1], 1)
+    return int(float(digits.rstrip("km ")) * scale)
+
+
+def _overflow(name: str, numbers: Numbers) -> ErrorClass:
+    """Prompt or output: the prompt is too long unless it fits into the window by itself."""
+    limit, output = numbers.get("limit"), numbers.get("output")
+    prompt, total = numbers.get("input", numbers.get("least")), numbers.get("total")
+    if total is not None and output is not None and total > output:
+        # Messages, functions and tools are counted apart; the total has them all.
+        prompt = max(prompt or 0, total - output)
+    if output is None and total is not None and prompt is not None and total > prompt:
+        output = total - prompt
+    fits = _fits(limit, prompt, output)
+    return ErrorClass(
+        "output_cap_too_large" if fits else "prompt_too_long",
+        limit=limit,
+        available_output=limit - prompt if fits and limit is not None and prompt is not None else None,
+        input_tokens=prompt,
+        input_is_at_least="least" in numbers and "input" not in numbers,
+        requested_output=output,
+        matched=name,
+    )
+
+
+def _fits(limit: int | None, prompt: int | None, output: int | None) -> bool:
+    if limit is None or output is None:
+        return False
+    if prompt is None:
+        # The prompt is not stated: only an output that fills the window alone is surely too large.
+        return output >= limit
+    return prompt < limit < prompt + output or (prompt < limit and output >= limit)
+
+
+def _output_cap(name: str, numbers: Numbers) -> ErrorClass:
+    cap = numbers.get("cap")
+    if cap is None and "under" in numbers:
+        cap = numbers["under"] - 1
+    output = numbers.get("output")
+    return ErrorClass(
+        "output_cap_too_large",
+        limit=numbers.get("limit"),
+        available_output=cap,
+        requested_output=output if output != cap else None,
+        output_cap=cap,
+        matched=name,
+    )
+
+
+# -- the text of an error ----------------------------------------------------------------------------------------------
+
+# An error takes a few hundred characters, and a stack trace has it at the start or at the end: the middle of a huge
+# body is not read.
+HEAD_CHARS = 8_000
+TAIL_CHARS = 4_000
+_MAX_CAUSES = 8
+
+_UNICODE_ESCAPE = re.compile(r"\\+u([0-9a-fA-F]{4})")
+_WHITESPACE_ESCAPE = re.compile(r"\\+[nrt]")
+_BACKSLASHES = re.compile(r"\\+")
+_TAG = re.compile(r"<!--[^>]{0,200}-->|</?[a-zA-Z][^<>]{0,200}>")
+_URL = re.compile(r"https?://[^\s\"'<>)\]}\\,]*", re.IGNORECASE)
+# Ids, hashes and timestamps hold digits that are no count of anything.
+_LONG_DIGITS = re.compile(r"\d{13,}")
+_SPACES = re.compile(r"\s+")
+_QUOTES = str.maketrans({'"': "'", "`": "'", "’": "'", "‘": "'", "“": "'", "”": "'", "：": ":", "，": ",", "。": "."})
+
+
+def flat_text(body: object) -> str:
+    """The text of an error, whatever it came as: bytes, JSON, JSON inside JSON, HTML, an exception.
+
+    One line in lower case, without quoting, markup and addresses.
+    """
+    text = _bounded(_as_text(body))
+    text = _UNICODE_ESCAPE.sub(lambda found: chr(int(found[1], 16)), text)
+    text = _WHITESPACE_ESCAPE.sub(" ", text)
+    text = _BACKSLASHES.sub("", text)
+    if "<" in text or "&" in text:
+        text = html.unescape(_TAG.sub(" ", text))
+    text = unicodedata.normalize("NFKC", text).translate(_QUOTES)
+    text = _LONG_DIGITS.sub("#", _URL.sub(" ", text))
+    return _SPACES.sub(" ", text).strip().lower()
+
+
+def _bounded(text: str) -> str:
+    if len(text) <= HEAD_CHARS + TAIL_CHARS:
+        return text
+    return f"{text[:HEAD_CHARS]} {text[-TAIL_CHARS:]}"
+
+
+def _as_text(body: object) -> str:
+    if body is None:
+        return ""
+    if isinstance(body, str):
+        return body
+    if isinstance(body, (bytes, bytearray, memoryview)):
+        return _bounded_bytes(bytes(body)).decode("utf-8", "replace")
+    if isinstance(body, BaseException):
+        return " ".join(_exception_texts(body))
+    if isinstance(body, (dict, list, tuple)):
+        return _json_text(body)
+    return str(body)
+
+
+def _bounded_bytes(body: bytes) -> bytes:
+    # At most four bytes a character, so that the cut in characters is the one that counts.
+    if len(body) <= 4 * (HEAD_CHARS + TAIL_CHARS):
+        return body
+    return body[: 4 * HEAD_CHARS] + b" " + body[-4 * TAIL_CHARS :]
+
+
+def _json_text(body: object) -> str:
+    try:
+        return json.dumps(body, ensure_ascii=False, default=str)
+    except (TypeError, ValueError, RecursionError):
+        return repr(body)
+
+
+def _exception_texts(error: BaseException) -> Iterator[str]:
+    """Names and texts of an exception and its causes: SDKs hide a reset connection two causes deep."""
+    current: BaseException | None = error
+    for _ in range(_MAX_CAUSES):
+        if current is None:
+            return
+        yield f"{type(current).__name__}: {current}"
+        body = getattr(current, "body", None)
+        if isinstance(body, (str, bytes, dict, list)):
+            yield _as_text(body)
+        current = current.__cause__ or current.__context__

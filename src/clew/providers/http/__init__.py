@@ -1,0 +1,1 @@
+"""HTTP below the wires: connections with time limits and retries (`connection`), server-sent events (`sse`)."""

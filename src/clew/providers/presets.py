@@ -1,0 +1,218 @@
+"""The providers that Clew knows by name, and the choice of one from settings.
+
+One row a provider: its address, its wire, the variable that holds its key. A provider that is not here needs a base_url.
+`provider_for` builds the provider that settings mean, by its name, its address or the name of the model.
+"""
+
+# ruff: noqa: E501 (one line a provider)
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+from urllib.parse import urlsplit
+
+from clew.config import AuxiliaryModelSettings, ModelSettings, api_key_of, clew_home
+from clew.errors import InvalidArgument
+from clew.providers.base import Provider
+from clew.providers.http.connection import LOOPBACK_HOSTS, RetryPolicy
+from clew.providers.local.models import LOCAL, LOCAL_PREFIX, SUFFIX, local_model_file
+from clew.providers.wires.anthropic import AnthropicProvider
+from clew.providers.wires.chat import REASONING_FIELDS, OpenAIChatProvider
+from clew.providers.wires.http_provider import HttpProvider
+from clew.providers.wires.responses import ResponsesProvider
+
+WireName: TypeAlias = Literal["openai_chat", "responses", "anthropic"]
+
+_DETAILS = ("reasoning_details",)
+_CONTENT = ("reasoning_content",)
+_TEXT = ("reasoning",)
+
+
+@dataclass(frozen=True, slots=True)
+class ProviderPreset:
+    """How to reach a provider."""
+
+    name: str
+    base_url: str
+    wire: WireName
+    key_env: str
+    other_names: tuple[str, ...] = ()
+    other_key_envs: tuple[str, ...] = ()
+    reasoning_fields: tuple[str, ...] = ()
+    """The fields under which it gives reasoning and wants it back in the history; some refuse other fields."""
+
+
+# fmt: off
+PROVIDER_PRESETS: tuple[ProviderPreset, ...] = (
+    ProviderPreset("openai", "https://api.openai.com/v1", "openai_chat", "OPENAI_API_KEY"),
+    ProviderPreset("openai-responses", "https://api.openai.com/v1", "responses", "OPENAI_API_KEY", ("responses",)),
+    ProviderPreset("anthropic", "https://api.anthropic.com", "anthropic", "ANTHROPIC_API_KEY", ("claude",)),
+    ProviderPreset("openrouter", "https://openrouter.ai/api/v1", "openai_chat", "OPENROUTER_API_KEY", reasoning_fields=_DETAILS),
+    ProviderPreset("deepseek", "https://api.deepseek.com/v1", "openai_chat", "DEEPSEEK_API_KEY", reasoning_fields=_CONTENT),
+    ProviderPreset("gemini", "https://generativelanguage.googleapis.com/v1beta/openai", "openai_chat", "GEMINI_API_KEY", ("google",), ("GOOGLE_API_KEY",)),
+    ProviderPreset("xai", "https://api.x.ai/v1", "openai_chat", "XAI_API_KEY", ("grok",)),
+    ProviderPreset("groq", "https://api.groq.com/openai/v1", "openai_chat", "GROQ_API_KEY", reasoning_fields=_TEXT),
+    ProviderPreset("mistral", "https://api.mistral.ai/v1", "openai_chat", "MISTRAL_API_KEY"),
+    ProviderPreset("moonshot", "https://api.moonshot.ai/v1", "openai_chat", "MOONSHOT_API_KEY", ("kimi",), reasoning_fields=_CONTENT),
+    ProviderPreset("zai", "https://api.z.ai/api/paas/v4", "openai_chat", "ZAI_API_KEY", ("z.ai", "glm", "zhipu"), ("ZHIPUAI_API_KEY",), _CONTENT),
+    ProviderPreset("minimax", "https://api.minimax.io/v1", "openai_chat", "MINIMAX_API_KEY", reasoning_fields=_DETAILS),
+    ProviderPreset("qwen", "https://dashscope-intl.aliyuncs.com/compatible-mode/v1", "openai_chat", "DASHSCOPE_API_KEY", ("dashscope", "alibaba"), reasoning_fields=_CONTENT),
+    ProviderPreset("together", "https://api.together.xyz/v1", "openai_chat", "TOGETHER_API_KEY", ("togetherai",)),
+    ProviderPreset("fireworks", "https://api.fireworks.ai/inference/v1", "openai_chat", "FIREWORKS_API_KEY", reasoning_fields=_CONTENT),
+    ProviderPreset("cerebras", "https://api.cerebras.ai/v1", "openai_chat", "CEREBRAS_API_KEY", reasoning_fields=_TEXT),
+    ProviderPreset("nvidia", "https://integrate.api.nvidia.com/v1", "openai_chat", "NVIDIA_API_KEY"),
+    ProviderPreset("vercel", "https://ai-gateway.vercel.sh/v1", "openai_chat", "AI_GATEWAY_API_KEY", ("ai-gateway",)),
+    ProviderPreset("huggingface", "https://router.huggingface.co/v1", "openai_chat", "HF_TOKEN", ("hf",)),
+    ProviderPreset("ollama", "http://127.0.0.1:11434/v1", "openai_chat", "OLLAMA_API_KEY", reasoning_fields=_TEXT),
+    ProviderPreset("lmstudio", "http://127.0.0.1:1234/v1", "openai_chat", "LMSTUDIO_API_KEY", ("lm-studio",)),
+    ProviderPreset("vllm", "http://127.0.0.1:8000/v1", "openai_chat", "VLLM_API_KEY", reasoning_fields=_CONTENT),
+    ProviderPreset("llamacpp", "http://127.0.0.1:8080/v1", "openai_chat", "LLAMA_API_KEY", ("llama.cpp", "llama-cpp"), reasoning_fields=_CONTENT),
+)
+# fmt: on
+
+# The provider of a model by how its name begins, for configs that name no provider.
+MODEL_PREFIXES: tuple[tuple[str, str], ...] = (
+    ("claude", "anthropic"),
+    ("gpt-", "openai"),
+    ("chatgpt-", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("gemini-", "gemini"),
+    ("grok-", "xai"),
+    ("deepseek-", "deepseek"),
+    ("kimi-", "moonshot"),
+    ("glm-", "zai"),
+    ("qwen", "qwen"),
+    ("mistral-", "mistral"),
+    ("codestral-", "mistral"),
+)
+
+_WIRES: dict[str, type[HttpProvider]] = {
+    "openai_chat": OpenAIChatProvider,
+    "responses": ResponsesProvider,
+    "anthropic": AnthropicProvider,
+}
+
+
+def provider_for(
+    endpoint: ModelSettings | AuxiliaryModelSettings,
+    *,
+    environ: Mapping[str, str] | None = None,
+    retry_policy: RetryPolicy | None = None,
+) -> Provider:
+    """The provider that these settings mean; raises `InvalidArgument` where they mean none, or no key is found."""
+    environ = os.environ if environ is None else environ
+    model = endpoint.name if isinstance(endpoint, ModelSettings) else endpoint.model
+    if is_local_model(endpoint.provider, endpoint.base_url, model):
+        return _local(endpoint, model, environ, retry_policy)
+    preset = preset_for(endpoint.provider, endpoint.base_url, model)
+    key = api_key_of(endpoint, environ) or _preset_key(preset, endpoint.base_url, environ)
+    if not key and _host(preset.base_url) not in LOOPBACK_HOSTS and not endpoint.base_url:
+        raise InvalidArgument(
+            f"no key for {preset.name}; set the environment variable {preset.key_env}, or api_key_env"
+        )
+    options: dict[str, Any] = {"api_key": key, "name": preset.name, "retry_policy": retry_policy, "environ": {}}
+    if preset.wire == "openai_chat":
+        options["reasoning_fields"] = preset.reasoning_fields
+    return _WIRES[preset.wire](preset.base_url, **options)
+
+
+def preset_for(name: str | None, base_url: str | None, model: str | None) -> ProviderPreset:
+    """The row of a provider, with the configured address; a new row for an address that the table does not have.
+
+    Raises `InvalidArgument` where neither name nor model is known and no address is given.
+    """
+    if name:
+        row = _by_name(name)
+        if row is None and not base_url:
+            names = ", ".join(preset.name for preset in PROVIDER_PRESETS)
+            raise InvalidArgument(f"provider {name!r} is unknown; give its base_url, or use one of {names}, {LOCAL}")
+    else:
+        row = _by_host(base_url) if base_url else _by_model(model)
+        if row is None and not base_url:
+            raise InvalidArgument(f"nobody is known to serve the model {model!r}; set its provider or its base_url")
+    if base_url is None:
+        assert row is not None
+        return row
+    wire = _wire_at(base_url) or (row.wire if row is not None else "openai_chat")
+    if row is not None:
+        return replace(row, base_url=base_url, wire=wire)
+    return ProviderPreset(name or _host(base_url), base_url, wire, "", reasoning_fields=REASONING_FIELDS)
+
+
+def _by_name(name: str) -> ProviderPreset | None:
+    plain = name.strip().lower().replace("_", "-")
+    return next((preset for preset in PROVIDER_PRESETS if plain == preset.name or plain in preset.other_names), None)
+
+
+def _by_host(base_url: str) -> ProviderPreset | None:
+    host = _host(base_url)
+    if host in LOOPBACK_HOSTS:
+        return None
+    return next((preset for preset in PROVIDER_PRESETS if _host(preset.base_url) == host), None)
+
+
+def _by_model(model: str | None) -> ProviderPreset | None:
+    name = (model or "").lower()
+    if "/" in name:
+        return _by_name("openrouter")
+    return next((_by_name(provider) for prefix, provider in MODEL_PREFIXES if name.startswith(prefix)), None)
+
+
+def _wire_at(base_url: str) -> Any:
+    """The wire that an address names: some serve Anthropic's beside their own, under a path of that name."""
+    return "anthropic" if "/anthropic" in urlsplit(base_url).path.lower() else None
+
+
+def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:
+    """The key in the provider's own variable; only for its own address, so that no other server gets it."""
+    if base_url and not any(
+        _host(row.base_url) == _host(base_url) for row in PROVIDER_PRESETS if row.key_env == preset.key_env
+    ):
+        return None
+    variables = (preset.key_env, *preset.other_key_envs)
+    return next((value for variable in variables if variable and (value := environ.get(variable))), None)
+
+
+def _host(base_url: str) -> str:
+    return (urlsplit(base_url).hostname or "").lower()
+
+
+def is_local_model(provider: str | None, base_url: str | None, model: str | None) -> bool:
+    """Whether these settings mean a model file on this machine.
+
+    `local` as a model's name does so whatever provider is configured, unless an address is given or the provider is a
+    server on this machine, which may have a model of that name.
+    """
+    if (provider or "").strip().lower() == LOCAL:
+        return True
+    name = (model or "").strip().lower()
+    if base_url is not None:
+        return False
+    if provider is None:
+        return name == LOCAL or name.startswith(LOCAL_PREFIX) or name.endswith(SUFFIX)
+    row = _by_name(provider)
+    is_remote = row is not None and _host(row.base_url) not in LOOPBACK_HOSTS
+    return is_remote and (name == LOCAL or name.startswith(LOCAL_PREFIX))
+
+
+def _local(
+    endpoint: ModelSettings | AuxiliaryModelSettings,
+    model: str | None,
+    environ: Mapping[str, str],
+    retry_policy: RetryPolicy | None,
+) -> Provider:
+    from clew.providers.local.provider import LocalProvider
+
+    file = local_model_file(model, clew_home(environ))
+    log = environ.get("CLEW_LOCAL_LOG")
+    return LocalProvider(
+        file,
+        context_length=endpoint.context_length,
+        retry_policy=retry_policy,
+        log=Path(log).expanduser() if log else None,
+    )

@@ -1,0 +1,261 @@
+"""What a compaction did, message by message and in sums: the values that the terminal and the page draw.
+
+Puts together the preview of a compaction (sizes and numbers of its messages) and its result (what became of them).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import TypeAlias
+
+from clew.engines import Compaction, CompactionPreview, CompactionRegion, Fate
+from clew.library import Compressed
+from clew.messages import Message, calls_of, name_of_call
+from clew.summaries import unwrap
+from clew.tokens import counter_for
+from clew.usage import CanonicalUsage, cost_of, price_of
+
+CountMessages: TypeAlias = Callable[[Sequence[Message]], Sequence[int]]
+
+
+@dataclass(frozen=True, slots=True)
+class MessageOutcome:
+    """One message of the input, and what became of it."""
+
+    message: Message
+    number: int | None
+    """What the handoff calls it (m12); None for an earlier handoff."""
+    region: CompactionRegion
+    fate: Fate
+    tool: str
+    """On a result: the tool that gave it. On an assistant message: the tools it called."""
+    tokens: int
+    tokens_after: int
+    message_after: Message | None = None
+    """As it is in the result, where it is there."""
+
+    @property
+    def role(self) -> str:
+        return self.message["role"]
+
+
+@dataclass(frozen=True, slots=True)
+class RegionGroup:
+    """Messages in a row that are in the same region."""
+
+    region: CompactionRegion
+    outcomes: tuple[MessageOutcome, ...]
+
+    @property
+    def tokens(self) -> int:
+        return sum(outcome.tokens for outcome in self.outcomes)
+
+    @property
+    def tokens_after(self) -> int:
+        return sum(outcome.tokens_after for outcome in self.outcomes)
+
+    @property
+    def shortened(self) -> int:
+        """How many of the messages were shortened."""
+        return sum(outcome.fate is Fate.PRUNED for outcome in self.outcomes)
+
+    @property
+    def numbers(self) -> list[int]:
+        return [outcome.number for outcome in self.outcomes if outcome.number is not None]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestPart:
+    """A part of a request (`system`, `tools`, `handoff` or a region) and its size."""
+
+    name: str
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
+class RequestCost:
+    """What the prompt of one call costs, in US dollars, when nothing of it is cached."""
+
+    before: float
+    after: float
+    checked: str
+    """The day the price was looked up."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionReport:
+    """All that is shown of a compaction."""
+
+    source: str
+    origin: str
+    """Which program wrote the file, or the dialect of its messages."""
+    model: str | None
+    outcomes: tuple[MessageOutcome, ...]
+    parts_before: tuple[RequestPart, ...]
+    parts_after: tuple[RequestPart, ...]
+    result: Compressed
+    cost: RequestCost | None
+
+    @property
+    def groups(self) -> tuple[RegionGroup, ...]:
+        return group_by_region(self.outcomes)
+
+    @property
+    def handoff_tokens(self) -> int:
+        return sum(part.tokens for part in self.parts_after if part.name == "handoff")
+
+    @property
+    def folded(self) -> list[MessageOutcome]:
+        """The messages that are only in the handoff now, without earlier handoffs."""
+        return [each for each in self.outcomes if each.fate is Fate.SUMMARISED and each.number is not None]
+
+    @property
+    def saved(self) -> str:
+        """How much smaller the request is, in percent; never 100%, since something always stays."""
+        before, after = self.result.tokens_before, self.result.tokens_after
+        percent = 100 * (before - after) / max(1, before)
+        return f"{min(percent, 99.9):.1f}%" if percent >= 99.5 else f"{percent:.0f}%"
+
+
+def build_report(
+    source: str, origin: str, model: str | None, preview: CompactionPreview, result: Compressed
+) -> CompactionReport:
+    """The report of a compaction; `preview` is that of the same conversation with the same settings."""
+    outcomes = _outcomes_of(preview, result)
+    tools = counter_for(model).tools(result.conversation.tools)
+    earlier = merged_handoff_tokens(preview.source, model)
+    framing = result.tokens_before - tools - earlier - sum(each.tokens for each in outcomes)
+    handoff = result.tokens_after - tools - framing - sum(each.tokens_after for each in outcomes)
+    return CompactionReport(
+        source=source,
+        origin=origin,
+        model=model,
+        outcomes=outcomes,
+        parts_before=_parts(outcomes, tools, earlier, [each.tokens for each in outcomes]),
+        parts_after=_parts(outcomes, tools, max(0, handoff), [each.tokens_after for each in outcomes]),
+        result=result,
+        cost=_request_cost(model, result.tokens_before, result.tokens_after),
+    )
+
+
+def previewed_outcomes(preview: CompactionPreview) -> tuple[MessageOutcome, ...]:
+    """What would become of each message."""
+    return tuple(
+        MessageOutcome(message, number, region, _previewed_fate(region, size, after), tool, size, after)
+        for message, number, region, size, after, tool in zip(
+            preview.source,
+            preview.numbers,
+            preview.regions,
+            preview.sizes,
+            preview.sizes_after,
+            _tool_names(preview.source),
+            strict=True,
+        )
+    )
+
+
+def compaction_outcomes(
+    compaction: Compaction, numbers: Sequence[int | None], count: CountMessages
+) -> tuple[MessageOutcome, ...]:
+    """What a compaction makes of each message, by its own items; `numbers` are those of its input."""
+    after = compaction.messages_after
+    sizes_after = iter(count([message for message in after if message is not None]))
+    rows = zip(
+        compaction.source,
+        numbers,
+        compaction.regions,
+        compaction.fates,
+        _tool_names(compaction.source),
+        count(compaction.source),
+        (0 if message is None else next(sizes_after) for message in after),
+        after,
+        strict=True,
+    )
+    return tuple(MessageOutcome(*row) for row in rows)
+
+
+def summary_tokens(compaction: Compaction, count: CountMessages) -> int:
+    """What the summaries of a compaction take, without a message that one was merged with."""
+    merged = [item.merged_with.index for item in compaction.summaries if item.merged_with is not None]
+    beside = [message for index in merged if (message := compaction.messages_after[index]) is not None]
+    return sum(count([item.message for item in compaction.summaries])) - sum(count(beside))
+
+
+def group_by_region(outcomes: Iterable[MessageOutcome]) -> tuple[RegionGroup, ...]:
+    """Neighbours of the same region together, in order."""
+    return tuple(RegionGroup(region, tuple(row)) for region, row in groupby(outcomes, key=lambda each: each.region))
+
+
+def merged_handoff_tokens(messages: Sequence[Message], model: str | None) -> int:
+    """The size of earlier handoffs that are merged with a message, and so belong to no outcome."""
+    counter = counter_for(model)
+    wrapped = ((each, unwrap(each)) for each in messages if each["role"] in ("user", "assistant"))
+    return sum(
+        counter.message(message) - counter.message(found.message)
+        for message, found in wrapped
+        if found is not None and found.message is not None
+    )
+
+
+def _outcomes_of(preview: CompactionPreview, result: Compressed) -> tuple[MessageOutcome, ...]:
+    changed = result.changed
+    rows = zip(
+        preview.source,
+        preview.numbers,
+        # Where nothing was folded after all, what would have been is kept.
+        preview.regions if changed else [_unfolded(region) for region in preview.regions],
+        result.compaction.fates,
+        _tool_names(preview.source),
+        preview.sizes,
+        preview.sizes_after if changed else preview.sizes,
+        result.compaction.messages_after,
+        strict=True,
+    )
+    return tuple(MessageOutcome(*row) for row in rows)
+
+
+def _unfolded(region: CompactionRegion) -> CompactionRegion:
+    return CompactionRegion.KEPT if region is CompactionRegion.FOLDED else region
+
+
+def _previewed_fate(region: CompactionRegion, size: int, after: int) -> Fate:
+    if region in (CompactionRegion.FOLDED, CompactionRegion.HANDOFF):
+        return Fate.SUMMARISED
+    if region is CompactionRegion.REMOVED:
+        return Fate.REMOVED
+    return Fate.PRUNED if after < size else Fate.KEPT
+
+
+def _tool_names(messages: Sequence[Message]) -> list[str]:
+    """For each message the tools that it called, or the tool whose result it is."""
+    by_id: dict[str, str] = {}
+    names = []
+    for message in messages:
+        calls = calls_of(message)
+        by_id.update((call["id"], name_of_call(call)) for call in calls)
+        called = ", ".join(dict.fromkeys(map(name_of_call, calls)))
+        names.append(by_id.get(message.get("tool_call_id", ""), "") if message["role"] == "tool" else called)
+    return names
+
+
+def _parts(
+    outcomes: Sequence[MessageOutcome], tools: int, handoff: int, sizes: Sequence[int]
+) -> tuple[RequestPart, ...]:
+    totals = {"system": 0, "tools": tools, "head": 0, "handoff": handoff, "folded": 0, "kept": 0, "tail": 0}
+    for outcome, size in zip(outcomes, sizes, strict=True):
+        is_system = outcome.region is CompactionRegion.HEAD and outcome.role in ("system", "developer")
+        name = "system" if is_system else str(outcome.region)
+        totals[name] = totals.get(name, 0) + size
+    return tuple(RequestPart(name, tokens) for name, tokens in totals.items() if tokens)
+
+
+def _request_cost(model: str | None, before: int, after: int) -> RequestCost | None:
+    price = price_of(model, prompt_tokens=before) if model else None
+    if model is None or price is None:
+        return None
+    costs = [cost_of(CanonicalUsage(input_tokens=tokens), model) for tokens in (before, after)]
+    if costs[0] is None or costs[1] is None:
+        return None
+    return RequestCost(float(costs[0].total), float(costs[1].total), price.checked)

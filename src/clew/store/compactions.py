@@ -1,0 +1,310 @@
+"""Views and compactions: loading a view, committing and undoing a compaction, the lease to compact. As steps.
+
+A lease keeps two processes from writing the same summary. What protects the history is the check in the commit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew.errors import InvalidArgument, LeaseLost, StaleView
+from clew.messages import Message
+from clew.store import sessions
+from clew.store.base import (
+    COMPRESSION,
+    CommittedCompaction,
+    CompactionEntry,
+    Lease,
+    Rows,
+    Session,
+    View,
+    ViewItem,
+    WrittenMessage,
+    check_view_items,
+)
+from clew.store.calls import ModelCall, record_call
+from clew.store.database import Steps, as_datetime, execute, execute_many, fetch_all, fetch_one, json_text, json_value
+from clew.store.history import base_in_effect, end_of, rows_between, segments_of
+from clew.store.rows import body_of, keep_body, keep_text, message_of, read_messages
+from clew.store.sessions import SessionRow
+
+_ACCOUNT = (
+    "tokens_before",
+    "tokens_after",
+    "engine",
+    "template_version",
+    "written_by",
+    "focus_topic",
+    "warnings",
+    "details",
+)
+_ENTRY = (
+    "SELECT e.id, s.name, e.conversation, e.at, e.previous, e.until, e.view, e.summary, e.account"
+    " FROM entries e JOIN sessions s ON s.id = e.session"
+)
+
+# A lease taken in the future: the clock was set back since, and the lease would last too long.
+_IS_FREE = "leases.expires <= excluded.taken OR leases.taken > excluded.taken OR leases.holder = excluded.holder"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionCommit:
+    """A compaction to commit, with what is written in the same transaction."""
+
+    session: str
+    entry: CompactionEntry
+    calls: Sequence[ModelCall] = ()
+    """The calls that wrote the summary."""
+    system: str | None = None
+    """A new system prompt for the continuation; None keeps the old one."""
+    new_id: str | None = None
+    owner: str | None = None
+
+
+def load_view(name: str, owner: str | None = None) -> Steps[View]:
+    """The view of a session: of a conversation's newest session now, of an older one when it ended."""
+    found = yield from sessions.find(name, owner)
+    stop = yield from _stop_of(found)
+    base = yield from base_in_effect(found, found.id)
+    return (yield from _view_of(found, base, stop))
+
+
+def commit(request: CompactionCommit, now: int) -> Steps[Session]:
+    """End a session with a compaction and open its continuation, which is returned.
+
+    `StaleView` where another compaction or an undo came between.
+    """
+    found = yield from sessions.lock_tip(request.session, request.owner)
+    entry = request.entry
+    if (yield from base_in_effect(found)) != entry.base:
+        raise StaleView(request.session)
+    next_seq, _ = yield from end_of(found)
+    check_view_items(entry, next_seq)
+    continuation = yield from _open_continuation(found, request, next_seq, now)
+    yield from _write_entry(found, continuation, entry, now)
+    for call in request.calls:
+        yield from record_call(continuation.key, call, now, None)
+    return continuation.session
+
+
+def undo(name: str, owner: str | None, now: int) -> Steps[CommittedCompaction | None]:
+    """Take the newest compaction out of effect and return it; None where none is in effect."""
+    found = yield from sessions.lock_tip(name, owner)
+    base = yield from base_in_effect(found)
+    if base is None:
+        return None
+    undone = yield from compaction_at(base)
+    yield from execute(
+        "INSERT INTO entries (conversation, session, kind, base, previous, until, at)"
+        " VALUES (?, ?, 'undo', ?, ?, ?, ?)",
+        found.conversation,
+        found.id,
+        undone.previous,
+        base,
+        undone.entry.until,
+        now,
+    )
+    return undone
+
+
+def compactions_of(name: str, owner: str | None = None) -> Steps[list[CommittedCompaction]]:
+    """The compactions of a session's conversation, oldest first, undone ones included."""
+    found = yield from sessions.find(name, owner)
+    active = yield from _bases_in_effect(found)
+    read = yield from fetch_all(
+        _ENTRY + " WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id", found.conversation
+    )
+    made: list[CommittedCompaction] = []
+    for row in read:
+        made.append((yield from _compaction(row, active)))
+    return made
+
+
+def compaction_at(entry: int) -> Steps[CommittedCompaction]:
+    row = yield from fetch_one(_ENTRY + " WHERE e.id = ?", entry)
+    if row is None:
+        raise InvalidArgument(f"there is no compaction {entry}")
+    return (yield from _compaction(row, {entry}))
+
+
+def _view_of(found: SessionRow, base: int | None, stop: int) -> Steps[View]:
+    segments = yield from segments_of(found)
+    items: list[ViewItem] = []
+    start = 0
+    if base is not None:
+        compaction = yield from compaction_at(base)
+        items, start = list(compaction.entry.view), compaction.entry.until
+    if start < stop:
+        items.append(Rows(start, stop))
+    messages, seqs, written = list[Message](), list[int | None](), set[int]()
+    for item in items:
+        if isinstance(item, WrittenMessage):
+            written.add(len(messages))
+            messages.append(item.message)
+            seqs.append(item.seq)
+        else:
+            read = yield from rows_between(segments, item.start, item.stop)
+            messages += read_messages((body, dialect, part) for _, body, dialect, part in read)
+            seqs += [row[0] for row in read]
+    return View(found.session.id, found.conversation, base, stop, tuple(messages), tuple(seqs), frozenset(written))
+
+
+def _stop_of(found: SessionRow) -> Steps[int]:
+    after = yield from fetch_one(
+        "SELECT first_seq FROM sessions WHERE conversation = ? AND id > ? ORDER BY id LIMIT 1",
+        found.conversation,
+        found.id,
+    )
+    if after is not None:
+        return int(after[0])
+    return (yield from end_of(found))[0]
+
+
+def _open_continuation(found: SessionRow, request: CompactionCommit, next_seq: int, now: int) -> Steps[SessionRow]:
+    old = found.session
+    yield from execute("UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ?", now, COMPRESSION, found.id)
+    system = found.system if request.system is None else (yield from keep_text(old.owner, request.system))
+    name = request.new_id or sessions.new_name()
+    row = (old.conversation, found.id, "continuation", next_seq, now, old.title, old.source, old.model, system)
+    yield from sessions.insert(name, row)
+    return (yield from sessions.find(name))
+
+
+def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionEntry, now: int) -> Steps[None]:
+    owner = found.session.owner
+    summary = None if entry.summary is None else (yield from keep_body(owner, body_of(entry.summary, 0)))
+    view: list[Any] = []
+    texts = set[int]() if summary is None else {summary}
+    for index, item in enumerate(entry.view):
+        if isinstance(item, Rows):
+            view.append([item.start, item.stop])
+        else:
+            text = yield from keep_body(owner, body_of(item.message, index))
+            texts.add(text)
+            view.append({"text": text, "seq": item.seq})
+    account = json_text({name: _plain(getattr(entry, name)) for name in _ACCOUNT})
+    made = yield from fetch_one(
+        "INSERT INTO entries (conversation, session, kind, previous, until, view, summary, account, at)"
+        " VALUES (?, ?, 'compaction', ?, ?, ?, ?, ?, ?) RETURNING id",
+        found.conversation,
+        continuation.id,
+        entry.base,
+        entry.until,
+        json_text(view),
+        summary,
+        account,
+        now,
+    )
+    assert made is not None
+    yield from execute_many(
+        "INSERT INTO entry_texts (entry, text) VALUES (?, ?)", [(made[0], text) for text in sorted(texts)]
+    )
+
+
+def _compaction(row: tuple[Any, ...], active: set[int]) -> Steps[CommittedCompaction]:
+    items = json_value(row[6])
+    bodies = yield from _bodies(row[0])
+    view = tuple(
+        Rows(*item) if isinstance(item, list) else WrittenMessage(message_of(bodies[item["text"]]), item["seq"])
+        for item in items
+    )
+    summary = None if row[7] is None else message_of(bodies[row[7]])
+    account = json_value(row[8])
+    account["warnings"] = tuple(account["warnings"])
+    entry = CompactionEntry(view, summary, row[4], row[5], **account)
+    return CommittedCompaction(row[0], row[1], row[2], as_datetime(row[3]), entry, row[0] in active, row[4])
+
+
+def _bodies(entry: int) -> Steps[dict[int, str]]:
+    found = yield from fetch_all(
+        "SELECT t.id, t.body FROM entry_texts x JOIN texts t ON t.id = x.text WHERE x.entry = ?", entry
+    )
+    return {int(row[0]): row[1] for row in found}
+
+
+def _bases_in_effect(found: SessionRow) -> Steps[set[int]]:
+    """The compaction in effect and those before it that it was made from."""
+    base = yield from base_in_effect(found)
+    active: set[int] = set()
+    while base is not None and base not in active:
+        active.add(base)
+        row = yield from fetch_one("SELECT previous FROM entries WHERE id = ?", base)
+        base = None if row is None else row[0]
+    return active
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
+
+
+def take_lease(session: str, holder: str, seconds: float, now: int) -> Steps[Lease | None]:
+    """The lease on a session's conversation; None while another holder has it. The holder's own lease is prolonged."""
+    if seconds <= 0 or not holder:
+        raise InvalidArgument(f"a lease needs a holder and a time, not {holder!r} for {seconds} s")
+    found = yield from sessions.find(session)
+    row = yield from fetch_one(
+        "INSERT INTO leases (conversation, holder, token, taken, expires) VALUES (?, ?, 1, ?, ?)"  # noqa: S608
+        " ON CONFLICT (conversation) DO UPDATE SET holder = excluded.holder, token = leases.token + 1,"
+        f" taken = excluded.taken, expires = excluded.expires WHERE {_IS_FREE} RETURNING token",
+        found.conversation,
+        holder,
+        now,
+        now + int(seconds * 1_000_000),
+    )
+    return None if row is None else Lease(found.conversation, holder, int(row[0]), seconds)
+
+
+def release_lease(lease: Lease) -> Steps[bool]:
+    """Give a lease back; False where it is another's."""
+    row = yield from fetch_one(
+        # The row stays: a token is never used twice.
+        "UPDATE leases SET expires = 0, holder = '' WHERE conversation = ? AND holder = ? AND token = ?"
+        " RETURNING token",
+        lease.conversation,
+        lease.holder,
+        lease.token,
+    )
+    return row is not None
+
+
+def renew_lease(lease: Lease, now: int) -> Steps[bool]:
+    """Prolong a lease; False where it has run out or is another's."""
+    row = yield from fetch_one(
+        "UPDATE leases SET taken = ?, expires = ? WHERE conversation = ? AND holder = ? AND token = ? AND expires > ?"
+        " RETURNING token",
+        now,
+        now + int(lease.seconds * 1_000_000),
+        lease.conversation,
+        lease.holder,
+        lease.token,
+        now,
+    )
+    return row is not None
+
+
+def lease_holder(session: str, now: int) -> Steps[str | None]:
+    """Who holds the lease on a session's conversation now."""
+    found = yield from sessions.find(session)
+    row = yield from fetch_one(
+        "SELECT holder FROM leases WHERE conversation = ? AND expires > ? AND taken <= ?", found.conversation, now, now
+    )
+    return None if row is None else row[0]
+
+
+def require_lease(lease: Lease, now: int) -> Steps[None]:
+    """Use up a lease inside a commit; `LeaseLost` where it has run out or is another's."""
+    row = yield from fetch_one(
+        "SELECT token FROM leases WHERE conversation = ? AND holder = ? AND token = ? AND expires > ?",
+        lease.conversation,
+        lease.holder,
+        lease.token,
+        now,
+    )
+    if row is None:
+        raise LeaseLost(
+            f"the lease of {lease.holder!r} on conversation {lease.conversation} ran out after {lease.seconds:g} s; "
+            "load the view again, or take the lease for longer"
+        )
+    yield from execute("UPDATE leases SET expires = 0, holder = '' WHERE conversation = ?", lease.conversation)

@@ -1,0 +1,262 @@
+"""Checking what must hold in a store, and deleting a conversation. As steps.
+
+The checks read everything: they run on request, never at a start.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from clew.errors import IndexDamaged, InUse
+from clew.store import sessions
+from clew.store.database import Steps, WordIndex, execute, fetch_all, fetch_number, fetch_one, json_value
+from clew.store.rows import BODY, FIRST_CHAIN, next_chain, read_messages
+from clew.store.search.base import DocKind, SearchDocument
+from clew.store.search.indexing import KINDS, TABLES, documents_where, system_documents
+from clew.store.search.words import case_folded, words_of
+
+ProblemKind: TypeAlias = Literal["database", "chain", "gap", "orphan", "entry", "index"]
+_PAGE_ROWS = 500
+# Each finds rows that refer to something that is not there.
+_ORPHANS = {
+    "messages without a session": "SELECT m.id FROM messages m LEFT JOIN sessions s ON s.id = m.session"
+    " WHERE s.id IS NULL OR s.conversation <> m.conversation",
+    "sessions without a conversation": "SELECT s.id FROM sessions s LEFT JOIN conversations c ON c.id = s.conversation"
+    " WHERE c.id IS NULL",
+    "compacted sessions without a continuation": "SELECT s.id FROM sessions s WHERE s.end_reason = 'compression'"
+    " AND NOT EXISTS (SELECT 1 FROM sessions n WHERE n.parent = s.id AND n.kind = 'continuation')",
+    "entries without a text": "SELECT x.entry FROM entry_texts x LEFT JOIN texts t ON t.id = x.text WHERE t.id IS NULL",
+    "outputs without a text": "SELECT o.id FROM outputs o LEFT JOIN texts t ON t.id = o.text WHERE t.id IS NULL",
+    "texts that nothing refers to": "SELECT t.id FROM texts t"
+    " WHERE NOT EXISTS (SELECT 1 FROM outputs WHERE text = t.id)"
+    " AND NOT EXISTS (SELECT 1 FROM entry_texts WHERE text = t.id)"
+    " AND NOT EXISTS (SELECT 1 FROM sessions WHERE system = t.id)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class HealthProblem:
+    """Something that a check found wrong."""
+
+    kind: ProblemKind
+    what: str
+
+    @property
+    def is_repairable(self) -> bool:
+        """Whether `rebuild_index` repairs it: the index is made from the rows."""
+        return self.kind == "index"
+
+
+def check_rows() -> Steps[list[HealthProblem]]:
+    """Gaps in numbers, messages that do not match their chain, entries and rows that refer to something missing."""
+    problems: list[HealthProblem] = []
+    conversations = yield from fetch_all("SELECT id, origin, origin_seq FROM conversations ORDER BY id")
+    ends: dict[int, int] = {}
+    for conversation, origin, origin_seq in conversations:
+        problems += yield from _check_chain(conversation, origin, origin_seq, ends)
+    for what, sql in _ORPHANS.items():
+        found = yield from fetch_all(sql)
+        if found:
+            problems.append(HealthProblem("orphan", f"{len(found)} {what}, the first is {found[0][0]}"))
+    return problems + (yield from _check_entries(ends))
+
+
+def check_index(index: WordIndex) -> Steps[list[HealthProblem]]:
+    """Searchable rows that are not in the index, and documents in it that belong to no row."""
+    try:
+        problems = [HealthProblem("index", problem) for problem in (yield from index.problems())]
+        held = yield from index.count()
+    except IndexDamaged as error:
+        return [HealthProblem("index", str(error))]
+    listed = yield from fetch_number("SELECT count(*) FROM docs")
+    if held != listed:
+        problems.append(HealthProblem("index", f"the index holds {held} documents, and {listed} are listed"))
+    for kind in KINDS:
+        problems += yield from _check_kind(index, kind)
+    return problems
+
+
+def _check_kind(index: WordIndex, kind: DocKind) -> Steps[list[HealthProblem]]:
+    """Whether the documents of one kind are all listed, and found by their own words."""
+    wanted, last, lost = 0, 0, 0
+    upto = yield from _upto(index, kind)
+    while page := (
+        yield from documents_where(kind, "m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?", last, upto, _PAGE_ROWS)
+    ):
+        last = page[-1][0]
+        for doc in (doc for _, docs in page for doc in docs):
+            wanted += 1
+            lost += not (yield from _is_found(index, doc))
+    problems: list[HealthProblem] = []
+    listed = yield from fetch_number("SELECT count(*) FROM docs WHERE kind = ?", kind)
+    if listed != wanted:
+        problems.append(HealthProblem("index", f"{listed} documents of kind {kind} are listed instead of {wanted}"))
+    if lost:
+        problems.append(HealthProblem("index", f"{lost} documents of kind {kind} are not found by their own words"))
+    return problems
+
+
+def _is_found(index: WordIndex, doc: SearchDocument) -> Steps[bool]:
+    """Whether a document is found by its longest word."""
+    words = words_of(case_folded(doc.text))
+    if not words:
+        return True
+    row = yield from fetch_one(
+        "SELECT id FROM docs WHERE kind = ? AND ref = ? AND start = ?", doc.origin.kind, doc.origin.ref, doc.start
+    )
+    return row is not None and (yield from index.holds(row[0], max(words, key=len)))
+
+
+def _upto(index: WordIndex, kind: str) -> Steps[int]:
+    if index.is_immediate:
+        return 2**62
+    return (yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind))
+
+
+def _check_chain(conversation: int, origin: int | None, first: int, ends: dict[int, int]) -> Steps[list[HealthProblem]]:
+    chain, expected = FIRST_CHAIN, first
+    if origin is not None and first > 0:
+        chain = yield from _chain_at(origin, first - 1)
+    while True:
+        page = yield from fetch_all(
+            f"SELECT m.seq, {BODY}, m.dialect, m.part, m.chain FROM messages m"  # noqa: S608 (fixed text)
+            " WHERE m.conversation = ? AND m.seq >= ? ORDER BY m.seq LIMIT ?",
+            conversation,
+            expected,
+            _PAGE_ROWS,
+        )
+        messages = read_messages((row[1], row[2], row[3]) for row in page)
+        for row, message in zip(page, messages, strict=True):
+            if row[0] != expected:
+                return [HealthProblem("gap", f"conversation {conversation} has no message {expected}")]
+            chain = next_chain(chain, message)
+            if chain != bytes(row[4]):
+                return [HealthProblem("chain", f"message {expected} of conversation {conversation} is not what it was")]
+            expected += 1
+        if len(page) < _PAGE_ROWS:
+            ends[conversation] = expected
+            return []
+
+
+def _chain_at(conversation: int, seq: int) -> Steps[bytes]:
+    """The chain after a message, which may be in an origin of the conversation."""
+    while True:
+        row = yield from fetch_one("SELECT chain FROM messages WHERE conversation = ? AND seq = ?", conversation, seq)
+        if row is not None:
+            return bytes(row[0])
+        above = yield from fetch_one("SELECT origin FROM conversations WHERE id = ?", conversation)
+        if above is None or above[0] is None:
+            return b""
+        conversation = above[0]
+
+
+def _check_entries(ends: dict[int, int]) -> Steps[list[HealthProblem]]:
+    problems: list[HealthProblem] = []
+    found = yield from fetch_all(
+        "SELECT id, conversation, until, view FROM entries WHERE kind = 'compaction' ORDER BY id"
+    )
+    for entry, conversation, until, view in found:
+        reach = max([until, *(item[1] for item in json_value(view) if isinstance(item, list))])
+        if reach > ends.get(conversation, reach):
+            problems.append(
+                HealthProblem("entry", f"compaction {entry} refers to message {reach - 1}, which is not there")
+            )
+    return problems
+
+
+def delete_conversation(index: WordIndex, name: str, owner: str | None) -> Steps[int]:
+    """Delete a session's conversation with all its sessions, rows and index entries; how many messages it had.
+
+    The usage of its calls stays, without links. `InUse` where a branch of it is left.
+    """
+    found = yield from sessions.find(name, owner)
+    conversation = found.conversation
+    yield from execute("SELECT id FROM conversations WHERE id = ? FOR_UPDATE", conversation)
+    branches = yield from fetch_all(
+        "SELECT s.name FROM conversations c JOIN sessions s ON s.conversation = c.id WHERE c.origin = ? ORDER BY s.id",
+        conversation,
+    )
+    if branches:
+        names = ", ".join(row[0] for row in branches)
+        raise InUse(f"session {name!r} is the origin of {names}; delete those first")
+    yield from _remove_documents(index, conversation)
+    texts = yield from fetch_all(
+        "SELECT text FROM outputs WHERE conversation = ? UNION SELECT x.text FROM entry_texts x"
+        " JOIN entries e ON e.id = x.entry WHERE e.conversation = ? UNION"
+        " SELECT system FROM sessions WHERE conversation = ? AND system IS NOT NULL",
+        conversation,
+        conversation,
+        conversation,
+    )
+    count = yield from fetch_number("SELECT count(*) FROM messages WHERE conversation = ?", conversation)
+    yield from _remove_rows(conversation)
+    yield from _remove_unneeded(index, [int(row[0]) for row in texts])
+    if not index.is_immediate:
+        yield from _rewind_indexed()
+    return count
+
+
+def _remove_rows(conversation: int) -> Steps[None]:
+    yield from execute(
+        "UPDATE calls SET conversation = NULL, session = NULL, seq = NULL WHERE conversation = ?", conversation
+    )
+    yield from execute(
+        "DELETE FROM entry_texts WHERE entry IN (SELECT id FROM entries WHERE conversation = ?)", conversation
+    )
+    for table in ("outputs", "entries", "states", "engine_records", "leases", "messages", "sessions"):
+        yield from execute(f"DELETE FROM {table} WHERE conversation = ?", conversation)  # noqa: S608 (fixed names)
+    yield from execute("DELETE FROM conversations WHERE id = ?", conversation)
+
+
+def _remove_unneeded(index: WordIndex, texts: Sequence[int]) -> Steps[None]:
+    """Delete those of some texts that nothing refers to any more."""
+    for text in texts:
+        needed = yield from fetch_one(
+            "SELECT 1 WHERE EXISTS (SELECT 1 FROM outputs WHERE text = ?)"
+            " OR EXISTS (SELECT 1 FROM entry_texts WHERE text = ?) OR EXISTS (SELECT 1 FROM sessions WHERE system = ?)",
+            text,
+            text,
+            text,
+        )
+        if needed is None:
+            yield from _remove_system_documents(index, text)
+            yield from execute("DELETE FROM texts WHERE id = ?", text)
+
+
+def _remove_system_documents(index: WordIndex, text: int) -> Steps[None]:
+    """Take a system prompt out of the index, when no session has it any more."""
+    known = yield from fetch_all("SELECT id, start FROM docs WHERE kind = 'system' AND ref = ?", text)
+    ids = {int(row[1]): int(row[0]) for row in known}
+    if ids:
+        docs = yield from system_documents(text)
+        yield from index.remove(
+            [SearchDocument(doc.origin, doc.start, doc.stop, doc.text, ids[doc.start]) for doc in docs]
+        )
+
+
+def _remove_documents(index: WordIndex, conversation: int) -> Steps[None]:
+    """Take the documents of a conversation out of the index; those of system prompts belong to none."""
+    known = yield from fetch_all("SELECT id, kind, ref, start FROM docs WHERE conversation = ?", conversation)
+    ids = {(row[1], row[2], row[3]): int(row[0]) for row in known}
+    removed: list[SearchDocument] = []
+    for kind in KINDS:
+        for ref in {ref for its_kind, ref, _ in ids if its_kind == kind}:
+            for _, docs in (yield from documents_where(kind, "m.id = ?", ref)):
+                removed += (
+                    SearchDocument(doc.origin, doc.start, doc.stop, doc.text, ids[kind, ref, doc.start])
+                    for doc in docs
+                    if (kind, ref, doc.start) in ids
+                )
+    yield from index.remove(removed)
+
+
+def _rewind_indexed() -> Steps[None]:
+    """Lower how far the index reaches: the highest ids were deleted and may be given again."""
+    for kind, table in TABLES.items():
+        yield from execute(
+            "UPDATE indexed SET upto = COALESCE((SELECT max(id) FROM "  # noqa: S608 (fixed names)
+            f"{table} WHERE id <= indexed.upto), 0) WHERE kind = ?",
+            kind,
+        )

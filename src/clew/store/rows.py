@@ -1,0 +1,281 @@
+"""Messages as rows: their columns, their JSON bodies, texts that are stored once, and the hash chain of a history.
+
+The chain of a message is a hash of it and of all messages before it. It finds a history that is sent again.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import blake2b
+from typing import Any, cast
+
+from clew.errors import InvalidMessage
+from clew.messages import Message, calls_of, read_conversation
+from clew.store.base import NewMessage
+from clew.store.database import Steps, as_micros, column_text, execute, fetch_one, json_text, json_value
+
+# Only the first of the messages that came from the same wire items has a body.
+BODY = (
+    "COALESCE(m.body, (SELECT f.body FROM messages f WHERE f.conversation = m.conversation AND f.seq = m.seq - m.part))"
+)
+INSERT_MESSAGE = (
+    "INSERT INTO messages (conversation, seq, session, chain, role, tool, at, tokens, dialect, part, body)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+)
+
+_TEXT_HASH_BYTES = 20
+_CHAIN_BYTES = 16
+FIRST_CHAIN = bytes(_CHAIN_BYTES)
+"""The chain before the first message."""
+# Clients move their cache markers from request to request.
+_IGNORED_FIELDS = frozenset({"cache_control"})
+_FUNCTION_FIELDS = {"name", "arguments"}
+_PLAIN_FIELDS = frozenset({"role", "content", "tool_calls", "reasoning"})
+_NOT_JSON = (TypeError, ValueError, RecursionError)
+_sorted_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, check_circular=True).encode
+
+
+def as_new(message: Message | NewMessage) -> NewMessage:
+    return message if isinstance(message, NewMessage) else NewMessage(message)
+
+
+def message_rows(
+    start: tuple[int, int, int],
+    new_messages: Sequence[NewMessage],
+    chains: Sequence[bytes],
+    tools: Sequence[str | None],
+    now: int,
+) -> list[tuple[Any, ...]]:
+    """Columns of messages that follow each other; `start` is the conversation, the first number and the session."""
+    conversation, first, session = start
+    rows: list[tuple[Any, ...]] = []
+    for index, (new, chain, tool) in enumerate(zip(new_messages, chains, tools, strict=True)):
+        dialect, part, body = _row_body(new_messages, index)
+        at = now if new.at is None else as_micros(new.at)
+        role = column_text(str(new.message.get("role")))
+        rows.append((conversation, first + index, session, chain, role, tool, at, new.tokens, dialect, part, body))
+    return rows
+
+
+def read_messages(found: Iterable[tuple[str, str | None, int]]) -> Iterator[Message]:
+    """Messages from the columns (body, dialect, part)."""
+    last_body, last_read = None, tuple[Message, ...]()
+    for body, dialect, part in found:
+        if dialect is None:
+            yield message_of(body)
+            continue
+        if body != last_body:
+            last_body, last_read = body, read_conversation(json_value(body), dialect=dialect).messages  # type: ignore[arg-type]
+        yield last_read[part]
+
+
+def items_of(body: str, dialect: str | None) -> tuple[Any, ...]:
+    return () if dialect is None else tuple(json_value(body))
+
+
+def tool_names(messages: Iterable[Message]) -> dict[str, str]:
+    """Tool names by call id, of all calls in some messages."""
+    names: dict[str, str] = {}
+    for message in messages:
+        for call in calls_of(message):
+            function = call.get("function")
+            if isinstance(function, Mapping) and isinstance(name := function.get("name"), str):
+                names[str(call.get("id"))] = name
+    return names
+
+
+def tool_of(message: Message, names: Mapping[str, str]) -> str | None:
+    """The tool of a result; None for other messages, and where its call is not known."""
+    if message.get("role") != "tool":
+        return None
+    name = names.get(str(message.get("tool_call_id"))) or message.get("name")
+    return None if name is None else column_text(str(name))
+
+
+def tools_of(messages: Iterable[Message], names: Mapping[str, str]) -> list[str | None]:
+    """The tool of each message, by the newest call of its id before it: some programs use ids again."""
+    known, tools = dict(names), list[str | None]()
+    for message in messages:
+        tools.append(tool_of(message, known))
+        known.update(tool_names([message]))
+    return tools
+
+
+def has_unnamed_results(messages: Sequence[Message], names: Mapping[str, str]) -> bool:
+    """Whether one of these messages is a result whose call is not known."""
+    return any(message.get("role") == "tool" and tool_of(message, names) is None for message in messages)
+
+
+def _row_body(new_messages: Sequence[NewMessage], index: int) -> tuple[str | None, int, str | None]:
+    """Dialect, part and body of the row of one message."""
+    new = new_messages[index]
+    if new.dialect is None or not _reads_back(new):
+        return None, 0, body_of(new.message, index)
+    first = index - new.part
+    if new.part == 0:
+        return new.dialect, 0, body_of(list(new.items), index)
+    if first >= 0 and _same_items(new_messages[first], new) and new_messages[first].part == 0:
+        return new.dialect, new.part, None
+    return None, 0, body_of(new.message, index)
+
+
+def _same_items(one: NewMessage, other: NewMessage) -> bool:
+    return one.dialect == other.dialect and list(one.items) == list(other.items)
+
+
+def _reads_back(new: NewMessage) -> bool:
+    """Whether the wire items give this message again; where they do not, the message itself is stored."""
+    read = read_conversation(list(new.items), dialect=new.dialect).messages
+    return new.part < len(read) and read[new.part] == new.message
+
+
+def body_of(value: Any, index: int) -> str:
+    """A message, or the wire items it came from, as JSON text; `InvalidMessage` with its index where it is no JSON."""
+    try:
+        return json_text(value)
+    except _NOT_JSON as error:
+        raise _invalid(index, error) from error
+
+
+def _invalid(index: int, error: Exception) -> InvalidMessage:
+    if isinstance(error, RecursionError):
+        return InvalidMessage(index, "it is nested too deeply to be stored", "Pass a flatter value")
+    return InvalidMessage(index, f"it cannot be written as JSON ({error})", "Pass plain JSON values")
+
+
+def message_of(body: str) -> Message:
+    return cast(Message, json.loads(body))
+
+
+def keep_text(owner: str, text: str) -> Steps[int]:
+    """Store a text once per owner; its id."""
+    # As JSON: a text may hold what no text column takes, such as NUL or half a surrogate pair.
+    return (yield from keep_body(owner, json_text(text)))
+
+
+def keep_body(owner: str, body: str) -> Steps[int]:
+    """Store a JSON body once per owner; its id."""
+    digest = blake2b(body.encode(), digest_size=_TEXT_HASH_BYTES).digest()
+    found = yield from fetch_one("SELECT id FROM texts WHERE owner = ? AND hash = ?", owner, digest)
+    if found is None:
+        yield from execute(
+            "INSERT INTO texts (owner, hash, body) VALUES (?, ?, ?) ON CONFLICT (owner, hash) DO NOTHING",
+            owner,
+            digest,
+            body,
+        )
+        found = yield from fetch_one("SELECT id FROM texts WHERE owner = ? AND hash = ?", owner, digest)
+    assert found is not None
+    return int(found[0])
+
+
+def text_at(text: int) -> Steps[str | None]:
+    found = yield from fetch_one("SELECT body FROM texts WHERE id = ?", text)
+    return None if found is None else json_value(found[0])
+
+
+def next_chain(before: bytes, message: Message) -> bytes:
+    """The chain after one more message."""
+    hashed = [before]
+    for piece in _pieces(message):
+        # With lengths, so that two different messages never give the same bytes.
+        raw = piece.encode("utf-8", "surrogatepass")
+        hashed.append(b"%d:" % len(raw))
+        hashed.append(raw)
+    return blake2b(b"".join(hashed), digest_size=_CHAIN_BYTES).digest()
+
+
+def chains_after(before: bytes, messages: Iterable[Message]) -> list[bytes]:
+    """The chain after each of these messages."""
+    chains: list[bytes] = []
+    for index, message in enumerate(messages):
+        try:
+            before = next_chain(before, message)
+        except _NOT_JSON as error:
+            raise _invalid(index, error) from error
+        chains.append(before)
+    return chains
+
+
+class HashChain:
+    """The chains of a growing history: a message that is the same object as before is not hashed again."""
+
+    __slots__ = ("_chains", "_messages")
+
+    def __init__(self) -> None:
+        self._messages: list[Message] = []
+        self._chains: list[bytes] = []
+
+    def of(self, history: Sequence[Message]) -> list[bytes]:
+        """The chain after each message of a history."""
+        same = 0
+        for known, message in zip(self._messages, history, strict=False):
+            if known is not message:
+                break
+            same += 1
+        before = self._chains[same - 1] if same else FIRST_CHAIN
+        self._chains[same:] = chains_after(before, history[same:])
+        self._messages[same:] = history[same:]
+        return list(self._chains)
+
+
+def _pieces(message: Message) -> Iterable[str]:
+    """The texts that identify a message; docs/decisions has a page on what does not count."""
+    content = message.get("content")
+    calls = message.get("tool_calls") or ()
+    yield str(message.get("role"))
+    yield content if isinstance(content, str) else _encode(_plain_text(content) or content)
+    for call in calls:
+        function = call.get("function")
+        if len(call) == 3 and isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
+            # Nearly every call is of this shape; this way it costs no JSON.
+            yield f"{call.get('id')} {call.get('type')} {function['name']}"
+            yield str(function["arguments"])
+        else:
+            yield _encode(call)
+    others = {
+        name: value
+        for name, value in message.items()
+        if name not in _PLAIN_FIELDS and name not in _IGNORED_FIELDS and _has_value(value)
+    }
+    # Many clients do not send thinking back, so it counts only where there is nothing else.
+    if not content and not calls:
+        others["reasoning"] = message.get("reasoning")
+    for name in sorted(others):
+        if _has_value(others[name]):
+            yield name
+            yield _encode(others[name])
+
+
+def _plain_text(content: Any) -> str | None:
+    """The text of a content that is one text part, as clients write it to attach a cache marker."""
+    if isinstance(content, list) and len(content) == 1 and isinstance(part := content[0], Mapping):
+        names = {name for name in part if name not in _IGNORED_FIELDS}
+        if names == {"type", "text"} and part["type"] == "text" and isinstance(part["text"], str):
+            return part["text"]
+    return None
+
+
+def _encode(value: Any) -> str:
+    if not _has_value(value):
+        return ""
+    if isinstance(value, str):
+        return value
+    return _sorted_json(_without_ignored(value))
+
+
+def _without_ignored(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            str(name): _without_ignored(inner)
+            for name, inner in value.items()
+            if name not in _IGNORED_FIELDS and inner is not None
+        }
+    if isinstance(value, list | tuple):
+        return [_without_ignored(inner) for inner in value]
+    return value
+
+
+def _has_value(value: Any) -> bool:
+    return value is not None and value is not False and value != "" and value != [] and value != {}

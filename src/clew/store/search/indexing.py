@@ -1,0 +1,128 @@
+"""Keeping the index up to date with the rows: which texts are searchable, and how far the index reaches. As steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from clew.store.database import Row, Steps, WordIndex, execute, fetch_all, fetch_number, fetch_one, json_value
+from clew.store.rows import BODY, message_of, read_messages
+from clew.store.search.base import DocKind, DocumentOrigin, SearchDocument
+from clew.store.search.words import chunks_of, normalized_text, searchable_text
+
+KINDS: tuple[DocKind, ...] = ("message", "summary", "output", "system")
+TABLES: dict[DocKind, str] = {
+    "message": "messages",
+    "summary": "entries",
+    "output": "outputs",
+    "system": "sessions",
+}
+BATCH_ROWS = 256
+BATCH_CHARS = 2_000_000
+NOT_INDEXED = "NOT EXISTS (SELECT 1 FROM docs d WHERE d.kind = 'system' AND d.ref = t.id)"
+"""A condition on system prompts: many sessions may have the same one, which is indexed once."""
+# Each gives: key, ref, owner, conversation, session, seq, role, tool, at, and what the text is read from.
+_SOURCES: dict[DocKind, str] = {
+    "message": f"SELECT m.id, m.id, c.owner, m.conversation, m.session, m.seq, m.role, m.tool, m.at, {BODY}, m.dialect,"  # noqa: S608
+    " m.part FROM messages m JOIN conversations c ON c.id = m.conversation",
+    "summary": "SELECT m.id, m.id, t.owner, m.conversation, m.session, m.until, NULL, NULL, m.at, t.body"
+    " FROM entries m JOIN texts t ON t.id = m.summary",
+    "output": "SELECT m.id, m.id, t.owner, m.conversation, m.session, m.seq, 'tool', m.tool, m.at, t.body"
+    " FROM outputs m JOIN texts t ON t.id = m.text",
+    # Of the sessions with the same prompt the first stands for all; the prompt belongs to no conversation.
+    "system": "SELECT m.id, t.id, t.owner, NULL, NULL, NULL, 'system', NULL, m.created, t.body"
+    " FROM sessions m JOIN texts t ON t.id = m.system"
+    " WHERE NOT EXISTS (SELECT 1 FROM sessions o WHERE o.system = m.system AND o.id < m.id)",
+}
+
+
+def documents_where(kind: DocKind, condition: str, *params: Any) -> Steps[list[tuple[int, list[SearchDocument]]]]:
+    """The rows of one kind that fulfil a condition on `m`: the key of each, and its documents."""
+    link = " AND " if kind == "system" else " WHERE "
+    read = yield from fetch_all(_SOURCES[kind] + link + condition, *params)
+    return [
+        (int(row[0]), list(documents_of(_origin(kind, row), text)))
+        for row, text in zip(read, _texts(kind, read), strict=True)
+    ]
+
+
+def documents_of(origin: DocumentOrigin, text: str) -> Iterator[SearchDocument]:
+    """A text as documents of bounded length; none for an empty text."""
+    for start, stop in chunks_of(text):
+        yield SearchDocument(origin, start, stop, text[start:stop])
+
+
+def system_documents(text: int) -> Steps[list[SearchDocument]]:
+    """The documents of a system prompt, even when no session has it any more."""
+    row = yield from fetch_one("SELECT owner, body FROM texts WHERE id = ?", text)
+    if row is None:
+        return []
+    return list(
+        documents_of(
+            DocumentOrigin("system", text, row[0], None, None, None, "system", None, 0),
+            normalized_text(json_value(row[1])),
+        )
+    )
+
+
+def index_where(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
+    """Index the rows of one kind that fulfil a condition."""
+    found = yield from documents_where(kind, condition, *params)
+    yield from index.add([doc for _, docs in found for doc in docs])
+
+
+def catch_up(index: WordIndex) -> Steps[bool]:
+    """Index the next batch of rows; whether more may be waiting."""
+    more = False
+    for kind in KINDS:
+        more = (yield from _advance(index, kind)) or more
+    return more
+
+
+def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
+    upto = yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind)
+    condition = "m.id > ? ORDER BY m.id LIMIT ?"
+    if kind == "system":
+        # The first session that had a prompt may be deleted; the prompt is not indexed again for the next.
+        condition = f"{NOT_INDEXED} AND {condition}"
+    found = yield from documents_where(kind, condition, upto, BATCH_ROWS)
+    batch: list[SearchDocument] = []
+    chars = 0
+    for number, (key, docs) in enumerate(found):
+        batch += docs
+        upto = key
+        chars += sum(doc.stop - doc.start for doc in docs)
+        if chars > BATCH_CHARS and number + 1 < len(found):
+            break
+    if len(found) == BATCH_ROWS or (found and upto != found[-1][0]):
+        more = True
+    else:
+        # Rows with nothing to index lie behind the last one found.
+        more, newest = False, (yield from fetch_number(f"SELECT max(id) FROM {TABLES[kind]}"))  # noqa: S608 (fixed names)
+        upto = max(upto, newest)
+    yield from index.add(batch)
+    yield from execute("UPDATE indexed SET upto = ? WHERE kind = ? AND upto <> ?", upto, kind, upto)
+    return more
+
+
+def is_behind() -> Steps[bool]:
+    """Whether any row waits to be indexed."""
+    read = yield from fetch_all("SELECT kind, upto FROM indexed")
+    reached = {row[0]: int(row[1]) for row in read}
+    for kind, table in TABLES.items():
+        if (yield from fetch_number(f"SELECT max(id) FROM {table}")) > reached.get(kind, 0):  # noqa: S608 (fixed names)
+            return True
+    return False
+
+
+def _origin(kind: DocKind, row: Row) -> DocumentOrigin:
+    return DocumentOrigin(kind, *row[1:9])
+
+
+def _texts(kind: DocKind, read: Sequence[Row]) -> list[str]:
+    if kind == "message":
+        messages = read_messages((row[9], row[10], row[11]) for row in read)
+        return [searchable_text(message) for message in messages]
+    if kind == "summary":
+        return [searchable_text(message_of(row[9])) for row in read]
+    return [normalized_text(json_value(row[9])) for row in read]

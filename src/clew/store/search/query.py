@@ -1,0 +1,235 @@
+"""A query as terms, and where these terms are in a text.
+
+Every text is a valid query. A term is a word with its forms, a name with its parts, a quoted phrase, or a run of
+characters of a script without spaces.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Literal, TypeAlias
+
+from clew.store.search.base import Clause, Phrase
+from clew.store.search.words import (
+    case_folded,
+    forms_of,
+    is_stop_word,
+    is_unspaced,
+    normalized_text,
+    split_camel_case,
+    words_of,
+)
+
+TermKind: TypeAlias = Literal["word", "name", "phrase", "run"]
+MOST_TERMS = 12
+MOST_MATCHES = 32
+_QUERY_CHARS = 2_000
+_piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
+_PHRASE_WORDS = 24
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QueryTerm:
+    """One thing to look for, in any of its spellings; the first is how it was written.
+
+    Compared by identity: terms are keys all through a search, and hashing their spellings would take too long.
+    """
+
+    kind: TermKind
+    any_of: Clause
+    weight: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedQuery:
+    """The terms to look for, and pairs of words that are neighbours in the query."""
+
+    terms: tuple[QueryTerm, ...]
+    neighbours: tuple[Phrase, ...]
+
+
+def parse_query(text: str) -> ParsedQuery:
+    """The terms of a query; none where it has no letter and no digit."""
+    pieces = _pieces_of(normalized_text(text[:_QUERY_CHARS]))
+    plain = [words[0] for quoted, _, words in pieces if not quoted and len(words) == 1]
+    drop_stop_words = any(not is_stop_word(word) for word in plain) or any(
+        quoted or len(words) > 1 for quoted, _, words in pieces
+    )
+    terms: dict[Clause, QueryTerm] = {}
+    row: list[str] = []
+    for quoted, written, words in pieces:
+        if drop_stop_words and not quoted and len(words) == 1 and is_stop_word(words[0]):
+            continue
+        row += words
+        for term in _terms_of(quoted, written, words):
+            terms.setdefault(term.any_of, term)
+    chosen = tuple(list(terms.values())[:MOST_TERMS])
+    pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
+    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS])
+
+
+def _pieces_of(text: str) -> list[tuple[bool, str, list[str]]]:
+    """Each piece of a query that has words: whether it was quoted, how it was written, its words."""
+    pieces: list[tuple[bool, str, list[str]]] = []
+    for match in _piece.finditer(text):
+        quoted = match[3] is None
+        written = match[1] or match[2] or match[3] or ""
+        words = words_of(case_folded(written))
+        if words:
+            pieces.append((quoted, written, words))
+    return pieces
+
+
+def _terms_of(quoted: bool, written: str, words: list[str]) -> list[QueryTerm]:
+    if quoted and len(words) > 1:
+        return [QueryTerm("phrase", (Phrase(tuple(words[:_PHRASE_WORDS])),), 2.0)]
+    if quoted:
+        return [QueryTerm("word", (Phrase((words[0],)),), 1.5)]
+    if any(is_unspaced(word) for word in words):
+        return _run_terms(words)
+    if len(words) > 1:
+        return [QueryTerm("name", _spellings(words), 1.5)]
+    return [_word_term(written, words[0])]
+
+
+def _word_term(written: str, word: str) -> QueryTerm:
+    bare = "".join(character for character in written if character.isalnum())
+    parts = [part.lower() for part in split_camel_case(bare)] if bare.isascii() else []
+    if len(parts) > 1 and any(character.isupper() for character in bare[1:]) and not bare.isupper():
+        return QueryTerm("name", (Phrase((word,)), Phrase(tuple(parts))), 1.5)
+    forms = (word,) if any(character.isdigit() for character in word) else forms_of(word)
+    return QueryTerm("word", tuple(Phrase((form,)) for form in forms))
+
+
+def _spellings(words: list[str]) -> Clause:
+    """get_user_name as it is written, and as getUserName."""
+    as_written = Phrase(tuple(words[:_PHRASE_WORDS]))
+    return (as_written, Phrase(("".join(words),))) if len(words) <= 6 else (as_written,)
+
+
+def _run_terms(words: list[str]) -> list[QueryTerm]:
+    """A run of characters, and its pairs: a question is rarely in the text word for word."""
+    terms: list[QueryTerm] = []
+    run: list[str] = []
+    for word in [*words, ""]:
+        if word and is_unspaced(word):
+            run.append(word)
+            continue
+        if len(run) > 2:
+            terms.append(QueryTerm("run", (Phrase(tuple(run[:_PHRASE_WORDS])),), 1.5))
+            terms += [QueryTerm("run", (Phrase(pair),), 0.5) for pair in pairwise(run)]
+        elif run:
+            terms.append(QueryTerm("run", (Phrase(tuple(run)),)))
+        run = []
+        if word:
+            terms.append(_word_term(word, word))
+    return terms
+
+
+@dataclass(frozen=True, slots=True)
+class TermMatch:
+    """Where a term is in a text."""
+
+    start: int
+    stop: int
+    spelling: int
+    """Which spelling of the term: 0 is how it was written."""
+
+
+class FoldedText:
+    """A text and its case-folded form, in which every character has the same index."""
+
+    __slots__ = ("folded", "text")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.folded = case_folded(text)
+
+    def matches(self, term: QueryTerm) -> list[TermMatch]:
+        """Where a term is in the text, in order: the same matches as the index finds."""
+        if term.kind == "word" and len(term.any_of) > 1:
+            return self._match_forms(term)
+        found: list[TermMatch] = []
+        for spelling, phrase in enumerate(term.any_of):
+            found += (TermMatch(start, stop, spelling) for start, stop in self.find_phrase(phrase))
+        if len(term.any_of) > 1:
+            found.sort(key=lambda match: match.start)
+        return found
+
+    def _match_forms(self, term: QueryTerm) -> list[TermMatch]:
+        """Where any form of one word is. Forms begin alike, so that one pass finds them all."""
+        forms = {phrase.words[0]: number for number, phrase in enumerate(term.any_of)}
+        shared = _shared_start(list(forms))
+        found: list[TermMatch] = []
+        start = self.folded.find(shared)
+        while start >= 0 and len(found) < MOST_MATCHES:
+            stop = start + len(shared)
+            if self._is_word_border(start):
+                stop = self._word_end(stop)
+                number = forms.get(self.folded[start:stop])
+                if number is not None:
+                    found.append(TermMatch(start, stop, number))
+            start = self.folded.find(shared, stop)
+        return found
+
+    def _word_end(self, index: int) -> int:
+        while not self._is_word_border(index):
+            index += 1
+        return index
+
+    def find_phrase(self, phrase: Phrase) -> list[tuple[int, int]]:
+        """Where a phrase is: its whole words, with nothing but spaces and signs between them."""
+        first = phrase.words[0]
+        found: list[tuple[int, int]] = []
+        start = self.folded.find(first)
+        while start >= 0 and len(found) < MOST_MATCHES:
+            stop = self._stop_of(phrase, start)
+            if stop is not None:
+                found.append((start, stop))
+            start = self.folded.find(first, start + 1 if stop is None else max(stop, start + 1))
+        return found
+
+    def _stop_of(self, phrase: Phrase, start: int) -> int | None:
+        stop = start
+        last = len(phrase.words) - 1
+        for number, word in enumerate(phrase.words):
+            begin = start if number == 0 else self._next_word(stop)
+            if not self.folded.startswith(word, begin):
+                return None
+            stop = begin + len(word)
+            unbounded = is_unspaced(word)
+            if not unbounded and not self._is_word_border(begin):
+                return None
+            if not unbounded and not (phrase.is_prefix and number == last) and not self._is_word_border(stop):
+                return None
+        return stop
+
+    def _next_word(self, index: int) -> int:
+        text = self.folded
+        while index < len(text) and not text[index].isalnum():
+            index += 1
+        return index
+
+    def _is_word_border(self, index: int) -> bool:
+        """Whether a word can begin or end at an index; parts of camelCase names are words."""
+        text = self.text
+        if index <= 0 or index >= len(text):
+            return True
+        before, after = text[index - 1], text[index]
+        if not before.isalnum() or not after.isalnum():
+            return True
+        if before.isascii() and after.isascii():
+            is_camel_case = after.isupper() and not before.isupper()
+            return is_camel_case or (before.isupper() and after.isupper() and text[index + 1 : index + 2].islower())
+        return is_unspaced(before) or is_unspaced(after)
+
+
+def _shared_start(words: list[str]) -> str:
+    """What all of these words begin with."""
+    low, high = min(words), max(words)
+    length = 0
+    while length < len(low) and low[length] == high[length]:
+        length += 1
+    return low[:length]

@@ -1,0 +1,168 @@
+"""The score of a text for a query (bm25 with boosts), and the snippet of it that is shown."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from clew.store.search.base import Phrase, Snippet
+from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatch
+
+SNIPPET_CHARS = 320
+_end_of_sentence = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)")
+
+_SATURATION = 1.2
+_LENGTH_SHARE = 0.5
+_USUAL_CHARS = 2_000
+_OTHER_FORM = 0.7
+_NEIGHBOURS = 0.6
+_CLOSENESS = 0.25
+_NEAR_CHARS = 160
+
+
+@dataclass(frozen=True, slots=True)
+class TextScore:
+    """The score of a text, and where it has which terms."""
+
+    score: float
+    found: Mapping[QueryTerm, Sequence[TermMatch]]
+
+
+def rarity(estimate: int, total: int) -> float:
+    """The weight of a term by how many of all documents have it (idf)."""
+    return math.log(1 + (max(total, estimate) - estimate + 0.5) / (estimate + 0.5))
+
+
+def score_text(text: str, query: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
+    """Score a text by the terms it has, how many of all, how often, and how close together."""
+    folded = FoldedText(text)
+    found = {term: matches for term in query.terms if (matches := folded.matches(term))}
+    if not found:
+        return TextScore(0.0, found)
+    total = sum(rarities[term] * term.weight for term in query.terms) or 1.0
+    held = sum(rarities[term] * term.weight for term in found)
+    relevance = sum(_bm25(matches, len(text)) * rarities[term] * term.weight for term, matches in found.items())
+    score = relevance * (0.3 + 0.7 * (held / total) ** 2)
+    score += held * _NEIGHBOURS * _neighbours(folded, query.neighbours)
+    score += held * _CLOSENESS * _closeness(list(found.values()))
+    return TextScore(score, found)
+
+
+def _bm25(matches: Sequence[TermMatch], length: int) -> float:
+    count = sum(1.0 if match.spelling == 0 else _OTHER_FORM for match in matches)
+    norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_CHARS)
+    return count * (_SATURATION + 1) / (count + norm)
+
+
+def _neighbours(folded: FoldedText, pairs: Sequence[Phrase]) -> float:
+    """The share of neighbouring query words that are neighbours in the text."""
+    if not pairs:
+        return 0.0
+    return sum(1 for pair in pairs if folded.find_phrase(pair)) / len(pairs)
+
+
+def _closeness(groups: Sequence[Sequence[TermMatch]]) -> float:
+    """How close together different terms are: 1 where all are within a line or two, 0 where no two are."""
+    if len(groups) < 2:
+        return 0.0
+    marks = sorted((match.start, number) for number, matches in enumerate(groups) for match in matches)
+    best, low = 1, 0
+    within: dict[int, int] = {}
+    for start, number in marks:
+        within[number] = within.get(number, 0) + 1
+        while marks[low][0] < start - _NEAR_CHARS:
+            gone = marks[low][1]
+            within[gone] -= 1
+            if not within[gone]:
+                del within[gone]
+            low += 1
+        best = max(best, len(within))
+    return (best - 1) / (len(groups) - 1)
+
+
+def cut_snippet(
+    text: str,
+    matches: Sequence[TermMatch],
+    chars: int = SNIPPET_CHARS,
+    offset: int = 0,
+    terms: Sequence[tuple[int, float]] = (),
+) -> Snippet:
+    """About `chars` characters of a text around its most important matches, in whole sentences or lines if possible.
+
+    `terms` has for each match the number and weight of its term; by default a match weighs as much as it is long.
+    """
+    weights = terms or [(number, match.stop - match.start) for number, match in enumerate(matches)]
+    low, high = _best_span(matches, weights, chars * 2 // 3) if matches else (0, 0)
+    spare = max(0, chars - (high - low)) // 2
+    start = _sentence_start(text, low, spare)
+    stop = _sentence_stop(text, high, max(chars - (high - start), spare))
+    while start < stop and text[start].isspace():
+        start += 1
+    while stop > start and text[stop - 1].isspace():
+        stop -= 1
+    marks = tuple(
+        (match.start - start, match.stop - start) for match in matches if match.start >= start and match.stop <= stop
+    )
+    return Snippet(text[start:stop], _merged(marks), offset + start, start == 0, stop == len(text))
+
+
+def _best_span(matches: Sequence[TermMatch], weights: Sequence[tuple[int, float]], width: int) -> tuple[int, int]:
+    """The range of at most `width` characters whose terms, each counted once, weigh most."""
+    best, chosen, low, held = -1.0, (matches[0].start, matches[0].stop), 0, 0.0
+    within: Counter[int] = Counter()
+    for match, (term, weight) in zip(matches, weights, strict=True):
+        held += 0.0 if within[term] else weight
+        within[term] += 1
+        # A term that is there twice needs to be shown once.
+        while matches[low].start < match.start and (
+            match.stop - matches[low].start > width or within[weights[low][0]] > 1
+        ):
+            gone, lost = weights[low]
+            within[gone] -= 1
+            held -= 0.0 if within[gone] else lost
+            low += 1
+        if held > best + 1e-9:
+            best, chosen = held, (matches[low].start, match.stop)
+    return chosen
+
+
+def _sentence_start(text: str, index: int, spare: int) -> int:
+    """The start of the sentence around an index, else of a word, at most `spare` characters before it."""
+    floor = max(0, index - spare)
+    if floor == 0:
+        return 0
+    ends = [match.end() for match in _end_of_sentence.finditer(text, floor, index)]
+    if ends:
+        return ends[0]
+    for start in range(floor, index):
+        if text[start - 1].isspace():
+            return start
+    return floor
+
+
+def _sentence_stop(text: str, index: int, spare: int) -> int:
+    """The end of the last sentence within `spare` characters after an index, else of a word."""
+    ceiling = min(len(text), index + spare)
+    if ceiling == len(text):
+        return ceiling
+    ends = [match.end() for match in _end_of_sentence.finditer(text, index, ceiling)]
+    if ends:
+        return ends[-1]
+    for stop in range(ceiling, index, -1):
+        if text[stop].isspace():
+            return stop
+    return ceiling
+
+
+def _merged(marks: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+    """Marks with overlapping ones made one."""
+    merged: list[tuple[int, int]] = []
+    for start, stop in marks:
+        if merged and start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(stop, merged[-1][1]))
+        else:
+            merged.append((start, stop))
+    return tuple(merged)

@@ -1,0 +1,226 @@
+"""The facts that every handoff must have: the task, the goal, rules, changed files, and errors that still block.
+
+They come from the ledger and the previous handoff. Each has the words by which a text that a model wrote is known to
+contain it already. Neither models nor tokens are known here.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from clew.ledger import Action, FileFact, Ledger, LedgerStatement, atoms_in, is_path, rule_replaced_by, shorten
+from clew.redact import redact_text
+from clew.summaries import handoff as parts
+from clew.summaries.handoff import SummaryInput
+
+# Shortened, since the task and the goal are also kept word for word in the conversation.
+_TASK_CHARS = 600
+_GOAL_CHARS = 300
+_COMMAND_CHARS = 60
+_ERROR_CHARS = 130
+# How many earlier rules are compared with a rule; comparing all with all would be quadratic.
+_RULES_COMPARED = 200
+# How many rules, files and failures of a very long history are considered.
+_NEWEST = 300
+_RECENT_MESSAGES = 40
+_TESTS = "any tests"
+_QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
+_REPLACES = re.compile(r"(; replaces .*)\)$")
+_NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
+_NUMBER = re.compile(r"\bm(\d+)\b")
+_CHANGED = "changed"
+_FILE_LINE = re.compile(r"\w+: (.+) \([^()]*\bm\d+\)$")
+
+
+@dataclass(frozen=True, slots=True)
+class RequiredFact:
+    """One line that a handoff must have, and the words by which a text is known to contain the fact."""
+
+    heading: str
+    line: str
+    words: str
+    number: int = -1
+    """The message it came from, by which the lines of a heading are sorted."""
+
+    def is_in(self, normalized_text: str) -> bool:
+        return self.words in normalized_text
+
+
+def required_facts(source: SummaryInput) -> list[RequiredFact]:
+    """The facts, the most important first, each once and without secrets."""
+    hard, soft = _rules(source)
+    blocking, overcome = _failures(source)
+    facts = [*_task(source), *_goal(source), *hard, *blocking, *_files(source), *soft, *overcome]
+    clean = (
+        replace(fact, line=redact_text(fact.line), words=normalized(redact_text(fact.words)))
+        for fact in facts
+        if fact.words.strip()
+    )
+    return list({(fact.heading, fact.words): fact for fact in clean}.values())
+
+
+def normalized(text: str) -> str:
+    """The text on one line in lower case, for comparing."""
+    return " ".join(text.lower().split())
+
+
+def _task(source: SummaryInput) -> Iterator[RequiredFact]:
+    if source.task.strip():
+        reference = f" (m{source.task_number})" if source.task_number is not None else ""
+        quote = quoted(source.task, _TASK_CHARS)
+        yield RequiredFact(parts.ACTIVE_TASK, f"{quote}{reference}", quote)
+
+
+def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
+    """The first request, from the ledger or from the previous handoff, whichever goes back further."""
+    previous = [goal for line in source.previous_lines(parts.GOAL) if (goal := _quoted_statement(line))]
+    requests = [
+        LedgerStatement(shorten_redacted(request.text, _GOAL_CHARS), request.number)
+        for request in source.ledger.requests[:1]
+    ]
+    first = min((*requests, *previous), key=lambda goal: goal.number, default=None)
+    if first:
+        yield RequiredFact(parts.GOAL, f"{quoted(first.text, _GOAL_CHARS)} (m{first.number})", first.text)
+
+
+def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]]:
+    """The rules that hold, newest first: those that forbid or demand, and the preferences."""
+    lines = source.previous_lines(parts.RULES)
+    known = {normalized(rule.text): rule for line in lines if (rule := _quoted_statement(line))}
+    rules = list((known | {normalized(rule.text): rule for rule in source.ledger.rules}).values())
+    rules = sorted(rules, key=lambda rule: rule.number)[-_NEWEST:]
+    # The reason is kept also when the ledger does not reach back to the rule that was replaced.
+    reasons = {
+        rule.text: why[1] for line in lines if (rule := _quoted_statement(line)) and (why := _REPLACES.search(line))
+    }
+    replaced: set[str] = set()
+    hard: list[RequiredFact] = []
+    soft: list[RequiredFact] = []
+    for position in range(len(rules) - 1, -1, -1):
+        rule = rules[position]
+        if rule.text in replaced:
+            continue
+        old = rule_replaced_by(rule, rules[max(0, position - _RULES_COMPARED) : position])
+        reason = ""
+        if old and old.text not in replaced:
+            replaced.add(old.text)
+            reason = f"; replaces {quoted(old.text, 120)}, m{old.number}"
+        reason = reason or reasons.get(rule.text, "")
+        text = " ".join(rule.text.split())
+        (hard if rule.is_hard else soft).append(
+            RequiredFact(parts.RULES, f'"{text}" (m{rule.number}{reason})', text, rule.number)
+        )
+    # The newest message first; the rules of one message in their own order.
+    for facts in (hard, soft):
+        facts.reverse()
+        facts.sort(key=lambda fact: fact.number, reverse=True)
+    # A rule in a model's own words has no quote to compare, and is kept as it is.
+    soft += [RequiredFact(parts.RULES, line, line) for line in lines if not _quoted_statement(line)]
+    return hard, soft
+
+
+def _quoted_statement(line: str) -> LedgerStatement | None:
+    """What a user said, from a line that quotes it with its message; None for a line in a model's own words."""
+    found = _QUOTED_LINE.match(line)
+    return LedgerStatement(found[1], int(found[2]), is_hard=True) if found else None
+
+
+def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]]:
+    """The last error of each command, newest first: those that still block, and those that were overcome."""
+    last: dict[str, Action] = {}
+    worked: dict[str, int] = {}
+    for action in source.ledger.actions:
+        if action.failed:
+            last[_command_key(action)] = action
+        elif action.outcome:
+            worked[_command_key(action)] = action.number
+            if action.outcome.tests:
+                worked[_TESTS] = action.number
+    blocking: list[RequiredFact] = []
+    overcome: list[RequiredFact] = []
+    recent = source.ledger.next_number - _RECENT_MESSAGES
+    for key, action in sorted(last.items(), key=lambda item: -item[1].number)[:_NEWEST]:
+        since = max(worked.get(key, -1), worked.get(_TESTS, -1) if action.outcome and action.outcome.tests else -1)
+        is_over = since > action.number or action.number < recent
+        if is_over and action.outcome and not action.outcome.error:
+            continue  # no error text, and no longer in the way
+        (overcome if is_over else blocking).append(_failure(action, parts.TRIED if is_over else parts.BLOCKED))
+    return blocking, [*overcome, *_previous_failures(source)]
+
+
+def _failure(action: Action, heading: str) -> RequiredFact:
+    """`make test -> exit 2: error: no rule to make target`"""
+    assert action.outcome is not None
+    what = shorten_redacted(action.target, _COMMAND_CHARS) or action.tool
+    error = shorten_redacted(action.outcome.error, _ERROR_CHARS)
+    how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
+    line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.result})".split())
+    return RequiredFact(heading, line, error.rstrip("…") or what, action.number)
+
+
+def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
+    """Failures that only the previous handoff has, since the ledger does not reach back so far."""
+    start = _first_number(source.ledger)
+    lines = [(heading, line) for heading in (parts.BLOCKED, parts.TRIED) for line in source.previous_lines(heading)]
+    numbered = [(int(found[1]), found.start(), *each) for each in lines if (found := _NUMBER_AT_END.search(each[1]))]
+    # The newest first: where there is no room for all, the oldest are left out.
+    for number, end, heading, line in sorted(numbered, key=lambda one: -one[0]):
+        if number < start:
+            yield RequiredFact(heading, line, line[:end].split(": ", 1)[-1].strip(), number)
+
+
+def _first_number(ledger: Ledger) -> int:
+    numbers = [request.number for request in ledger.requests[:1]] + [action.number for action in ledger.actions[:1]]
+    return min(numbers, default=0)
+
+
+def _command_key(action: Action) -> str:
+    """Commands with the same beginning count as the same one."""
+    return f"{action.verb} {' '.join(action.target.split()[:4])[:60]}"
+
+
+def _files(source: SummaryInput) -> Iterator[RequiredFact]:
+    """The files that were changed, newest first, and those that only the previous handoff has."""
+    files = source.ledger.files
+    previous = {path_in_line(line): line for line in source.previous_lines(parts.FILES) if _CHANGED in line}
+    changed = (fact for fact in files.values() if fact.changes)
+    for fact in sorted(changed, key=lambda fact: -fact.last)[:_NEWEST]:
+        since = number_in(previous.get(fact.path, ""))
+        yield RequiredFact(parts.FILES, file_line(fact, since), fact.path, fact.last)
+    for path, line in reversed(previous.items()):
+        if path not in files or not files[path].changes:
+            yield RequiredFact(parts.FILES, line, path, number_in(line))
+
+
+def path_in_line(line: str) -> str:
+    """The path of a line about a file: where `file_line` puts it, or the first path in a model's words."""
+    if found := _FILE_LINE.match(line):
+        return found[1]
+    return min(filter(is_path, atoms_in(line)), key=lambda path: (line.find(path), -len(path)), default=line)
+
+
+def number_in(line: str) -> int:
+    """The message that a line of a handoff refers to first; -1 where it names none."""
+    found = _NUMBER.search(line)
+    return int(found[1]) if found else -1
+
+
+def file_line(fact: FileFact, since: int = -1) -> str:
+    """`file_path: src/retry.py (changed; read_file, patch 3x, m7-m98)`, from message `since` on if that is earlier."""
+    tools = ", ".join(tool if times == 1 else f"{tool} {times}x" for tool, times in fact.tools.items())
+    first = fact.first if since < 0 else min(since, fact.first)
+    when = f"m{first}" if first == fact.last else f"m{first}-m{fact.last}"
+    changed = f"{_CHANGED}; " if fact.changes else ""
+    return " ".join(f"{fact.argument or 'path'}: {fact.path} ({changed}{tools}, {when})".split())
+
+
+def quoted(text: str, most: int) -> str:
+    return json.dumps(shorten_redacted(text, most), ensure_ascii=False)
+
+
+def shorten_redacted(text: str, most: int) -> str:
+    """The text shortened, and redacted before that: part of a secret would not be recognised as one."""
+    return shorten(redact_text(text[: 4 * most]) if len(text) > most else text, most)

@@ -1,0 +1,422 @@
+"""A conversation while it is open: what it shows, the engine that compacts it, and every change that is made to it.
+
+Whatever changes a conversation is a method of `Conversation`. A change is made in the store first and then here, so
+that a store that fails changes nothing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clew.caching import apply_cache_control, prompt_cache_key
+from clew.engines import Compaction, ContextEngine, SessionStart
+from clew.errors import ClewError, InvalidArgument
+from clew.events import CompactionFinished, CompactionPhase, CompactionStarted, CompactionUndone, Notice
+from clew.messages import Message, Tool
+from clew.providers import Request
+from clew.store import AppendResult, Lease, LeaseLost, ModelCall, NewMessage, StaleView, SyncResult
+from clew.tokens import ConversationSize, Window
+from clew.turn.compaction import (
+    CompactionPreparer,
+    CompactionRequest,
+    PreparedCompaction,
+    compaction_lease,
+    uninterruptible,
+)
+from clew.turn.request import ModelTarget, ServingModel, TurnOptions, TurnServices
+from clew.turn.view import ConversationView, Pin, check_pins_fit, pins_from_plain, pins_to_plain, with_pin
+from clew.usage import CanonicalUsage
+
+PINS_STATE = "pins"
+ENGINE_STATE = "engine."
+"""Before the name of an engine: where the store keeps what it must remember."""
+CALIBRATION_STATE = "calibration."
+"""Before the name of a model: what its real usage taught about our count."""
+_LOOK_BACK = 64
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationLocks:
+    """Who may do what at the same time."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a turn: those that come meanwhile wait in their order."""
+    compaction: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a compaction: messages may be appended meanwhile, and requests wait."""
+    write: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the store and the view are brought to the same state."""
+
+
+@dataclass(slots=True)
+class Conversation:
+    """An open conversation. `Runtime.conversation` opens it."""
+
+    services: TurnServices
+    root: str
+    """The first session of the conversation: what a cache key is made of."""
+    model: ServingModel
+    view: ConversationView
+    engine: ContextEngine
+    preparer: CompactionPreparer
+    engine_sees_all: bool
+    """Whether the engine has been told of every message from the first on."""
+    pending_calls: list[ModelCall]
+    """Calls of the summariser that are not stored yet."""
+    stored_state: Any = None
+    """The state of the engine as the store has it."""
+    locks: ConversationLocks = field(default_factory=ConversationLocks)
+
+    @property
+    def session(self) -> str:
+        """The newest session of the conversation: a compaction goes on in another one."""
+        return self.view.session
+
+    @property
+    def messages(self) -> Sequence[Message]:
+        return self.view.messages
+
+    @property
+    def size(self) -> ConversationSize:
+        return self.view.size
+
+    @property
+    def pins(self) -> Sequence[Pin]:
+        """What is pinned, oldest first."""
+        return self.view.pins
+
+    @property
+    def target(self) -> ModelTarget:
+        return self.model.target
+
+    @property
+    def window(self) -> Window:
+        return self.model.window
+
+    @property
+    def is_compacted(self) -> bool:
+        return self.view.base is not None
+
+    @property
+    def is_in_use(self) -> bool:
+        """Whether a turn or a compaction is under way."""
+        return self.locks.turn.locked() or self.locks.compaction.locked()
+
+    # -- requests ------------------------------------------------------------------------------------------------------
+
+    def tools_with(self, given: Sequence[Tool]) -> Sequence[Tool]:
+        """The caller's tools and the engine's own; the same object for as long as the caller gives the same."""
+        return self.view.tools_with(given, self.engine.get_tool_schemas)
+
+    def request_tokens(self, options: TurnOptions) -> int:
+        """The whole request: system, messages, tools, and what is injected."""
+        return self.size.tokens + sum(self.view.count(options.inject))
+
+    def build_request(self, options: TurnOptions, max_tokens: int | None) -> Request:
+        """The request for the view as it is now.
+
+        What is injected stands behind the breakpoints: it is gone from the next request, and everything before it is
+        then still cached.
+        """
+        policy = self.services.cache_policy(self.target)
+        prompt = self.view.system_message(as_block=policy.enabled)
+        messages = [prompt, *self.messages] if prompt else list(self.messages)
+        if policy.enabled:
+            messages = apply_cache_control(messages, policy.ttl, policy.native)
+        return Request(
+            model=self.target.model,
+            messages=[*messages, *options.inject] if options.inject else messages,
+            tools=self.tools_with(options.tools),
+            max_tokens=max_tokens,
+            cache_key=prompt_cache_key(self.root, self.target.model) if policy.takes_key else None,
+            extra=self.target.extra,
+        )
+
+    def observe_usage(self, usage: CanonicalUsage, shown: int, injected: Sequence[Message]) -> None:
+        """The real size of the request that showed the first `shown` messages of this view, and `injected`."""
+        self.size.observe(usage.prompt_tokens - sum(self.view.count(injected)), shown)
+        self.view.last_prompt_tokens = usage.prompt_tokens
+        self.engine.update_from_response(usage)
+
+    def fixed_parts(self) -> Sequence[str]:
+        """What is in every request however much is compacted, in words."""
+        return (f"the system prompt ({self.size.system:,} tokens)", f"the tools ({self.size.tools:,} tokens)")
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    async def append(self, messages: Sequence[Message], call: ModelCall | None = None) -> None:
+        """Put messages into the history, with the call that brought them."""
+        async with self.locks.write:
+            distinct = self._distinct(messages)
+            counts = self.view.count(distinct)
+            rows = [NewMessage(message, tokens=count) for message, count in zip(distinct, counts, strict=True)]
+            appended = await self.services.store.append(self.session, rows, call=call)
+            if self.view.is_next(appended):
+                self._show_appended(appended, distinct, counts)
+            else:
+                await self.reload()
+
+    async def follow_sync(self, synced: SyncResult, messages: Sequence[Message]) -> None:
+        """Follow the store, which took in a whole history: for hosts whose clients send it anew each time."""
+        async with self.locks.write:
+            added = list(messages[len(messages) - synced.added :])
+            appended = AppendResult(synced.session, synced.next_seq - synced.added, synced.next_seq, synced.added)
+            if self.view.is_next(appended):
+                self._show_appended(appended, added, self.view.count(added))
+            elif self.view.next_seq != synced.next_seq or self.session != synced.session:
+                await self.reload()
+
+    async def reload(self) -> None:
+        """Read everything again: others have written to the conversation."""
+        store = self.services.store
+        tip = await store.resume(self.session)
+        self.engine_sees_all = False
+        self.view.set_prompt(prompt_message(await store.system_prompt(tip.id)))
+        self.view.set_pins(pins_from_plain((await store.state(tip.id)).get(PINS_STATE)))
+        self.view.show(await store.view(tip.id))
+
+    def _show_appended(self, appended: AppendResult, messages: Sequence[Message], counts: Sequence[int]) -> None:
+        self.view.append(appended, messages, counts)
+        if self.engine_sees_all:
+            self.engine.observe(messages)
+
+    def _distinct(self, messages: Sequence[Message]) -> list[Message]:
+        """Each message as an object of its own: sizes and regions are looked up by identity."""
+        # Only what is newest can be the same object again: a caller that keeps one and sends it twice.
+        seen = {id(message) for message in self.view.messages[-_LOOK_BACK:]}
+        distinct: list[Message] = []
+        for message in messages:
+            fresh: Message = message if id(message) not in seen else {**message}
+            seen.add(id(fresh))
+            distinct.append(fresh)
+        return distinct
+
+    # -- model and pins ------------------------------------------------------------------------------------------------
+
+    async def use_model(self, target: ModelTarget) -> None:
+        """Another model from the next turn on; a smaller window is met there by a compaction."""
+        self.set_model(await self.services.serving(target))
+        await self.services.store.set_model(self.session, target.model)
+
+    def set_model(self, model: ServingModel) -> None:
+        """Another model, or another window of the same one."""
+        self.model = model
+        self.view.use_model(model.target.model)
+        self.engine.update_model(model.target.model, model.window.tokens, model.max_output)
+
+    async def pin(self, new: Pin, *, is_coming: bool = False) -> None:
+        """Pin a text, in place of one with the same label. `is_coming`: the next messages hold it."""
+        pins = with_pin(self.pins, new)
+        check_pins_fit(pins, self.target.model, self.window.tokens)
+        await self._store_pins(pins)
+        self.view.set_pins(pins, is_coming=is_coming)
+
+    async def unpin(self, number: int) -> Pin:
+        """Take a pin away, by its number in `pins` from 1; the one that was taken."""
+        if not 1 <= number <= len(self.pins):
+            raise InvalidArgument(f"there is no pin {number}; there are {len(self.pins)}")
+        taken = self.pins[number - 1]
+        pins = [pin for pin in self.pins if pin is not taken]
+        await self._store_pins(pins)
+        self.view.set_pins(pins)
+        return taken
+
+    async def _store_pins(self, pins: Sequence[Pin]) -> None:
+        await self.services.store.set_state(self.session, {PINS_STATE: pins_to_plain(pins) or None})
+
+    # -- compactions when they are due ---------------------------------------------------------------------------------
+
+    async def fit(self, options: TurnOptions) -> None:
+        """Make the next request fit below the threshold, also where the window has become smaller."""
+        self.tools_with(options.tools)
+        if options.prompt is not None:
+            self.view.set_prompt(options.prompt)
+        async with self.locks.compaction:
+            tokens = self.request_tokens(options)
+            if self.engine.should_compress(tokens):
+                is_over = self.view.last_prompt_tokens >= self.engine.get_status().threshold_tokens
+                await self._compact_due(CompactionRequest("usage" if is_over else "preflight", tokens))
+            else:
+                self.preparer.prepare_ahead(tokens)
+
+    async def compact_after_reply(self) -> None:
+        """Compact if the real size of the newest prompt says so. Calls get their results first."""
+        async with self.locks.compaction:
+            real = self.view.last_prompt_tokens
+            if self.view.open_group() < len(self.messages) or not real:
+                return
+            # Only the prompt counts: what a model thought and wrote is not all in the next one.
+            if self.engine.should_compress(real):
+                await self._compact_due(CompactionRequest("usage", self.size.tokens))
+            else:
+                self.preparer.prepare_ahead(self.size.tokens)
+
+    async def _compact_due(self, request: CompactionRequest) -> None:
+        ready = await self.preparer.claim(request.tokens)
+        if ready is None:
+            await self.store_pending_calls()
+        await self.compact_or_keep(request, ready)
+
+    # -- compactions by hand -------------------------------------------------------------------------------------------
+
+    async def compact_now(self, focus: str | None = None) -> Compaction | None:
+        """Compact because a person asked; messages may arrive meanwhile, and stay at the end.
+
+        None where another process compacted it instead.
+        """
+        async with self.locks.compaction:
+            await self.drop_prepared()
+            return await self.compact(self._manual_request(focus))
+
+    async def preview_compaction(self, focus: str | None = None) -> PreparedCompaction:
+        """What `compact_now` would do, done but not applied: `apply_compaction` applies exactly this."""
+        async with self.locks.compaction:
+            await self.drop_prepared()
+            prepared = await self.preparer.prepare(self._manual_request(focus))
+            await self.store_pending_calls()
+            return prepared
+
+    async def apply_compaction(self, prepared: PreparedCompaction) -> bool:
+        """Apply a previewed compaction; False when the conversation is no longer the one that it was made for."""
+        async with self.locks.compaction:
+            await self.drop_prepared()
+            if not prepared.compaction.changed or not self.view.starts_with(prepared.view):
+                return False
+            request = self._manual_request(prepared.focus)
+            return await self.compact(request, prepared.for_tokens(request.tokens)) is not None
+
+    async def undo_compaction(self) -> bool:
+        """Bring back the view from before the newest compaction; False when none is in effect."""
+        async with self.locks.compaction:
+            await self.drop_prepared()
+            undone = await self.services.store.undo(self.session)
+            if undone is not None:
+                await self.reload()
+                self.services.tell(CompactionUndone(self.session))
+            return undone is not None
+
+    def _manual_request(self, focus: str | None) -> CompactionRequest:
+        return CompactionRequest("manual", self.size.tokens, focus, force=True)
+
+    # -- the compaction itself: the caller holds `locks.compaction` ----------------------------------------------------
+
+    async def compact_or_keep(
+        self, request: CompactionRequest, ready: PreparedCompaction | None = None
+    ) -> Compaction | None:
+        """Compact; where that fails, the conversation is left as it was, and a notice is told."""
+        try:
+            return await self.compact(request, ready)
+        except (StaleView, LeaseLost) as lost:
+            await self.reload()
+            self.services.tell(Notice(f"Another process was quicker to compact this conversation: {lost}"))
+        except ClewError as problem:
+            self.services.tell(Notice(f"The conversation was not compacted and goes on as it was: {problem}"))
+        return None
+
+    async def compact(self, request: CompactionRequest, ready: PreparedCompaction | None = None) -> Compaction | None:
+        """Compact now, with what was prepared if there is such; None where another process did it."""
+        old, base, tell = self.session, self.view.base, self.services.tell
+        outcome, started = Compaction.nothing((), request.tokens), time.monotonic()
+
+        async def commit(prepared: PreparedCompaction, lease: Lease) -> None:
+            nonlocal outcome
+            await self._commit(prepared, lease)
+            outcome = prepared.compaction
+
+        tell(CompactionStarted(old, request.tokens, request.reason))
+        try:
+            async with compaction_lease(self.services, old, self.reload) as lease:
+                if lease is None or self.view.base != base:
+                    return None
+                prepared = ready or await self.preparer.prepare(request)
+                tell(CompactionPhase(old, "swap" if ready else "summarise", time.monotonic() - started))
+                if prepared.compaction.changed:
+                    started = time.monotonic()
+                    await uninterruptible(commit(prepared, lease))
+                    tell(CompactionPhase(old, "commit", time.monotonic() - started))
+            if not prepared.compaction.changed:
+                outcome = prepared.compaction
+                self.engine.restore(outcome.state)
+                await self.store_pending_calls()
+                await self.store_engine_state()
+            return prepared.compaction
+        finally:
+            # Also where it failed or was stopped: whoever shows that it runs must learn that it does not any more.
+            self._tell_finished(old, outcome)
+
+    async def _commit(self, prepared: PreparedCompaction, lease: Lease) -> None:
+        """End the session with the compaction and go on in its continuation."""
+        old, store, options = self.session, self.services.store, self.services.options
+        system = None if options.before_switch is None else await options.before_switch(old)
+        calls = tuple(self.pending_calls)
+        async with self.locks.write:
+            continuation = await store.commit_compaction(
+                old, prepared.entry(), lease=lease, calls=calls, system=system, records=prepared.records()
+            )
+            del self.pending_calls[: len(calls)]
+            if system is not None:
+                self.view.set_prompt(prompt_message(system))
+            await self._show_compacted(prepared, continuation.id)
+        engine = self.engine
+        engine.restore(prepared.compaction.state)
+        engine.on_session_start(SessionStart(continuation.id, continues=old, state=engine.state, host=engine.host))
+        await self.store_engine_state()
+        if options.after_switch is not None:
+            await options.after_switch(old, self.session)
+
+    async def _show_compacted(self, prepared: PreparedCompaction, session: str) -> None:
+        """Show the new view as stored, but with the objects that are known here, so that nothing is counted twice."""
+        stored = await self.services.store.view(session)
+        known = [*prepared.compaction.messages, *self.messages[len(prepared.view.messages) :]]
+        is_ours = stored.next_seq == self.view.next_seq and len(known) == len(stored.messages)
+        self.engine_sees_all = self.engine_sees_all and is_ours
+        self.view.show(stored, known if is_ours else None)
+
+    def _tell_finished(self, old: str, done: Compaction) -> None:
+        self.services.tell(
+            CompactionFinished(
+                old,
+                self.session if done.changed else None,
+                done.tokens_before,
+                done.tokens_after,
+                done.written_by,
+                done.warnings,
+            )
+        )
+        if self.engine.get_status().paused is not None:
+            fixed = ", ".join(self.fixed_parts())
+            self.services.tell(Notice(f"Automatic compaction is paused. What it cannot make smaller: {fixed}."))
+
+    # -- what the store has to know ------------------------------------------------------------------------------------
+
+    async def drop_prepared(self) -> None:
+        """Forget what was prepared ahead, but not what it cost."""
+        await self.preparer.drop()
+        await self.store_pending_calls()
+
+    async def close(self) -> None:
+        """Stop what is prepared ahead, but store what it cost. The conversation can be opened again."""
+        await self.preparer.cancel()
+        await self.store_pending_calls()
+
+    async def store_pending_calls(self) -> None:
+        """Store calls of the summariser that brought no compaction: they were paid for all the same."""
+        while self.pending_calls:
+            await self.services.store.record_call(self.session, self.pending_calls[0])
+            del self.pending_calls[0]
+
+    async def store_engine_state(self) -> None:
+        """Let the store keep what the engine must not forget, where that is new."""
+        state = dict(self.engine.state)
+        if state != self.stored_state:
+            learnt = {CALIBRATION_STATE + self.target.model: self.size.calibration.as_plain()}
+            await self.services.store.set_state(self.session, {ENGINE_STATE + self.engine.name: state, **learnt})
+            self.stored_state = state
+
+
+def prompt_message(prompt: str | None) -> Message | None:
+    """A system prompt of the store as a message."""
+    return None if prompt is None else {"role": "system", "content": prompt}

@@ -1,0 +1,194 @@
+"""What requests are made with: model targets, the options of a runtime and of a turn, and the price of a call."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from clew.caching import CachePolicy, caching_for
+from clew.config import Settings
+from clew.engines import EngineFactory
+from clew.errors import SummaryFailed
+from clew.events import Event, Events, Notice
+from clew.messages import Message, Tool, text_of
+from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
+from clew.store import CallSource, ModelCall, Store
+from clew.summaries import SummaryModel
+from clew.tokens import LearntLimits, Window, window_of
+from clew.tooloutput import SpillFolder, ToolOutputLimits
+from clew.usage import CanonicalUsage, cost_of
+
+_MICROS = 1_000_000
+
+
+# -- models ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ModelTarget:
+    """A model at a provider, and what every call to it is made with."""
+
+    provider: Provider
+    model: str
+    base_url: str | None = None
+    context_length: int | None = None
+    """As configured; None: found out."""
+    max_tokens: int | None = None
+    """The output cap of each call; None leaves it to the provider."""
+    extra: Mapping[str, Any] = field(default_factory=dict)
+    endpoint: object = None
+    """What the provider's models endpoint answered, where it was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingModel:
+    """A target with the window that is known for it."""
+
+    target: ModelTarget
+    window: Window
+
+    @property
+    def max_output(self) -> int | None:
+        return self.target.max_tokens or self.window.max_output
+
+    def with_window(self, window: Window) -> ServingModel:
+        return ServingModel(self.target, window)
+
+
+async def window_for(target: ModelTarget, store: Store, learnt: LearntLimits | None) -> Window:
+    """The window of a target: the smallest limit that its provider ever stated, or the configured or known one."""
+    kept = await store.learnt_window(target.model, target.base_url or "")
+    stated = [kept.tokens] if kept else []
+    if learnt and (limit := learnt.limit(target.model, target.base_url)):
+        stated.append(limit)
+    return window_of(
+        target.model,
+        base_url=target.base_url,
+        configured=target.context_length,
+        stated=min(stated, default=None),
+        endpoint=target.endpoint,
+    )
+
+
+def call_of(usage: CanonicalUsage, target: ModelTarget, source: CallSource, ttl: str = "5m") -> ModelCall:
+    """A call as the store keeps it: its tokens, and what they cost where a price is known."""
+    cost = cost_of(usage, target.model, target.provider.name or None, ttl)
+    micros = None if cost is None else round(cost.total * _MICROS)
+    # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
+    return ModelCall(usage, target.model, target.provider.name, source, micros, f"clew-{secrets.token_hex(12)}")
+
+
+def summary_model_of(
+    provider: Provider,
+    model: str,
+    context_length: int,
+    *,
+    max_output: int | None = None,
+    on_reply: Callable[[Reply], None] | None = None,
+) -> SummaryModel:
+    """A provider's model as one that writes summaries; `on_reply` gets each reply, for its usage."""
+
+    async def complete(prompt: str, max_tokens: int) -> str:
+        try:
+            asked: list[Message] = [{"role": "user", "content": prompt}]
+            # The summaries room retries by itself, and has the built-in summariser to fall back on.
+            reply = await provider.send(Request(model, asked, max_tokens=max_tokens, is_single_attempt=True))
+        except ProviderRefused as refused:
+            fault = refused.fault
+            raise SummaryFailed(
+                str(refused),
+                kind=fault.kind,
+                retry_after=fault.retry_after,
+                limit=fault.limit,
+                available_output=fault.available_output,
+                partial=text_of(refused.partial) if refused.partial else "",
+            ) from refused
+        if on_reply is not None:
+            on_reply(reply)
+        text = text_of(reply.message)
+        if reply.finish == "length":
+            raise SummaryFailed(f"the reply stopped at {max_tokens:,} tokens", kind="cut", partial=text)
+        return text
+
+    return SummaryModel(model, complete, context_length, max_output)
+
+
+# -- options -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class TurnOptions:
+    """What one turn is run with beside the history."""
+
+    inject: Sequence[Message] = ()
+    """Stands at the end of this turn's request and never enters the history."""
+    tools: Sequence[Tool] = ()
+    on_delta: OnDelta | None = None
+    prompt: Message | None = None
+    """The system prompt, where a client brings its own with each request; None: the session's."""
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeOptions:
+    """What whoever runs turns (library, agent, gateway) decides once."""
+
+    new_engine: EngineFactory
+    spill: SpillFolder
+    settings: Settings = field(default_factory=Settings)
+    source: CallSource = "library"
+    auxiliary: ModelTarget | None = None
+    """Writes summaries; None: the main model does."""
+    summarizes: bool = True
+    """False: no model writes summaries, the built-in summariser does."""
+    learnt: LearntLimits | None = None
+    lease_seconds: float = 120.0
+    max_open: int = 512
+    """So many conversations are kept open; the first opened are closed, and loaded again when asked for."""
+    sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    before_switch: Callable[[str], Awaitable[str | None]] | None = None
+    """Called with the old session before a compaction ends it: memory is committed there.
+
+    Returns the system prompt of the continuation, where it shall be another one: the prefix moves in any case.
+    """
+    after_switch: Callable[[str, str], Awaitable[None]] | None = None
+    """Called with the old session and the one that continues it: a compaction, not a new conversation."""
+
+    @property
+    def output_limits(self) -> ToolOutputLimits:
+        limits = self.settings.tool_output
+        return ToolOutputLimits(limits.max_result_chars, limits.max_turn_chars, limits.preview_chars)
+
+
+class TurnServices:
+    """What all conversations of a runtime share: the store, the options and the listeners."""
+
+    def __init__(self, store: Store, options: RuntimeOptions, events: Events | None = None) -> None:
+        self.store = store
+        self.options = options
+        self.events = events or Events()
+        self.lease_holder = f"clew-{secrets.token_hex(8)}"
+
+    def tell(self, event: Event) -> None:
+        self.events.emit(event)
+
+    def cache_policy(self, target: ModelTarget) -> CachePolicy:
+        """Whether requests to a target get breakpoints; its `describe()` is the line at start-up."""
+        settings = self.options.settings.prompt_caching
+        policy = _caching_for(target.model, target.provider.name or None, target.base_url, settings.cache_ttl)
+        if settings.enabled:
+            return policy
+        return CachePolicy(False, False, policy.ttl, "switched off in the config", policy.model, policy.served_by)
+
+    async def serving(self, target: ModelTarget) -> ServingModel:
+        """A target with its window; what a person should know of the window is told."""
+        window = await window_for(target, self.store, self.options.learnt)
+        if window.notice:
+            self.tell(Notice(window.notice))
+        return ServingModel(target, window)
+
+
+_caching_for = lru_cache(maxsize=256)(caching_for)

@@ -1,0 +1,221 @@
+"""What the next request shows of a conversation: its messages with numbers and sizes, and its pinned texts.
+
+Appending and asking for the size cost the same at 100 messages and at 100,000; only a compaction, a switch of model and
+a reload look at everything in view.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew.errors import InvalidArgument
+from clew.messages import Message, Tool, calls_of, text_of, with_text_after_system
+from clew.store import AppendResult, View
+from clew.summaries import SYSTEM_NOTE
+from clew.tokens import ConversationSize, count_each, counter_for
+
+# -- pinned texts ------------------------------------------------------------------------------------------------------
+
+MAX_PINNED_SHARE = 0.25
+"""Of the window, for all pins together: what is pinned cannot be made smaller by any compaction."""
+_PINS_HEADING = (
+    "[Pinned: each of these stands word for word as it was first said, and holds for the whole conversation.]"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """A text that comes back word for word after a compaction: a message, or a skill that was opened.
+
+    While it is in view nothing is done. When a compaction has folded it, it stands behind the system prompt: there the
+    prefix moves with the compaction anyway.
+    """
+
+    label: str
+    text: str
+
+
+def pinned_text(pins: Iterable[Pin]) -> str:
+    """The pins as they stand behind a system prompt; nothing where there are none."""
+    fenced = [_fenced(pin) for pin in pins]
+    return "\n\n".join([_PINS_HEADING, *fenced]) if fenced else ""
+
+
+def _fenced(pin: Pin) -> str:
+    """The text between marks that it cannot close itself: a skill may come with a stranger's repository."""
+    mark = "pinned"
+    while f"</{mark}" in pin.text or f"<{mark}" in pin.text:
+        mark += "-"
+    return f"<{mark} label={pin.label!r}>\n{pin.text}\n</{mark}>"
+
+
+def pins_from_plain(value: Any) -> tuple[Pin, ...]:
+    """The pins of the JSON that a store keeps; what is no pin is left out."""
+    rows = value if isinstance(value, list) else []
+    return tuple(Pin(str(row["label"]), str(row["text"])) for row in rows if isinstance(row, dict))
+
+
+def pins_to_plain(pins: Iterable[Pin]) -> list[dict[str, str]]:
+    return [{"label": pin.label, "text": pin.text} for pin in pins]
+
+
+def with_pin(pins: Sequence[Pin], new: Pin) -> tuple[Pin, ...]:
+    """The pins with a new one at the end, in place of one with the same label or text."""
+    return (*(old for old in pins if old.label != new.label and old.text != new.text), new)
+
+
+def check_pins_fit(pins: Sequence[Pin], model: str, window: int) -> None:
+    """Refuse pins that take more than their share of the window."""
+    tokens, most = counter_for(model).text(pinned_text(pins)), int(MAX_PINNED_SHARE * window)
+    if tokens > most:
+        raise InvalidArgument(
+            f"pins may take {most:,} tokens of a window of {window:,} together, and these would take {tokens:,}; "
+            "take another one away first"
+        )
+
+
+# -- the view ----------------------------------------------------------------------------------------------------------
+
+
+class ConversationView:
+    """What the next request shows: the system prompt, pins, messages and tools, with their sizes.
+
+    The store is the truth; this spares reading it at every turn.
+    """
+
+    def __init__(self, stored: View, model: str, prompt: Message | None = None, pins: Sequence[Pin] = ()) -> None:
+        self.stored = stored
+        """As it was loaded or last compacted; what came since is in `messages` alone."""
+        self.session, self.next_seq = stored.session, stored.next_seq
+        self.messages: list[Message] = []
+        self.seqs: list[int | None] = []
+        """For each message its number in the history; None where a compaction wrote it for no single row."""
+        self.prompt = prompt
+        """The system prompt without what a compaction puts behind it."""
+        self.pins = tuple(pins)
+        self.pinned_text = ""
+        """The pins that are not among the messages, as they stand behind the system prompt."""
+        self.size = ConversationSize(counter_for(model))
+        self.last_prompt_tokens = 0
+        """As the provider told for the newest reply; 0 when it has not, or when the view has changed since."""
+        self._model = model
+        self._tools: tuple[Sequence[Tool] | None, Sequence[Tool]] = (None, ())
+        """As given by the caller of a turn, and with the engine's own."""
+        self.show(stored)
+
+    @property
+    def base(self) -> int | None:
+        """The compaction in effect; None while the history is seen whole."""
+        return self.stored.base
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def show(self, stored: View, messages: Sequence[Message] | None = None) -> None:
+        """Take over a view; `messages` are the same ones as objects whose sizes are known already."""
+        known = {id(message): count for message, count in zip(self.messages, self.size.counts, strict=True)}
+        self.stored, self.session, self.next_seq = stored, stored.session, stored.next_seq
+        self.messages = list(stored.messages if messages is None else messages)
+        self.seqs = list(stored.seqs)
+        self.last_prompt_tokens = 0
+        self._count(known)
+        self._place_pins()
+
+    def append(self, appended: AppendResult, messages: Sequence[Message], counts: Sequence[int]) -> None:
+        """Show what the store has taken in as the newest messages."""
+        for seq, (message, count) in enumerate(zip(messages, counts, strict=True), appended.first_seq):
+            self.messages.append(message)
+            self.seqs.append(seq)
+            self.size.append(message, count)
+        self.session, self.next_seq = appended.session, appended.next_seq
+
+    def is_next(self, appended: AppendResult) -> bool:
+        """Whether what was appended stands right behind what is shown; otherwise others have written too."""
+        return appended.session == self.session and appended.first_seq == self.next_seq
+
+    def open_group(self) -> int:
+        """Where the newest calls begin that still wait for results; the end where none do."""
+        start = len(self.messages)
+        while start > 0 and self.messages[start - 1]["role"] == "tool":
+            start -= 1
+        if start == 0:
+            return len(self.messages)
+        waiting = {call["id"] for call in calls_of(self.messages[start - 1])}
+        answered = {message.get("tool_call_id") for message in self.messages[start:]}
+        return start - 1 if waiting - answered else len(self.messages)
+
+    def compactable(self) -> View:
+        """The view that a compaction may choose from: everything but calls that still wait for results."""
+        stop = self.open_group()
+        until = self.next_seq if stop == len(self.messages) else self.seqs[stop]
+        assert until is not None  # what came after the last compaction are rows
+        written = frozenset(index for index in self.stored.written if index < stop)
+        messages, seqs = tuple(self.messages[:stop]), tuple(self.seqs[:stop])
+        return View(self.session, self.stored.conversation, self.base, until, messages, seqs, written)
+
+    def starts_with(self, view: View) -> bool:
+        """Whether an earlier view of this conversation is still the beginning of what is shown."""
+        if view.base != self.base or len(view.messages) > len(self.messages):
+            return False
+        return all(old is new for old, new in zip(view.messages, self.messages, strict=False))
+
+    # -- beside the messages -------------------------------------------------------------------------------------------
+
+    def system_message(self, *, as_block: bool) -> Message | None:
+        """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
+        if self.prompt is None:
+            return {"role": "system", "content": self.pinned_text} if self.pinned_text else None
+        note = "" if self.base is None else SYSTEM_NOTE
+        behind = "\n\n".join(text for text in (note, self.pinned_text) if text)
+        return with_text_after_system(self.prompt, behind, as_block=as_block) if behind else self.prompt
+
+    def set_prompt(self, prompt: Message | None) -> None:
+        if prompt != self.prompt:
+            self.prompt = prompt
+            self._count_prompt()
+
+    def set_pins(self, pins: Sequence[Pin], *, is_coming: bool = False) -> None:
+        """Other pins. `is_coming`: the text that is not in view yet is in the next messages."""
+        self.pins = tuple(pins)
+        if not is_coming:
+            self._place_pins()
+
+    def tools_with(self, given: Sequence[Tool], own: Callable[[], Sequence[Tool]]) -> Sequence[Tool]:
+        """The caller's tools and the engine's own; the same object for as long as the caller gives the same."""
+        if self._tools[0] is not given:
+            engines = own()
+            self._tools = (given, (*given, *engines) if engines else given)
+            self.size.set_tools(list(self._tools[1]))
+        return self._tools[1]
+
+    def _place_pins(self) -> None:
+        shown = {text_of(message) for message in self.messages} if self.pins else set()
+        self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
+        self._count_prompt()
+
+    # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def count(self, messages: Sequence[Message]) -> list[int]:
+        counter = counter_for(self._model)
+        return [counter.message(message) for message in messages]
+
+    def use_model(self, model: str) -> None:
+        """Another model, or another window of the same one: the last real figure says nothing any more."""
+        self.last_prompt_tokens = 0
+        if model != self._model:
+            self._model = model
+            self.size = ConversationSize(counter_for(model), tools=list(self._tools[1]))
+            self._count({})
+            self._count_prompt()
+
+    def _count(self, known: dict[int, int]) -> None:
+        """Count the messages, but none twice."""
+        unknown = [message for message in self.messages if id(message) not in known]
+        fresh = dict(zip(map(id, unknown), count_each(unknown, self._model), strict=True))
+        counts = [known.get(id(message), fresh.get(id(message), 0)) for message in self.messages]
+        self.size.replace(0, len(self.size), counts)
+
+    def _count_prompt(self) -> None:
+        prompt = self.system_message(as_block=False)
+        self.size.set_system(prompt.get("content") if prompt else None)

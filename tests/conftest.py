@@ -1,0 +1,42 @@
+"""How property tests are run: the same examples every time, or a longer search with fresh ones (`./check search`)."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import is_hypothesis_test, settings
+
+settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+settings.load_profile("fixed")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--search-examples",
+        type=int,
+        default=None,
+        metavar="N",
+        help="run the property tests alone, each with N random examples instead of its fixed ones",
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    examples = config.getoption("--search-examples")
+    if examples is None:
+        return
+    properties = [item for item in items if is_hypothesis_test(_function(item))]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(properties)])
+    items[:] = properties
+    for item in properties:
+        _search(_function(item), examples)
+
+
+def _function(item: pytest.Item) -> object:
+    function = getattr(item, "obj", None)
+    return getattr(function, "__func__", function)
+
+
+def _search(function: object, examples: int) -> None:
+    # A profile cannot overrule the number that a test names for itself; the attribute is where Hypothesis keeps it.
+    own: settings = function._hypothesis_internal_use_settings  # type: ignore[attr-defined]
+    searching = settings(own, max_examples=max(examples, own.max_examples), derandomize=False, database=None)
+    function._hypothesis_internal_use_settings = searching  # type: ignore[attr-defined]

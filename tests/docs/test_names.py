@@ -1,0 +1,72 @@
+"""Names keep to the glossary: a class name exists once, the types it lists exist, and some words are not used."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = ROOT / "src" / "clew"
+GLOSSARY = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+FILES = sorted(SOURCE.rglob("*.py"))
+PARTS = re.compile(r"[A-Z]+(?![a-z])|[A-Z][a-z]*|[a-z]+")
+MOST_LINES = 500
+
+
+def section(heading: str) -> str:
+    return GLOSSARY.split(f"## {heading}\n", 1)[1].split("\n## ", 1)[0]
+
+
+def rows(text: str) -> Iterator[list[str]]:
+    for line in text.splitlines():
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if line.startswith("|") and len(cells) >= 2 and not set(cells[0]) <= set("-"):
+            yield cells
+
+
+UNUSED = {word for cells in list(rows(section("Words we do not use in names")))[1:] for word in cells[0].split(", ")}
+NAMED_TYPES = {
+    (name, cells[1]) for cells in rows(section("Types to know")) for name in re.findall(r"`(\w+)`", cells[0])
+}
+
+
+def defined(path: Path) -> Iterator[str]:
+    """The names that a module defines at its top, methods and fields of its classes included."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+
+
+def test_no_class_name_exists_twice() -> None:
+    homes: defaultdict[str, list[str]] = defaultdict(list)
+    for path in FILES:
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef):
+                homes[node.name].append(str(path.relative_to(SOURCE)))
+    assert {name: where for name, where in homes.items() if len(where) > 1} == {}
+
+
+@pytest.mark.parametrize(("name", "room"), sorted(NAMED_TYPES))
+def test_the_types_of_the_glossary_exist_in_their_rooms(name: str, room: str) -> None:
+    assert any(name in defined(path) for path in (SOURCE / room).rglob("*.py"))
+
+
+def test_words_that_hide_what_they_hold_are_not_used_in_names() -> None:
+    assert len(UNUSED) > 10
+    names = {(name, path) for path in FILES for name in (path.stem, *defined(path))}
+    used = {
+        f"{path.relative_to(SOURCE)}: {name}"
+        for name, path in names
+        if UNUSED & {part.lower() for part in PARTS.findall(name)}
+    }
+    assert used == set()
+
+
+def test_no_file_is_over_500_lines() -> None:
+    long = {str(path): len(path.read_text(encoding="utf-8").splitlines()) for path in FILES}
+    assert {path: lines for path, lines in long.items() if lines > MOST_LINES} == {}

@@ -1,0 +1,92 @@
+"""A history as the compressor reads it: repaired, numbered, on record."""
+
+from __future__ import annotations
+
+from clew.engines.compressor.history import HistoryRecord, number_history, repair_history
+from clew.messages import NO_RESULT, Message, text_of
+from clew.summaries import wrap
+from clew.testing import assistant, call, system, tool, user
+
+SUMMARY = wrap("## Goal\n- Count the boats.", 2, 9, [4])
+CALLING = assistant(None, [call("ls", {"path": "src"})])
+HISTORY: list[Message] = [
+    user("Count the boats."),
+    assistant(None, [call("ls", id="c1")]),
+    tool("c1", "one boat\n" * 40),
+    assistant("One."),
+]
+
+
+def test_numbers_go_on_behind_an_earlier_summary() -> None:
+    summary: Message = {"role": "assistant", "content": SUMMARY}
+    history = number_history([user("a"), user("b"), summary, user("kept"), assistant("t"), user("u")])
+    assert history.numbers == [0, 1, 4, 9, 10]
+    assert (history.position, history.first_unread, history.next_number) == (2, 9, 11)
+    assert history.has_handoff
+    assert [history.repaired_position(position) for position in range(5)] == [0, 1, 3, 4, 5]
+
+
+def test_numbers_go_on_behind_a_summary_that_was_merged() -> None:
+    history = number_history([user("a"), user("b"), assistant(f"{SUMMARY}\n\nkept"), user("u")])
+    assert history.messages == [user("a"), user("b"), assistant("kept"), user("u")]
+    assert history.numbers == [0, 1, 4, 9]
+    assert not history.has_handoff
+    assert [history.repaired_position(position) for position in range(4)] == [0, 1, 2, 3]
+
+
+def test_orphan_results_go_and_open_calls_get_a_stub() -> None:
+    messages = [user("a"), tool("never", "x"), CALLING, user("b"), assistant(None, [call("ls", id="open")])]
+    repaired = repair_history(messages)
+    assert [message["role"] for message in repaired.messages] == [
+        "user",
+        "assistant",
+        "tool",
+        "user",
+        "assistant",
+        "tool",
+    ]
+    assert [text_of(message) for message in repaired.messages if message["role"] == "tool"] == [NO_RESULT, NO_RESULT]
+    assert list(repaired.indexes) == [0, 2, 2, 3, 4, 4]
+    assert [done.index for done in repaired.repairs] == [1, 2, 4]
+
+
+def test_a_valid_history_comes_back_as_the_very_same() -> None:
+    messages = [user("a"), CALLING, tool("call_1", "b")]
+    repaired = repair_history(messages)
+    assert repaired.messages is messages
+    assert list(repaired.indexes) == [0, 1, 2]
+
+
+# -- the record --------------------------------------------------------------------------------------------------------
+
+
+def test_a_record_takes_in_what_is_new() -> None:
+    record = HistoryRecord.of(HISTORY)
+    new = [user("And the nets?")]
+    assert record.catch_up([*HISTORY, *new], range(5))
+    assert record.read(4) is new[0]
+    assert [ask.text for ask in record.ledger.requests] == ["Count the boats.", "And the nets?"]
+
+
+def test_pruned_copies_and_equal_ones_are_known_again() -> None:
+    record = HistoryRecord.of(HISTORY)
+    pruned = [dict(HISTORY[0]), HISTORY[1], tool("c1", "[ls] listed -> 40 lines (whole: m2)"), HISTORY[3]]
+    assert record.catch_up(pruned, range(4))  # type: ignore[arg-type]
+    assert record.read(2) is HISTORY[2]
+
+
+def test_a_system_prompt_with_a_note_behind_it_is_known_again() -> None:
+    record = HistoryRecord.of([system("Be brief."), *HISTORY])
+    assert record.catch_up([system("Be brief.\n\n[a note]"), *HISTORY], range(5))
+
+
+def test_an_edited_message_is_another_conversation() -> None:
+    record = HistoryRecord.of(HISTORY)
+    edited = [HISTORY[0], assistant("I will not."), user("Why?"), assistant("I am tired."), user("Rest.")]
+    assert not record.catch_up(edited, range(5))
+    assert len(record.log) == 4
+
+
+def test_a_record_of_nothing_knows_nobody() -> None:
+    assert not HistoryRecord().catch_up(HISTORY, range(4))
+    assert not HistoryRecord.of(HISTORY).catch_up(HISTORY[:2], range(2))

@@ -1,0 +1,124 @@
+"""Which messages stay at the start, which at the end."""
+
+from __future__ import annotations
+
+from clew.engines.compressor.plan import cut_at, fit_tail, head_end, newest_visible, tail_start
+from clew.messages import Message, Part
+from clew.testing import assistant, call, system, tool, user
+
+
+def group(number: int, results: int = 1, text: str | None = None, chars: int = 10) -> list[Message]:
+    ids = [f"c{number}_{place}" for place in range(results)]
+    return [assistant(text, [call("read", {"path": id}, id=id) for id in ids]), *(tool(id, "x" * chars) for id in ids)]
+
+
+def thinking_only(number: int) -> Message:
+    thought: Part = {"type": "thinking", "thinking": f"hm {number}", "signature": "s"}
+    return {"role": "assistant", "content": None, "reasoning": [thought]}
+
+
+def sized(message: Message) -> int:
+    return len(str(message.get("content") or "")) + sum(
+        len(each["function"]["arguments"]) for each in message.get("tool_calls", ())
+    )
+
+
+def test_the_head_is_the_system_prompt_and_the_first_three() -> None:
+    talk = [user("a"), assistant("b"), user("c"), assistant("d"), user("e")]
+    assert head_end(talk, 3) == 3
+    assert head_end([system("s"), *talk], 3) == 4
+    developer: Message = {"role": "developer", "content": "d"}
+    assert head_end([system("s"), developer, *talk], 3) == 5
+    assert head_end([system("s"), *talk], 0) == 1
+
+
+def test_the_head_ends_before_a_group_that_reaches_further() -> None:
+    assert head_end([user("a"), *group(1, results=3), user("b")], 3) == 1
+    assert head_end([user("a"), *group(1), user("b"), assistant("c")], 3) == 3
+    assert head_end([*group(1, results=5), user("b")], 3) == 0
+
+
+def test_a_history_of_prompts_alone_is_all_head() -> None:
+    assert head_end([system(str(number)) for number in range(5)], 3) == 5
+    assert head_end([], 3) == 0
+
+
+def test_the_tail_reaches_back_as_far_as_its_tokens() -> None:
+    talk = [user(str(number)) for number in range(10)]
+    assert tail_start([10] * 10, talk, 35, protected=0) == 7
+    assert tail_start([10] * 10, talk, 1_000, protected=0) == 0
+
+
+def test_the_last_messages_are_protected_when_the_tokens_protect_fewer() -> None:
+    talk = [user(str(number)) for number in range(10)]
+    assert tail_start([10] * 10, talk, 15, protected=6) == 4
+    assert tail_start([10] * 10, talk, 0, protected=0) == 9
+
+
+def test_the_tail_never_begins_inside_a_group() -> None:
+    messages = [user("a"), *group(1, results=4), user("b")]
+    assert tail_start([10] * 7, messages, 10, protected=0) == 6
+    assert tail_start([10] * 7, messages, 30, protected=0) == 1
+    thinks = [user("a"), thinking_only(1), *group(2), user("b")]
+    assert tail_start([10] * 5, thinks, 30, protected=0) == 1
+
+
+def test_the_newest_request_and_reply_are_kept_where_they_lie_before_the_tail() -> None:
+    messages = [user("a"), assistant("b"), user("task"), *group(1), assistant("so far"), *group(2), *group(3)]
+    cut = cut_at(messages, 1, 8)
+    assert cut.kept == (2, 5)
+    assert cut.folded == [1, 3, 4, 6, 7]
+
+
+def test_what_stands_in_head_or_tail_is_not_kept_twice() -> None:
+    messages = [user("task"), *group(1), *group(2), assistant("done")]
+    assert cut_at(messages, 1, 5).kept == ()
+    assert newest_visible(messages) == [0, 5]
+
+
+def test_a_reply_that_calls_is_not_kept_without_its_results() -> None:
+    messages = [user("task"), *group(1, text="I look."), *group(2), *group(3)]
+    assert cut_at(messages, 1, 5).kept == ()
+
+
+def test_a_system_message_in_the_middle_stays_once() -> None:
+    messages = [system("s"), user("a"), system("new rule"), user("b"), system("new rule"), user("c"), user("d")]
+    assert cut_at(messages, 2, 6).kept == (4,)
+    assert cut_at([*messages, system("new rule")], 2, 6).kept == ()
+
+
+def test_large_results_in_a_tail_over_its_budget_are_pruned_the_newest_last() -> None:
+    tail = [*group(1, chars=5_000), *group(2, chars=5_000), *group(3, chars=5_000)]
+    later, fitted = fit_tail(tail, range(6), [sized(m) for m in tail], 6_000, sized)
+    assert later == 0
+    assert [len(str(m["content"])) > 4_000 for m in fitted if m["role"] == "tool"] == [False, False, True]
+    assert fitted[5] is tail[5]
+
+
+def test_arguments_are_pruned_only_when_results_were_not_enough() -> None:
+    calling = assistant(None, [call("write_file", {"path": "a", "content": "y" * 5_000})])
+    tail = [calling, tool("call_1", "x" * 5_000), user("ok")]
+    assert fit_tail(tail, range(3), [sized(m) for m in tail], 6_000, sized)[1][0] is calling
+    assert sized(fit_tail(tail, range(3), [sized(m) for m in tail], 1_500, sized)[1][0]) < 1_000
+
+
+def test_a_tail_that_does_not_fit_begins_later_and_its_last_group_stays() -> None:
+    tail = [user("z" * 900), assistant("z" * 900), *group(1), *group(2)]
+    later, fitted = fit_tail(tail, range(6), [sized(m) for m in tail], 100, sized)
+    assert later == 2
+    assert fitted == tail[2:]
+    huge = [user("z" * 900), *group(1), assistant("z" * 9_000)]
+    assert fit_tail(huge, range(4), [sized(m) for m in huge], 100, sized) == (3, huge[3:])
+
+
+def test_a_later_begin_does_not_part_thinking_from_its_message() -> None:
+    tail = [user("z" * 100), thinking_only(1), assistant("z" * 100), *group(2), user("a")]
+    sizes = [100, 100, 100, 10, 10, 10]
+    later, _ = fit_tail(tail, range(6), sizes, 160, sized)
+    assert later == 3
+
+
+def test_the_tail_is_left_alone_while_it_fits() -> None:
+    tail = [*group(1, chars=5_000), *group(2, chars=5_000)]
+    assert fit_tail(tail, range(4), [sized(m) for m in tail], 100_000, sized) == (0, tail)
+    assert fit_tail([], [], [], 100, sized) == (0, [])

@@ -1,0 +1,203 @@
+"""Which exact strings and which sentences of a text are kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.ledger import Ledger, LedgerStatement, atoms_in, is_name, is_path, is_question, rule_replaced_by, rules_in
+from clew.testing import assistant, user
+
+
+@pytest.mark.parametrize(
+    "atom",
+    [
+        "src/clew/app.py",
+        "/etc/hosts",
+        "~/.clew/config.yaml",
+        "uploader.py",
+        "read_file",
+        "DEFAULT_CHUNK",
+        "parseRow",
+        "AsyncUploader",
+        "KeyError",
+        "9f3c2ab",
+        "4c1d77e0-1111-2222-3333-444455556666",
+        "0.19.0",
+        "8443",
+        "E0308",
+        "#1234",
+    ],
+)
+def test_what_nobody_could_guess_again_is_an_atom(atom: str) -> None:
+    assert atom in atoms_in(f"look at {atom}, please")
+    assert atom in atoms_in(f"({atom}).")
+
+
+def test_plain_words_short_numbers_and_line_numbers_are_no_atoms() -> None:
+    assert atoms_in("The build is red, 12 of 40. 请先看日志。\n1340: x\n 1341→ y") == set()
+
+
+def test_what_base64_and_minified_code_hold_is_not_kept() -> None:
+    assert atoms_in("data:" + "aB3_" * 200) == set()
+
+
+def test_the_same_text_has_the_same_atoms_each_time_it_is_read() -> None:
+    text = "src/a.py:12: KeyError in load_day() at 9f3c2ab, see docs/b.md"
+    assert atoms_in(text) == atoms_in(text) == {"src/a.py", "KeyError", "load_day", "9f3c2ab", "docs/b.md"}
+
+
+def test_atoms_are_paths_names_or_neither() -> None:
+    assert is_path("src/a")
+    assert is_path("a.py")
+    assert not is_path("0.19.0")
+    assert is_name("load_day")
+    assert not is_name("deadbeef")
+    assert not is_name("8443")
+
+
+def rules(text: str) -> list[str]:
+    return [rule.text for rule in rules_in(text, 1)]
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never touch prod.db.",
+        "Please don't touch the public API.",
+        "don’t push to main",
+        "Use httpx, not requests.",
+        "No new dependencies, please.",
+        "For commits here: imperative mood, and no prefixes.",
+        "At most 5 tries per batch.",
+        "A rule for all renames: the old name stays for a release.",
+        "I prefer small dataclasses to tuples.",
+        "From now on, run the tests first.",
+        "The key never leaves this machine.",
+        "Forget the draft in notes.md.",
+        "Could you please never push to main?",
+        "Fass die Migrationen auf keinen Fall an.",
+        "Antworte auf Deutsch.",
+        "Nie auf main pushen.",
+        "不要改数据库结构。",
+        "所有日志必须写英文。",
+        "请勿删除 fixtures。",
+        "本番DBには触らないでください。",
+        "必ずテストを実行すること。",
+        "운영 DB는 건드리지 마세요.",
+        "반드시 테스트를 먼저 실행하세요.",
+        "Ne touche jamais à prod.db.",
+        "N'utilise pas requests.",
+        "Nunca toques prod.db.",
+        "No borres nada.",
+        "Usa solo la biblioteca estándar.",
+    ],
+)
+def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
+    assert rules(f"{rule}\n") == [rule]
+    # ... also between sentences that are none.
+    assert rules(f"Good morning.\n{rule}\nGo ahead.\n") == [rule]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "The monthly report never finishes on the box.",
+        "It always fails on Mondays.",
+        "I don't know what is going on.",
+        "I really don't understand this.",
+        "What happens when we never commit?",
+        "Just a question, do not change anything: what happens when the disk is full?",
+        "How do we make sure that it always asks?",
+        "No problem.",
+        "Please fix the upload.",
+        "```\nnever do this\n```",
+        "~~~\nmust not\n~~~",
+        "<system-reminder>You must never do this.</system-reminder>",
+        "<file path='a.md'>Always do that.</file>",
+        "<environment_context>never</environment_context>",
+        "",
+    ],
+)
+def test_what_describes_asks_or_is_pasted_is_no_rule(text: str) -> None:
+    assert rules(text) == []
+
+
+def test_rules_in_a_list_are_found_one_by_one_without_their_marks() -> None:
+    assert rules("Rules:\n- never A\n* always B\n3. Do not C.\n") == ["Rules:", "never A", "always B", "Do not C."]
+
+
+def test_a_rule_that_was_broken_over_two_lines_stays_whole() -> None:
+    text = "When you write the migration of the accounts table please make sure that you\nnever drop a column.\nThanks"
+    assert [" ".join(rule.split()) for rule in rules(text)] == [
+        "When you write the migration of the accounts table please make sure that you never drop a column."
+    ]
+
+
+def test_an_abbreviation_does_not_end_a_rule() -> None:
+    assert rules("Use a queue, e.g. redis, not files.") == ["Use a queue, e.g. redis, not files."]
+
+
+def test_a_long_prohibition_is_kept_and_a_pasted_page_is_not_searched() -> None:
+    long = f"Never touch {', '.join(f'table_{number}' for number in range(60))}."
+    assert rules(long) == [long]
+    page = "The page says so. " * 1000
+    assert rules(f"{page} You must not read this here. {page}") == []
+    assert rules(f"Read this, and never print it.\n{page}") == ["Read this, and never print it."]
+
+
+def test_prohibitions_and_demands_are_hard_and_preferences_are_not() -> None:
+    assert [rule.is_hard for rule in rules_in("Never A. I prefer B. Always C. 不要删。", 1)] == [
+        True,
+        False,
+        True,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "is_replaced"),
+    [
+        ("requests is fine.", "httpx, not requests.", True),
+        ("Always answer in German.", "Answer in English from now on.", True),
+        ("At most 5 tries per batch, above that the office bans us.", "Forget the 5 tries.", True),
+        ("Never touch prod.db.", "Actually, touching prod.db is fine now.", True),
+        ("日志请用中文。", "日志改用英文。", True),
+        # Something else that is said of the same thing takes no prohibition back.
+        ("Never delete tests.", "Only edit files in src, not tests.", False),
+        ("Never touch prod.db.", "From now on, read prod.db before each run.", False),
+        ("Never touch prod.db.", "Actually, use tabs.", False),
+        ("Use tabs.", "Always run the tests.", False),
+        ("Use tabs.", "Forget it.", False),
+    ],
+)
+def test_a_change_of_mind_takes_back_what_it_is_about_and_nothing_else(old: str, new: str, is_replaced: bool) -> None:
+    before, after = LedgerStatement(old, 1), LedgerStatement(new, 2)
+    assert (rule_replaced_by(after, [before]) is before) == is_replaced
+
+
+def test_decisions_are_kept_with_their_reasons_and_guesses_are_not() -> None:
+    ledger = Ledger.of(
+        [
+            user("Which one?"),
+            assistant("I looked. We go with httpx because requests has no async client. Next the tests."),
+            assistant("Maybe it fails because of the clock. Is it because of the cache?"),
+            assistant("决定改用 httpx，因为 requests 没有异步客户端。"),
+        ]
+    )
+    assert [(said.number, said.text) for said in ledger.decisions] == [
+        (1, "We go with httpx because requests has no async client."),
+        (3, "决定改用 httpx，因为 requests 没有异步客户端。"),
+    ]
+
+
+def test_a_question_is_recorded_with_the_first_sentence_of_its_answer() -> None:
+    ledger = Ledger.of([user("Does it resume?"), assistant("Only in parts. The rest is long."), user("Good.")])
+    asked = ledger.requests[0]
+    assert (asked.text, asked.answer, asked.answer_number) == ("Does it resume?", "Only in parts.", 1)
+    assert not ledger.requests[1].answer
+
+
+def test_a_question_is_known_in_chinese_too() -> None:
+    assert is_question("真的吗？")
+    assert is_question("(really?)")
+    assert not is_question("Really.")

@@ -1,0 +1,146 @@
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from clew.ledger import Action, Ledger
+from clew.messages import Message
+from clew.testing import assistant, call, tool, user
+
+PATCH = """*** Begin Patch
+*** Update File: src/a.py
+@@
+-old
++new
+*** Add File: src/b.py
++fresh
+*** Delete File: src/c.py
+*** End Patch"""
+
+
+def ledger_of(name: str, arguments: dict[str, object] | str, result: str = "ok") -> Ledger:
+    return Ledger.of([user("go"), assistant(None, [call(name, arguments)]), tool("call_1", result)])
+
+
+def action_of(name: str, arguments: dict[str, object] | str, result: str = "ok") -> Action:
+    return ledger_of(name, arguments, result).actions[0]
+
+
+def changed(ledger: Ledger) -> list[str]:
+    return [fact.path for fact in ledger.files.values() if fact.changes]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "verb", "target"),
+    [
+        ("read_file", {"path": "a.py"}, "READ", "a.py"),
+        ("Read", {"file_path": "/x/a.py", "limit": 5}, "READ", "/x/a.py"),
+        ("read", {"filePath": "a.py"}, "READ", "a.py"),
+        ("mcp__files__read-file", {"path": "a.py"}, "READ", "a.py"),
+        ("functions.read_file", {"path": "a.py"}, "READ", "a.py"),
+        ("str_replace_based_edit_tool", {"command": "view", "path": "a.py"}, "READ", "a.py"),
+        ("str_replace_editor", {"command": "create", "path": "a.py", "file_text": "x"}, "WROTE", "a.py"),
+        ("str_replace_editor", {"command": "str_replace", "path": "a.py"}, "CHANGED", "a.py"),
+        ("Write", {"file_path": "a.py", "content": "x"}, "WROTE", "a.py"),
+        ("Edit", {"file_path": "a.py", "old_string": "x", "new_string": "y"}, "CHANGED", "a.py"),
+        ("apply_patch", {"input": PATCH}, "CHANGED", "src/a.py, src/b.py, src/c.py"),
+        ("patch", {"mode": "patch", "patch": PATCH}, "CHANGED", "src/a.py, src/b.py, src/c.py"),
+        ("terminal", {"command": "ls -la"}, "RAN", "ls -la"),
+        ("shell", {"command": ["bash", "-lc", "ls -la"]}, "RAN", "ls -la"),
+        ("shell", {"command": ["git", "status"]}, "RAN", "git status"),
+        ("Grep", {"pattern": "def x", "path": "src"}, "SEARCHED", "def x"),
+        ("list_dir", {"path": "src"}, "LISTED", "src"),
+        ("WebFetch", {"url": "https://example.org/a"}, "FETCHED", "https://example.org/a"),
+        ("Task", {"description": "look around", "prompt": "..."}, "DELEGATED", "look around"),
+        ("launch_rocket", {"pad": "39A"}, "CALLED", "39A"),
+    ],
+)
+def test_each_tool_call_has_a_verb_and_a_target(
+    name: str, arguments: dict[str, object], verb: str, target: str
+) -> None:
+    action = action_of(name, arguments)
+    assert (action.verb, action.target, action.tool) == (verb, target, name)
+
+
+@pytest.mark.parametrize(
+    ("command", "files"),
+    [
+        ("echo a > out.txt", ["out.txt"]),
+        ("echo a >> logs/x.log 2>&1", ["logs/x.log"]),
+        ("make 2> err.txt", []),
+        ("make &> all.log", ["all.log"]),
+        ("cat a.py > /dev/null", []),
+        ("sed -i 's/a b/c > d.e/' src/a.py src/b.py", ["src/a.py", "src/b.py"]),
+        ("sed -i.bak -e 's/x/y/' -e 's/p/q/' a.py", ["a.py"]),
+        ("sed -n '1,3p' a.py", []),
+        ("perl -pi -e 's/a/b/' f.pl", ["f.pl"]),
+        ("date | tee -a log.txt other.log", ["log.txt", "other.log"]),
+        ("mv a.py lib/b.py && git add lib/b.py", ["a.py", "lib/b.py"]),
+        ("rm -rf a.txt 'b.txt'", ["a.txt", "b.txt"]),
+        ("cp a.py b.py", ["b.py"]),
+        ("cat <<'EOF' > src/new.py\nif a > b.c:\n    rm = x.py\nEOF\nrm old.py", ["src/new.py", "old.py"]),
+        ("python - <<'END'\nif x > self.max: pass\nEND", []),
+        ("python -c 'print(1 > x.y)'", []),
+        ("if [ -f a.txt ]; then rm a.txt; fi", ["a.txt"]),
+        (f"apply_patch <<'EOF'\n{PATCH}\nEOF", ["src/a.py", "src/b.py", "src/c.py"]),
+        ("ls src | wc -l", []),
+    ],
+)
+def test_files_changed_by_a_command_are_known(command: str, files: list[str]) -> None:
+    assert changed(ledger_of("terminal", {"command": command})) == files
+
+
+def test_a_patch_of_several_files_changes_them_all() -> None:
+    assert changed(ledger_of("apply_patch", {"input": PATCH})) == ["src/a.py", "src/b.py", "src/c.py"]
+
+
+def test_a_call_in_free_text_is_read_like_any_other() -> None:
+    custom: Any = {"id": "call_1", "type": "custom", "custom": {"name": "apply_patch", "input": PATCH}}
+    ledger = Ledger.of([assistant(None, [custom]), tool("call_1", "Done")])
+    assert changed(ledger) == ["src/a.py", "src/b.py", "src/c.py"]
+    assert "src/b.py" in ledger.index.atoms
+
+
+def test_a_diff_that_is_written_to_a_file_changes_that_file_only() -> None:
+    ledger = ledger_of("write_file", {"path": "fix.patch", "content": "--- a/x.py\n+++ b/x.py\n"})
+    assert changed(ledger) == ["fix.patch"]
+
+
+def test_an_edit_that_failed_changed_nothing() -> None:
+    ledger = ledger_of("patch", {"path": "a.py", "old": "x"}, "Error: old occurs 0 times; nothing was changed")
+    assert changed(ledger) == []
+    assert ledger.files["a.py"].last == 1
+
+
+def test_a_file_fact_tells_which_tools_touched_it_when() -> None:
+    messages: list[Message] = [user("go")]
+    for number, (name, arguments) in enumerate(
+        [("read_file", {"path": "a.py"}), ("patch", {"path": "a.py", "old_string": "1\n2", "new_string": "3"})]
+    ):
+        messages += [assistant(None, [call(name, arguments, f"c{number}")]), tool(f"c{number}", "ok")]
+    ledger = Ledger.of(messages)
+    fact = ledger.files["a.py"]
+    assert (fact.first, fact.last, fact.changes, dict(fact.tools)) == (1, 3, 1, {"read_file": 1, "patch": 1})
+    assert fact.argument == "path"
+    assert ledger.actions[1].change == "+1 -2"
+
+
+def test_edits_in_a_list_are_added_up() -> None:
+    edits = [{"old_string": "a", "new_string": "b\nc"}, {"old_string": "d\ne", "new_string": ""}]
+    assert action_of("MultiEdit", {"file_path": "a.py", "edits": edits}).change == "+2 -3"
+
+
+@pytest.mark.parametrize("arguments", ['{"path": ', "", "null", "[1]", "{'a': 1}", '{"path": 7}', '{"path": null}'])
+def test_arguments_that_are_no_object_name_no_file(arguments: str) -> None:
+    for name in ("read_file", "write_file", "terminal", "todo_write", "apply_patch", "unknown"):
+        assert not ledger_of(name, arguments).files
+
+
+def test_a_list_of_edits_changes_every_file_that_it_names() -> None:
+    edits = [{"path": "a.py", "old": "x", "new": "y\nz"}, {"path": "b.py", "old": "1", "new": "2"}, {"path": "a.py"}]
+    ledger = Ledger.of([assistant(None, [call("patch", {"edits": edits}, id="p")]), tool("p", "done")])
+    (action,) = ledger.actions
+    assert (action.verb, action.target, action.files) == ("CHANGED", "a.py, b.py", ("a.py", "b.py"))
+    assert action.change == "+3 -2"
+    assert set(ledger.files) == {"a.py", "b.py"}

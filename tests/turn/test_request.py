@@ -1,0 +1,67 @@
+"""Model targets: their windows, what a call costs, and a provider's model that writes summaries."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from clew.errors import SummaryFailed
+from clew.providers import Reply
+from clew.store import open_store
+from clew.testing.scripted import ScriptedProvider, breaks_off, refuses, says
+from clew.tokens import LearntLimits
+from clew.turn import ModelTarget, summary_model_of
+from clew.turn.request import call_of, window_for
+from clew.usage import CanonicalUsage
+
+
+async def test_the_smallest_limit_that_was_ever_stated_wins_over_a_larger_configured_window(tmp_path: Path) -> None:
+    learnt = LearntLimits(tmp_path / "limits.json")
+    learnt.remember("m", None, 30_000)
+    async with open_store(":memory:") as store:
+        await store.learn_window("m", "", 20_000)
+        target = ModelTarget(ScriptedProvider(), "m", context_length=100_000)
+        window = await window_for(target, store, learnt)
+        assert (window.tokens, window.source) == (20_000, "stated")
+        assert window.notice is not None
+        assert (await window_for(replace(target, context_length=8_000), store, learnt)).tokens == 8_000
+
+
+def test_a_price_that_is_not_known_stays_unknown() -> None:
+    usage = CanonicalUsage(input_tokens=1_000_000, output_tokens=1_000)
+    known = call_of(usage, ModelTarget(ScriptedProvider(name="openai"), "gpt-4o"), "library")
+    assert known.cost_micros is not None
+    assert known.cost_micros > 0
+    assert call_of(usage, ModelTarget(ScriptedProvider(), "nobody-knows-it"), "library").cost_micros is None
+
+
+async def test_it_asks_the_provider_and_tells_what_it_cost() -> None:
+    provider = ScriptedProvider(says("a handoff", prompt_tokens=40))
+    replies: list[Reply] = []
+    model = summary_model_of(provider, "small", 8_000, max_output=900, on_reply=replies.append)
+    assert (model.name, model.context_length, model.max_output) == ("small", 8_000, 900)
+    assert await model.complete("sum this up", 500) == "a handoff"
+    sent = provider.requests[0]
+    assert (sent.model, sent.max_tokens, sent.tools) == ("small", 500, ())
+    assert list(sent.messages) == [{"role": "user", "content": "sum this up"}]
+    assert replies[0].usage is not None and replies[0].usage.prompt_tokens == 40
+
+
+async def test_a_refusal_becomes_a_failure_of_the_same_kind() -> None:
+    refusal = refuses("prompt_too_long", "too long", limit=4_096, retry_after=3.0)
+    model = summary_model_of(ScriptedProvider(refusal, breaks_off("half")), "small", 8_000)
+    with pytest.raises(SummaryFailed) as failed:
+        await model.complete("x", 10)
+    assert (failed.value.kind, failed.value.limit, failed.value.retry_after) == ("prompt_too_long", 4_096, 3.0)
+    with pytest.raises(SummaryFailed) as failed:
+        await model.complete("x", 10)
+    assert (failed.value.kind, failed.value.partial) == ("network", "half")
+
+
+async def test_a_reply_that_was_cut_off_is_a_failure_with_what_there_is() -> None:
+    model = summary_model_of(ScriptedProvider(says("only half", finish="length")), "small", 8_000)
+    with pytest.raises(SummaryFailed) as failed:
+        await model.complete("x", 10)
+    assert (failed.value.kind, failed.value.partial) == ("cut", "only half")
