@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew.cli import main
-from clew.cli.store_location import store_location
+from clew.cli.store_access import store_location
 from clew.config import Settings, load_config
 from clew.testing.store_contract import empty_schema, postgres_server
 

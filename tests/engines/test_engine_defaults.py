@@ -10,6 +10,7 @@ import pytest
 from clew.config import CompressionSettings
 from clew.engines import (
     Compaction,
+    CompactionItem,
     ContextEngine,
     EngineSetup,
     Kept,
@@ -40,7 +41,7 @@ class Minimal(ContextEngine):
         force: bool = False,
     ) -> Compaction:
         last = len(messages) - 1
-        items = [Kept(0), *(Removed(index) for index in range(1, last)), Kept(last)]
+        items: list[CompactionItem] = [Kept(0), *(Removed(index) for index in range(1, last)), Kept(last)]
         return self.compaction(messages, items, current_tokens, state={"seen": len(messages)}, written_by="hand")
 
 
@@ -90,7 +91,7 @@ def test_a_compaction_is_counted_measured_and_given_the_next_state() -> None:
 
 def test_what_is_not_smaller_changes_nothing() -> None:
     engine = Minimal()
-    larger = [Kept(0), Summarized(user("word " * 500), (1, 2), "word"), Kept(3)]
+    larger: list[CompactionItem] = [Kept(0), Summarized(user("word " * 500), (1, 2), "word"), Kept(3)]
     done = engine.compaction(MESSAGES, larger, 900)
     assert not done.changed and done.state is None and (done.tokens_before, done.tokens_after) == (900, 900)
     told = engine.unchanged(MESSAGES, None, "why")

@@ -335,7 +335,8 @@ async def test_async_code_gets_the_same_without_a_thread() -> None:
         seen.append(threading.current_thread().name)
         return TEXT
 
-    for how in ({"context_length": WINDOW}, {"target_tokens": 4_000}):
+    ways: list[dict[str, Any]] = [{"context_length": WINDOW}, {"target_tokens": 4_000}]
+    for how in ways:
         assert (await clew.acompress(chat(), **how)).messages == clew.compress(chat(), **how).messages
     done = await clew.acompress(chat(), context_length=WINDOW, summarizer=write)
     assert done.compaction.written_by == "write" and seen == [threading.current_thread().name]
@@ -344,10 +345,10 @@ async def test_async_code_gets_the_same_without_a_thread() -> None:
 @pytest.mark.parametrize("dialect", WIRES)
 @pytest.mark.parametrize("how", [{"context_length": WINDOW}, {"target_tokens": 4_000}, {"target_tokens": 500_000}])
 def test_a_preview_takes_the_arguments_of_compress_and_comes_true(dialect: str, how: dict[str, Any]) -> None:
-    asked: list[str] = []
-    more = {"focus_topic": "salt", "summarizer": lambda prompt: asked.append(prompt) or TEXT}
-    plan = clew.preview(WIRES[dialect](), **how, **more)
-    assert not asked
+    def refuse(prompt: str) -> str:
+        raise AssertionError("a preview asks no model")
+
+    plan = clew.preview(WIRES[dialect](), **how, focus_topic="salt", summarizer=refuse)
     done = clew.compress(WIRES[dialect](), **how)
     assert plan.would_fold == done.changed and plan.tokens_before == done.tokens_before
     assert done.tokens_after <= plan.tokens_after

@@ -100,3 +100,23 @@ def test_an_unknown_dialect_is_refused_with_those_that_exist() -> None:
 def test_a_conversation_made_by_hand_is_written_as_a_list() -> None:
     made = ParsedConversation("anthropic", ({"role": "user", "content": "hi"},))
     assert made.write() == [user("hi")]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "system", "listed"),
+    [
+        ("openai_chat", "system", "messages"),
+        ("anthropic", "system", "messages"),
+        ("responses", "instructions", "input"),
+    ],
+)
+def test_a_system_message_of_the_list_stays_there_when_the_messages_before_it_are_gone(
+    dialect: Any, system: str, listed: str
+) -> None:
+    wire = {system: "top", listed: [{"role": role, "content": role} for role in ("user", "system", "assistant")]}
+    conversation = read_conversation(wire, dialect=dialect)
+    top, _, *rest = conversation.messages
+    written = conversation.write([top, *rest])
+    assert written[system] == "top"
+    assert [id(item) for item in written[listed]] == [id(item) for item in wire[listed][1:]]
+    assert conversation.write_system(rest) is None

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.usage import CanonicalUsage, normalize_usage
-from clew.usage.fields import ALL_FIELDS, WRAPPERS
+from clew.usage.normalize import ALL_FIELDS, WRAPPERS
 
 NAMES = st.sampled_from(
     sorted({s.name for s in ALL_FIELDS} | {p for s in ALL_FIELDS for p in s.parents} | set(WRAPPERS))

@@ -9,10 +9,10 @@ from dataclasses import replace
 import pytest
 
 from clew.agent import ToolActivity, ToolResult
-from clew.cli.tui.approval_prompt import parse_approval
 from clew.cli.tui.exchange import explain_problem
 from clew.cli.tui.markdown import MAX_DIFF_ROWS, TerminalLook
 from clew.cli.tui.observer import ScreenObserver
+from clew.cli.tui.prompt import parse_approval
 from clew.cli.tui.screen import Screen
 from clew.errors import StoreError
 from clew.events import (

@@ -13,15 +13,18 @@ from typing import Any, cast
 from clew.errors import InvalidMessage
 from clew.messages.message import (
     Message,
+    ParsedMessages,
     Part,
     ToolCall,
+    WireSource,
     arguments_of_call,
     as_json,
     as_parts,
+    group_by_source,
+    in_original_order,
     name_of_call,
     reasoning_of,
 )
-from clew.messages.origins import ParsedMessages, WireSource, group_by_source, in_original_order
 from clew.messages.parts import encode_part
 
 

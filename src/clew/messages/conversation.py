@@ -13,8 +13,16 @@ from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.messages import anthropic, openai_chat, responses
-from clew.messages.message import DialectName, Message, Tool, as_parts, join_contents, text_of
-from clew.messages.origins import ParsedMessages, WireOrigin
+from clew.messages.message import (
+    DialectName,
+    Message,
+    ParsedMessages,
+    Tool,
+    WireOrigin,
+    as_parts,
+    join_contents,
+    text_of,
+)
 from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS, convert_tools, encode_part
 from clew.messages.repair import repair
 
@@ -131,10 +139,13 @@ class ParsedConversation:
         """The leading system messages that are written separate from the list, and the rest."""
         if not self._envelope.has_system_field:
             return (), messages
-        listed = self.messages if self._envelope.system_message is None else self.messages[1:]
-        inside = {id(message) for message in takewhile(_is_system, listed)}
-        count = sum(1 for _ in takewhile(lambda it: _is_system(it) and id(it) not in inside, messages))
+        count = sum(1 for _ in takewhile(lambda it: _is_system(it) and not self._came_in_list(it), messages))
         return messages[:count], messages[count:]
+
+    def _came_in_list(self, message: Message) -> bool:
+        if message is self._envelope.system_message:
+            return False
+        return any(message is listed for listed in self._parsed.messages)
 
 
 def read_conversation(

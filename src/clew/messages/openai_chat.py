@@ -12,6 +12,7 @@ from typing import Any
 from clew.messages.message import (
     IMAGE_TYPES,
     Message,
+    ParsedMessages,
     Part,
     ToolCall,
     arguments_of_call,
@@ -20,7 +21,6 @@ from clew.messages.message import (
     reasoning_of,
     text_of,
 )
-from clew.messages.origins import ParsedMessages
 from clew.messages.parts import RESPONSES_ITEM, encode_part, text_of_part
 from clew.messages.repair import as_json_object
 

@@ -14,15 +14,18 @@ from typing import Any
 from clew.errors import InvalidMessage
 from clew.messages.message import (
     Message,
+    ParsedMessages,
     Part,
     ToolCall,
+    WireSource,
     arguments_of_call,
     as_json,
+    group_by_source,
+    in_original_order,
     join_contents,
     name_of_call,
     reasoning_of,
 )
-from clew.messages.origins import ParsedMessages, WireSource, group_by_source, in_original_order
 from clew.messages.parts import RESPONSES_ITEM, encode_part
 
 _NO_ARGUMENTS = ("type", "call_id", "name")

@@ -1,8 +1,8 @@
 """The page of a compaction: one HTML file that needs nothing but itself, from a template and a report.
 
-Jinja2 escapes every text that comes from the conversation. The page's policy (CSP) allows exactly one script and one
-style sheet, by their hashes: text that finds a way past the escaping still cannot run. For the same reason widths are
-rules of the style sheet, never style attributes.
+Jinja2 escapes every value; only the style sheet, the script, the handoff and the rows, which are safe as they are, are
+marked so in the template. The page's policy (CSP) allows exactly one script and one style sheet, by their hashes: text
+that finds a way past the escaping still cannot run. So widths are rules of the style sheet, not attributes.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from hashlib import sha256
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 
 from clew import __version__
@@ -63,8 +64,6 @@ _UNSAFE_IN_SCRIPT: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2
 
 def report_page(report: CompactionReport) -> str:
     """The whole page."""
-    from markupsafe import Markup
-
     bars = [
         _bar("before", report.parts_before, report.result.tokens_before, report.result.tokens_before),
         _bar("after", report.parts_after, report.result.tokens_after, report.result.tokens_before),
@@ -74,26 +73,25 @@ def report_page(report: CompactionReport) -> str:
     )
     style, script = _template_text("page.css") + widths, _template_text("page.js")
     texts = _texts(report)
-    return _templates().get_template("page.html").render(
+    template = _templates().get_template("page.html")
+    return template.render(
         report=report,
         result=report.result,
         version=__version__,
-        style=Markup(style),  # noqa: S704 (ours: the files of this package, and numbers)
+        style=style,
         style_hash=_hash(style),
-        script=Markup(script),  # noqa: S704
+        script=script,
         script_hash=_hash(script),
         bars=bars,
         keys=_bar_keys(report),
         roles=_by_role(report),
         legend=_legend(report.outcomes),
-        is_cut=sum(original.left_out > 0 for original, _ in texts),
-        handoff=Markup(_handoff(report)),  # noqa: S704 (escaped there)
-        folded=report.folded,
+        cut_messages=sum(original.left_out > 0 for original, _ in texts),
+        handoff=_handoff(report),
         largest=heapq.nlargest(_MAX_LARGEST, report.folded, key=lambda outcome: outcome.tokens),
-        opening=lambda outcome: " ".join(shown_text(outcome.message)[: 4 * _OPENING_CHARS].split())[:_OPENING_CHARS],
         **_retention(measure_retention(report)),
-        rows=Markup(_rows(report.outcomes, texts)),  # noqa: S704 (escaped for a script element there)
-    )  # fmt: skip
+        rows=_rows(report.outcomes, texts),
+    )
 
 
 @cache
@@ -108,15 +106,18 @@ def _templates() -> Environment:
         lstrip_blocks=True,
     )
     templates.filters["thousands"] = lambda number: f"{number:,}"
+    templates.filters["opening"] = _opening
     templates.filters["dollars"] = lambda amount: f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
     return templates
 
 
+def _opening(outcome: MessageOutcome) -> str:
+    return " ".join(shown_text(outcome.message)[: 4 * _OPENING_CHARS].split())[:_OPENING_CHARS]
+
+
 def _template_text(name: str) -> str:
-    """A file of the templates as it is: the hash of a style sheet or script is that of its every character."""
-    loader = _templates().loader
-    assert loader is not None
-    return loader.get_source(_templates(), name)[0]
+    """A style sheet or script as it is: it is no template, and its hash is that of its every character."""
+    return (files(__package__) / "templates" / name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:
@@ -184,6 +185,7 @@ def _legend(outcomes: Sequence[MessageOutcome]) -> list[tuple[Fate, str, int, in
 
 
 def _handoff(report: CompactionReport) -> str:
+    """HTML, escaped."""
     known = {outcome.number for outcome in report.outcomes if outcome.number is not None}
     return handoff_html(report.result.compaction.summary or "", known)
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.providers.http import sse
-from clew.providers.http.sse import EventTooLong, SseEvent, SseReader
+from clew.providers.http import connection
+from clew.providers.http.connection import EventTooLong, SseEvent, SseReader
 
 
 def read(*pieces: bytes) -> list[SseEvent]:
@@ -42,7 +42,7 @@ def test_an_event_is_given_as_soon_as_it_is_there() -> None:
 
 def test_an_event_that_does_not_end_is_refused() -> None:
     reader = SseReader()
-    piece = b"x" * (sse.MAX_EVENT_CHARS // 2)
+    piece = b"x" * (connection.MAX_EVENT_CHARS // 2)
     list(reader.feed(b"data: " + piece))
     with pytest.raises(EventTooLong):
         list(reader.feed(piece))

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from clew.providers import Request
-from clew.providers.http.connection import ConnectionFailed
-from clew.providers.http.sse import SseEvent
+from clew.providers.http.connection import ConnectionFailed, SseEvent
 from clew.providers.wires.anthropic import AnthropicReplyAccumulator
 from clew.providers.wires.chat import ChatReplyAccumulator
 from clew.providers.wires.http_provider import ErrorInReply, ReplyAccumulator

@@ -105,7 +105,7 @@ def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:
 async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
     question = _question_text(arguments, console)
     loaded = _config(arguments, console)
-    from clew.cli.tui.print_mode import ExchangeRecorder, ask_once, exchange_json, print_answer
+    from clew.cli.tui.exchange import ExchangeRecorder, ask_once, exchange_json, print_answer
 
     recorder = ExchangeRecorder(console)
     async with _open_app(arguments, loaded, console, recorder.on_event) as app:
@@ -126,7 +126,7 @@ async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
 
 def _report_failure(problem: ClewError, console: Console, session: str | None = None, *, is_json: bool) -> int:
     """Print why there is no answer, as text or JSON; returns the exit code."""
-    from clew.cli.tui.print_mode import problem_json, problem_line
+    from clew.cli.tui.exchange import problem_json, problem_line
 
     if is_json:
         console.print_json(problem_json(problem, session))
@@ -230,7 +230,7 @@ async def _open_app(
     """The app in the project that is named, over the configured store."""
     # Late, because a provider takes longer to import than `clew chat --help` should.
     from clew.app import AgentAppOptions, open_agent_app
-    from clew.cli.store_location import open_location, store_location
+    from clew.cli.store_access import open_location, store_location
     from clew.events import Events
 
     options = AgentAppOptions(
@@ -270,7 +270,7 @@ async def _session(arguments: argparse.Namespace, app: AgentApp) -> str:
         return await app.new_session()
     if arguments.resume == LAST_SESSION:
         return await _last_session(app.store)
-    from clew.cli.session_lookup import find_session
+    from clew.cli.store_access import find_session
 
     return (await find_session(app.store, arguments.resume)).id
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 
 from clew.cli.arguments import add_store_flags
 from clew.cli.console import Console, json_text
-from clew.cli.store_location import configured_store, run_with_store
+from clew.cli.store_access import configured_store, run_with_store
 from clew.cli.views.text import printable
 from clew.errors import ClewError, InvalidArgument
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _export(store: Store, arguments: argparse.Namespace, console: Console) -> tuple[Session, int]:
-    from clew.cli.session_lookup import find_session, history_rows
+    from clew.cli.store_access import find_session, history_rows
 
     session = await find_session(store, arguments.session)
     system = await store.system_prompt(session.id)
@@ -90,7 +90,7 @@ async def _export(store: Store, arguments: argparse.Namespace, console: Console)
 
 async def _write_lines(store: Store, session: str, system: str | None, out: TextIO) -> int:
     """One message a line, as it is read, so that a long history is never held whole."""
-    from clew.cli.session_lookup import history_rows
+    from clew.cli.store_access import history_rows
 
     count = 0
     async for row in history_rows(store, session):

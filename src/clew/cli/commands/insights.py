@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.arguments import add_period_flags, add_store_flags
 from clew.cli.console import Console
-from clew.cli.store_location import configured_store, run_with_store
+from clew.cli.store_access import configured_store, run_with_store
 from clew.cli.views.amounts import describe_period
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ async def read_insights(store: Store, first: datetime, last: datetime | None) ->
 
 async def _read_compactions(store: Store, first: datetime, last: datetime | None) -> list[CompactionStats]:
     """The compactions of that time, each with the model and the source of its session."""
-    from clew.cli.session_lookup import NO_LIMIT
+    from clew.cli.store_access import NO_LIMIT
     from clew.cli.views.usage import CompactionStats
 
     sessions = {it.id: it for it in await store.list_sessions(limit=NO_LIMIT)}

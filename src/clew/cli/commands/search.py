@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.arguments import add_period_flags, add_store_flags, one_or_more
 from clew.cli.console import Console
-from clew.cli.store_location import configured_store, run_with_store
+from clew.cli.store_access import configured_store, run_with_store
 from clew.cli.views.amounts import describe_period
 from clew.errors import InvalidArgument
 
@@ -70,7 +70,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def search_store(store: Store, query: str, arguments: argparse.Namespace) -> SearchPage:
     """The hits, with the names of their sessions."""
-    from clew.cli.session_lookup import all_session_ids, find_session, short_ids
+    from clew.cli.store_access import all_session_ids, find_session, short_ids
     from clew.cli.views.search import SearchPage
     from clew.store import SearchScope
 

@@ -8,8 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from clew.cli.console import Console
-from clew.cli.session_lookup import find_session, session_range
-from clew.cli.store_location import StoreLocation, run_with_store
+from clew.cli.store_access import StoreLocation, find_session, run_with_store, session_range
 from clew.cli.views.amounts import format_time, plural
 from clew.cli.views.sessions import compaction_json, folded_range, session_json, token_change
 from clew.cli.views.text import printable, wrap

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from clew.cli.arguments import add_store_flags, one_or_more, zero_or_more
 from clew.cli.commands import export
 from clew.cli.console import Console
-from clew.cli.store_location import StoreLocation, configured_store, run_with_store
+from clew.cli.store_access import StoreLocation, configured_store, run_with_store
 
 if TYPE_CHECKING:
     from clew.cli.views.sessions import SessionDetails, SessionListItem
@@ -135,7 +135,7 @@ def _list(arguments: argparse.Namespace, location: StoreLocation, console: Conso
 
 
 async def _read_list(store: Store, arguments: argparse.Namespace) -> tuple[list[SessionListItem], dict[str, str], bool]:
-    from clew.cli.session_lookup import all_session_ids, find_session, short_ids
+    from clew.cli.store_access import all_session_ids, find_session, short_ids
 
     before = (await find_session(store, arguments.before)).id if arguments.before else None
     page = await store.list_sessions(limit=arguments.limit + 1, before=before, only_tips=not arguments.all)
@@ -146,7 +146,7 @@ async def _read_list(store: Store, arguments: argparse.Namespace) -> tuple[list[
 
 async def list_item(store: Store, session: Session) -> SessionListItem:
     """What a list shows of a session."""
-    from clew.cli.session_lookup import session_range
+    from clew.cli.store_access import session_range
     from clew.cli.views.sessions import SessionListItem, message_preview
 
     family = await store.sessions_of(session.conversation)
@@ -176,7 +176,7 @@ def _show(arguments: argparse.Namespace, location: StoreLocation, console: Conso
 
 
 async def _read_details(store: Store, name: str, as_view: bool, last: int | None) -> SessionDetails:
-    from clew.cli.session_lookup import find_session, session_range
+    from clew.cli.store_access import find_session, session_range
     from clew.cli.views.sessions import SessionDetails, ShownMessage
     from clew.store import CallFilter
 

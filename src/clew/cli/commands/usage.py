@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.arguments import add_period_flags, add_store_flags
 from clew.cli.console import Console
-from clew.cli.store_location import configured_store, run_with_store
+from clew.cli.store_access import configured_store, run_with_store
 from clew.cli.views.amounts import describe_period
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def read_usage(store: Store, arguments: argparse.Namespace, by: tuple[Grouping, ...]) -> UsageReport:
     """Calls added up as `arguments` (session, since, until) and the groupings ask for it."""
-    from clew.cli.session_lookup import NO_LIMIT, find_session
+    from clew.cli.store_access import NO_LIMIT, find_session
     from clew.cli.views.usage import UsageReport
     from clew.store import CallFilter
 

@@ -28,13 +28,11 @@ from clew.cli.views.text import sanitize
 from clew.errors import ClewError
 
 if TYPE_CHECKING:
-    from clew.cli.tui.approval_prompt import ApprovalPrompts
-    from clew.cli.tui.input import LineReader
+    from clew.cli.tui.commands import ChatState
     from clew.cli.tui.observer import ScreenObserver
+    from clew.cli.tui.prompt import ApprovalPrompts, LineReader
     from clew.cli.tui.screen import Screen
-    from clew.cli.tui.state import ChatState
     from clew.turn import Conversation
-
 
 _log = logging.getLogger("clew.chat")
 # These only read: they need not wait for a turn that runs.

@@ -14,14 +14,12 @@ from rich.table import Table
 from rich.text import Text
 
 from clew import __version__
-from clew.cli.tui.approval_prompt import ApprovalPrompts
 from clew.cli.tui.chat import Chat, run_chat, summary_lines
-from clew.cli.tui.commands import COMMANDS
-from clew.cli.tui.input import CommandCompleter, LineReader, PromptCallbacks, open_history
+from clew.cli.tui.commands import COMMANDS, ChatState
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.observer import ScreenObserver
+from clew.cli.tui.prompt import ApprovalPrompts, CommandCompleter, LineReader, PromptCallbacks, open_history
 from clew.cli.tui.screen import Screen, Size
-from clew.cli.tui.state import ChatState
 from clew.cli.tui.status import UsageCounter
 from clew.cli.views.amounts import plural, short_count
 from clew.cli.views.sessions import message_preview

@@ -16,7 +16,6 @@ from clew.events import Event, Replied
 if TYPE_CHECKING:
     from clew.store import Store
 
-
 METER_CELLS = 7
 YELLOW_FROM, RED_FROM = 0.60, 0.85
 """Shares of the threshold; from the second on a compaction is prepared."""

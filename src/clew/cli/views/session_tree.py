@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.cli.console import Console
-from clew.cli.session_lookup import NO_LIMIT, SessionRange, find_session, session_range, short_ids
+from clew.cli.store_access import NO_LIMIT, SessionRange, find_session, session_range, short_ids
 from clew.cli.views.amounts import format_time, plural
 from clew.cli.views.sessions import compaction_json, folded_range, message_preview, session_json, token_change
 from clew.cli.views.tables import page_width, print_lines

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.cli.console import Console
-from clew.cli.session_lookup import SessionRange, short_ids
+from clew.cli.store_access import SessionRange, short_ids
 from clew.cli.views.amounts import format_time, iso_time, message_range, plural, short_count
 from clew.cli.views.tables import fact_lines, page_width, print_blocks, table_lines
 from clew.cli.views.text import Align, clip, display_width, printable, printable_line

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from clew.cli.console import Console
-from clew.cli.session_lookup import short_ids
+from clew.cli.store_access import short_ids
 from clew.cli.views.amounts import format_cost, format_day, iso_time, percent, plural, short_count
 from clew.cli.views.tables import (
     BarStyle,

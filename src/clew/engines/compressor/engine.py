@@ -175,8 +175,8 @@ class ContextCompressor(ContextEngine):
         after = plan.tokens_beside + self._sizes.total(list(messages_of(source, items)))
         if after >= before:
             strikes = state.strikes.after_no_change(before, threshold)
-            warnings = [NOTHING_TO_FOLD if summary is None else NOT_SMALLER, *self._paused_warnings(plan, strikes)]
-            return Compaction.nothing(source, before, *warnings, state=CompressorState(strikes, cooldowns).as_json())
+            why = [NOTHING_TO_FOLD if summary is None else NOT_SMALLER, *self._paused_warnings(plan, strikes)]
+            return Compaction.nothing(source, before, *why, state=CompressorState(strikes, cooldowns).as_json())
         strikes = state.strikes.after_compaction(before, after, threshold)
         done = Compaction(source, items, before, after, CompressorState(strikes, cooldowns).as_json())
         warnings = (

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from clew.messages import Message, convert, read_conversation
 from clew.providers.base import Delta, FinishReason, Reply, Request
-from clew.providers.http.sse import SseEvent
+from clew.providers.http.connection import SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
     GrowingText,

@@ -25,7 +25,7 @@ from clew.messages import (
     repair,
 )
 from clew.providers.base import Delta, FinishReason, Reply, Request
-from clew.providers.http.sse import SseEvent
+from clew.providers.http.connection import SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
     GrowingText,

@@ -21,11 +21,13 @@ from clew.providers.errors import ErrorClass, classify_error
 from clew.providers.http.connection import (
     MAX_ERROR_BYTES,
     ConnectionFailed,
+    EventTooLong,
     HttpConnection,
     HttpResponse,
     RetryPolicy,
+    SseEvent,
+    SseReader,
 )
-from clew.providers.http.sse import EventTooLong, SseEvent, SseReader
 
 _SHOWN_BODY_CHARS = 20_000
 _UNKNOWN_WORDS = (

@@ -22,7 +22,7 @@ from clew.report import compaction_outcomes, group_by_region, summary_tokens
 from clew.tokens import counter_for
 
 if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
     from clew.report import RegionGroup
     from clew.turn import Conversation, Pin, PreparedCompaction
 

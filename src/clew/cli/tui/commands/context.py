@@ -29,7 +29,7 @@ from clew.summaries import unwrap
 from clew.tokens import counter_for
 
 if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
     from clew.turn import Conversation
 
 MAX_LARGEST = 5

@@ -13,7 +13,7 @@ from clew.cli.views.text import clip, wrap
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
 
 MAX_USAGE_WIDTH = 36
 HELP_EXAMPLES = {

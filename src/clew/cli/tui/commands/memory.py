@@ -20,7 +20,7 @@ from clew.turn import Pin
 
 if TYPE_CHECKING:
     from clew.agent.memory import Memory, MemoryChangeResult, MemoryName
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
     from clew.turn import Conversation
 
 MEMORY_FILES: tuple[MemoryName, ...] = ("memory", "user")

@@ -16,7 +16,7 @@ from clew.cli.views.text import printable, wrap, wrap_all
 from clew.usage import price_of
 
 if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
     from clew.plugins import Plugin
     from clew.turn import Conversation
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from rich.console import Console as RichConsole
     from rich.console import ConsoleOptions, RenderResult
 
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
     from clew.turn import Conversation
 
 MIN_PAGE_WIDTH = 40

@@ -13,7 +13,7 @@ from clew.cli.commands.search import DEFAULT_LIMIT, search_store
 from clew.cli.commands.sessions import list_item
 from clew.cli.commands.usage import DEFAULT_GROUPINGS, read_usage
 from clew.cli.console import Console
-from clew.cli.session_lookup import all_session_ids, find_session, short_ids
+from clew.cli.store_access import all_session_ids, find_session, short_ids
 from clew.cli.tui.commands import learn_names
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_page, show_text
 from clew.cli.views.amounts import format_time, plural
@@ -27,7 +27,7 @@ from clew.cli.views.usage import print_insights, print_usage
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.tui.state import ChatState
+    from clew.cli.tui.commands import ChatState
     from clew.store import Grouping
     from clew.turn import Conversation
 

@@ -1,24 +1,38 @@
-"""Find the session that a person means by an id, the beginning or end of one, or a title; and which messages it holds.
+"""The store of a command: where the config says it is, opening it, and finding the session that a person means.
 
-A name that several sessions match is an error that lists them.
+Reading never creates a database file. A session is found by an id, the beginning or end of one, or a title; a name that
+several sessions match is an error that lists them.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
-from collections.abc import AsyncIterator, Iterable, Sequence
+import os
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 
+from clew.cli.console import Console
 from clew.cli.views.amounts import format_time
-from clew.errors import AmbiguousSession, StoreError
-from clew.store import UnknownSession
+from clew.config import Settings, clew_home, load_config, path_exists
+from clew.errors import AmbiguousSession, NoDatabase, StoreError
 
 if TYPE_CHECKING:
     from clew.store import Session, Store, StoredMessage
 
+T = TypeVar("T")
+DATABASE_NAME = "state.db"
+FIRST_STEPS = "`clew chat` begins a conversation, `clew import FILE` takes in sessions of other programs"
+
+_SERVER = re.compile(r"postgres(?:ql)?://")
+_PASSWORD = re.compile(r"(?<=//)([^/@:\s]*):[^/@\s]*@")
+_SQLITE = "sqlite://"
 NO_LIMIT = 2**31
 MAX_CANDIDATES = 5
 MIN_SHORT_ID, MAX_SHORT_ID = 10, 20
@@ -27,6 +41,80 @@ ELLIPSIS = "…"
 """Stands before the end of an id that is too long to be shown whole."""
 PAGE_ROWS = 500
 _ID_PREFIX = "s_"
+
+
+@dataclass(frozen=True, slots=True)
+class StoreLocation:
+    """Where the store is, or will be."""
+
+    url: str
+    path: Path | None
+    """The file; None for a server."""
+
+    @property
+    def label(self) -> str:
+        """For people: without the password."""
+        return _PASSWORD.sub(r"\1@", self.url) if self.path is None else str(self.path)
+
+    @property
+    def exists(self) -> bool:
+        """Whether there is something to read; true for a server, which is asked when it is opened."""
+        return self.path is None or path_exists(self.path)
+
+    def missing_error(self, what: str) -> NoDatabase:
+        """The error for a named thing in a database that is not there."""
+        return NoDatabase(f"{what}: there is no database yet at {self.label}; {FIRST_STEPS}")
+
+    @property
+    def empty_message(self) -> str:
+        """What is printed instead of a list, where there is no database yet."""
+        return f"Nothing is kept yet: there is no database at {self.label}. {FIRST_STEPS}."
+
+
+def configured_store(arguments: argparse.Namespace, console: Console) -> StoreLocation:
+    """The location that the config names; notices of the config are printed."""
+    loaded = load_config(console.environ, arguments.flags)
+    console.notes(loaded.notices)
+    return store_location(loaded.settings, console.environ)
+
+
+def store_location(settings: Settings, environ: Mapping[str, str]) -> StoreLocation:
+    """What `store.url` means; a relative path counts from the folder of Clew, whatever the folder one is in."""
+    url = settings.store.url or DATABASE_NAME
+    if _SERVER.match(url):
+        return StoreLocation(url, None)
+    name = url.removeprefix(_SQLITE)
+    home = environ.get("HOME")
+    if home and (name == "~" or name.startswith("~/")):
+        name = str(Path(home) / name[2:])
+    path = clew_home(environ) / Path(os.path.expanduser(name))  # noqa: PTH111 (Path raises where no home is known)
+    return StoreLocation(str(path), path)
+
+
+@asynccontextmanager
+async def open_location(location: StoreLocation) -> AsyncIterator[Store]:
+    """The store, created if it does not exist."""
+    from clew.store import open_store
+
+    async with open_store(location.url) as store:
+        yield store
+
+
+def run_with_store(location: StoreLocation, work: Callable[[Store], Awaitable[T]], *, named: str) -> T:
+    """Run `work` with a store that has to exist; `named` says what was asked for in the error where it does not."""
+    if not location.exists:
+        raise location.missing_error(named)
+
+    import asyncio
+
+    async def run() -> T:
+        async with open_location(location) as store:
+            return await work(store)
+
+    return asyncio.run(run())
+
+
+# -- sessions ----------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +144,9 @@ class SessionRange:
 
 async def find_session(store: Store, name: str) -> Session:
     """The session that is meant; of a title that a whole conversation bears, the newest."""
+    # Late, because a database takes longer to import than `--help` should.
+    from clew.store import UnknownSession
+
     if _can_be_stored(name):
         with contextlib.suppress(UnknownSession):
             return await store.session(name)
