@@ -1,9 +1,13 @@
-"""How property tests are run: the same examples every time, or a longer search with fresh ones (`./check search`)."""
+"""How property tests draw examples: the same every time, or random ones in a longer search (`./check search`)."""
 
 from __future__ import annotations
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
+
+# Asserts of the shipped suites say what they compared, as those of a test module do.
+for _suite in ("engine_contract", "store_contract", "store_contract_history", "store_contract_search"):
+    pytest.register_assert_rewrite(f"clew.testing.{_suite}")
 
 settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")

@@ -23,8 +23,13 @@ Contracts to implement (each with a suite of tests in `clew.testing`):
     clew.store.Store                  where history lives
     clew.providers.Provider           who answers a request
 
-Errors: `ClewError` is above all that Clew raises on purpose; `clew.errors` has the whole tree. InvalidArgument,
-InvalidMessage, UnreadableTranscript, ConfigError, PluginError, SummaryFailed and StoreError are exported here.
+Errors, all below `ClewError`; `clew.errors` says what each means:
+
+    InvalidArgument, InvalidMessage, UnreadableTranscript, PluginError, NoModel, SummaryFailed, ProviderRefused,
+    FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand
+    ConfigError, and below it InvalidConfig
+    StoreError, and below it UnknownSession, AmbiguousSession, NoDatabase, StaleView, StaleHistory, LeaseLost, InUse,
+    SchemaTooNew, DatabaseBusy, DatabaseFull, IndexDamaged
 
 Everything else may move. Names are imported when first used, so that `import clew` stays quick.
 """
@@ -33,21 +38,39 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from clew.errors import (
-    ClewError,
-    ConfigError,
-    InvalidArgument,
-    InvalidMessage,
-    PluginError,
-    StoreError,
-    SummaryFailed,
-    UnreadableTranscript,
-)
 from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.caching import apply_cache_control
     from clew.engines import ContextCompressor, ContextEngine
+    from clew.errors import (
+        AmbiguousSession,
+        ClewError,
+        ConfigError,
+        ContextExhausted,
+        DatabaseBusy,
+        DatabaseFull,
+        FetchFailed,
+        IndexDamaged,
+        InUse,
+        InvalidArgument,
+        InvalidConfig,
+        InvalidMessage,
+        LeaseLost,
+        MemoryUnusable,
+        NoDatabase,
+        NoModel,
+        PluginError,
+        ProviderRefused,
+        SchemaTooNew,
+        StaleHistory,
+        StaleView,
+        StoreError,
+        SummaryFailed,
+        UnknownSession,
+        UnreadableCommand,
+        UnreadableTranscript,
+    )
     from clew.library import Compressed, acompress, compress, preview
     from clew.providers import classify_error
     from clew.store import open_store
@@ -56,17 +79,35 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 __all__ = [
+    "AmbiguousSession",
     "CanonicalUsage",
     "ClewError",
     "Compressed",
     "ConfigError",
     "ContextCompressor",
     "ContextEngine",
+    "ContextExhausted",
+    "DatabaseBusy",
+    "DatabaseFull",
+    "FetchFailed",
+    "InUse",
+    "IndexDamaged",
     "InvalidArgument",
+    "InvalidConfig",
     "InvalidMessage",
+    "LeaseLost",
+    "MemoryUnusable",
+    "NoDatabase",
+    "NoModel",
     "PluginError",
+    "ProviderRefused",
+    "SchemaTooNew",
+    "StaleHistory",
+    "StaleView",
     "StoreError",
     "SummaryFailed",
+    "UnknownSession",
+    "UnreadableCommand",
     "UnreadableTranscript",
     "acompress",
     "apply_cache_control",
@@ -83,6 +124,10 @@ __getattr__, __dir__ = lazy_names(
     {
         ".caching": "apply_cache_control",
         ".engines": "ContextCompressor ContextEngine",
+        ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DatabaseBusy DatabaseFull FetchFailed "
+        "InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost MemoryUnusable NoDatabase "
+        "NoModel PluginError ProviderRefused SchemaTooNew StaleHistory StaleView StoreError SummaryFailed "
+        "UnknownSession UnreadableCommand UnreadableTranscript",
         ".library": "Compressed acompress compress preview",
         ".providers": "classify_error",
         ".store": "open_store",

@@ -118,7 +118,7 @@ def test_a_session_file_becomes_a_list_of_chat_messages(tmp_path: Path, capsys: 
     assert told(capsys, tmp_path, file)["kind"] == "claude_code"
 
 
-def test_json_has_the_result_and_its_whole_account(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_json_has_the_result_and_the_whole_report(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     history = long_history()
     report = told(capsys, tmp_path, saved(tmp_path, history), "--to", "3000")
     assert report["changed"] is True
@@ -133,9 +133,7 @@ def test_json_has_the_result_and_its_whole_account(tmp_path: Path, capsys: pytes
     assert any(report["summary"][:200] in str(message["content"]) for message in report["messages"])
 
 
-def test_output_goes_to_a_file_and_the_account_to_the_screen(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_output_goes_to_a_file_and_the_report_to_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     target = tmp_path / "short.json"
     code, out, err = run(capsys, tmp_path, saved(tmp_path, long_history()), "--to", "3000", "--output", str(target))
     assert (code, err) == (0, "")
@@ -147,7 +145,7 @@ def test_output_goes_to_a_file_and_the_account_to_the_screen(
 
 
 @pytest.mark.parametrize("width", ["60", "80", "120"])
-def test_the_account_fits_the_terminal_and_says_what_happened(
+def test_the_report_fits_the_terminal_and_says_what_happened(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], width: str
 ) -> None:
     words = (str(EXAMPLE), "--output", str(tmp_path / "short.json"))

@@ -60,7 +60,7 @@ def test_an_earlier_handoff_has_its_own_place_and_no_number() -> None:
     assert numbers[-1] > len(once.messages)
 
 
-def test_the_preview_shows_every_stretch_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_preview_shows_every_region_and_does_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     code, out = run(capsys, tmp_path, watchman(), "--to", "2500", "--preview")
     assert code == 0
     assert "what would become of the messages" in out

@@ -39,7 +39,7 @@ def test_a_pipe_in_and_a_pipe_out(tmp_path: Path) -> None:
     assert b"\r" not in done.stderr  # no progress line where nobody watches
 
 
-def test_a_terminal_gets_the_account_in_colours_and_a_progress_line(tmp_path: Path) -> None:
+def test_a_terminal_gets_the_report_in_colours_and_a_progress_line(tmp_path: Path) -> None:
     file = tmp_path / "chat.json"
     file.write_text(json.dumps(CHAT))
     ours, theirs = pty.openpty()

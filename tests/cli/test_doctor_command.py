@@ -29,7 +29,7 @@ def wrong(kept: Kept, *words: str) -> tuple[int, dict[str, list[str]], Any]:
     return code, {it["name"]: [p["what"] for p in it["problems"]] for it in answer["checks"] if it["problems"]}, answer
 
 
-def test_a_sound_store_is_well_and_nothing_is_copied(kept: Kept) -> None:
+def test_a_healthy_store_passes_and_nothing_is_copied(kept: Kept) -> None:
     kept.home.chmod(0o700)
     code, out, err = kept.run("doctor")
     assert (code, err) == (0, "")

@@ -75,7 +75,7 @@ def test_a_folder_is_taken_in_whole_with_its_subagents(tmp_path: Path, capsys: p
     assert {each["state"] for each in again["sessions"]} == {"unchanged"}
 
 
-def test_the_account_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_report_is_for_people(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path / "s1.jsonl", claude("s1", 3))
     code, out, err = run(capsys, tmp_path, file)
     assert (code, err) == (0, "")

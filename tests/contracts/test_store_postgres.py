@@ -6,11 +6,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-# Asserts of the shipped suite say what they compared, as those of a test module do.
-for _part in ("", "_history", "_search"):
-    pytest.register_assert_rewrite(f"clew.testing.store_contract{_part}")
-
-from clew.testing.store_contract import (  # noqa: E402
+from clew.testing.store_contract import (
     StoreContract,
     empty_schema,
     postgres_server,

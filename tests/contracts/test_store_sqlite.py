@@ -4,11 +4,7 @@ from pathlib import Path
 
 import pytest
 
-# Asserts of the shipped suite say what they compared, as those of a test module do.
-for _part in ("", "_history", "_search"):
-    pytest.register_assert_rewrite(f"clew.testing.store_contract{_part}")
-
-from clew.testing.store_contract import StoreContract  # noqa: E402
+from clew.testing.store_contract import StoreContract
 
 
 class TestSqliteStore(StoreContract):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from html import escape
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +42,31 @@ def test_what_tools_said_is_never_markup(text: str) -> None:
         assert sign not in html
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        "src/__init__.py and *args",
+        "[here](https://example.org) ![a](b.png) <https://example.org>",
+        "javascript:alert(1)",
+        "a\\_b &lt; c &amp; d",
+        "_one_ *two* ~~three~~",
+        "| a | b |",
+        "[ref]: /url",
+        "---",
+    ],
+)
+def test_what_is_no_mark_of_a_handoff_is_shown_as_it_is_written(text: str) -> None:
+    html = handoff_html(text, {1})
+    assert html == f"<p>{escape(text, quote=False)}</p>"
+
+
+def test_a_numbered_list_may_begin_right_below_text_and_at_any_number() -> None:
+    html = handoff_html("Done so far:\n12. RAN oven\n13. RAN mixer (m4)\n\n• one more", {4})
+    assert "<p>Done so far:</p>" in html
+    assert html.count('<li value="1') == 2
+    assert "<ul>\n<li>one more</li>\n</ul>" in html
+
+
 def test_a_long_line_is_folded_and_still_names_its_source() -> None:
     html = handoff_html("1. RAN " + "word " * 200 + "[terminal m1]", {1})
     assert html.count("<details>") == 1
@@ -50,7 +77,7 @@ def test_what_could_not_be_verified_is_marked() -> None:
     assert "<mark" in handoff_html("- port 9999⟨unverified⟩", set())
 
 
-@given(st.text(alphabet="<>&\"'`*m1#-. \n⟨unverified⟩(a[]", max_size=200))
+@given(st.text(alphabet="<>&\"'`*m1#-. \n⟨unverified⟩(a[]_!)\\:/~|\t•", max_size=200))
 def test_no_text_opens_an_element_of_its_own(text: str) -> None:
     html = handoff_html(text, {1, 11})
     ours = ("a", "/a", "h3", "/h3", "p", "/p", "ul", "/ul", "ol", "/ol", "li", "/li", "code", "/code", "strong",

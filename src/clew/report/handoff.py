@@ -23,27 +23,34 @@ _SHOWN_OF_LONG_CHARS: Final = 300
 _VERB: Final = re.compile(r"^(?:READ|WROTE|CHANGED|RAN|SEARCHED|LISTED|FETCHED|PLANNED|DELEGATED|CALLED)\b")
 _SOURCE: Final = re.compile(r"\s\[[^\[\]\n]{1,80} m\d+\]$")
 _MARKED: Final = re.compile(rf"(?P<unverified>{UNVERIFIED_MARK})|(?<![\w/.])m(?P<number>\d+)(?![\w/]|\.\w)")
-_BULLET: Final = re.compile(r"^(\s*)•(?=\s)", re.MULTILINE)
+_BULLET: Final = re.compile(r"^([ \t]*)•(?=\s)", re.MULTILINE)
 # Markdown lets no numbered item but the first begin right below a line of text.
-_LIST_BELOW_TEXT: Final = re.compile(r"^(?!\s*(?:\d+[.)]|[-*])\s)(.*\S.*)\n(?=\s*\d+[.)]\s)", re.MULTILINE)
+_LIST_BELOW_TEXT: Final = re.compile(r"^(?![ \t]*(?:\d+[.)]|[-*])\s)(?=.*\S)(.*)\n(?=[ \t]*\d+[.)]\s)", re.MULTILINE)
 _UNVERIFIED_HTML: Final = '<mark title="the messages do not show this">unverified</mark>'
 
 
 def handoff_html(text: str, known: Container[int]) -> str:
     """The handoff; a reference is a link where its number is `known`, that is, one of this conversation's messages."""
-    parser = _parser()
     source = _LIST_BELOW_TEXT.sub(r"\1\n\n", _BULLET.sub(r"\1-", text))
-    return "".join(_blocks(parser.parse(source), known)).rstrip("\n")
+    return "".join(_blocks(_block_parser().parse(source), known)).rstrip("\n")
 
 
 def inline_html(text: str, known: Container[int]) -> str:
     """One line of text with its marks and links."""
-    html: str = _parser().renderInline(text, {"known": known})
+    html: str = _inline_parser().renderInline(text, {"known": known})
     return html
 
 
 def reference_html(number: int) -> str:
     return f'<a class="ref" href="#m{number}">m{number}</a>'
+
+
+@cache
+def _block_parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt
+
+    # Only blocks: their text is read line by line.
+    return MarkdownIt("zero").enable(["heading", "list"]).disable("inline")
 
 
 # -- blocks ------------------------------------------------------------------------------------------------------------
@@ -102,11 +109,11 @@ def _line(text: str, known: Container[int]) -> str:
 
 
 @cache
-def _parser() -> MarkdownIt:
+def _inline_parser() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
     # "zero" knows paragraphs and text only; what is not enabled, HTML first of all, stays text.
-    parser = MarkdownIt("zero").enable(["heading", "list", "backticks", "emphasis"])
+    parser = MarkdownIt("zero").enable(["backticks", "emphasis"])
     parser.core.ruler.push("handoff_marks", _split_marks)
     parser.add_render_rule("handoff_mark", _render_mark)
     for kind in ("em_open", "em_close", "strong_open", "strong_close"):

@@ -30,7 +30,7 @@ def letters(text: str) -> str:
     return "".join(text.replace("│", "").split())
 
 
-async def test_it_folds_now_and_tells_the_account(long_chat: Any) -> None:
+async def test_it_compacts_now_and_shows_what_it_did(long_chat: Any) -> None:
     shown = await long_chat.type("/compress")
     done = (await stored(long_chat))[0]
     assert f"{done.entry.tokens_before:,} → {done.entry.tokens_after:,} tokens" in shown
@@ -86,7 +86,7 @@ async def test_a_preview_changes_nothing_until_it_is_confirmed(long_chat: Any) -
     assert "/compress --apply" in shown
 
 
-async def test_a_preview_shows_what_becomes_of_each_stretch(long_chat: Any) -> None:
+async def test_a_preview_shows_what_becomes_of_each_region(long_chat: Any) -> None:
     lines = (await long_chat.type("/compress --preview")).splitlines()
     head, folded, tail = (next(line for line in lines if f" {place} " in line) for place in ("head", "folded", "tail"))
     live = await long_chat.runtime.conversation(long_chat.state.session)

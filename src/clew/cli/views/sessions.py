@@ -181,7 +181,7 @@ def compaction_json(each: CommittedCompaction) -> dict[str, Any]:
 
 
 def folded_range(each: CommittedCompaction) -> str:
-    """Which messages the handoff stands for: `m2-m142`; what was only shortened is not among details."""
+    """Which messages the handoff stands for: `m2-m142`; what was only shortened is not among them."""
     replaced = each.entry.details.get("replaced")
     if isinstance(replaced, list) and len(replaced) == 2 and replaced[0] < replaced[1]:
         first, last = replaced[0], replaced[1] - 1

@@ -113,7 +113,8 @@ def _covered(
     """The indexes of the input that the summary stands for, an earlier handoff's included."""
     shift = int(history.has_handoff)
     positions = [*range(history.position, history.position + shift), *(position + shift for position in folded)]
-    return tuple(repaired.indexes[at] for at in positions if at not in stubs)
+    # Without a repair a position is an index.
+    return tuple(repaired.indexes[at] for at in positions if at not in stubs) if repaired.repairs else tuple(positions)
 
 
 def _removed(count: int, repaired: Repaired) -> list[Removed]:

@@ -92,11 +92,12 @@ class MessageSizes:
 
     def each(self, messages: Sequence[Message]) -> list[int]:
         """The size of every message, in order."""
-        unknown = [message for message in messages if id(message) not in self._known]
+        known, ids = self._known, list(map(id, messages))
+        unknown = [message for message, its_id in zip(messages, ids, strict=True) if its_id not in known]
         for message, size in zip(unknown, count_each(unknown, self.model), strict=True):
             # The message is kept beside its size: its id must not become another's.
-            self._known[id(message)] = (message, size)
-        return [self._known[id(message)][1] for message in messages]
+            known[id(message)] = (message, size)
+        return [known[its_id][1] for its_id in ids]
 
     def total(self, messages: Sequence[Message]) -> int:
         return sum(self.each(messages))

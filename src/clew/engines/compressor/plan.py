@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 
 from clew.config import CompressionSettings
 from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
@@ -18,6 +19,7 @@ from clew.engines.compressor.prune import cut_text, prune, prune_arguments, prun
 from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
 from clew.summaries import wrap
 
+PROMPT_ROLES = ("system", "developer")
 CountMessage = Callable[[Message], int]
 
 
@@ -72,13 +74,14 @@ class CompactionPlan:
         """The items of the compaction, its summary without text."""
         return items_of(self.source, self.repaired, self.history, self.staying, self.cut.head, self.cut.folded)
 
-    def region(self, position: int) -> CompactionRegion:
-        """The region of a position of `history`."""
-        if position < self.cut.head:
-            return CompactionRegion.HEAD
-        if position >= self.cut.tail:
-            return CompactionRegion.TAIL
-        return CompactionRegion.KEPT if position in self.cut.kept else CompactionRegion.FOLDED
+    @property
+    def regions(self) -> list[CompactionRegion]:
+        """The region of each position of `history`."""
+        cut, region = self.cut, CompactionRegion
+        middle = [region.FOLDED] * (cut.tail - cut.head)
+        for position in cut.kept:
+            middle[position - cut.head] = region.KEPT
+        return [region.HEAD] * cut.head + middle + [region.TAIL] * (len(self.sizes) - cut.tail)
 
     @property
     def covered(self) -> tuple[int, int]:
@@ -203,12 +206,12 @@ def newest_visible(messages: Sequence[Message]) -> list[int]:
 
 
 def is_prompt(message: Message) -> bool:
-    return message["role"] in ("system", "developer")
+    return message["role"] in PROMPT_ROLES
 
 
 def _later_prompts(messages: Sequence[Message], head: int, tail: int) -> list[int]:
     """System messages in the middle: each stays, once, since no handoff has their authority."""
-    positions = [position for position in range(len(messages) - 1, -1, -1) if is_prompt(messages[position])]
+    positions = [position for position, message in enumerate(messages) if message["role"] in PROMPT_ROLES][::-1]
     seen = {text_of(messages[position]) for position in positions if not head <= position < tail}
     later = []
     for position in positions:
@@ -304,23 +307,22 @@ def _later_start(tail: Sequence[Message], sizes: Sequence[int], budget: int) -> 
 
 def preview_of(plan: CompactionPlan, sizes: MessageSizes) -> CompactionPreview:
     """What the plan does with each message of its input."""
-    history = plan.history
+    history, indexes = plan.history, plan.repaired.indexes
     after = dict(zip(plan.staying, sizes.each(list(plan.staying.values())), strict=True))
     earlier = sizes.total(plan.repaired.messages) - sum(plan.sizes)
     summary = plan.summary_budget + wrapping_tokens(sizes) if plan.cut.folded else 0
-    removed = (CompactionRegion.REMOVED, None, 0)
-    rows: list[tuple[CompactionRegion, int | None, int]] = [removed] * len(plan.source)
     before = sizes.each(plan.source)
+    rows: list[tuple[CompactionRegion, int | None, int]] = [(CompactionRegion.REMOVED, None, 0)] * len(plan.source)
+    own = [index for at, index in enumerate(indexes) if not history.has_handoff or at != history.position]
+    planned = zip(plan.regions, history.numbers, map(after.get, range(len(own)), repeat(0)), strict=False)
+    # From the end, so that a message counts and not the stub that was put in behind it.
+    for index, row in zip(reversed(own), reversed(list(planned)), strict=True):
+        rows[index] = row
     if history.has_handoff:
-        index = plan.repaired.indexes[history.position]
-        rows[index] = (CompactionRegion.HANDOFF, None, 0 if plan.cut.folded else earlier)
+        rows[indexes[history.position]] = (CompactionRegion.HANDOFF, None, 0 if plan.cut.folded else earlier)
     elif history.earlier:
         # What was merged into a message is no part of it.
-        before[plan.repaired.indexes[history.position]] = plan.sizes[history.position]
-    # From the end, so that a message counts and not the stub that was put in behind it.
-    for position in range(len(history.messages) - 1, -1, -1):
-        index = plan.repaired.indexes[history.repaired_position(position)]
-        rows[index] = (plan.region(position), history.numbers[position], after.get(position, 0))
+        before[indexes[history.position]] = plan.sizes[history.position]
     regions, numbers, sizes_after = zip(*rows, strict=True) if rows else ((), (), ())
     total = plan.tokens_beside + sum(after.values()) + (summary if plan.cut.folded else earlier)
     return CompactionPreview(

@@ -1,4 +1,4 @@
-"""Whatever is inside its messages, a file is shown, or refused in one line."""
+"""`clew context` on files with anything in their messages, and on real session files where they are at hand."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from clew.cli import main
 
+FILES = sorted((Path(__file__).resolve().parents[3] / "shared" / "data" / "session_files").glob("*.jsonl.gz"))
 LEAVES = st.none() | st.booleans() | st.integers() | st.floats() | st.text(st.characters(), max_size=8)
 NAMES = st.sampled_from(
     ["role", "content", "type", "text", "tool_calls", "tool_call_id", "id", "function", "name", "input"]
@@ -49,3 +50,15 @@ def test_any_messages_are_shown_or_refused(folder: Path, content: Any, as_json: 
         assert code == 1
         assert out.getvalue() == ""
         assert err.getvalue().startswith("clew: ")
+
+
+@pytest.mark.skipif(not FILES, reason="the recorded sessions are not part of the project")
+@pytest.mark.parametrize("file", FILES, ids=lambda file: file.name)
+def test_a_real_session_is_shown_with_the_figure_its_provider_reported(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["context", str(file), "--json"], {"CLEW_HOME": str(tmp_path)}) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["tokens"] == report["framing"] + sum(share["tokens"] for share in report["shares"])
+    assert report["reported"]["prompt_tokens"] > 0
+    assert report["cost_usd"]["uncached"] > 0

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from clew.cli.tui.markdown import MAX_BLOCK_ROWS, MarkdownBlock, MarkdownStream
 
@@ -117,3 +121,44 @@ def test_a_finished_stream_is_as_new() -> None:
     stream.feed("```\nopen")
     stream.finish()
     assert stream.feed("words\n\n") == [MarkdownBlock("markdown", "words")]
+
+
+# -- whatever a model writes ------------------------------------------------------------------------------------------
+
+LINES = st.sampled_from(
+    [*"|words|# heading|- item|  - nested|1. one|   more|```|```py|~~~|---|    deep".split("|"), "| a | b |", "|--|--|"]
+)
+REPLIES = st.lists(LINES | st.text(alphabet=st.characters(exclude_characters="\n"), max_size=8), max_size=60)
+
+
+def streamed_in(text: str, cuts: list[int]) -> list[MarkdownBlock]:
+    stream, blocks, at = MarkdownStream(), list[MarkdownBlock](), 0
+    for cut in cuts:
+        blocks += stream.feed(text[at : at + cut])
+        at += cut
+    return blocks + stream.feed(text[at:]) + stream.finish()
+
+
+@given(REPLIES, st.lists(st.integers(1, 30), max_size=60))
+def test_the_cuts_between_pieces_do_not_matter(lines: list[str], cuts: list[int]) -> None:
+    text = "\n".join(lines)
+    assert streamed_in(text, cuts) == streamed_in(text, [])
+
+
+@given(REPLIES)
+def test_no_word_is_lost_or_comes_twice(lines: list[str]) -> None:
+    blocks = streamed_in("\n".join(lines), [])
+    fence = re.compile(r"\s*(`{3,}|~{3,})")
+    given = [line.strip() for line in lines if line.strip() and not fence.match(line)]
+    shown = [line.strip() for block in blocks for line in block.text.split("\n")]
+    assert [line for line in shown if line and not fence.match(line)] == given
+
+
+@given(REPLIES)
+def test_the_tail_and_the_blocks_never_overlap(lines: list[str]) -> None:
+    stream = MarkdownStream()
+    for line in lines:
+        stream.feed(f"{line}\n")
+        assert len(stream.tail.split("\n")) <= len(lines) + 1
+    stream.finish()
+    assert stream.tail == ""
