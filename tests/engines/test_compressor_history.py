@@ -90,3 +90,25 @@ def test_an_edited_message_is_another_conversation() -> None:
 def test_a_record_of_nothing_knows_nobody() -> None:
     assert not HistoryRecord().catch_up(HISTORY, range(4))
     assert not HistoryRecord.of(HISTORY).catch_up(HISTORY[:2], range(2))
+
+
+def test_a_number_is_that_of_the_message_as_it_came() -> None:
+    messages = [user("a"), tool("never", "x"), CALLING, user("b"), tool("never", "y")]
+    repaired = repair_history(messages)
+    history = number_history(repaired.messages, repaired.indexes, len(messages))
+    assert [message["role"] for message in history.messages] == ["user", "assistant", "tool", "user"]
+    assert list(history.numbers) == [0, 2, 2, 3]  # the stub has the number of its call
+    assert history.next_number == 5
+    record = HistoryRecord.of(history.messages, history.numbers)
+    assert record.read(2) is CALLING
+    assert text_of(record.read(1)) == ""
+    assert history.following(1) == (2, 2, 3, 5)
+    assert number_history(HISTORY).following(1) == ()
+
+
+def test_numbers_go_on_behind_a_summary_that_names_what_follows() -> None:
+    summary = user(wrap("## Goal\n- Count the boats.", 2, 9, [4], (9, 10, 10, 12, 15)))
+    behind = [user("kept"), user("m9"), CALLING, tool("c", "stub"), user("m12"), user("m15"), user("m16")]
+    history = number_history([user("a"), user("b"), summary, *behind])
+    assert history.numbers == [0, 1, 4, 9, 10, 10, 12, 15, 16]
+    assert history.next_number == 17

@@ -8,14 +8,14 @@ import json
 import pytest
 
 import clew
+from clew.ledger import Ledger
 from clew.messages import Message
-from clew.summaries import Handoff, parse_handoff, summarize_builtin, write_handoff
+from clew.summaries import Handoff, SummaryInput, parse_handoff, summarize_builtin, write_handoff
 from clew.summaries.handoff import (
     ACTIVE_TASK,
-    ANSWERED,
     BLOCKED,
     COMPLETED,
-    DECISIONS,
+    CONTINUED,
     FILES,
     GOAL,
     IN_PROGRESS,
@@ -93,31 +93,38 @@ def test_rules_of_one_message_stay_in_the_order_in_which_they_were_said() -> Non
     assert [line[1:8] for line in handoff_of(messages).lines(RULES)] == ["Never A", "Always ", "Must no"]
 
 
-def test_actions_are_listed_with_target_outcome_tool_and_number() -> None:
-    actions = "\n".join(handoff_of(SESSION).lines(COMPLETED))
-    assert "RAN pytest -q -> exit 1, 1 failed" in actions
-    assert "[terminal m3]" in actions
-    assert "CHANGED src/uploader.py +2 -1" in actions
-    assert "[patch m7]" in actions
-    assert "RAN pytest -q -> exit 0, 16 passed" in actions
+def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_where() -> None:
+    assert handoff_of(SESSION).lines(COMPLETED) == [
+        "Asked, as above (m0)\n"
+        '   "We go with a queue because the NAS is slow." (m5)\n'
+        "   READ src/uploader.py: class Uploader: · CHUNK = 5_242_880 (m1)\n"
+        "   RAN pytest -q: E AssertionError: 3 != 5 · FAILED tests/test_up.py::test_retry · 1 failed in 0.1s · [exit 1]"
+        " (m3)",
+        "Asked, as above (m6)\n"
+        "   CHANGED src/uploader.py +2 -1 (m7)\n"
+        "   RAN pytest -q: 16 passed in 0.2s · [exit 0] (m9)\n"
+        "   RAN git commit -m x: [feat/async 9f3c2ab] x · [exit 0] (m11)",
+        '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)',
+    ]
 
 
 def test_an_error_that_stands_is_blocked_and_one_that_was_overcome_was_tried() -> None:
     handoff = handoff_of(SESSION)
-    assert handoff.lines(BLOCKED) == ["make deploy -> exit 128: fatal: no such host acme-eu (m16)"]
-    assert handoff.lines(TRIED) == ["pytest -q -> exit 1, 1 failed: FAILED tests/test_up.py::test_retry (m4)"]
+    assert handoff.lines(BLOCKED) == ["make deploy -> exit 128: fatal: no such host acme-eu (m15)"]
+    assert handoff.lines(TRIED) == ["pytest -q -> exit 1, 1 failed: FAILED tests/test_up.py::test_retry (m3)"]
+    assert handoff.render().count("no such host acme-eu") == 1
 
 
 def test_a_command_that_failed_without_a_word_is_listed_with_its_exit_code() -> None:
     messages = [user("go"), *ran("./check.sh", "[exit 3]", "a"), user("on")]
-    assert handoff_of(messages).lines(BLOCKED) == ["./check.sh -> exit 3 (m2)"]
+    assert handoff_of(messages).lines(BLOCKED) == ["./check.sh -> exit 3 (m1)"]
 
 
 def test_state_decisions_answers_and_files() -> None:
     handoff = handoff_of(SESSION)
     assert handoff.lines(STATE) == ["Branch feat/async at 9f3c2ab (m12). Tests: 16 passed (m10)."]
-    assert handoff.lines(DECISIONS) == ["We go with a queue because the NAS is slow. (m5)"]
-    assert handoff.lines(ANSWERED) == ['"Does S3 resume?" -> Only in parts of 5 MiB or more. (m13, m14)']
+    assert '"We go with a queue because the NAS is slow." (m5)' in handoff.render()
+    assert '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)' in handoff.render()
     assert handoff.lines(FILES) == ["path: src/uploader.py (changed; read_file, patch, m1-m7)"]
 
 
@@ -162,27 +169,69 @@ def test_no_line_comes_twice_when_a_handoff_is_brought_up_to_date() -> None:
     second = handoff_of(later, previous=parse_handoff(first.render()), first=len(SESSION))
     third = handoff_of([*later, user("Ship it.")], previous=parse_handoff(second.render()), first=len(later))
     for handoff in (second, third):
-        lines = [line for heading in handoff.sections for line in handoff.lines(heading)]
+        lines = [line.strip() for line in handoff.render().splitlines() if line]
         assert len(lines) == len(set(lines))
+        assert [line for entry in first.lines(COMPLETED) for line in entry.split(CONTINUED) if line not in lines] == [
+            "Asked, as above (m0)", "Asked, as above (m6)", '"Does S3 resume?" (m13)'
+        ]  # these are numbered  # fmt: skip
         assert len(handoff.lines(FILES)) == 1
         assert handoff.lines(IN_PROGRESS) == ["Write (m20)"]
-        asked = "\n".join([*handoff.lines(GOAL), *handoff.lines(ACTIVE_TASK)])
-        assert asked.count("Also add jitter") == 1
+        assert handoff.render().count("Also add jitter") == handoff.render().count("Now the docs") == 1
     assert third.lines(RULES) == first.lines(RULES)
 
 
-def test_the_count_of_further_actions_is_no_part_of_an_action() -> None:
-    many = [one for part in range(80) for one in ran(f"make part_{part}", f"built part_{part}\n[exit 0]", f"w{part}")]
-    handoff = handoff_of([user("go"), *many, user("on")], 500)
-    remark = handoff.lines(COMPLETED)[-1]
-    assert remark.startswith("(")
-    assert "more actions between m0 and m161" in remark
+def asked_often(first: int, last: int) -> list[Message]:
+    rounds = range(first, last)
+    return [one for part in rounds for one in (user(f"Then build the part called part_{part}."), assistant("Built."))]
+
+
+def test_what_was_the_task_is_an_earlier_request_when_the_ledger_begins_later() -> None:
+    first = handoff_of(SESSION)
+    later = [assistant("The retry now has a jitter of up to 20% of its delay."), user("Now the docs.")]
+    numbers = [len(SESSION), len(SESSION) + 1]
+    source = SummaryInput(
+        Ledger.of(later, numbers), dict(zip(numbers, later, strict=True)).__getitem__, numbers[0], numbers[1],
+        parse_handoff(first.render()), "Now the docs.", numbers[1],
+    )  # fmt: skip
+    handoff = write_handoff(source, 2_000, count)
+    assert handoff.lines(ACTIVE_TASK) == ['"Now the docs." (m19)']
+    assert handoff.lines(COMPLETED) == [
+        *first.lines(COMPLETED),
+        '"Also add jitter to the retry." (m17)',
+        'Still on what was asked before (m18)\n   "The retry now has a jitter of up to 20% of its delay." (m18)',
+    ]
+
+
+def test_requests_without_room_are_counted_and_the_count_goes_on() -> None:
+    handoff = handoff_of([*asked_often(0, 80), user("on")], 500)
+    remark, *entries = handoff.lines(COMPLETED)
+    assert entries[0] == "Asked, as above (m0)"
+    assert entries[1:] == [f'"Then build the part called part_{n}." (m{2 * n})' for n in range(81 - len(entries), 80)]
+    left_out = 80 - len(entries)
+    assert remark.startswith(f"{left_out} earlier requests, no longer told one by one (m2-m{2 * left_out})")
     assert parse_handoff(handoff.render()).lines(COMPLETED) == handoff.lines(COMPLETED)
+    numbers = range(161, 322)
+    later = [*asked_often(80, 160), user("on")]
+    source = SummaryInput(
+        Ledger.of(later, numbers), dict(zip(numbers, later, strict=True)).__getitem__, 161, 322,
+        parse_handoff(handoff.render()), "on", 321,
+    )  # fmt: skip
+    remark, *entries = write_handoff(source, 500, count).lines(COMPLETED)
+    assert remark.startswith(f"{161 - len(entries)} earlier requests, no longer told one by one (m")
+
+
+def test_a_short_output_is_the_outcome_and_a_long_one_without_a_value_is_not_told() -> None:
+    handoff = handoff_of([user("go"), *did("read_file", {"path": "README.md"}, "Hello there", "a"), user("on")])
+    assert handoff.lines(COMPLETED) == ["Asked, as above (m0)\n   READ README.md: Hello there (m1)"]
+    handoff = handoff_of([user("go"), *did("read_file", {"path": "README.md"}, "and so on " * 90, "a"), user("on")])
+    assert handoff.lines(COMPLETED) == ["Asked, as above (m0)\n   READ README.md (m1)"]
 
 
 def test_a_quote_says_something_that_its_line_does_not() -> None:
-    handoff = handoff_of([user("go"), *did("read_file", {"path": "README.md"}, "Hello there", "a"), user("on")])
-    assert handoff.lines(COMPLETED) == ["READ README.md [read_file m1]"]
+    calls = did("patch", {"path": "src/uploader.py", "old": "retry_limit = 3"}, "ok", "a")
+    [entry] = handoff_of([user("go"), *calls, user("on")]).lines(COMPLETED)
+    assert entry.count("src/uploader.py") == 2  # what was changed, and what the change was
+    assert "CHANGED src/uploader.py: old: retry_limit = 3 (m1)" in entry
 
 
 def test_no_quote_begins_or_ends_within_an_escape() -> None:

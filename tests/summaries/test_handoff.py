@@ -66,3 +66,10 @@ def test_a_quoted_line_about_folded_messages_does_not_change_the_numbers() -> No
     assert found is not None
     assert (found.first, found.last) == (3, 9)
     assert found.text.endswith("after")
+
+
+@pytest.mark.parametrize("following", [(), (9, 10, 12), (9, 9, 12, 13, 14, 20)])
+def test_a_wrapped_summary_gives_back_the_numbers_that_follow_with_a_gap(following: tuple[int, ...]) -> None:
+    found = unwrap(user(wrap("## Goal\n- Count the boats.", 2, 9, [4], following)))
+    assert found is not None
+    assert (found.first, found.last, found.kept, found.following) == (2, 9, (4,), following)

@@ -14,9 +14,10 @@ from clew.ledger.extract import (
     rules_in,
     shorten,
 )
-from clew.ledger.ledger import Action, FileFact, Ledger, UserRequest, WorkState
+from clew.ledger.ledger import Action, FileFact, Ledger, LedgerExchange, UserRequest, WorkState
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import AtomIndex, QuoteSelector, ReadMessage, quotable_texts, text_with_calls
+from clew.ledger.requests import person_said
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
 from clew.ledger.verify import UNVERIFIED_MARK
 
@@ -27,6 +28,7 @@ __all__ = [
     "CallOutcome",
     "FileFact",
     "Ledger",
+    "LedgerExchange",
     "LedgerStatement",
     "PlanItem",
     "QuoteSelector",
@@ -41,6 +43,7 @@ __all__ = [
     "is_path",
     "is_question",
     "outcome_of",
+    "person_said",
     "quotable_texts",
     "read_outcome",
     "result_line",

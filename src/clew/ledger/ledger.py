@@ -1,7 +1,8 @@
 """The ledger: a record of the facts of a conversation, updated message by message.
 
-Actions with their outcomes, requests of users, rules, decisions, files, the plan and the state of the work, each with
-the number of the message it came from. Adding a message costs what that message costs, however long the conversation.
+Exchanges (a person's request and the agent's last words on it), actions with their outcomes, rules, decisions, files,
+the plan and the state of the work, each with the number of the message it came from. Adding a message costs what that
+message costs, however long the conversation.
 """
 
 from __future__ import annotations
@@ -17,10 +18,10 @@ from clew.ledger.extract import (
     first_sentence,
     is_question,
     rules_in,
-    without_pasted_text,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of
 from clew.ledger.quotes import AtomIndex
+from clew.ledger.requests import chosen_by, person_said, repetition_key, takes_back_task
 from clew.ledger.tools import (
     PlanItem,
     Verb,
@@ -39,6 +40,7 @@ from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_o
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
+_SHORTEST_PASTED = 24
 _COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
@@ -78,6 +80,24 @@ class UserRequest:
 
 
 @dataclass(slots=True)
+class LedgerExchange:
+    """A person's request and what came of it, up to the next request."""
+
+    number: int
+    """Of the message that asks; of the first message where the agent began without being asked."""
+    request: str = ""
+    chosen: str = ""
+    """What a short answer chose of what the agent had offered."""
+    closing: str = ""
+    """The agent's last words so far."""
+    closing_number: int | None = None
+    said: list[int] = field(default_factory=list)
+    """The messages in which the agent said something."""
+    cancelled_by: int | None = None
+    """The request that took this one back."""
+
+
+@dataclass(slots=True)
 class FileFact:
     """What was done to a file: which tools touched it how often, from the first message to the last."""
 
@@ -108,19 +128,26 @@ class Ledger:
         self.index = AtomIndex()
         self.actions: list[Action] = []
         self.requests: list[UserRequest] = []
+        self.exchanges: list[LedgerExchange] = []
+        self.program_messages: set[int] = set()
+        """User messages that a program wrote."""
         self.rules: list[LedgerStatement] = []
         self.decisions: list[LedgerStatement] = []
         self.files: dict[str, FileFact] = {}
         self.state = WorkState()
         self.plan: tuple[Sequence[PlanItem], int] = ((), first)
         self._open_calls: dict[str, int] = {}
+        self._said_before: dict[str, int] = {}
+        self._agent_lines: set[int] = set()
 
     @classmethod
-    def of(cls, messages: Sequence[Message], first: int = 0) -> Ledger:
-        """The ledger of a whole history, read at once."""
-        ledger = cls(first)
+    def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> Ledger:
+        """The ledger of a whole history, read at once; without `numbers` it is numbered from 0."""
+        ledger = cls()
         in_full = _start_of_last_chars(messages, _READ_IN_FULL_CHARS)
         for position, message in enumerate(messages):
+            if numbers is not None:
+                ledger.next_number = numbers[position]
             ledger.add(message, outline=position < in_full)
         return ledger
 
@@ -139,21 +166,57 @@ class Ledger:
         if role == "user":
             self._add_request(text_of(message), number)
         elif role == "assistant":
-            if not outline:
-                self._add_reply(text_of(message), number)
+            self._add_reply(text_of(message), number, outline=outline)
             for index, call in enumerate(calls_of(message)):
                 self._add_call(call, number, index)
         else:
             self._add_result(message, number)
 
     def _add_request(self, text: str, number: int) -> None:
-        request = without_pasted_text(text)
-        if request:
-            self.requests.append(UserRequest(number, request))
-            self.rules += rules_in(text, number)
+        said = person_said(text)
+        key = repetition_key(said)
+        before = self._said_before.setdefault(key, number) if key else number
+        if not said or before != number:
+            self.program_messages.add(number)
+            if before != number:
+                self._take_back_request(before)
+            return
+        own_words = self._own_words(said)
+        self.requests.append(UserRequest(number, said))
+        self.rules += rules_in(own_words, number)
+        offered = self.exchanges[-1].closing if self.exchanges else ""
+        if self.exchanges and takes_back_task(own_words):
+            self.exchanges[-1].cancelled_by = number
+        self.exchanges.append(LedgerExchange(number, said, chosen_by(said, offered)))
 
-    def _add_reply(self, text: str, number: int) -> None:
-        if not text:
+    def _own_words(self, said: str) -> str:
+        """A request without the lines that were pasted from what the agent had said."""
+        lines = said.split("\n")
+        own = [line for line in lines if len(line) < _SHORTEST_PASTED or hash(line.strip()) not in self._agent_lines]
+        return said if len(own) == len(lines) else "\n".join(own)
+
+    def _take_back_request(self, number: int) -> None:
+        """What comes again word for word is from a program, also the first time."""
+        self.program_messages.add(number)
+        self.requests = [request for request in self.requests if request.number != number]
+        self.rules = [rule for rule in self.rules if rule.number != number]
+        at = next((at for at, exchange in enumerate(self.exchanges) if exchange.number == number), 0)
+        if at:
+            former, taken = self.exchanges[at - 1], self.exchanges.pop(at)
+            former.said += taken.said
+            if taken.closing_number is not None:
+                former.closing, former.closing_number = taken.closing, taken.closing_number
+
+    def _add_reply(self, text: str, number: int, *, outline: bool) -> None:
+        if not text.strip():
+            return
+        if not self.exchanges:
+            self.exchanges.append(LedgerExchange(number))
+        exchange = self.exchanges[-1]
+        exchange.closing, exchange.closing_number = text, number
+        exchange.said.append(number)
+        self._agent_lines.update(hash(line.strip()) for line in text.split("\n") if len(line) >= _SHORTEST_PASTED)
+        if outline:
             return
         self.decisions += decisions_in(text, number)
         if self.requests and self.requests[-1].answer_number is None and is_question(self.requests[-1].text):

@@ -1,7 +1,7 @@
-"""Ranks the atoms of a conversation by how likely they are needed again, and selects quotes that keep the most.
+"""Ranks the atoms of a conversation by how likely they are needed again, and selects the lines to quote.
 
-A quote is an atom with enough words of its line around it to say what it is. The selection is a greedy cover: each
-step takes the span that adds the most worth for its length.
+A quote is a whole line of what a message says or a call was given, decoded; of a long line, the clause around an atom.
+The selection is a greedy cover: each step takes the line that adds the most worth for its length.
 """
 
 from __future__ import annotations
@@ -9,12 +9,11 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from clew.ledger.extract import (
-    STOP_WORDS,
     atom_spans,
     atoms_by_word,
     candidate_words,
@@ -22,23 +21,50 @@ from clew.ledger.extract import (
     is_path,
     plain_words_in,
 )
+from clew.ledger.requests import without_harness_blocks
 from clew.ledger.tools import arguments_text
-from clew.messages import Message, calls_of, name_of_call, text_of
+from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.redact import redact_text
 
 _REQUEST_CHARS = 6_000
 _NEVER = -1
 
 
-def quotable_texts(message: Message) -> list[str]:
-    """The texts of a message that can be quoted: its content, then each call with its arguments as written."""
-    calls = [f"{name_of_call(call)} {arguments_text(call)}" for call in calls_of(message)]
-    return [text_of(message), *calls]
-
-
 def text_with_calls(message: Message) -> str:
-    """The text of a message and of its tool calls."""
-    return "\n".join(quotable_texts(message))
+    """The text of a message and of its tool calls, with their arguments as written."""
+    calls = [f"{name_of_call(call)} {arguments_text(call)}" for call in calls_of(message)]
+    return "\n".join([text_of(message), *calls])
+
+
+# Arguments whose value says what it is; the others are quoted with their name.
+_PLAIN_ARGUMENTS = frozenset(
+    "path file_path filePath filename file target_file command cmd script code input content new_string old_string "
+    "newText oldText new_str old_str patch text prompt url query pattern".split()
+)
+_EMPTY_ARGUMENTS = frozenset(
+    "description activeForm status timeout limit offset run_in_background replace_all task_id id head_limit".split()
+)
+
+
+def quotable_texts(message: Message) -> list[str]:
+    """The texts of a message that can be quoted: its content, then the strings that each call was given, decoded."""
+    text = text_of(message)
+    if message["role"] == "user":
+        text = without_harness_blocks(text)
+    return [text, *("\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
+
+
+def _strings_in(value: Any, name: str = "") -> list[str]:
+    if isinstance(value, str):
+        return [value if not name or name in _PLAIN_ARGUMENTS or "\n" in value else f"{name}: {value}"]
+    if isinstance(value, Mapping):
+        named = [(str(key), inner) for key, inner in value.items() if key not in _EMPTY_ARGUMENTS]
+        return [text for key, inner in named for text in _strings_in(inner, key)]
+    if isinstance(value, list):
+        return [text for inner in value for text in _strings_in(inner, name)]
+    if value is None or isinstance(value, bool):
+        return []
+    return [f"{name}: {value}" if name else str(value)]
 
 
 class AtomStats:
@@ -148,21 +174,29 @@ ReadMessage = Callable[[int], Message]
 # For a part of a message, the key of the handoff line that its quotes go to, and the chars of that line without quotes.
 LineOf = Callable[[int, int], tuple[Hashable, int]]
 
-_WORDS_AROUND = 4
-_REACH_CHARS = 110
-_JOIN_GAP_CHARS = 8
-_OCCURRENCES = 4
-_FEWEST_WORDS = 2
+_LONGEST_LINE = 260
+_REACH_CHARS = 120
+_SHORTEST_VALUE = 60
+_SHORT_BLOCK_CHARS = 160
+_NEIGHBOURS = 3
+_OCCURRENCES = 3
+_FEWEST_WORDS = 3
+_FEWEST_WORDS_OF_BLOCK = 2
 # The share of the room that quotes about the focus topic may take before anything else is quoted.
 _FOCUS_SHARE = 0.65
 _FOCUS_WORTH = 0.5
 _FOCUS_REACH_CHARS = 150
-_SEPARATOR_CHARS = 2
-_CHARS_PER_ATOM = 12
+_SEPARATOR_CHARS = 3
+_CHARS_PER_ATOM = 16
 _ATOMS_WEIGHED = 6_000
 # Under 1, so that one long path that is likely needed beats two short names that are less so.
-_LENGTH_POWER = 0.5
+_LENGTH_POWER = 0.8
+_NEWNESS_POWER = 4
 _WORD = re.compile(r"_*[A-Za-z]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_INDENT = re.compile(r"\s*(?:\d{1,6}(?:→|\||:|\t)\s?|\d{1,6}\s{2,}(?=\S))?\s*")
+"""White space, and the line number that a listing puts before a line."""
+_OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
+_CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
 
 class QuoteSpan(NamedTuple):
@@ -182,11 +216,11 @@ class _QuoteSelection:
     covered: set[str]
     spent: int = 0
     lines: set[Hashable] = field(default_factory=set)
-    spans: dict[tuple[int, int], list[tuple[int, int]]] = field(default_factory=dict)
+    spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
 
 
 class QuoteSelector:
-    """Selects quotes of the messages from `first` on that `may_quote` allows; those about `focus` come first."""
+    """Selects lines of the messages that `may_quote` allows; those about `focus` come first."""
 
     def __init__(
         self,
@@ -196,148 +230,50 @@ class QuoteSelector:
         may_quote: Callable[[int], bool],
         line_of: LineOf,
         focus: str = "",
+        favour_new: float = 0.0,
     ) -> None:
+        """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first."""
         self._index = index
         self._focus = plain_words_in(focus)
         self._may_quote = may_quote
         self._line_of = line_of
         self._read = read
         self._first = first
+        self._favour_new = favour_new
         self._texts: dict[int, list[str]] = {}
-        self._found: list[QuoteSpan] = []
-        self._lines: dict[tuple[int, int], tuple[Hashable, int]] = {}
+        self._found: dict[QuoteSpan, None] = {}
+        self._searched = 0
         self._worth: dict[str, float] = {}
         self._clean: dict[tuple[int, int], str | None] = {}
         self._atoms_at: dict[QuoteSpan, tuple[str, ...]] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
-    def select(self, room: int, covered: set[str]) -> tuple[dict[Hashable, list[str]], int]:
-        """The quotes that fit into `room` chars, by the key of their line, and how many chars they take.
+    def select(self, room: int, covered: set[str]) -> tuple[dict[tuple[int, int], list[str]], int]:
+        """The quotes that fit into `room` chars by message number and part, and how many chars they take.
 
-        `covered` are the atoms that the result has anyway.
+        `covered` are atoms that the handoff has already. With room left, they are quoted from a second line: that says
+        something else of them.
         """
         selection = _QuoteSelection(room, set(covered))
-        windows = self._windows(room)
+        spans = self._spans(room)
         if self._focus:
             selection.room = int(room * _FOCUS_SHARE)
-            self._cover([window for window in windows if self._is_about_focus(window)], selection)
+            self._cover([span for span in spans if self._is_about_focus(span)], selection)
             selection.room = room
-        self._cover(windows, selection)
-        # With room left, atoms are quoted a second time from another line, which says something else about them.
+        self._cover(spans, selection)
+        taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
-        self._cover([window for window in windows if not _is_selected(window, selection)], selection)
+        self._cover([span for span in spans if span not in taken], selection)
         return self._quotes(selection), selection.spent
 
-    def _cover(self, windows: list[QuoteSpan], selection: _QuoteSelection) -> None:
-        """Take windows, the densest first; what a window adds is computed again when its turn comes."""
-        heap = [(-self._density(window, selection), order, window) for order, window in enumerate(windows)]
-        heapq.heapify(heap)
-        while heap:
-            _, order, window = heapq.heappop(heap)
-            density = -self._density(window, selection)
-            if density == 0:
-                continue
-            if heap and density > heap[0][0]:
-                heapq.heappush(heap, (density, order, window))
-            else:
-                self._take(window, selection)
-
-    def _windows(self, room: int) -> list[QuoteSpan]:
-        """The spans to choose from, found once and kept: later calls have about the same room."""
-        if not self._found:
-            most = max(50, room // _CHARS_PER_ATOM)
-            windows: dict[QuoteSpan, None] = {}
-            for atom in self._best[:most]:
-                for number in self._index.atoms[atom].newest_numbers:
-                    if self._may_quote(number):
-                        windows.update(dict.fromkeys(self._windows_in(atom, number)))
-            self._found = list(windows)
-        return self._found
-
-    def _windows_in(self, atom: str, number: int) -> list[QuoteSpan]:
-        """The spans around the atom; a line with hardly anything but the atom gives none."""
-        found = []
-        for part, text in enumerate(self._texts_of(number)):
-            at = text.find(atom)
-            for _ in range(_OCCURRENCES):
-                if at < 0:
-                    break
-                # The arguments of a call are JSON on one line.
-                line = (0, len(text)) if part else _line_around(text, at)
-                window = _window(text, at, at + len(atom), line)
-                if window:
-                    found.append(QuoteSpan(number, part, *window))
-                at = text.find(atom, line[1])
-        return found
-
-    def _density(self, window: QuoteSpan, selection: _QuoteSelection) -> float:
-        worth = sum(self.worth_of(atom) for atom in self._atoms_of(window) if atom not in selection.covered)
-        if not worth:
-            return 0.0
-        chars = window.end - window.start + self._overhead(window, selection)
-        return worth / math.pow(chars, _LENGTH_POWER)
-
-    def _is_about_focus(self, window: QuoteSpan) -> bool:
-        text = self._texts_of(window.number)[window.part]
-        around = text[max(0, window.start - _FOCUS_REACH_CHARS) : window.end + _FOCUS_REACH_CHARS]
-        return not self._focus.isdisjoint(plain_words_in(around))
-
-    def _overhead(self, window: QuoteSpan, selection: _QuoteSelection) -> int:
-        line, chars = self._line(window.number, window.part)
-        return _SEPARATOR_CHARS if line in selection.lines else _SEPARATOR_CHARS + chars
-
-    def _take(self, window: QuoteSpan, selection: _QuoteSelection) -> None:
-        key = (window.number, window.part)
-        before = selection.spans.get(key, [])
-        after = _joined([*before, (window.start, window.end)])
-        added = _length(after) - _length(before) + self._overhead(window, selection) - _SEPARATOR_CHARS
-        if selection.spent + added > selection.room:
-            return
-        selection.spans[key] = after
-        selection.spent += added
-        selection.lines.add(self._line(*key)[0])
-        for start, end in after:
-            selection.covered.update(self._atoms_of(QuoteSpan(*key, start, end)))
-
-    def _quotes(self, selection: _QuoteSelection) -> dict[Hashable, list[str]]:
-        quotes: dict[Hashable, list[str]] = {}
-        for (number, part), spans in sorted(selection.spans.items()):
-            text = self._texts_of(number)[part]
-            line, _ = self._line(number, part)
-            found = (_readable(text, start, end, is_call=part > 0) for start, end in spans)
-            quotes.setdefault(line, []).extend(quote for quote in found if self._is_clean(number, part, quote))
-        return {line: texts for line, texts in quotes.items() if texts}
-
-    def _is_clean(self, number: int, part: int, quote: str) -> bool:
-        """Whether the quote cuts through no secret: part of one would not be recognised as a secret any more."""
-        key = (number, part)
-        if key not in self._clean:
-            text = self._texts_of(number)[part]
-            clean = redact_text(text)
-            self._clean[key] = None if clean == text else _readable(clean, 0, len(clean), is_call=part > 0)
-        clean_text = self._clean[key]
-        return clean_text is None or quote in clean_text
-
-    def _line(self, number: int, part: int) -> tuple[Hashable, int]:
-        key = (number, part)
-        if key not in self._lines:
-            self._lines[key] = self._line_of(number, part)
-        return self._lines[key]
-
-    def _texts_of(self, number: int) -> list[str]:
+    def texts(self, number: int) -> Sequence[str]:
+        """The quotable texts of a message."""
         if number not in self._texts:
             self._texts[number] = quotable_texts(self._read(number))
         return self._texts[number]
 
-    def _atoms_of(self, window: QuoteSpan) -> tuple[str, ...]:
-        if window not in self._atoms_at:
-            text = self._texts_of(window.number)[window.part][window.start : window.end]
-            known = self._index.atoms
-            self._atoms_at[window] = tuple({atom: None for _, _, atom in atom_spans(text) if atom in known})
-        return self._atoms_at[window]
-
     def worth_of(self, atom: str) -> float:
-        """How much it is worth to show the atom; 0 where the index does not know it."""
+        """What it is worth to quote the atom; 0 where the index does not have it."""
         worth = self._worth.get(atom)
         if worth is None:
             worth = self._index.worth(atom, self._first) if atom in self._index.atoms else 0.0
@@ -346,59 +282,169 @@ class QuoteSelector:
             self._worth[atom] = worth
         return worth
 
+    def _cover(self, spans: list[QuoteSpan], selection: _QuoteSelection) -> None:
+        """Take spans by density; what a span adds is weighed again when its turn comes."""
+        heap = [(-self._density(span, selection), order, span) for order, span in enumerate(spans)]
+        heapq.heapify(heap)
+        while heap:
+            _, order, span = heapq.heappop(heap)
+            density = -self._density(span, selection)
+            if density == 0:
+                continue
+            if heap and density > heap[0][0]:
+                heapq.heappush(heap, (density, order, span))
+            elif selection.spent + self._chars(span, selection) <= selection.room:
+                selection.spent += self._chars(span, selection)
+                selection.lines.add(self._line_of(span.number, span.part)[0])
+                selection.spans.setdefault((span.number, span.part), []).append(span)
+                selection.covered.update(self._atoms_of(span))
+
+    def _density(self, span: QuoteSpan, selection: _QuoteSelection) -> float:
+        worth = sum(self.worth_of(atom) for atom in self._atoms_of(span) if atom not in selection.covered)
+        if not worth:
+            return 0.0
+        age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
+        newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
+        return worth * newness / math.pow(self._chars(span, selection), _LENGTH_POWER)
+
+    def _chars(self, span: QuoteSpan, selection: _QuoteSelection) -> int:
+        line, chars = self._line_of(span.number, span.part)
+        return span.end - span.start + _SEPARATOR_CHARS + (0 if line in selection.lines else chars)
+
+    def _spans(self, room: int) -> list[QuoteSpan]:
+        """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""
+        most = max(50, room // _CHARS_PER_ATOM)
+        for atom in self._best[self._searched : most]:
+            for number in self._index.atoms[atom].newest_numbers:
+                if self._may_quote(number):
+                    self._found.update(dict.fromkeys(self._spans_with(atom, number)))
+        self._searched = max(self._searched, most)
+        return list(self._found)
+
+    def _spans_with(self, atom: str, number: int) -> list[QuoteSpan]:
+        """The lines of a message that hold the atom beside other words; else a short line with its neighbours."""
+        lines: list[QuoteSpan] = []
+        blocks: list[QuoteSpan] = []
+        for part, text in enumerate(self.texts(number)):
+            at = text.find(atom)
+            for _ in range(_OCCURRENCES):
+                if at < 0:
+                    break
+                start, end = _line_around(text, at)
+                if span := _line_span(text, start, end, at, at + len(atom)):
+                    lines.append(QuoteSpan(number, part, *span))
+                elif not blocks and (span := _block_span(text, start, end)):
+                    blocks.append(QuoteSpan(number, part, *span))
+                at = text.find(atom, end)
+        return lines or blocks
+
+    def _is_about_focus(self, span: QuoteSpan) -> bool:
+        text = self.texts(span.number)[span.part]
+        around = text[max(0, span.start - _FOCUS_REACH_CHARS) : span.end + _FOCUS_REACH_CHARS]
+        return not self._focus.isdisjoint(plain_words_in(around))
+
+    def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
+        quotes: dict[tuple[int, int], list[str]] = {}
+        for (number, part), spans in sorted(selection.spans.items()):
+            text = self.texts(number)[part]
+            lines = dict.fromkeys(_quote(text, span.start, span.end) for span in sorted(spans))
+            if clean := [line for line in lines if self._is_clean(number, part, line)]:
+                quotes[number, part] = clean
+        return quotes
+
+    def _is_clean(self, number: int, part: int, quote: str) -> bool:
+        """Whether the quote holds no secret, nor a piece of one that would not be recognised alone."""
+        key = (number, part)
+        if key not in self._clean:
+            text = self.texts(number)[part]
+            clean = redact_text(text)
+            self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
+        clean_text = self._clean[key]
+        return clean_text is None or quote.removesuffix("…") in clean_text
+
+    def _atoms_of(self, span: QuoteSpan) -> tuple[str, ...]:
+        if span not in self._atoms_at:
+            text = self.texts(span.number)[span.part][span.start : span.end]
+            known = self._index.atoms
+            self._atoms_at[span] = tuple({atom: None for _, _, atom in atom_spans(text) if atom in known})
+        return self._atoms_at[span]
+
 
 def _line_around(text: str, at: int) -> tuple[int, int]:
     end = text.find("\n", at)
     return text.rfind("\n", 0, at) + 1, end if end >= 0 else len(text)
 
 
-def _window(text: str, start: int, end: int, line: tuple[int, int]) -> tuple[int, int] | None:
-    """The span around an atom that includes its nearest words within its line; None where there are too few."""
-    low, high = max(line[0], start - _REACH_CHARS), min(line[1], end + _REACH_CHARS)
-    words = [(found.start(), found.end(), found.group().lower()) for found in _WORD.finditer(text, low, high)]
-    left = [word for word in words if word[1] <= start and word[2] not in STOP_WORDS]
-    right = [word for word in reversed(words) if word[0] >= end and word[2] not in STOP_WORDS]
-    different = len({word for _, _, word in (*left, *right)})
-    if different < _FEWEST_WORDS:
-        return None
-    # Half the words of a short line are enough to know the line; of a long one, the nearest few.
-    enough = max(_FEWEST_WORDS, min(_WORDS_AROUND, different // 2))
-    near: set[str] = set()
-    while len(near) < enough:
-        if not right or (left and start - left[-1][0] <= right[-1][1] - end):
-            start, _, word = left.pop()
-        else:
-            _, end, word = right.pop()
-        near.add(word)
+def _line_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int] | None:
+    """The line without its indent, or of a long one the clause around the atom; None where it says too little."""
+    start, end = _trimmed(text, start, end)
+    start, end = min(start, at), max(end, to)
+    if end - start > _LONGEST_LINE:
+        start, end = _clause_span(text, start, end, at, to)
+    return (start, end) if _words_in(text, start, end) >= _FEWEST_WORDS else None
+
+
+def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:
+    """From where something begins to where it ends: a quoted value, or what stands between marks."""
+    low, high = max(start, at - _REACH_CHARS), min(end, to + _REACH_CHARS)
+    opened, closed = text.rfind('"', low, at), text.find('"', to, high)
+    if opened >= 0 and closed - opened > _SHORTEST_VALUE:
+        return opened + 1, closed
+    if low > start:
+        low = next((place for place in range(low, at) if _begins_at(text, place)), at)
+    if high < end:
+        high = next((place for place in range(high, to, -1) if _ends_at(text, place)), to)
+    return low, high
+
+
+def _begins_at(text: str, place: int) -> bool:
+    before = text[place - 1]
+    is_start = before in _OPENERS or (before.isspace() and text[place - 2] in ".!?:;,|>")
+    return is_start and not text[place].isspace()
+
+
+def _ends_at(text: str, place: int) -> bool:
+    return text[place - 1] in _CLOSERS or text[place].isspace()
+
+
+def _block_span(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """A short line says little alone; with the next ones, or those before it, it says what it is part of."""
+    start, end = _trimmed(text, start, end)
+    for _ in range(_NEIGHBOURS):
+        after = text.find("\n", end + 1)
+        after = len(text) if after < 0 else after
+        if after - start > _SHORT_BLOCK_CHARS or not text[end + 1 : after].strip():
+            break
+        end = after
+        if _words_in(text, start, end) >= _FEWEST_WORDS:
+            return start, end
+    for _ in range(_NEIGHBOURS):
+        before = text.rfind("\n", 0, max(0, start - 1)) + 1
+        if start == 0 or end - before > _SHORT_BLOCK_CHARS or not text[before : start - 1].strip():
+            break
+        start = before
+        if _words_in(text, start, end) >= _FEWEST_WORDS:
+            break
+    start, end = _trimmed(text, start, end)
+    return (start, end) if _words_in(text, start, end) >= _FEWEST_WORDS_OF_BLOCK else None
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """The span without an indent or a listing's line number before it, and without blanks behind it."""
+    indent = _INDENT.match(text, start, end)
+    start = indent.end() if indent else start
+    while end > start and text[end - 1].isspace():
+        end -= 1
     return start, end
 
 
-def _readable(text: str, start: int, end: int, *, is_call: bool) -> str:
-    """The span on one line; in the arguments of a call, which are JSON, no escape is cut in two."""
-    if is_call:
-        start -= _backslashes_before(text, start) % 2
-        end -= _backslashes_before(text, end) % 2
-    return " ".join(text[start:end].split())
+def _words_in(text: str, start: int, end: int) -> int:
+    return len(set(_WORD.findall(text, start, end)))
 
 
-def _backslashes_before(text: str, at: int) -> int:
-    return at - len(text[:at].rstrip("\\"))
-
-
-def _joined(spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    joined: list[tuple[int, int]] = []
-    for start, end in sorted(spans):
-        if joined and start <= joined[-1][1] + _JOIN_GAP_CHARS:
-            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
-        else:
-            joined.append((start, end))
-    return joined
-
-
-def _length(spans: list[tuple[int, int]]) -> int:
-    return sum(end - start + _SEPARATOR_CHARS for start, end in spans)
-
-
-def _is_selected(window: QuoteSpan, selection: _QuoteSelection) -> bool:
-    spans = selection.spans.get((window.number, window.part), [])
-    return any(start <= window.start and window.end <= end for start, end in spans)
+def _quote(text: str, start: int, end: int) -> str:
+    """The span on one line, without line numbers; marked where its last line goes on."""
+    first, *others = text[start:end].split("\n")
+    lines = [first, *(line[_trimmed(line, 0, len(line))[0] :] for line in others)]
+    _, line_end = _line_around(text, end) if end < len(text) else (end, end)
+    return " ".join(" ".join(lines).split()) + ("…" if text[end:line_end].strip() else "")

@@ -1,198 +1,123 @@
-"""The built-in summariser: writes a handoff from the ledger. Deterministic; no network, no key, no model.
+"""The built-in summariser: a handoff told by exchange, out of the ledger. Deterministic; no network, no key, no model.
 
-Required lines come first (the task, rules, changed files, errors), then requests, decisions and lines of the previous
-handoff. The room that is left goes to quotes of the original text, by how likely each will be needed again.
+What must be there comes first: the task, the goal, the rules, the state. Then every request of a person, newest first;
+of each exchange the agent's own conclusion; what was changed and run; more of the agent's sentences. The room that is
+left goes to whole lines of the original text that will likely be needed again. Older exchanges get less of it all.
 """
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable
+from dataclasses import dataclass, field, replace
 
-from clew.ledger import (
-    Action,
-    Ledger,
-    QuoteSelector,
-    atoms_in,
-    is_question,
-    shorten,
-    text_with_calls,
-)
+from clew.ledger import Action, Ledger, LedgerExchange, QuoteSelector, atoms_in, shorten, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
-from clew.summaries.handoff import CountTokens, Handoff, Summary, SummaryInput
-from clew.summaries.required_facts import file_line, number_in, path_in_line, quoted, required_facts, shorten_redacted
+from clew.summaries.exchanges import (
+    TELLING_CHARS,
+    Sentence,
+    ToldExchange,
+    actions_by_exchange,
+    brief_target,
+    deeds_of,
+    exchange_text,
+    lines_to_tell_again,
+    owners_of,
+    reference_of,
+    sentences_in,
+)
+from clew.summaries.handoff import CONTINUED, CountTokens, Handoff, Summary, SummaryInput
+from clew.summaries.required_facts import (
+    FILE_SEPARATOR,
+    TASK_CHARS,
+    number_in,
+    quoted_request,
+    required_facts,
+    shorten_redacted,
+)
 
 BUILTIN = "built-in"
-TEMPLATE = "builtin/1"
+TEMPLATE = "builtin/2"
 
-_SHARE_OF_REQUIRED = 0.85
-_SHARE_OF_STATEMENTS = 0.12
-_SHARE_OF_PREVIOUS = 0.35
-_LEAST_DENSITY = 0.0003
-# What an atom of the previous handoff is worth when the ledger does not reach back to it.
-_WORTH_OF_PREVIOUS = 0.15
-_TRIES_TO_FIT = 4
-_CLOSE_ENOUGH = 0.96
+_TRIES_TO_FIT = 5
+_CLOSE_ENOUGH = 0.965
+_SHARE_UNUSED = 0.2
 _SAMPLE_CHARS = 12_000
 _FEWEST_CHARS = 30
 _FEWEST_CHARS_OF_TASK = 24
 
+# Of the room that is left when its turn comes, each kind may take this share.
+_SHARE_OF_CERTAIN = 0.85
+_SHARE_OF_TASK = 0.5
+_SHARE_OF_FAILURES = 0.2
+_SHARE_OF_REQUESTS = 0.38
+_SHARE_OF_FORMER = 0.4
+_SHARE_OF_CONCLUSIONS = 0.3
+_SHARE_OF_DEEDS = 0.25
+_SHARE_OF_SENTENCES = 0.05
+_NEWEST_WHOLE = 3
+_NEWEST_WITH_DEEDS = 8
+_OLD_REQUEST_CHARS = 340
+_LEAST_REQUEST_CHARS = 60
+_LEAST_WORTH = 0.3
+_LEFT_OUT = -1
+"""Where what is quoted of exchanges stands that are not told one by one."""
+_ENTRY_CHARS = 5
+_FRAME_CHARS = 22
+_SHORT_OUTPUT_CHARS = 200
+_SEPARATOR = " · "
+_AS_TASK = "The active task, as above"
+_ASKED_BELOW = "Asked below"
+# Told under headings of their own.
+_TOLD_ELSEWHERE = frozenset({"WROTE", "CHANGED", "PLANNED"})
+_FAVOUR_NEW = 1.5
+_EARLIER = re.compile(r"(\d+) earlier requests")
+_SERVING_CHARS = 160
+_PLAN_CHARS = 200
+
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
-    """The summary of the built-in summariser."""
+    """The summary that needs no model."""
     text = redact_text(write_handoff(source, budget, count).render())
     return Summary(text, written_by=BUILTIN, template=TEMPLATE)
 
 
 def write_handoff(source: SummaryInput, budget: int, count: CountTokens) -> Handoff:
-    """The handoff that keeps the most in at most `budget` tokens; an empty one where not even the headings fit."""
-    lines = candidate_lines(source)
-    selector = _selector(source)
+    """The handoff that tells the most of the source in at most `budget` tokens."""
+    material = _Material(source)
     chars = int(budget * _chars_per_token(source, count))
+    best, most = Handoff({}), 0
+    low, high = 0, 0
     for _ in range(_TRIES_TO_FIT):
-        written = _compose(source, selector, lines, chars)
-        text = written.render()
-        size = count(text)
-        if size <= budget and (size > _CLOSE_ENOUGH * budget or len(text) < 0.8 * chars):
-            return written
-        chars = int(chars * min(1.5, 0.98 * budget / max(1, size)))
-    while size > budget and chars > _FEWEST_CHARS:
-        chars = int(chars * 0.8)
-        written = _compose(source, selector, lines, chars)
+        written, left = material.compose(chars)
         size = count(written.render())
-    return written if size <= budget else Handoff({})
+        if size <= budget:
+            if size > most:
+                best, most = written, size
+            low = chars
+            if size > _CLOSE_ENOUGH * budget or left > _SHARE_UNUSED * chars:
+                return best
+        else:
+            high = chars
+        guess = int(chars * min(1.5, 0.985 * budget / max(1, size)))
+        chars = guess if guess > low and (not high or guess < high) else (low + (high or guess)) // 2
+    while not most and chars > _FEWEST_CHARS:
+        chars = int(chars * 0.8)
+        written, _ = material.compose(chars)
+        if count(written.render()) <= budget:
+            return written
+    return best
 
 
 def _chars_per_token(source: SummaryInput, count: CountTokens) -> float:
-    """Measured on the newest text, less a little since quotes are denser."""
+    """By the newest text of the source; quotes out of it are a little denser."""
     sample, number = "", source.last
     while len(sample) < _SAMPLE_CHARS and number > source.first:
         number -= 1
         sample += text_with_calls(source.read(number))[:_SAMPLE_CHARS]
     return 0.95 * len(sample) / max(1, count(sample)) if sample else 3.0
-
-
-def _compose(source: SummaryInput, selector: QuoteSelector, lines: CandidateLines, room: int) -> Handoff:
-    chosen = list(_fitting(lines.required, int(room * _SHARE_OF_REQUIRED)))
-    covered = set(source.kept_atoms).union(*(atoms_in(line.text) for line in chosen))
-    left = room - _chars(chosen)
-    chosen += _best_lines(selector, lines.statements, covered, int(left * _SHARE_OF_STATEMENTS))
-    chosen += _best_lines(selector, lines.previous, covered, int(left * _SHARE_OF_PREVIOUS), unknown=_WORTH_OF_PREVIOUS)
-    left = room - _chars(chosen)
-    quotes, spent = selector.select(left, covered)
-    actions = [line for line in lines.actions if line.action and action_key(line.action) not in quotes]
-    chosen += _best_lines(selector, actions, covered, left - spent)
-    return Handoff(_sections(source, chosen, quotes))
-
-
-def _selector(source: SummaryInput) -> QuoteSelector:
-    owners = _owners(source)
-
-    def line_of(number: int, part: int) -> tuple[Hashable, int]:
-        action = owners.get((number, part))
-        if action is None:
-            return number, len(f"- m{number}: ")
-        return action_key(action), len(action_text(action, brief=True)) + 6
-
-    ledger = source.ledger
-    return QuoteSelector(ledger.index, source.read, source.first, source.may_quote, line_of, source.focus or "")
-
-
-def _owners(source: SummaryInput) -> dict[tuple[int, int], Action]:
-    """The action that a part of a message belongs to: its call, its result, or the text before the first call."""
-    owners: dict[tuple[int, int], Action] = {}
-    for action in actions_of(source):
-        owners[action.number, action.call_index + 1] = action
-        owners.setdefault((action.number, 0), action)
-        if action.result is not None:
-            owners[action.result, 0] = action
-    return owners
-
-
-def _fitting(lines: Iterable[HandoffLine], room: int) -> Iterator[HandoffLine]:
-    """The lines that fit, in order; one that is too long is skipped, except for the task, which is shortened: a
-    handoff that names none would seem to have none."""
-    for full in lines:
-        line = _shorter(full, room) if full.heading == parts.ACTIVE_TASK and full.chars > room else full
-        if line.chars <= room:
-            room -= line.chars
-            yield line
-
-
-def _shorter(line: HandoffLine, chars: int) -> HandoffLine:
-    quote, _, reference = line.text.rpartition('" (')
-    most = chars - len(reference) - 9
-    return replace(line, text=f'{shorten(quote, most)}" ({reference}') if most >= _FEWEST_CHARS_OF_TASK else line
-
-
-def _best_lines(
-    selector: QuoteSelector, options: list[HandoffLine], covered: set[str], room: int, unknown: float = 0.0
-) -> list[HandoffLine]:
-    """The lines that add the most per char; adds their atoms to `covered`."""
-
-    def density(line: HandoffLine) -> float:
-        new = (atom for atom in atoms_in(line.text) if atom not in covered)
-        # Sets have no order, and this sum is the same in any.
-        return (line.bonus + math.fsum(selector.worth_of(atom) or unknown for atom in new)) / line.chars
-
-    taken = []
-    # Computed again when its turn comes, since a better line may have the same atoms.
-    for line in sorted(options, key=lambda line: (-density(line), line.number)):
-        if line.chars <= room and density(line) > _LEAST_DENSITY:
-            taken.append(line)
-            covered |= atoms_in(line.text)
-            room -= line.chars
-    return taken
-
-
-def _chars(lines: Iterable[HandoffLine]) -> int:
-    return sum(line.chars for line in lines)
-
-
-def _sections(
-    source: SummaryInput, chosen: list[HandoffLine], quotes: dict[Hashable, list[str]]
-) -> dict[str, list[str]]:
-    """The lines under their headings, in the order of their messages."""
-    in_full = {action_key(line.action) for line in chosen if line.action}
-    lines = [line for line in chosen if not line.action]
-    actions = actions_of(source)
-    listed = [action for action in actions if action_key(action) in in_full or action_key(action) in quotes]
-    for action in listed:
-        key = action_key(action)
-        text = action_text(action, quotes.pop(key, ()), brief=key not in in_full)
-        lines.append(HandoffLine(parts.COMPLETED, text, action.number))
-    for number, texts in quotes.items():
-        assert isinstance(number, int)
-        lines.append(HandoffLine(parts.VALUES, f"m{number}: {'… '.join(texts)}", number))
-    sections: dict[str, list[str]] = {}
-    for line in sorted(lines, key=lambda line: line.number):
-        sections.setdefault(line.heading, []).append(redact_text(line.text))
-    if len(listed) < len(actions) and parts.COMPLETED in sections:
-        more = len(actions) - len(listed)
-        rest = f"({more:,} more action{'s' if more > 1 else ''} between m{source.first} and m{source.last - 1})"
-        sections[parts.COMPLETED].append(rest)
-    return sections
-
-
-# -- the lines to choose from ------------------------------------------------------------------------------------------
-
-_REQUEST_CHARS = 220
-_DECISION_CHARS = 240
-_COMMAND_CHARS = 150
-_BRIEF_CHARS = 50
-_PLAN_CHARS = 200
-_SERVING_CHARS = 160
-_ERROR_CHARS = 160
-# How many lines of a kind are considered; there is no room for older ones anyway.
-_NEWEST_LINES = 300
-_WORD = re.compile(r"\w{2,}")
-# A quote of only these words and the target adds nothing to the line.
-_ARGUMENTS = frozenset("path file_path filePath command description pattern query url content limit offset".split())
-_FROM_PLAN = re.compile(r"\(m\d+\)$")
-_CD_PREFIX = re.compile(r"^\s*cd \S+ *(?:&&|;)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,9 +127,6 @@ class HandoffLine:
     heading: str
     text: str
     number: int
-    action: Action | None = None
-    bonus: float = 0.0
-    """What the line is worth in addition to its atoms."""
 
     @property
     def chars(self) -> int:
@@ -212,62 +134,340 @@ class HandoffLine:
         return len(self.text) + 5
 
 
-@dataclass(frozen=True, slots=True)
-class CandidateLines:
-    """All the lines that a handoff could have."""
+@dataclass(slots=True)
+class _Draft:
+    """A handoff in the making, and the chars that are left for it."""
 
-    required: list[HandoffLine]
-    """The most important first."""
-    statements: list[HandoffLine]
-    previous: list[HandoffLine]
-    """Lines of the previous handoff."""
-    actions: list[HandoffLine]
+    left: int
+    top: list[HandoffLine] = field(default_factory=list)
+    former: list[tuple[int, list[str]]] = field(default_factory=list)
+    entries: dict[int, ToldExchange] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    covered: set[str] = field(default_factory=set)
 
-
-def candidate_lines(source: SummaryInput) -> CandidateLines:
-    """All the lines that a handoff of these messages could have."""
-    facts = [HandoffLine(fact.heading, fact.line, fact.number) for fact in required_facts(source)]
-    required = [*facts, *_state(source), *_plan(source.ledger)]
-    statements = [*_requests(source.ledger), *_decisions(source.ledger), *_files_read(source.ledger)]
-    actions = [HandoffLine(parts.COMPLETED, action_text(a), a.number, a, 0.3 if a.files or a.failed else 0.1)
-               for a in actions_of(source)[-_NEWEST_LINES:]]  # fmt: skip
-    known = {line.text for line in (*required, *statements)}
-    return CandidateLines(required, statements, _previous_lines(source, known), actions)
+    def take(self, sentence: Sentence, position: int) -> None:
+        self.entries[position].sentences.append(sentence)
+        self.told.add(sentence.text)
+        self.covered |= atoms_in(sentence.text)
+        self.left -= sentence.chars
 
 
-def actions_of(source: SummaryInput) -> list[Action]:
-    """The actions of the messages that are summarised."""
-    return [action for action in source.ledger.actions if source.first <= action.number < source.last]
+class _Material:
+    """All that could be told, found once; `compose` tells as much of it as there is room."""
+
+    def __init__(self, source: SummaryInput) -> None:
+        self._source = source
+        ledger = source.ledger
+        self._exchanges = ledger.exchanges or [LedgerExchange(source.first)]
+        folded = (action for action in ledger.actions if not self._stays_whole(action.number))
+        self._actions = actions_by_exchange(self._exchanges, folded)
+        self._owners = owners_of(ledger.actions)
+        self._requests = {exchange.number for exchange in self._exchanges if exchange.request}
+        self._selector = QuoteSelector(
+            ledger.index,
+            source.read,
+            source.first,
+            self._may_quote,
+            self._line_of,
+            source.focus or "",
+            # What the newest request is about was seen last; where there is one request, all of it is about that one.
+            favour_new=_FAVOUR_NEW if len(self._exchanges) > 1 else 0.0,
+        )
+        self._top = self._certain()
+        told = self._told_before()
+        start = min((exchange.number for exchange in ledger.exchanges), default=source.first)
+        self._former = [(number, lines) for number, lines in told if number < start]
+        self._told = {number: lines[1:] for number, lines in told if number >= start}
+        self._closings = [self._closing(exchange) for exchange in self._exchanges]
+        self._more: list[tuple[Sentence, int]] | None = None
+        self._frame_chars: dict[tuple[str, str], int] = {}
+
+    # -- what there is -------------------------------------------------------------------------------------------------
+
+    def _certain(self) -> list[HandoffLine]:
+        """The lines that come first, the most important first."""
+        facts = [HandoffLine(fact.heading, fact.line, fact.number) for fact in required_facts(self._source)]
+        task = [line.text for line in facts if line.heading == parts.ACTIVE_TASK]
+        lines = [line for line in facts if line.heading not in (parts.FILES, parts.TRIED)]
+        # A goal that is still the task need not be told twice.
+        lines = [line for line in lines if line.heading != parts.GOAL or line.text not in task]
+        files = FILE_SEPARATOR.join(line.text for line in facts if line.heading == parts.FILES)
+        tried = [line for line in facts if line.heading == parts.TRIED]
+        state = _state(self._source)
+        return [*lines, *([HandoffLine(parts.FILES, files, -1)] if files else []), *state, *self._plan_lines(), *tried]
+
+    def _plan_lines(self) -> list[HandoffLine]:
+        lines = _plan(self._source.ledger)
+        if self._source.ledger.plan[0]:
+            return lines
+        headings = (parts.IN_PROGRESS, parts.REMAINING)
+        return [HandoffLine(heading, text, -1) for heading in headings for text in self._source.previous_lines(heading)]
+
+    def _told_before(self) -> list[tuple[int, list[str]]]:
+        """The entries of the previous handoff, each with its first message."""
+        told = [text.split(CONTINUED) for text in self._source.previous_lines(parts.COMPLETED)]
+        for task in self._source.previous_lines(parts.ACTIVE_TASK)[:1]:
+            if all(line.text != task for line in self._top):
+                # What was the task then is one of the earlier requests now.
+                own = [lines for lines in told if lines[0].startswith(_AS_TASK)] or [[]]
+                told = [*(lines for lines in told if lines is not own[0]), [task, *own[0][1:]]]
+        return [(number_in(lines[0]), lines) for lines in told]
+
+    def _closing(self, exchange: LedgerExchange) -> list[Sentence]:
+        at = exchange.closing_number
+        if at is None or at >= self._source.last:
+            return []
+        return sentences_in(exchange.closing, at, self._selector.worth_of)
+
+    def _sentences(self) -> list[tuple[Sentence, int]]:
+        """What the agent said besides, with the exchange it belongs to; the most telling first."""
+        if self._more is None:
+            found = [(one, n) for n, closing in enumerate(self._closings) for one in closing]
+            for n, exchange in enumerate(self._exchanges):
+                for number in exchange.said:
+                    if number != exchange.closing_number and self._may_quote(number):
+                        said = sentences_in(self._selector.texts(number)[0], number, self._selector.worth_of)
+                        found += [(replace(one, worth=one.worth - 0.5), n) for one in said]
+            newest = max(1, len(self._exchanges) - 1)
+
+            def order(found: tuple[Sentence, int]) -> tuple[float, int, int]:
+                one, n = found
+                return -one.worth * (0.6 + 0.4 * n / newest) / one.chars**0.6, one.number, one.order
+
+            self._more = sorted(found, key=order)
+        return self._more
+
+    def _stays_whole(self, number: int) -> bool:
+        """Whether the message can be read below the handoff."""
+        return number >= self._source.last and number not in self._source.shortened
+
+    def _may_quote(self, number: int) -> bool:
+        """Whether lines of a message may be quoted beside what is told of it: of a request its words are told."""
+        source = self._source
+        if number in source.ledger.program_messages or number in self._requests:
+            return False
+        return source.first <= number < source.last or number in source.shortened
+
+    def _line_of(self, number: int, part: int) -> tuple[Hashable, int]:
+        """On which line of the handoff a passage would stand, and what that line takes without it."""
+        action = self._owners.get((number, part))
+        if action is None:
+            return number, 16
+        key = (action.verb, action.target)
+        if key not in self._frame_chars:
+            self._frame_chars[key] = len(brief_target(action.target)) + _FRAME_CHARS
+        return key, self._frame_chars[key]
+
+    # -- telling it ----------------------------------------------------------------------------------------------------
+
+    def compose(self, room: int) -> tuple[Handoff, int]:
+        """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
+        draft = _Draft(room, covered=set(self._source.kept_atoms))
+        self._tell_certain(draft)
+        self._tell_former(draft)
+        self._tell_requests(draft)
+        self._tell_conclusions(draft)
+        self._tell_deeds(draft)
+        self._tell_sentences(draft, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
+        self._tell_again(draft)
+        self._tell_passages(draft)
+        self._tell_sentences(draft, draft.left, -1.0)
+        self._tell_other_actions(draft)
+        return self._written(draft), draft.left
+
+    def _tell_certain(self, draft: _Draft) -> None:
+        least = draft.left * (1 - _SHARE_OF_CERTAIN)
+        failures = draft.left * _SHARE_OF_FAILURES
+        for whole in self._top:
+            line = (
+                _shorter_task(whole, int(draft.left * _SHARE_OF_TASK)) if whole.heading == parts.ACTIVE_TASK else whole
+            )
+            is_failure = line.heading == parts.TRIED
+            if line.chars <= draft.left - least and not (is_failure and line.chars > failures):
+                draft.top.append(line)
+                draft.left -= line.chars
+                failures -= line.chars if is_failure else 0
+                draft.covered |= atoms_in(line.text)
+
+    def _tell_former(self, draft: _Draft) -> None:
+        """What was told before, newest first: an entry whole, then its first lines, then several in one."""
+        room = int(draft.left * _SHARE_OF_FORMER)
+        whole = room // 2
+        for number, lines in reversed(self._former):
+            for kept in (lines, lines[:2], lines[:1]):
+                chars = sum(len(line) + len(CONTINUED) for line in kept) + _ENTRY_CHARS
+                if chars <= (whole if len(kept) > 1 else room):
+                    draft.former.insert(0, (number, kept))
+                    draft.left -= chars
+                    room -= chars
+                    whole -= chars
+                    draft.covered |= atoms_in(" ".join(kept))
+                    break
+            else:
+                break
+
+    def _tell_requests(self, draft: _Draft) -> None:
+        top = " ".join(line.text for line in draft.top)
+        room = int(draft.left * _SHARE_OF_REQUESTS)
+        last = len(self._exchanges) - 1
+        for n in range(last, -1, -1):
+            most = TASK_CHARS if last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
+            head = self._head(n, top, max(_LEAST_REQUEST_CHARS, min(most, room)))
+            if len(head) + _ENTRY_CHARS <= room:
+                draft.entries[n] = ToldExchange(head)
+                draft.covered |= atoms_in(head)
+                room -= len(head) + _ENTRY_CHARS
+                draft.left -= len(head) + _ENTRY_CHARS
+
+    def _head(self, n: int, top: str, most: int) -> str:
+        """The request, or where it can be read above."""
+        exchange = self._exchanges[n]
+        if not exchange.request:
+            return f"Still on what was asked before (m{exchange.number})" if self._source.previous else ""
+        cancelled = f"; cancelled by m{exchange.cancelled_by}" if exchange.cancelled_by is not None else ""
+        if " ".join(exchange.request.split()) in top and not exchange.chosen:
+            word = _AS_TASK if n == len(self._exchanges) - 1 else "Asked, as above"
+            return f"{word} (m{exchange.number}{cancelled})"
+        if self._stays_whole(exchange.number):
+            return f"{_ASKED_BELOW} (m{exchange.number}{cancelled})"
+        head = quoted_request(self._source.ledger, exchange, most)
+        return head[:-1] + cancelled + ")" if cancelled else head
+
+    def _tell_conclusions(self, draft: _Draft) -> None:
+        room = int(draft.left * _SHARE_OF_CONCLUSIONS)
+        for n in draft.entries:
+            telling = [
+                one for one in self._closings[n] if len(one.text) >= TELLING_CHARS and one.text not in draft.told
+            ]
+            best = max(telling, key=lambda one: (one.worth, -one.order), default=None)
+            if best is not None and best.chars <= room:
+                draft.take(best, n)
+                room -= best.chars
+
+    def _tell_deeds(self, draft: _Draft) -> None:
+        room = int(draft.left * _SHARE_OF_DEEDS)
+        told = any(line.heading == parts.FILES for line in draft.top)
+        listed = frozenset(self._source.ledger.files) if told else frozenset()
+        newest = len(self._exchanges) - _NEWEST_WITH_DEEDS
+        for n, entry in draft.entries.items():
+            # Of an older exchange, the agent's conclusion says what was done, and the list of files where.
+            if n < newest and entry.sentences:
+                continue
+            for line in deeds_of(self._actions.get(n, ()), listed):
+                if len(line) + _ENTRY_CHARS <= room and not _is_failure_in(draft.top, line):
+                    entry.deeds.append(line)
+                    draft.covered |= atoms_in(line)
+                    room -= len(line) + _ENTRY_CHARS
+                    draft.left -= len(line) + _ENTRY_CHARS
+
+    def _tell_sentences(self, draft: _Draft, room: int, least: float) -> None:
+        for one, n in self._sentences():
+            if one.worth > least and n in draft.entries and one.text not in draft.told and one.chars <= room:
+                draft.take(one, n)
+                room -= one.chars
+
+    def _tell_again(self, draft: _Draft) -> None:
+        """What was quoted of exchanges that were told before, newest first: it may no longer be read."""
+        room = int(draft.left * _SHARE_OF_FORMER)
+        for n in sorted(draft.entries, reverse=True):
+            entry, exchange = draft.entries[n], self._exchanges[n]
+            before = self._told.get(exchange.number, ())
+            for line in lines_to_tell_again(entry, before, exchange.closing_number) if before else ():
+                if len(line) + _ENTRY_CHARS <= room:
+                    entry.told_before.append(line)
+                    room -= len(line) + _ENTRY_CHARS
+                    draft.left -= len(line) + _ENTRY_CHARS
+                    draft.covered |= atoms_in(line)
+
+    def _tell_passages(self, draft: _Draft) -> None:
+        chosen, spent = self._selector.select(draft.left, draft.covered)
+        draft.left -= spent
+        top = " ".join(line.text for line in draft.top)
+        starts = [exchange.number for exchange in self._exchanges]
+        for (number, part), lines in chosen.items():
+            n = max(0, bisect_right(starts, number) - 1)
+            entry = draft.entries.get(n) or draft.entries.setdefault(_LEFT_OUT, ToldExchange(""))
+            owner = self._owners.get((number, part))
+            if owner is not None and number == owner.result and (short := self._short_output(owner)):
+                draft.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
+                lines = [short]
+            above = f"{top} {entry.head}"
+            said = [one.text for one in entry.sentences if one.number == number]
+            new = [line for line in lines if line not in draft.told and line.strip("…") not in above]
+            new = [line for line in new if not any(text in line for text in said)]
+            own = entry.passages.setdefault(self._line_of(number, part)[0], [])
+            own += [(owner.number if owner else number, bool(part), line) for line in new]
+
+    def _tell_other_actions(self, draft: _Draft) -> None:
+        """With room left, the actions that nothing was told of, newest first: a short output is the outcome."""
+        failures = {reference_of(line.text) for line in draft.top if line.heading in (parts.BLOCKED, parts.TRIED)}
+        for n in sorted(draft.entries, reverse=True):
+            entry = draft.entries[n]
+            references = failures | {reference_of(line) for line in entry.deeds}
+            for action in reversed(self._actions.get(n, ())):
+                key = (action.verb, action.target)
+                known = action.verb in _TOLD_ELSEWHERE or f"(m{action.number})" in references
+                if known or not action.target or not self._may_quote(action.number):
+                    continue
+                told = entry.passages.setdefault(key, [])
+                shown = self._short_output(action)
+                chars = len(shown) + (0 if told else self._line_of(action.number, action.call_index + 1)[1])
+                if chars <= draft.left and all(is_call and shown for _, is_call, _ in told):
+                    told.append((action.number, False, shown))
+                    draft.left -= chars
+
+    def _short_output(self, action: Action) -> str:
+        if action.result is None or not self._may_quote(action.result):
+            return ""
+        text = self._selector.texts(action.result)[0]
+        lines = redact_text(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
+        shown = _SEPARATOR.join(" ".join(line.split()) for line in lines if line.strip())
+        return shown if len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number else ""
+
+    def _written(self, draft: _Draft) -> Handoff:
+        sections: dict[str, list[str]] = {}
+        for line in sorted(draft.top, key=lambda line: line.number):
+            sections.setdefault(line.heading, []).append(redact_text(line.text))
+        left_out = draft.entries.pop(_LEFT_OUT, ToldExchange(""))
+        left_out.head = self._left_out(draft)
+        entries = [exchange_text(left_out, None), *(CONTINUED.join(lines) for _, lines in draft.former)]
+        new = (exchange_text(entry, self._exchanges[n].closing_number) for n, entry in sorted(draft.entries.items()))
+        # Without another line they tell nothing that is not told already.
+        entries += [text for text in new if CONTINUED in text or not text.startswith((_AS_TASK, _ASKED_BELOW))]
+        if told := [redact_text(text) for text in entries if text]:
+            sections[parts.COMPLETED] = told
+        return Handoff(sections)
+
+    def _left_out(self, draft: _Draft) -> str:
+        """One line for the exchanges that there was no room for: how many, and from where to where."""
+        former = self._former[: len(self._former) - len(draft.former)]
+        new = [self._exchanges[n] for n in range(len(self._exchanges)) if n not in draft.entries]
+        numbers = [*(number for number, _ in former), *(exchange.number for exchange in new)]
+        if not numbers:
+            return ""
+        times = sum(_times_in(lines[0]) for _, lines in former) + len(new)
+        return f"{times} earlier requests, no longer told one by one (m{min(numbers)}-m{max(numbers)})"
 
 
-def action_key(action: Action) -> Hashable:
-    return action.number, action.call_index
+def _is_failure_in(top: Iterable[HandoffLine], deed: str) -> bool:
+    """Whether what a single run failed with stands above, with its message."""
+    failures = {reference_of(line.text) for line in top if line.heading in (parts.BLOCKED, parts.TRIED)}
+    return " -> " in deed and reference_of(deed) in failures
 
 
-def action_text(action: Action, quotes: Sequence[str] = (), *, brief: bool = False) -> str:
-    """`RAN pytest -q -> exit 1, 2 failed: quotes [terminal m18]`"""
-    target = _brief(action.target) if brief else shorten_redacted(action.target, _COMMAND_CHARS)
-    text = f"{action.verb} {target}".rstrip()
-    if action.change:
-        text += f" {action.change}"
-    if action.outcome and (outcome := action.outcome.describe()):
-        text += f" -> {outcome}" if action.verb in ("RAN", "CALLED") or action.failed else f", {outcome}"
-    if action.failed and action.outcome and action.outcome.error and not brief:
-        text += f": {shorten_redacted(action.outcome.error, _ERROR_CHARS)}"
-    if new := [quote for quote in quotes if not _words(quote) <= _words(f"{text} {action.tool}") | _ARGUMENTS]:
-        text += f": {'… '.join(new)}"
-    return f"{text} [{' '.join(action.tool.split())} m{action.number}]"
+def _shorter_task(line: HandoffLine, chars: int) -> HandoffLine:
+    """The task is cut where it is too long for the room: with none named, a reader would think that there is none."""
+    said, _, source = line.text.rpartition('" (')
+    most = chars - len(source) - 9
+    if line.chars <= chars or most < _FEWEST_CHARS_OF_TASK:
+        return line
+    return replace(line, text=f'{shorten(said, most)}" ({source}')
 
 
-def _words(text: str) -> set[str]:
-    return set(_WORD.findall(text))
-
-
-def _brief(target: str) -> str:
-    """The end of a path, or the start of a command."""
-    if " " not in target and target.count("/") > 2:
-        return "…/" + "/".join(target.rsplit("/", 2)[1:])
-    return shorten(_CD_PREFIX.sub("", target), _BRIEF_CHARS)
+def _times_in(line: str) -> int:
+    """How many requests an entry stands for: one, or as many as it says."""
+    found = _EARLIER.match(line)
+    return int(found[1]) if found else 1
 
 
 def _state(source: SummaryInput) -> list[HandoffLine]:
@@ -294,67 +494,3 @@ def _plan(ledger: Ledger) -> list[HandoffLine]:
         for item in items
         if item.progress in headings
     ]
-
-
-def _requests(ledger: Ledger) -> list[HandoffLine]:
-    """What users said after the first request, and their questions with the answers."""
-    lines = []
-    for asked in ledger.requests[1:][-_NEWEST_LINES:]:
-        quote = quoted(asked.text, _REQUEST_CHARS)
-        if asked.answer and is_question(asked.text):
-            text = (
-                f"{quote} -> {shorten_redacted(asked.answer, _REQUEST_CHARS)} (m{asked.number}, m{asked.answer_number})"
-            )
-            lines.append(HandoffLine(parts.ANSWERED, text, asked.number, bonus=0.4))
-        else:
-            lines.append(HandoffLine(parts.GOAL, f"then: {quote} (m{asked.number})", asked.number, bonus=0.6))
-    return lines
-
-
-def _decisions(ledger: Ledger) -> list[HandoffLine]:
-    newest = {decision.text: decision for decision in ledger.decisions[-_NEWEST_LINES:]}
-    return [
-        HandoffLine(
-            parts.DECISIONS, f"{shorten_redacted(text, _DECISION_CHARS)} (m{one.number})", one.number, bonus=0.3
-        )
-        for text, one in newest.items()
-    ]
-
-
-def _files_read(ledger: Ledger) -> list[HandoffLine]:
-    newest = sorted(ledger.files.values(), key=lambda fact: -fact.last)[:_NEWEST_LINES]
-    return [HandoffLine(parts.FILES, file_line(fact), fact.last) for fact in newest if not fact.changes]
-
-
-def _previous_lines(source: SummaryInput, known: set[str]) -> list[HandoffLine]:
-    """The lines of the previous handoff, apart from those that the ledger gives again."""
-    bonuses = {
-        parts.GOAL: 0.6, parts.COMPLETED: 0.2, parts.TRIED: 0.3, parts.BLOCKED: 0.1, parts.DECISIONS: 0.2,
-        parts.ANSWERED: 0.1, parts.PENDING: 0.2, parts.REMAINING: 0.1, parts.IN_PROGRESS: 0.1, parts.FILES: 0.1,
-        parts.VALUES: 0.0,
-    }  # fmt: skip
-    lines = [
-        HandoffLine(heading, text, number_in(text), bonus=bonus)
-        for heading, bonus in bonuses.items()
-        for text in source.previous_lines(heading)
-        if text not in known and not text.startswith("(") and not _is_in_ledger(source.ledger, heading, text)
-    ]
-    # An earlier task is listed with the goal, as a later request.
-    lines += [
-        HandoffLine(parts.GOAL, text if text.startswith("then: ") else f"then: {text}", number_in(text), bonus=0.6)
-        for text in source.previous_lines(parts.ACTIVE_TASK)
-        if text not in known and not _is_in_ledger(source.ledger, parts.ACTIVE_TASK, text)
-    ]
-    return lines
-
-
-def _is_in_ledger(ledger: Ledger, heading: str, text: str) -> bool:
-    """Whether the ledger has the same fact, perhaps in a newer state."""
-    if heading in (parts.GOAL, parts.ACTIVE_TASK):
-        number = number_in(text)
-        return any(asked.number == number for asked in ledger.requests)
-    if heading == parts.FILES:
-        return path_in_line(text) in ledger.files
-    if heading in (parts.REMAINING, parts.IN_PROGRESS):
-        return bool(ledger.plan[0]) and _FROM_PLAN.search(text) is not None
-    return False

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import groupby
+from operator import itemgetter
 
 from clew.errors import SummaryFailed
 from clew.ledger import AtomIndex, QuoteSelector, atoms_in, shorten, text_with_calls
@@ -176,11 +178,11 @@ def _with_quotes(
         covered |= _atoms_of(line)
         chars -= len(line) + 4
     quotes, _ = selector.select(chars, covered)
-    for number in sorted(number for number in quotes if isinstance(number, int)):
+    for number, own in groupby(sorted(quotes), key=itemgetter(0)):
         # Quotes that only repeat what the handoff already has are left out.
-        new = [quote for quote in quotes[number] if not _atoms_of(quote) <= covered]
+        new = [quote for key in own for quote in quotes[key] if not _atoms_of(quote) <= covered]
         if new:
-            sections.setdefault(parts.VALUES, []).append(redact_text(f"m{number}: {' … '.join(new)}"))
+            sections.setdefault(parts.VALUES, []).append(redact_text(f"m{number}: {' · '.join(new)}"))
     return Handoff(sections)
 
 

@@ -1,12 +1,11 @@
 """The handoff: its headings and text form, how it is put into a message, and what a summariser takes and returns.
 
-A handoff has fixed headings with one fact a line, and reads back as it was written. In a conversation it comes behind
-a fixed prefix and before an end marker, by which `unwrap` finds it again.
+A handoff has fixed headings with one fact a line, or one exchange with its lines, and reads back as it was written. In
+a conversation it comes behind a fixed prefix and before an end marker, by which `unwrap` finds it again.
 """
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -37,6 +36,8 @@ HEADINGS = (
 # Readers look for these first, so they are written also where there is nothing under them.
 _ALWAYS = frozenset({ACTIVE_TASK, BLOCKED})
 _WITHOUT_BULLETS = frozenset({ACTIVE_TASK, STATE})
+CONTINUED = "\n   "
+"""Between the lines of one entry."""
 
 _HEADING = re.compile(r"^#{1,4}\s*(?:\d+[.)]\s*)?\**(.+?)\**:?\s*$")
 _BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
@@ -88,8 +89,10 @@ def parse_handoff(document: str) -> Handoff:
         if not text or text.rstrip(".").lower() in ("none", "n/a", "(none)"):
             continue
         lines = sections.setdefault(heading, [])
-        is_continued = line.startswith((" ", "\t")) and not _BULLET.match(line.strip())
-        if is_continued and lines and not (heading == COMPLETED and text.startswith("(")):
+        is_indented = line.startswith((" ", "\t"))
+        if is_indented and lines and heading == COMPLETED:
+            lines[-1] += f"{CONTINUED}{line.strip()}"
+        elif is_indented and lines and not _BULLET.match(line.strip()):
             lines[-1] += f" {text}"
         else:
             lines.append(text)
@@ -98,9 +101,7 @@ def parse_handoff(document: str) -> Handoff:
 
 def _with_bullets(heading: str, lines: Sequence[str]) -> list[str]:
     if heading == COMPLETED:
-        numbers = itertools.count(1)
-        # A remark in parentheses is no action and has no number.
-        return [f"   {line}" if line.startswith("(") else f"{next(numbers)}. {line}" for line in lines]
+        return [f"{number}. {line}" for number, line in enumerate(lines, 1)]
     if heading in _WITHOUT_BULLETS:
         return list(lines)
     return [f"- {line}" for line in lines]
@@ -122,10 +123,15 @@ SYSTEM_NOTE = (
 )
 
 _COVERS = re.compile(
-    r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+) follow word for word)?\.$", re.MULTILINE
+    r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+) follow word for word)?"
+    r"(?:; what follows is (.+), then m(\d+) and so on)?\.$",
+    re.MULTILINE,
 )
 _NUMBER = re.compile(r"m(\d+)")
+_RUN = re.compile(r"m(\d+)(?:-m(\d+))?")
 _GAP = "\n\n"
+# A text that only looks like ours shall not fill the memory.
+_LONGEST_RUN = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,13 +146,16 @@ class WrappedSummary:
     """The covered messages that are still in the conversation, word for word."""
     message: Message | None
     """The message that the handoff was merged into, without it."""
+    following: tuple[int, ...] = ()
+    """The numbers of the messages behind those kept, and the next one; empty where they count on from `last`."""
 
 
-def wrap(text: str, first: int, last: int, kept: Sequence[int] = ()) -> str:
+def wrap(text: str, first: int, last: int, kept: Sequence[int] = (), following: Sequence[int] = ()) -> str:
     """The text that is put into the conversation for a handoff of the messages `first` to `last` (not included)."""
     inside = without_markers(text)
     also = f"; of these, {' and '.join(f'm{number}' for number in kept)} follow word for word" if kept else ""
-    covers = f"Messages m{first} to m{last - 1} are folded here{also}."
+    behind = f"; what follows is {_runs(following[:-1])}, then m{following[-1]} and so on" if following else ""
+    covers = f"Messages m{first} to m{last - 1} are folded here{also}{behind}."
     return f"{PREFIX}\n\n{inside.strip()}\n\n{covers}\n{END_MARKER}"
 
 
@@ -163,7 +172,19 @@ def unwrap(message: Message) -> WrappedSummary | None:
         return None
     kept = tuple(int(number) for number in _NUMBER.findall(covers[3] or ""))
     handoff = inside[: covers.start()].strip()
-    return WrappedSummary(handoff, int(covers[1]), int(covers[2]) + 1, kept, _without_summary(message, rest))
+    runs = [(int(first), int(last or first)) for first, last in _RUN.findall(covers[4] or "")]
+    following = [number for first, last in runs for number in range(first, min(last, first + _LONGEST_RUN) + 1)]
+    following += [int(covers[5])] if covers[5] else []
+    left = _without_summary(message, rest)
+    return WrappedSummary(handoff, int(covers[1]), int(covers[2]) + 1, kept, left, tuple(following))
+
+
+def _runs(numbers: Sequence[int]) -> str:
+    """`m61-m64, m66`: numbers that count on are told by the first and the last."""
+    starts = [at for at in range(len(numbers)) if not at or numbers[at] != numbers[at - 1] + 1]
+    ends = [at - 1 for at in (*starts[1:], len(numbers))]
+    runs = [(numbers[start], numbers[end]) for start, end in zip(starts, ends, strict=True)]
+    return ", ".join(f"m{first}" if first == last else f"m{first}-m{last}" for first, last in runs)
 
 
 def without_markers(text: str) -> str:
@@ -242,7 +263,7 @@ class SummaryInput:
 
     ledger: Ledger
     read: ReadMessage
-    """Returns the original message of a number, not pruned."""
+    """Returns the original message of a number, not pruned; an empty one where a repair left the message out."""
     first: int
     last: int
     previous: Handoff | None = None

@@ -6,19 +6,31 @@ contain it already. Neither models nor tokens are known here.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from clew.ledger import Action, FileFact, Ledger, LedgerStatement, atoms_in, is_path, rule_replaced_by, shorten
+from clew.ledger import (
+    Action,
+    FileFact,
+    Ledger,
+    LedgerExchange,
+    LedgerStatement,
+    atoms_in,
+    is_path,
+    person_said,
+    rule_replaced_by,
+    shorten,
+)
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.handoff import SummaryInput
 
-# Shortened, since the task and the goal are also kept word for word in the conversation.
-_TASK_CHARS = 600
-_GOAL_CHARS = 300
+# Longer ones are cut: the task is also kept word for word in the conversation.
+TASK_CHARS = 2_400
+_GOAL_CHARS = 800
+_WORDS_OF_GOAL = 3
+_CHOSEN_CHARS = 200
 _COMMAND_CHARS = 60
 _ERROR_CHARS = 130
 # How many earlier rules are compared with a rule; comparing all with all would be quadratic.
@@ -32,7 +44,10 @@ _REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
 _NUMBER = re.compile(r"\bm(\d+)\b")
 _CHANGED = "changed"
-_FILE_LINE = re.compile(r"\w+: (.+) \([^()]*\bm\d+\)$")
+_CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
+FILE_SEPARATOR = " · "
+"""Between files that stand on one line."""
+_FILE_LINE = re.compile(r"(?:\w+: )?(.+) \([^()]*\bm\d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,22 +83,38 @@ def normalized(text: str) -> str:
 
 
 def _task(source: SummaryInput) -> Iterator[RequiredFact]:
-    if source.task.strip():
+    """The newest thing that a person asked for; what a program wrote into a user message is none."""
+    newest = next((one for one in reversed(source.ledger.exchanges) if one.request), None)
+    said = person_said(source.task)
+    if said and (newest is None or (source.task_number or 0) > newest.number):
+        # It stands behind what the ledger has read.
         reference = f" (m{source.task_number})" if source.task_number is not None else ""
-        quote = quoted(source.task, _TASK_CHARS)
-        yield RequiredFact(parts.ACTIVE_TASK, f"{quote}{reference}", quote)
+        yield RequiredFact(parts.ACTIVE_TASK, f"{quoted(said, TASK_CHARS)}{reference}", said)
+    elif newest is not None:
+        yield RequiredFact(parts.ACTIVE_TASK, quoted_request(source.ledger, newest, TASK_CHARS), newest.request)
+    elif told := source.previous_lines(parts.ACTIVE_TASK):
+        yield RequiredFact(parts.ACTIVE_TASK, told[0], told[0])
 
 
 def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
-    """The first request, from the ledger or from the previous handoff, whichever goes back further."""
-    previous = [goal for line in source.previous_lines(parts.GOAL) if (goal := _quoted_statement(line))]
-    requests = [
-        LedgerStatement(shorten_redacted(request.text, _GOAL_CHARS), request.number)
-        for request in source.ledger.requests[:1]
-    ]
-    first = min((*requests, *previous), key=lambda goal: goal.number, default=None)
-    if first:
-        yield RequiredFact(parts.GOAL, f"{quoted(first.text, _GOAL_CHARS)} (m{first.number})", first.text)
+    """The first request that says what for, from the previous handoff or from the ledger."""
+    if told := source.previous_lines(parts.GOAL):
+        yield RequiredFact(parts.GOAL, told[0], told[0])
+        return
+    asked = [one for one in source.ledger.exchanges if one.request]
+    first = next((one for one in asked if len(one.request.split()) >= _WORDS_OF_GOAL), asked[0] if asked else None)
+    if first is not None:
+        yield RequiredFact(parts.GOAL, quoted_request(source.ledger, first, _GOAL_CHARS), first.request)
+
+
+def quoted_request(ledger: Ledger, exchange: LedgerExchange, most: int) -> str:
+    """`"2", that is "Use PowerShell" (m387; offered in m386)`"""
+    quote = quoted(exchange.request, most)
+    if not exchange.chosen:
+        return f"{quote} (m{exchange.number})"
+    offered = max((one.closing_number or 0 for one in ledger.exchanges if one.number < exchange.number), default=0)
+    chosen = quoted(exchange.chosen, _CHOSEN_CHARS)
+    return f"{quote}, that is {chosen} (m{exchange.number}; offered in m{offered})"
 
 
 def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]]:
@@ -154,11 +185,16 @@ def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFa
 def _failure(action: Action, heading: str) -> RequiredFact:
     """`make test -> exit 2: error: no rule to make target`"""
     assert action.outcome is not None
-    what = shorten_redacted(action.target, _COMMAND_CHARS) or action.tool
+    what = shorten_redacted(without_folder(action.target), _COMMAND_CHARS) or action.tool
     error = shorten_redacted(action.outcome.error, _ERROR_CHARS)
     how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
-    line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.result})".split())
+    line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.number})".split())
     return RequiredFact(heading, line, error.rstrip("…") or what, action.number)
+
+
+def without_folder(command: str) -> str:
+    """A command without the change of folder before it."""
+    return _CHANGE_OF_FOLDER.sub("", command)
 
 
 def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
@@ -169,6 +205,7 @@ def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
     # The newest first: where there is no room for all, the oldest are left out.
     for number, end, heading, line in sorted(numbered, key=lambda one: -one[0]):
         if number < start:
+            heading = heading if number >= source.ledger.next_number - _RECENT_MESSAGES else parts.TRIED
             yield RequiredFact(heading, line, line[:end].split(": ", 1)[-1].strip(), number)
 
 
@@ -185,7 +222,8 @@ def _command_key(action: Action) -> str:
 def _files(source: SummaryInput) -> Iterator[RequiredFact]:
     """The files that were changed, newest first, and those that only the previous handoff has."""
     files = source.ledger.files
-    previous = {path_in_line(line): line for line in source.previous_lines(parts.FILES) if _CHANGED in line}
+    told = (line for joined in source.previous_lines(parts.FILES) for line in joined.split(FILE_SEPARATOR))
+    previous = {path_in_line(line): line for line in told if _CHANGED in line}
     changed = (fact for fact in files.values() if fact.changes)
     for fact in sorted(changed, key=lambda fact: -fact.last)[:_NEWEST]:
         since = number_in(previous.get(fact.path, ""))
@@ -218,7 +256,7 @@ def file_line(fact: FileFact, since: int = -1) -> str:
 
 
 def quoted(text: str, most: int) -> str:
-    return json.dumps(shorten_redacted(text, most), ensure_ascii=False)
+    return f'"{shorten_redacted(text, most)}"'
 
 
 def shorten_redacted(text: str, most: int) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 from clew.config import CompressionSettings
@@ -23,7 +24,7 @@ from clew.engines.compressor.assemble import (
     with_summary,
 )
 from clew.engines.compressor.budgets import Budgets, Strikes, budgets_for
-from clew.engines.compressor.history import HistoryRecord, MessageSizes, NumberedHistory
+from clew.engines.compressor.history import HistoryRecord, MessageSizes, NumberedHistory, read_from
 from clew.engines.compressor.plan import CompactionPlan, PlanSettings, is_prompt, plan_compaction, preview_of
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
 from clew.messages import Message, text_of
@@ -237,11 +238,12 @@ class ContextCompressor(ContextEngine):
         if self._record.catch_up(history.messages, history.numbers):
             return self._record.ledger, self._record.read
         if history.earlier is None:
-            self._record = HistoryRecord.of(history.messages)
+            self._record = HistoryRecord.of(history.messages, history.numbers)
             return self._record.ledger, self._record.read
         first = history.first_unread
-        unread = {n: m for m, n in zip(history.messages, history.numbers, strict=True) if n >= first}
-        return Ledger.of(list(unread.values()), first), unread.__getitem__
+        unread = [(n, m) for m, n in zip(history.messages, history.numbers, strict=True) if n >= first]
+        ledger = Ledger.of([message for _, message in unread], [number for number, _ in unread])
+        return ledger, partial(read_from, dict(reversed(unread)))
 
     async def _write_summary(self, asked: SummaryInput, budget: int) -> Summary:
         if self.summarize is not None:

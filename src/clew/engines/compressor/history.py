@@ -5,7 +5,7 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 
@@ -16,6 +16,7 @@ from clew.tokens import count_each, counter_for
 
 _SUMMARY_WITHIN = 200
 _COMPARED_CHARS = 40
+_LEFT_OUT: Message = {"role": "user", "content": ""}
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,14 +25,12 @@ class NumberedHistory:
 
     messages: Sequence[Message]
     numbers: Sequence[int]
+    next_number: int
+    """Of the message that comes after them."""
     earlier: WrappedSummary | None = None
     """The summary of the last compaction, where there was one."""
     position: int = 0
     """Where the earlier summary was."""
-
-    @property
-    def next_number(self) -> int:
-        return self.numbers[-1] + 1 if self.numbers else 0
 
     @property
     def first_unread(self) -> int:
@@ -42,6 +41,11 @@ class NumberedHistory:
     def has_handoff(self) -> bool:
         """Whether the earlier summary was a message of its own."""
         return self.earlier is not None and self.earlier.message is None
+
+    def following(self, position: int) -> tuple[int, ...]:
+        """The numbers from a position on, and the next one; empty where they count on without a gap."""
+        numbers = (*self.numbers[position:], self.next_number)
+        return () if numbers == tuple(range(numbers[0], numbers[0] + len(numbers))) else numbers
 
     def repaired_position(self, position: int) -> int:
         """The position of a message in the repaired history that this was made from."""
@@ -69,17 +73,33 @@ def repair_history(messages: Sequence[Message]) -> Repaired:
     )
 
 
-def number_history(messages: Sequence[Message]) -> NumberedHistory:
-    """Find the earlier summary, if there is one, and number the messages."""
+def number_history(
+    messages: Sequence[Message], indexes: Sequence[int] | None = None, end: int | None = None
+) -> NumberedHistory:
+    """Find the earlier summary, if there is one, and number the messages.
+
+    `indexes` are where the messages stood before they were repaired, and `end` is how many there were: a number is that
+    of the message as it came, whatever was removed or put in before it.
+    """
+    came = range(len(messages)) if indexes is None else indexes
+    end = len(messages) if end is None else end
     # A summary is near the start: behind the system prompt and the head.
     for position, message in enumerate(islice(messages, _SUMMARY_WITHIN)):
         wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
         if wrapped:
             merged = [wrapped.message] if wrapped.message else []
             rest = [*messages[:position], *merged, *messages[position + 1 :]]
-            numbers = islice(chain(range(position), wrapped.kept, count(wrapped.last)), len(rest))
-            return NumberedHistory(rest, list(numbers), wrapped, position)
-    return NumberedHistory(messages, range(len(messages)))
+            first = came[position] + 1 - len(merged)
+            behind = _numbers_behind(wrapped, end - first + 1)
+            numbers = [behind[index - first] for index in came[position + 1 - len(merged) :]]
+            return NumberedHistory(rest, [*came[:position], *numbers], behind[-1], wrapped, position)
+    return NumberedHistory(messages, came, end)
+
+
+def _numbers_behind(earlier: WrappedSummary, many: int) -> list[int]:
+    """The numbers of so many messages behind an earlier summary: those it kept, those it named, then later ones."""
+    *named, following = earlier.following or (earlier.last,)
+    return list(islice(chain(earlier.kept, named, count(following)), many))
 
 
 class MessageSizes:
@@ -110,6 +130,11 @@ class MessageSizes:
         return self._counter.text(text)
 
 
+def read_from(log: Mapping[int, Message], number: int) -> Message:
+    """The message of a number; an empty one where a repair left it out, so that numbers can be read without a gap."""
+    return log.get(number, _LEFT_OUT)
+
+
 class HistoryRecord:
     """The original messages by number and their ledger, kept up as messages arrive.
 
@@ -118,23 +143,25 @@ class HistoryRecord:
 
     def __init__(self) -> None:
         self.ledger = Ledger()
-        self.log: list[Message] = []
+        self.log: dict[int, Message] = {}
 
     @classmethod
-    def of(cls, messages: Sequence[Message]) -> HistoryRecord:
+    def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> HistoryRecord:
         """The record of a history that is read at once, from its first message on."""
         record = cls()
-        record.ledger = Ledger.of(messages)
-        record.log = list(messages)
+        record.ledger = Ledger.of(messages, numbers)
+        # A stub has the number of the message that called, which comes before it and is the one to read.
+        numbered = zip(range(len(messages)) if numbers is None else numbers, messages, strict=True)
+        record.log = dict(reversed(list(numbered)))
         return record
 
     def append(self, messages: Sequence[Message]) -> None:
-        self.log.extend(messages)
+        self.log.update(enumerate(messages, self.ledger.next_number))
         self.ledger.extend(messages)
 
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
-        known = len(self.log)
+        known = self.ledger.next_number
         new = [message for message, number in zip(messages, numbers, strict=True) if number >= known]
         if not known or not self._knows(messages, numbers) or numbers[-1] + 1 - known != len(new):
             return False
@@ -142,14 +169,17 @@ class HistoryRecord:
         return True
 
     def read(self, number: int) -> Message:
-        return self.log[number]
+        return read_from(self.log, number)
 
     def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Whether each message is the one on record under its number, or may be a shorter copy of it."""
-        log, known = self.log, len(self.log)
-        pairs = zip(messages, numbers, strict=True)
+        known = self.ledger.next_number
+        numbered = (
+            (self.log.get(number), message) for message, number in zip(messages, numbers, strict=True) if number < known
+        )
         return all(
-            number >= known or log[number] is message or _may_be_copy(log[number], message) for message, number in pairs
+            original is message or (original is not None and _may_be_copy(original, message))
+            for original, message in numbered
         )
 
 

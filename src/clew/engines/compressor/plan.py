@@ -92,7 +92,8 @@ class CompactionPlan:
 
     def wrapped(self, text: str) -> str:
         """A summary's text as it stands in the conversation."""
-        return wrap(text, *self.covered, [self.history.numbers[position] for position in self.cut.kept])
+        kept = [self.history.numbers[position] for position in self.cut.kept]
+        return wrap(text, *self.covered, kept, self.history.following(self.cut.tail))
 
     @property
     def prompt_tokens(self) -> int:
@@ -105,7 +106,7 @@ def plan_compaction(
 ) -> CompactionPlan:
     """The plan for these messages; with `force`, also where they are below the threshold and fit the tail."""
     repaired = repair_history(source)
-    history = number_history(repaired.messages)
+    history = number_history(repaired.messages, repaired.indexes, len(source))
     sizes = settings.sizes.each(history.messages)
     counted = sum(sizes) if history.messages is source else settings.sizes.total(source)
     before = counted if current_tokens is None else current_tokens
@@ -141,13 +142,14 @@ def _summary_budget(
         return 0
     earlier = settings.sizes.text(history.earlier.text) if history.earlier else 0
     content = sum(sizes[position] for position in cut.folded) + earlier
-    fixed = settings.sizes.total(list(staying.values())) + wrapping_tokens(settings.sizes)
+    wrapping = wrapping_tokens(settings.sizes, history.following(cut.tail))
+    fixed = settings.sizes.total(list(staying.values())) + wrapping
     return settings.budgets.summary(content, fixed)
 
 
-def wrapping_tokens(sizes: MessageSizes) -> int:
+def wrapping_tokens(sizes: MessageSizes, following: Sequence[int] = ()) -> int:
     """What the prefix and the end of a summary take, and the message that it is."""
-    return sizes.text(wrap("", 0, 1, (1, 2))) + 10
+    return sizes.text(wrap("", 0, 1, (1, 2), following)) + 10
 
 
 # -- where to cut ------------------------------------------------------------------------------------------------------
@@ -310,7 +312,8 @@ def preview_of(plan: CompactionPlan, sizes: MessageSizes) -> CompactionPreview:
     history, indexes = plan.history, plan.repaired.indexes
     after = dict(zip(plan.staying, sizes.each(list(plan.staying.values())), strict=True))
     earlier = sizes.total(plan.repaired.messages) - sum(plan.sizes)
-    summary = plan.summary_budget + wrapping_tokens(sizes) if plan.cut.folded else 0
+    wrapping = wrapping_tokens(sizes, history.following(plan.cut.tail))
+    summary = plan.summary_budget + wrapping if plan.cut.folded else 0
     before = sizes.each(plan.source)
     rows: list[tuple[CompactionRegion, int | None, int]] = [(CompactionRegion.REMOVED, None, 0)] * len(plan.source)
     own = [index for at, index in enumerate(indexes) if not history.has_handoff or at != history.position]

@@ -1,0 +1,152 @@
+"""What a person asked, told apart from what programs put into user messages; and what a short answer chose.
+
+Agents run inside harnesses that write into the user's role: notifications, reminders, echoes of commands, demands for a
+format, results of tools. They are recognised by structure first (tags, brackets, wrappers of results), then by the
+openings that common harnesses use. What is repeated word for word is found by the ledger (`repetition_key`).
+"""
+
+from __future__ import annotations
+
+import re
+
+_TAGS = (
+    r"task-notification|system-reminder|reminder|command-[\w-]+|local-command-[\w-]+|environment[_-]\w+|user_instructions"
+    r"|ide_\w+|bash-\w+|user-prompt-submit-hook|hook[\w-]*|turn_aborted|subagent_notification|uploaded_files"
+    r"|persisted-output|tool_result|function_results?|user_shell_command|permissions[ _]instructions|collaboration_mode"
+    r"|apps_instructions|skills?_instructions|conversation[_-]summary|context[_-]summary|context_window|session_context"
+)
+_TRAILER = r"\s*(?:Read the output file to retrieve the result: \S+\s*)*"
+_HARNESS_BLOCK = re.compile(rf"<({_TAGS})\b[^<>\n]*>.*?</\1>{_TRAILER}", re.DOTALL | re.IGNORECASE)
+_UNCLOSED_BLOCK = re.compile(rf"<(?:{_TAGS})\b", re.IGNORECASE)
+_BRACKETED = re.compile(
+    r"\[(?:Request interrupted|system\b|context\b|tool\b|command finished|old tool result|image:)[^\]\n]*\]\s*",
+    re.IGNORECASE,
+)
+_HARNESS_OPENING = re.compile(
+    r"\[CONTEXT (?:COMPACTION|SUMMARY)|Caveat: The messages below|This session is being continued"
+    r"|Your output was malformed|Format error"
+    r"|Please always provide EXACTLY ONE|Read the output file to retrieve"
+    r"|This is the (?:Gemini|Qwen)\b[^\n]*setting up the context|# AGENTS\.md instructions"
+    r"|Called the \w+ tool with the following input|OBSERVATION:|EXECUTION RESULT of \[|<returncode>|<output>"
+    r"|<observation>|\[The command completed with exit code|No tool calls? (?:was |were )?found|Unknown tool\b"
+    r"|Please continue working on the task on whatever approach|Another language model started to solve this"
+    r"|Continue if you have next steps|Error: (?:no|invalid) tool call",
+    re.IGNORECASE,
+)
+_FORMAT_DEMAND = re.compile(r"EXACTLY ONE (?:action|command|tool)", re.IGNORECASE)
+_BLOCK = re.compile(r"<([A-Za-z][\w-]*)>\n?(.*?)</\1>", re.DOTALL)
+_REQUEST_TAG = re.compile(r"task|issue|request|query|question|prompt|description|problem|message|goal|objective", re.I)
+_WORDS_BESIDE_BLOCKS = 40
+_DIGITS = re.compile(r"\d+")
+_SHORTEST_REPEATED = 60
+
+
+def without_harness_blocks(text: str) -> str:
+    """The text without the tags that harnesses put into user messages, and what stands in them."""
+    return _HARNESS_BLOCK.sub("\n", text) if "</" in text else text
+
+
+def person_said(text: str) -> str:
+    """The part of a user message that a person wrote, as it stands there; empty where a program wrote all of it."""
+    said = text.strip()
+    if "<" in said:
+        said = _HARNESS_BLOCK.sub(" ", said).strip()
+        # Before a template is looked for: a result in tags looks like one.
+        if _UNCLOSED_BLOCK.match(said) or _HARNESS_OPENING.match(said):
+            return ""
+        said = _request_in_template(said)
+    while not _HARNESS_OPENING.match(said) and (found := _BRACKETED.match(said)):
+        said = said[found.end() :].lstrip()
+    if _HARNESS_OPENING.match(said) or _FORMAT_DEMAND.search(said):
+        return ""
+    return said
+
+
+def _request_in_template(text: str) -> str:
+    """Of a message that is made of blocks, as a benchmark's template is, the block that asks for something."""
+    if not text.startswith("<"):
+        return text
+    blocks = _BLOCK.findall(text)
+    if not blocks or len(_BLOCK.sub("", text).split()) > _WORDS_BESIDE_BLOCKS:
+        return text
+    asking = next((inner for tag, inner in blocks if _REQUEST_TAG.search(tag)), None)
+    if asking is None:
+        asking = blocks[0][1] if len(blocks) > 1 else text
+    return str(asking).strip()
+
+
+def repetition_key(said: str) -> str | None:
+    """By what a text is known again when a program sends it a second time; None where it is too short to tell."""
+    # Word for word: a person says "the same for part 7" about part 8 too.
+    return said if len(said) >= _SHORTEST_REPEATED else None
+
+
+# -- short answers -----------------------------------------------------------------------------------------------------
+
+_NUMBERS = re.compile(
+    r"(?:(?:start|go|do|proceed|continue|let's)\s+(?:with\s+)?)?(?:options?|numbers?|no\.?|#)?\s*"
+    r"(\d{1,2}(?:\s*(?:,|and|&|\+|then|und|et|y)\s*(?:option\s*)?\d{1,2})*)\b",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(r"(?:option\s+)?([a-h])[).]?\Z", re.IGNORECASE)
+_ORDINAL = re.compile(r"(?:the\s+)?(first|second|third|fourth|fifth|last)(?:\s+(?:one|option))?\b", re.IGNORECASE)
+_ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
+_CONSENT = re.compile(
+    r"(?:yes|yep|yeah|y|ok|okay|sure|do it|go ahead|go|please do|sounds good|proceed|no|nope|n|ja|nein|oui|non|sí|si"
+    r"|好|好的|是|是的|可以|行|不|不用|はい|いいえ|네|예|да|нет)(?!\w)",
+    re.IGNORECASE,
+)
+_OPTION = re.compile(
+    r"^\s*(?:[-*]\s+)?(?:#+\s*)?\**\s*(?:option\s+)?(\d{1,2}|[a-h])\s*[.):]\s*\**\s*(.+?)\s*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_QUESTION = re.compile(r"[^.!?。！？\n]+[?？]")
+_LONGEST_ANSWER = 60
+_MOST_WORDS_OF_CONSENT = 4
+_OTHER_WORDS = 24
+
+
+def chosen_by(answer: str, offered: str) -> str:
+    """What a short answer chose of what the agent had offered before; empty where it chose nothing that can be told."""
+    if len(answer) > _LONGEST_ANSWER or not offered:
+        return ""
+    options = [(label.lower(), _without_marks(text)) for label, text in _OPTION.findall(offered)]
+    if options and (labels := _labels_in(answer)):
+        # Of several lists in a reply, the last one is the one that asks.
+        by_label = dict(options)
+        return "; ".join(by_label[label] for label in labels if label in by_label)
+    if options and (ordinal := _ORDINAL.match(answer)):
+        place = _ORDINALS[ordinal[1].lower()]
+        return options[place][1] if place < len(options) else ""
+    if _CONSENT.match(answer) and len(answer.split()) <= _MOST_WORDS_OF_CONSENT:
+        questions = _QUESTION.findall(offered)
+        return _without_marks(questions[-1]) if questions else ""
+    return ""
+
+
+def _labels_in(answer: str) -> list[str]:
+    numbers = _NUMBERS.match(answer)
+    if numbers and len(answer) - len(numbers[0]) <= _OTHER_WORDS:
+        return _DIGITS.findall(numbers[1])
+    letter = _LETTER.match(answer)
+    return [letter[1].lower()] if letter else []
+
+
+def _without_marks(text: str) -> str:
+    return " ".join(text.replace("**", "").replace("__", "").strip("*#- ").split())
+
+
+# -- a change of mind --------------------------------------------------------------------------------------------------
+
+_CANCELS = re.compile(
+    r"\b(?:never ?mind|forget (?:it|that|about (?:it|that))|scratch that|cancel (?:it|that|this)|drop (?:it|that)"
+    r"|stop (?:it|that|doing)|(?:revert|undo) (?:it|that|this|your|those)|don'?t do (?:it|that))\b"
+    r"|算了|取消|不用了|やめて|やっぱり|취소|doch nicht|vergiss (?:es|das)|laisse tomber|olvídalo",
+    re.IGNORECASE,
+)
+_OPENING_CHARS = 160
+
+
+def takes_back_task(said: str) -> bool:
+    """Whether a request begins by taking back the one before it."""
+    return bool(_CANCELS.search(said[:_OPENING_CHARS]))

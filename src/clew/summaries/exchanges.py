@@ -1,0 +1,244 @@
+"""How an exchange is told: the agent's sentences that state something, what was changed and run, and all as one entry.
+
+A sentence is worth telling where it states what was found, decided, done or left open. Like calls are folded into one:
+`pytest -q: 31 runs, the last exit 0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from clew.ledger import Action, LedgerExchange, atoms_in
+from clew.summaries.handoff import CONTINUED
+from clew.summaries.required_facts import number_in, shorten_redacted, without_folder
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+# A list's number is no end.
+_END = re.compile(r"(?<!\n\d\.)(?<!\n\d\d\.)(?<=[.!?])\s+|(?<=[。！？])|\n+")
+_NO_SENTENCE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
+_MARKS = "-*#> "
+# Said before doing something: what came of it is said later.
+_ANNOUNCES = re.compile(
+    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|thought|yes|right|hmm+|wait|so)\b[:,.!]?\s*)*"
+    r"(?:let me|let's|i'll|i will|i need to|i'm going to|now i|first,? i|next,? i|looking at|i should|we need to"
+    r"|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
+    re.IGNORECASE,
+)
+_STATES = re.compile(
+    r"\b(?:found|fixed|created|added|removed|changed|updated|deleted|installed|because|cause|so that|now|pass(?:es|ed)"
+    r"|fail(?:s|ed)|works?|working|complete[d]?|done|confirmed|means|must|cannot|remaining|instead|turns out|verified"
+    r"|pushed|committed|enabled|disabled|issue|problem|error|bug|fix|needs?|should|returns?|default|only|decided)\b"
+    r"|原因|修复|完成|已|需要|问题|決定|修正|weil|behoben|erledigt|fertig",
+    re.IGNORECASE,
+)
+_SHORTEST, _LONGEST = 25, 700
+TELLING_CHARS = 40
+"""A sentence that is to stand for an exchange has at least so many."""
+_GOOD_LENGTHS = range(TELLING_CHARS, 301)
+_MOST_STATED = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A whole sentence or list item that the agent said."""
+
+    text: str
+    number: int
+    order: int
+    """Its place among those of its message."""
+    worth: float
+
+    @property
+    def chars(self) -> int:
+        """What it takes in a handoff, quotes and reference included."""
+        return len(self.text) + 14
+
+
+def sentences_in(text: str, number: int, worth_of: Callable[[str], float]) -> list[Sentence]:
+    """The sentences of a text, code and headings left out, each with what it is worth telling."""
+    found: list[Sentence] = []
+    for order, raw in enumerate(_END.split(_CODE.sub("\n", text))):
+        said = " ".join(raw.split())
+        if _SHORTEST <= len(said) <= _LONGEST and not _NO_SENTENCE.match(raw):
+            found.append(Sentence(said, number, order, _worth(said, not found, worth_of)))
+    return found
+
+
+def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> float:
+    worth: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
+    worth += 0.5 * min(_MOST_STATED, len(_STATES.findall(said))) ** 0.5
+    worth += 0.5 * is_first + 0.6 * (len(said) in _GOOD_LENGTHS)
+    if _ANNOUNCES.match(said.lstrip(_MARKS)):
+        worth -= 1.2
+    return worth - 0.4 * said.endswith(("?", "？"))
+
+
+def quoted_sentences(sentences: list[Sentence]) -> str:
+    """Sentences of one message as one quote, what is left out between them marked."""
+    ordered = sorted(sentences, key=lambda sentence: sentence.order)
+    text = ordered[0].text
+    for before, after in pairwise(ordered):
+        space = "" if before.text.endswith(("。", "！", "？")) else " "
+        text += (space if after.order == before.order + 1 else " … ") + after.text
+    return f'"{text}" (m{ordered[0].number})'
+
+
+# -- what was done -----------------------------------------------------------------------------------------------------
+
+_BRIEF_CHARS = 60
+_COMMAND_CHARS = 100
+_ERROR_CHARS = 160
+_WORDS_ALIKE = 3
+_MOST_FOLDERS = 2
+_DEED = re.compile(r"(?:CHANGED|WROTE) (?!.*: )|RAN .*(?:: \d+ runs\b| -> )")
+
+
+def brief_target(target: str) -> str:
+    """The end of a path, the start of a command: what tells most in few chars."""
+    separator = "\\" if "\\" in target and "/" not in target else "/"
+    if " " not in target and target.count(separator) > _MOST_FOLDERS:
+        return f"…{separator}{separator.join(target.rsplit(separator, 2)[1:])}"
+    return shorten_redacted(without_folder(target), _BRIEF_CHARS)
+
+
+def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset()) -> list[str]:
+    """The lines that tell what an exchange did: its changes in one line, then each command that matters.
+
+    A command that ran once and went well is left to whoever quotes what it printed.
+    """
+    changes = " · ".join(_changes(actions, known_files))
+    return [*([changes] if changes else []), *_runs(actions)]
+
+
+def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable[str]:
+    by_file: dict[str, list[Action]] = {}
+    for action in actions:
+        if action.verb in ("WROTE", "CHANGED") and not action.failed:
+            for path in action.files:
+                by_file.setdefault(path, []).append(action)
+    for path, own in by_file.items():
+        word = "WROTE" if all(action.verb == "WROTE" for action in own) else "CHANGED"
+        size = f" {own[0].change}" if len(own) == 1 and own[0].change else ""
+        name = brief_target(path) if path in known_files else path
+        yield f"{word} {name}{size} ({_when(own)})"
+
+
+def _runs(actions: Iterable[Action]) -> Iterable[str]:
+    alike: dict[str, list[Action]] = {}
+    for action in actions:
+        if action.verb == "RAN":
+            key = " ".join(without_folder(action.target).split()[:_WORDS_ALIKE])
+            alike.setdefault(key, []).append(action)
+    for own in alike.values():
+        last = own[-1]
+        ended = last.outcome.describe() if last.outcome else ""
+        if not ended or (len(own) == 1 and not last.failed):
+            continue
+        failed = sum(action.failed for action in own)
+        how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last" if len(own) > 1 else " ->"
+        error = last.outcome.error if last.failed and last.outcome else ""
+        why = f": {shorten_redacted(error, _ERROR_CHARS)}" if error else ""
+        command = shorten_redacted(without_folder(last.target), _COMMAND_CHARS)
+        yield " ".join(f"RAN {command}{how} {ended}{why} (m{last.number})".split())
+
+
+def _when(actions: Sequence[Action]) -> str:
+    first, last = actions[0].number, actions[-1].number
+    return f"m{first}" if len(actions) == 1 else f"{len(actions)}x, m{first}-m{last}"
+
+
+# -- one exchange ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class ToldExchange:
+    """One exchange as it will be told."""
+
+    head: str
+    sentences: list[Sentence] = field(default_factory=list)
+    deeds: list[str] = field(default_factory=list)
+    passages: dict[Hashable, list[tuple[int, bool, str]]] = field(default_factory=dict)
+    """By the action they belong to: the message, whether it is what was called, and the line."""
+    told_before: list[str] = field(default_factory=list)
+    """Lines of the previous handoff."""
+
+
+def actions_by_exchange(exchanges: list[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:
+    by: dict[int, list[Action]] = {}
+    n = 0
+    for action in actions:
+        while n + 1 < len(exchanges) and action.number >= exchanges[n + 1].number:
+            n += 1
+        by.setdefault(n, []).append(action)
+    return by
+
+
+def owners_of(actions: Iterable[Action]) -> dict[tuple[int, int], Action]:
+    """The action that a part of a message belongs to: its call, or its result."""
+    owners: dict[tuple[int, int], Action] = {}
+    for action in actions:
+        owners[action.number, action.call_index + 1] = action
+        # The stub for a result that never came has the number of the call.
+        if action.result is not None and action.result != action.number:
+            owners[action.result, 0] = action
+    return owners
+
+
+def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
+    """Request, conclusion, deeds, then what else was said and shown, in the order in which it came."""
+    by_message: dict[int, list[Sentence]] = {}
+    for one in entry.sentences:
+        by_message.setdefault(one.number, []).append(one)
+    conclusion = [quoted_sentences(by_message.pop(closing_number))] if closing_number in by_message else []
+    body = [(number, quoted_sentences(own)) for number, own in by_message.items()]
+    body += [
+        (min(number for number, _, _ in own), _passage_line(key, own)) for key, own in entry.passages.items() if own
+    ]
+    body += [(number_in(reference_of(line)), line) for line in entry.told_before]
+    lines = [entry.head, *conclusion, *entry.deeds, *(text for _, text in sorted(body, key=lambda one: one[0]))]
+    return CONTINUED.join(line for line in lines if line)
+
+
+def lines_to_tell_again(entry: ToldExchange, before: Sequence[str], closing_number: int | None) -> list[str]:
+    """The lines of an exchange in the previous handoff that say what the entry does not: its quotes of older messages.
+
+    What was changed and run, and the closing words, are told anew each time.
+    """
+    told = {(line[:3], reference_of(line)) for line in exchange_text(entry, closing_number).split(CONTINUED)}
+    return [
+        line
+        for line in before
+        if (line[:3], reference_of(line)) not in told
+        and number_in(reference_of(line)) not in (-1, closing_number)
+        and not _DEED.match(line)
+    ]
+
+
+def reference_of(line: str) -> str:
+    """`(m60-m62)` at the end of a line."""
+    return line[line.rfind("(") :] if line.endswith(")") else ""
+
+
+def _passage_line(key: Hashable, own: list[tuple[int, bool, str]]) -> str:
+    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`"""
+    numbers = sorted({number for number, _, _ in own})
+    where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
+    if not isinstance(key, tuple):
+        return f"{_joined(line for _, _, line in own)} ({where})"
+    verb, target = key
+    called = [line for _, is_call, line in own if is_call]
+    if verb == "RAN":
+        name, told = _joined(called), (line for _, is_call, line in own if not is_call)
+    else:
+        # A path that was chosen to be quoted is told whole, and once.
+        name = target if any(line.startswith(target) for line in called) else ""
+        told = (line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in own)
+    shown = _joined(filter(None, told))
+    return f"{verb} {name or brief_target(target)}{': ' if shown else ''}{shown} ({where})"
+
+
+def _joined(lines: Iterable[str]) -> str:
+    return " · ".join(dict.fromkeys(lines))

@@ -1,0 +1,102 @@
+"""How an exchange is told: sentences, deeds, and what a short output says."""
+
+from __future__ import annotations
+
+from clew.ledger import Ledger
+from clew.messages import Message
+from clew.summaries.exchanges import brief_target, deeds_of, quoted_sentences, sentences_in
+from clew.testing import assistant, call, tool
+
+
+def ran(command: str, result: str, id: str) -> list[Message]:
+    return [assistant(None, [call("terminal", {"command": command}, id)]), tool(id, result)]
+
+
+def said(text: str) -> list[str]:
+    return [one.text for one in sentences_in(text, 4, lambda _: 0.5)]
+
+
+def worth(text: str) -> float:
+    [one] = sentences_in(text, 4, lambda _: 0.5)
+    return one.worth
+
+
+def test_sentences_and_list_items_are_whole_and_headings_and_code_are_none() -> None:
+    text = """## What I did
+**Summary**
+The retry now waits 0.5 s, doubling to 8 s. It matches the gateway's Retry-After!
+- `put()` keeps its signature, as you asked
+```python
+this_is_code_and_no_sentence_at_all(1, 2, 3)
+```
+---
+ok."""
+    assert said(text) == [
+        "The retry now waits 0.5 s, doubling to 8 s.",
+        "It matches the gateway's Retry-After!",
+        "- `put()` keeps its signature, as you asked",
+    ]
+
+
+def test_sentences_in_chinese_end_where_they_end() -> None:
+    first = "上传模块现在是异步的，所有的接口都保持不变，测试也全部通过了。"
+    second = "重试的等待时间从半秒开始加倍，最多八秒为止，与网关的要求一致！"
+    assert said(first + second) == [first, second]
+
+
+def test_what_states_something_is_worth_more_than_what_announces_it() -> None:
+    assert worth("The cause was a missing await, and it is fixed now.") > worth("Let me check the retry once more now.")
+    assert worth("The bucket is named in config/prod.toml, line 14.") > worth(
+        "Is the bucket named in some of the files?"
+    )
+
+
+def test_sentences_of_a_message_are_one_quote_with_what_is_left_out_marked() -> None:
+    first, second, third = sentences_in(
+        "The retry waits 0.5 s at first. It doubles up to 8 s each time. It gives up after six tries.", 4, lambda _: 0
+    )
+    assert quoted_sentences([second, first]) == (
+        '"The retry waits 0.5 s at first. It doubles up to 8 s each time." (m4)'
+    )
+    assert quoted_sentences([third, first]) == '"The retry waits 0.5 s at first. … It gives up after six tries." (m4)'
+
+
+def deeds(*messages: Message) -> list[str]:
+    return deeds_of(Ledger.of(messages).actions)
+
+
+def test_like_runs_are_one_line_with_their_count_and_how_the_last_ended() -> None:
+    failing = "FAILED tests/test_up.py::test_retry\n1 failed in 0.1s\n[exit 1]"
+    passing = "16 passed in 0.2s\n[exit 0]"
+    assert deeds(*ran("pytest -q", failing, "a"), *ran("pytest -q", failing, "b"), *ran("pytest -q", passing, "c")) == [
+        "RAN pytest -q: 3 runs, 2 failed, the last exit 0, 16 passed (m4)"
+    ]
+
+
+def test_a_command_that_failed_is_told_with_its_error_and_one_that_went_well_is_left_to_its_output() -> None:
+    assert deeds(*ran("make deploy", "fatal: no such host\n[exit 128]", "a"), *ran("ls", "a.py", "b")) == [
+        "RAN make deploy -> exit 128, 2 lines: fatal: no such host (m0)"
+    ]
+
+
+def test_changes_are_one_line_and_a_change_that_failed_is_none() -> None:
+    def patch(id: str, result: str) -> list[Message]:
+        arguments = {"path": "src/a.py", "old_string": "a", "new_string": "b\nc"}
+        return [assistant(None, [call("patch", arguments, id)]), tool(id, result)]
+
+    wrote = [assistant(None, [call("write_file", {"path": "src/b.py", "content": "x"}, "w")]), tool("w", "ok")]
+    assert deeds(*patch("a", "ok"), *wrote) == ["CHANGED src/a.py +2 -1 (m0) · WROTE src/b.py +1 -0 (m2)"]
+    assert deeds(*patch("a", "ok"), *patch("b", "ok")) == ["CHANGED src/a.py (2x, m0-m2)"]
+    assert deeds(*patch("a", "Error: old_string was not found")) == []
+
+
+def test_a_target_is_told_by_the_end_of_a_path_and_the_start_of_a_command() -> None:
+    assert brief_target("/home/me/work/src/uploader.py") == "…/src/uploader.py"
+    assert brief_target("C:\\work\\me\\src\\uploader.py") == "…\\src\\uploader.py"
+    assert brief_target("cd /home/me && pytest -q") == "pytest -q"
+    assert len(brief_target("echo " + "word " * 90)) <= 60
+
+
+def test_a_secret_that_a_cut_would_halve_is_taken_out_before() -> None:
+    secret = "gh" + "p_" + "Ab1" * 12
+    assert secret[:8] not in brief_target(f"curl --max-time 9 --silent -H 'Token: {secret}' https://example.org")
