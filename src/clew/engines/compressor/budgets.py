@@ -19,6 +19,8 @@ SMALLEST_TARGET = 400
 MAX_STRIKES = 2
 _SUMMARY_SHARE_OF_CONTENT = 0.20
 _MIN_SUMMARY = 2_000
+_FEWEST_TOKENS = 100
+_LARGEST_SHARE_OF_CONTENT = 0.6
 _SUMMARY_SHARE_OF_WINDOW = 0.05
 _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
@@ -43,7 +45,9 @@ class Budgets:
         """For a summary of so many tokens of content, when head, tail and system take `fixed`."""
         if self.total is not None:
             return max(self.total // 20, self.total - fixed)
-        return min(max(int(content * _SUMMARY_SHARE_OF_CONTENT), _MIN_SUMMARY), self.max_summary)
+        share = max(int(content * _SUMMARY_SHARE_OF_CONTENT), _MIN_SUMMARY)
+        # Of little content a summary that fills the least budget would be no shorter than what it stands for.
+        return min(share, self.max_summary, max(_FEWEST_TOKENS, int(content * _LARGEST_SHARE_OF_CONTENT)))
 
 
 def budgets_for(window: int, settings: CompressionSettings, max_output: int | None = None) -> Budgets:
