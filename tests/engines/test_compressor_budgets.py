@@ -22,9 +22,13 @@ def test_a_window_of_200k_has_the_figures_of_the_specification() -> None:
 def test_a_summary_is_a_fifth_of_the_content_within_its_limits() -> None:
     budgets = budgets_for(200_000, DEFAULTS)
     assert budgets.summary(30_000, fixed=0) == 6_000
-    assert budgets.summary(1_000, fixed=0) == 2_000
+    assert budgets.summary(5_000, fixed=0) == 2_000
     assert budgets.summary(90_000, fixed=0) == 10_000
     assert budgets_for(1_000_000, DEFAULTS).summary(900_000, fixed=0) == 12_000
+
+
+def test_a_summary_of_little_content_stays_shorter_than_it() -> None:
+    assert budgets_for(200_000, DEFAULTS).summary(1_000, fixed=0) == 600
 
 
 @pytest.mark.parametrize("threshold", [0.01, 0.5, 0.9, 0.99])
