@@ -49,7 +49,7 @@ CODING = [
     ),
     *did("write_file", {"path": "src/retry.py", "content": "DELAYS = (0.5, 1, 2, 4, 8)\n"}, "ok", "c"),
     *ran(
-        "cd /work/app && pytest -q",
+        "cd /srv/app && pytest -q",
         "E   RuntimeError: This event loop is already running\nFAILED tests/test_uploader.py::test_put\n"
         "1 failed, 15 passed in 0.8s\n[exit 1]",
         "d",
@@ -61,7 +61,7 @@ CODING = [
         "e",
         "The test itself starts a second loop.",
     ),
-    *ran("cd /work/app && pytest -q", "16 passed in 0.9s\n[exit 0]", "f"),
+    *ran("cd /srv/app && pytest -q", "16 passed in 0.9s\n[exit 0]", "f"),
     *ran("git commit -am 'Port the uploader'", "[feat/async 9f3c2ab] Port the uploader\n 3 files changed\n", "g"),
     assistant(
         "The uploader is ported: `AsyncUploader.put()` keeps its signature, and httpx replaces requests.\n\n"
