@@ -88,6 +88,7 @@ def compress(
     messages: Any,
     *,
     context_length: int | None = None,
+    max_output: int | None = None,
     target_tokens: int | None = None,
     focus_topic: str | None = None,
     summarizer: Callable[..., Any] | SummaryModel | None = None,
@@ -100,7 +101,8 @@ def compress(
 
     `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a
     `ParsedConversation` that was read before; the result is in the same dialect. With `target_tokens` the result has
-    at most about so many tokens in all; with `context_length` it is what Clew would make for a window of that size.
+    at most about so many tokens in all; with `context_length` it is what Clew would make for a window of that size,
+    with room for `max_output` tokens of a reply: those that a whole request asks for where it is not given.
     Without a `summarizer` (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one
     writes the handoff: no key, no network.
     """
@@ -108,6 +110,7 @@ def compress(
         acompress(
             messages,
             context_length=context_length,
+            max_output=max_output,
             target_tokens=target_tokens,
             focus_topic=focus_topic,
             summarizer=summarizer,
@@ -123,6 +126,7 @@ async def acompress(
     messages: Any,
     *,
     context_length: int | None = None,
+    max_output: int | None = None,
     target_tokens: int | None = None,
     focus_topic: str | None = None,
     summarizer: Callable[..., Any] | SummaryModel | None = None,
@@ -133,7 +137,7 @@ async def acompress(
 ) -> Compressed:
     """The same as `compress`, for a caller that is async itself."""
     conversation = _conversation(messages, system, tools)
-    request = _Request.of(conversation, context_length, target_tokens, model, settings)
+    request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
     engine = request.engine(_summarize_with(summarizer, model) if summarizer else None)
     size = engine.size_of(conversation.messages) + request.beside
     if request.fits(size):
@@ -159,6 +163,7 @@ def preview(
     messages: Any,
     *,
     context_length: int | None = None,
+    max_output: int | None = None,
     target_tokens: int | None = None,
     focus_topic: str | None = None,
     summarizer: Callable[..., Any] | SummaryModel | None = None,
@@ -173,7 +178,7 @@ def preview(
     """
     del focus_topic, summarizer
     conversation = _conversation(messages, system, tools)
-    request = _Request.of(conversation, context_length, target_tokens, model, settings)
+    request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
     engine = request.engine()
     size = engine.size_of(conversation.messages) + request.beside
     if request.fits(size):
@@ -199,6 +204,7 @@ class _Request:
         cls,
         conversation: ParsedConversation,
         context_length: int | None,
+        max_output: int | None,
         target: int | None,
         model: str | None,
         settings: CompressionSettings | None,
@@ -212,7 +218,8 @@ class _Request:
         if target is not None:
             budgets = _budgets_for_target(target, beside, settings)
         else:
-            budgets = budgets_for(window_of(model, configured=context_length).tokens, settings)
+            output = conversation.max_output if max_output is None else max_output
+            budgets = budgets_for(window_of(model, configured=context_length).tokens, settings, output)
         return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic")
 
     def engine(self, summarize: Any = None) -> ContextCompressor:

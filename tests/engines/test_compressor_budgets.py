@@ -38,7 +38,8 @@ def test_thresholds_rise_with_the_window_and_leave_room_for_the_reply(threshold:
     before = 0
     for window in [*range(2_000, 40_000, 500), *range(40_000, 2_000_001, 40_000)]:
         budgets = budgets_for(window, settings, max_output)
-        assert before <= budgets.threshold <= window - min(window // 4, max_output or 16_000)
+        reserve = min(window // 4, 16_000) if max_output is None else min(window * 3 // 4, max_output)
+        assert before <= budgets.threshold <= window - reserve
         before = budgets.threshold
 
 

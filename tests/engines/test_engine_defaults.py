@@ -54,8 +54,9 @@ def test_the_threshold_is_a_share_of_the_window_with_room_for_the_reply() -> Non
     assert Minimal(EngineSetup(200_000)).get_status().threshold_tokens == 100_000
     late = CompressionSettings(threshold=0.95)
     assert Minimal(EngineSetup(200_000, compression=late)).threshold_tokens == 184_000
-    assert Minimal(EngineSetup(200_000, max_output=40_000, compression=late)).threshold_tokens == 160_000
-    assert threshold_for(2_000, 0.95, 40_000) == 1_500
+    assert Minimal(EngineSetup(200_000, max_output=40_000, compression=late)).threshold_tokens == 158_000
+    assert Minimal(EngineSetup(128_000, max_output=65_536)).threshold_tokens == 128_000 - 65_536 - 1_280
+    assert threshold_for(2_000, 0.95, 40_000) == 500
     with pytest.raises(InvalidArgument, match="context_length=0 is no window"):
         threshold_for(0, 0.5)
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import clew
+from clew.config import CompressionSettings
 from clew.engines import CompactionRegion, Fate
 from clew.errors import InvalidArgument
 from clew.messages import read_conversation, repair
@@ -265,6 +266,21 @@ def test_with_neither_the_window_of_the_model_says_how_short() -> None:
     small, large = (clew.compress(chat(300), model=model) for model in ("gpt-4", "gpt-4o"))
     assert small.changed and large.changed
     assert small.tokens_after < large.tokens_after
+
+
+@pytest.mark.parametrize("field", ["max_tokens", "max_completion_tokens", "max_output_tokens"])
+def test_a_request_that_asks_for_a_long_reply_leaves_room_for_it(field: str) -> None:
+    messages, late = chat(60), CompressionSettings(threshold=0.95)
+    beside = clew.compress(messages, context_length=64_000, max_output=32_000, settings=late)
+    inside = clew.compress({"messages": messages, field: 32_000}, context_length=64_000, settings=late)
+    assert inside.messages["messages"] == beside.messages
+    assert beside.tokens_after + 32_000 <= 64_000
+    assert beside.tokens_after < clew.compress(messages, context_length=64_000, settings=late).tokens_after
+    unasked = {"messages": messages, field: None}
+    assert (
+        clew.compress(unasked, context_length=64_000).messages["messages"]
+        == clew.compress(messages, context_length=64_000).messages
+    )
 
 
 # -- the summariser ----------------------------------------------------------------------------------------------------

@@ -10,10 +10,11 @@ import pytest
 from clew.errors import SummaryFailed
 from clew.providers import Reply
 from clew.store import open_store
+from clew.testing.runtime import flow_with
 from clew.testing.scripted import ScriptedProvider, breaks_off, refuses, says
-from clew.tokens import LearntLimits
+from clew.tokens import LearntLimits, Window
 from clew.turn import ModelTarget, summary_model_of
-from clew.turn.request import call_of, window_for
+from clew.turn.request import ServingModel, call_of, window_for
 from clew.usage import CanonicalUsage
 
 
@@ -27,6 +28,20 @@ async def test_the_smallest_limit_that_was_ever_stated_wins_over_a_larger_config
         assert (window.tokens, window.source) == (20_000, "stated")
         assert window.notice is not None
         assert (await window_for(replace(target, context_length=8_000), store, learnt)).tokens == 8_000
+
+
+def test_a_reply_that_was_asked_for_is_kept_free_whole_and_what_a_model_could_write_within_reason() -> None:
+    window = Window(128_000, "table", 64_000)
+    asks, silent = (ModelTarget(ScriptedProvider(), "m", max_tokens=cap) for cap in (65_536, None))
+    assert ServingModel(asks, window).max_output == 65_536
+    assert ServingModel(silent, window).max_output == 32_000
+    assert ServingModel(silent, replace(window, max_output=None)).max_output is None
+
+
+async def test_a_prompt_at_the_threshold_and_the_reply_that_is_asked_for_fit_the_window(tmp_path: Path) -> None:
+    async with flow_with(ScriptedProvider(), tmp_path, window=128_000, max_tokens=65_536) as flow:
+        engine = (await flow.conversation()).engine
+        assert 60_000 < engine.get_status().threshold_tokens < 128_000 - 65_536
 
 
 def test_a_price_that_is_not_known_stays_unknown() -> None:

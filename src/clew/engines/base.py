@@ -22,6 +22,9 @@ from clew.usage import CanonicalUsage
 
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
+_LARGEST_RESERVE_SHARE = 0.75
+# A count is an estimate: so much of the window stays free beside what a reply was promised.
+_MARGIN_SHARE = 0.01
 _PROMPTS = ("system", "developer")
 
 
@@ -32,6 +35,7 @@ class EngineSetup:
     context_length: int = DEFAULT_WINDOW
     model: str | None = None
     max_output: int | None = None
+    """What is kept free for a reply; None where nothing is known of it."""
     compression: CompressionSettings = field(default_factory=CompressionSettings)
     """The settings under `compression` in the config."""
     summarize: Summarize | None = None
@@ -242,10 +246,17 @@ class ContextEngine(ABC):
 
 
 def threshold_for(window: int, share: float, max_output: int | None = None) -> int:
-    """`share` of a window, or less where the reserve for the reply needs more than the rest."""
+    """`share` of a window, or less where the reply needs more than the rest.
+
+    `max_output` is what a reply may take, which a provider adds to the prompt before it compares with the window. What
+    leaves no quarter of the window for the prompt cannot be had.
+    """
     if window < 1:
         raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
-    reserve = min(int(window * _RESERVE_SHARE), max_output or _RESERVE)
+    if max_output is None:
+        reserve = min(int(window * _RESERVE_SHARE), _RESERVE)
+    else:
+        reserve = min(int(window * _LARGEST_RESERVE_SHARE), max_output + int(window * _MARGIN_SHARE))
     return min(int(window * share), window - reserve)
 
 

@@ -39,6 +39,7 @@ _SYSTEM_FIELDS: dict[DialectName, str] = {
     "responses": "instructions",
     "anthropic": "system",
 }
+_OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
 _RESPONSES_ITEMS = frozenset({"message", "reasoning", "item_reference", "compaction", "mcp_list_tools"})
 _RESPONSES_ENDINGS = ("_call", "_call_output", "_approval_request", "_approval_response", "_search_output")
 
@@ -128,6 +129,12 @@ class ParsedConversation:
         """The system prompt that is separate from the messages, in the shape it came in; None where there is none."""
         system_messages, _ = self._split(self.messages if messages is None else messages)
         return self._envelope.system_of(system_messages, self.dialect)
+
+    @property
+    def max_output(self) -> int | None:
+        """How many tokens of output the request asks for; None where it does not say, and for a bare list."""
+        asked = (self._envelope.request or {}).get
+        return next((value for name in _OUTPUT_FIELDS if type(value := asked(name)) is int and value > 0), None)
 
     def origin_of(self, message: Message) -> WireOrigin | None:
         """The wire items that a message came from; None for a new one. A chat message is always its own item."""

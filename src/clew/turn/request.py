@@ -23,6 +23,8 @@ from clew.tooloutput import SpillFolder, ToolOutputLimits
 from clew.usage import CanonicalUsage, cost_of
 
 _MICROS = 1_000_000
+# Of a window, for a reply whose length nobody asked for: models could write far more than they do.
+_LARGEST_SHARE_UNASKED = 0.25
 
 
 # -- models ------------------------------------------------------------------------------------------------------------
@@ -53,7 +55,10 @@ class ServingModel:
 
     @property
     def max_output(self) -> int | None:
-        return self.target.max_tokens or self.window.max_output
+        """What is kept free for a reply: what each call asks for, else what the model could write, within reason."""
+        if self.target.max_tokens is not None or self.window.max_output is None:
+            return self.target.max_tokens
+        return min(self.window.max_output, int(self.window.tokens * _LARGEST_SHARE_UNASKED))
 
     def with_window(self, window: Window) -> ServingModel:
         return ServingModel(self.target, window)

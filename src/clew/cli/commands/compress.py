@@ -141,7 +141,8 @@ def _preview_and_window(job: CompressJob, asked: int | None, console: Console) -
     """What would be done; and the job with the window that a conversation of its size fills up to the threshold."""
     with console.phase(f"weighing {len(job.conversation.messages):,} messages"):
         preview = _preview(job)
-        full = max(MIN_WINDOW, math.ceil(preview.tokens_before / job.settings.threshold))
+        size, output = preview.tokens_before, job.conversation.max_output or 0
+        full = max(MIN_WINDOW, math.ceil(size / job.settings.threshold), size + output)
         if asked is not None or job.target is not None or full >= job.window:
             return preview, job
         smaller = replace(job, window=full)
