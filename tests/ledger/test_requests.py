@@ -157,3 +157,9 @@ def test_a_change_of_mind_cancels_the_request_before_it(said: str) -> None:
 @pytest.mark.parametrize("said", ["Add an undo button.", "Do not forget the docs.", "Cancel buttons are red, why?"])
 def test_a_request_about_such_words_cancels_nothing(said: str) -> None:
     assert not takes_back_task(said)
+
+
+def test_files_that_a_question_takes_along_are_not_the_persons_words() -> None:
+    attached = '<file path="a.py">\nnever touch x\n</file>\n\n<folder path="b/">\nc.py\n</folder>'
+    assert person_said(f"look at @a.py\n\n{attached}") == "look at @a.py"
+    assert person_said("why is <file>x</file> empty?") == "why is <file>x</file> empty?"

@@ -40,6 +40,7 @@ class Stalls(Provider):
     def __init__(self) -> None:
         self.requests: list[Request] = []
         self.answers_from = 1
+        self.go_on = asyncio.Event()
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
         self.requests.append(request)
@@ -47,8 +48,8 @@ class Stalls(Provider):
             return says("And so it goes on.")
         if on_delta:
             on_delta(Delta("text", "Half a sentence"))
-        await asyncio.Event().wait()
-        raise AssertionError("it never gets here")
+        await self.go_on.wait()
+        return says("Half a sentence, and the rest.")
 
 
 @dataclass
@@ -258,10 +259,27 @@ async def test_what_is_typed_meanwhile_is_shown_as_queued_and_asked_next(tmp_pat
         chat.type("And then?", ENTER)
         await chat.until(lambda: "queued: And then?" in chat.going_on)
         assert len(provider.requests) == 1
-        chat.type(CTRL_C)
+        provider.go_on.set()
         await chat.sees("And so it goes on.")
         assert "queued" not in chat.going_on
         assert text_of(provider.requests[1].messages[-1]) == "And then?"
+        await chat.leaves()
+
+
+async def test_ctrl_c_gives_the_lines_that_waited_back_and_asks_none_of_them(tmp_path: Path) -> None:
+    provider = Stalls()
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Tell me", ENTER)
+        await chat.until(lambda: "Half a sentence" in chat.going_on)
+        chat.type("First", ENTER, "Second", ENTER, "half typed")
+        await chat.until(lambda: "queued: Second" in chat.going_on)
+        chat.type(CTRL_C)
+        await chat.sees("the 2 lines that waited are in the input again")
+        await chat.sees("stopped; what came is kept")
+        assert len(provider.requests) == 1
+        chat.type(ENTER)
+        await chat.sees("And so it goes on.")
+        assert text_of(provider.requests[1].messages[-1]) == "First\nSecond\nhalf typed"
         await chat.leaves()
 
 
@@ -417,3 +435,89 @@ async def test_a_chat_in_which_nothing_was_asked_leaves_nothing_behind(tmp_path:
         await chat.leaves()
         assert await chat.store.list_sessions() == []
         assert "nothing was asked" in chat.text
+
+
+async def test_a_file_named_by_an_at_goes_along_and_a_missing_one_is_told(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("Read."))
+    async with chat_with(provider, tmp_path) as chat:
+        (tmp_path / "project" / "rota.py").write_text("ovens = ['Greta']\n")
+        chat.type("What is in @rota.py, and in @plan/none.py?", ENTER)
+        await chat.sees("Read.")
+        assert "rota.py: taken along, 1 line" in chat.text
+        assert "there is no file plan/none.py" in chat.text
+        assert "ovens = ['Greta']" in text_of(provider.requests[0].messages[-1])
+        await chat.leaves()
+
+
+async def test_a_command_of_the_person_runs_and_only_two_signs_show_it_to_the_model(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("I see a bell."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("!echo first; pwd; exit 3", ENTER)
+        await chat.sees("exit 3, ")
+        await chat.sees("/project\n")
+        assert "  first" in chat.text
+        chat.type("!!echo the bell is $((40 + 2))", ENTER)
+        await chat.sees("the next question takes this along")
+        assert provider.requests == []
+        chat.type("What did it print?", ENTER)
+        await chat.sees("I see a bell.")
+        sent = text_of(provider.requests[0].messages[-1])
+        assert "the bell is 42" in sent and "first" not in sent
+        chat.type("/output 1", ENTER)
+        await chat.sees("$ echo first; pwd; exit 3", times=2)
+        await chat.leaves()
+
+
+async def test_ctrl_c_ends_a_command_of_the_person(tmp_path: Path) -> None:
+    async with chat_with(ScriptedProvider(), tmp_path) as chat:
+        chat.type("!echo begun; sleep 60", ENTER)
+        await chat.until(lambda: "begun" in chat.going_on)
+        chat.type(CTRL_C)
+        await chat.sees("stopped after")
+        await chat.leaves()
+
+
+async def test_the_whole_output_of_a_tool_is_opened_by_a_key_and_by_its_number(tmp_path: Path) -> None:
+    many = "; ".join(f"echo row-{number}" for number in range(30))
+    provider = ScriptedProvider(calls(call("terminal", {"command": many})), says("Done."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("/output", ENTER)
+        await chat.sees("has printed anything in this chat yet")
+        chat.type("Count", ENTER)
+        await chat.sees("Done.")
+        assert "#1" in chat.text and "  row-17" not in chat.text
+        chat.type("\x0f")
+        await chat.sees("  row-17")
+        chat.type("/output 1 20", ENTER)
+        await chat.sees("  row-29", times=2)
+        assert chat.text.count("  row-17") == 1
+        chat.type("/output 7", ENTER)
+        await chat.sees("there is no output 7")
+        await chat.leaves()
+
+
+async def test_an_edited_question_is_asked_instead_of_the_old_one(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says("About bells."), says("About clocks."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Tell me of bells", ENTER)
+        await chat.sees("About bells.")
+        chat.type("/edit", ENTER)
+        await chat.sees('Taken back: "Tell me of bells" and what followed.')
+        chat.type("\x7f" * len("bells"), "clocks", ENTER)
+        await chat.sees("About clocks.")
+        assert [text_of(it) for it in provider.requests[1].messages if it["role"] != "system"] == ["Tell me of clocks"]
+        await chat.leaves()
+
+
+async def test_a_failed_question_asked_again_is_in_the_history_once(tmp_path: Path) -> None:
+    provider = ScriptedProvider(refuses("auth", "no such key"), refuses("auth", "no such key"), says("Now it works."))
+    async with chat_with(provider, tmp_path) as chat:
+        chat.type("Hello", ENTER)
+        await chat.sees("refused (auth)")
+        chat.type("Hello", ENTER)
+        await chat.sees("refused (auth)", times=2)
+        chat.type("/retry", ENTER)
+        await chat.sees("Now it works.")
+        asked = [text_of(it) for it in provider.requests[-1].messages if it["role"] == "user"]
+        assert asked == ["Hello"]
+        await chat.leaves()

@@ -8,7 +8,7 @@ from prompt_toolkit.completion import CompleteEvent
 from prompt_toolkit.document import Document
 
 from clew.cli.tui.commands import ChatState, SlashCommand
-from clew.cli.tui.prompt import CommandCompleter
+from clew.cli.tui.prompt import LineCompleter
 
 
 async def nothing(state: ChatState, words: str) -> None:
@@ -23,7 +23,7 @@ COMMANDS = (
 
 
 def completed(text: str) -> list[str]:
-    completer = CommandCompleter(COMMANDS, lambda: cast(ChatState, None))
+    completer = LineCompleter(COMMANDS, lambda: cast(ChatState, None))
     found = completer.get_completions(Document(text), CompleteEvent())
     return [text[: len(text) + each.start_position] + each.text for each in found]
 

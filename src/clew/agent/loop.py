@@ -94,15 +94,21 @@ class Agent:
         self._locks: dict[str, asyncio.Lock] = {}
         """By conversation: questions wait for each other, to the end of the whole exchange."""
 
-    async def ask(self, session: str, message: Message, observer: AgentObserver | None = None) -> Exchange:
-        """The answer to a message. Cancelling stops it and keeps what came; the provider's refusals are raised."""
+    async def ask(self, session: str, message: Message | None, observer: AgentObserver | None = None) -> Exchange:
+        """The answer to a message, or, with None, to the history as it is: to a question that got no answer.
+
+        Cancelling stops it and keeps what came; the provider's refusals are raised. A message that is the unanswered
+        end of the history already, because the call for it failed, is not put in a second time.
+        """
         root = (await self.runtime.conversation(session)).root
         # A question between calls and their results would take the results away from the calls.
         async with self._locks.setdefault(root, asyncio.Lock()):
             return await self._exchange(session, message, observer or AgentObserver())
 
-    async def _exchange(self, session: str, message: Message, observer: AgentObserver) -> Exchange:
-        await uninterruptible(receive(self.runtime, session, [message]))
+    async def _exchange(self, session: str, message: Message | None, observer: AgentObserver) -> Exchange:
+        newest = (await self.runtime.conversation(session)).messages[-1:]
+        if message is not None and list(newest) != [message]:
+            await uninterruptible(receive(self.runtime, session, [message]))
         for rounds in range(1, self.max_rounds + 1):
             reply = await self._turn(session, observer)
             calls = calls_of(reply.message)

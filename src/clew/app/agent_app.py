@@ -223,7 +223,8 @@ class AgentApp:
         seen, background = FileTracker(), BackgroundCommands()
         seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
-            ReadFileTool(workspace, seen, self._page_chars()),
+            # What was read is never spilled, so a page has to fit.
+            ReadFileTool(workspace, seen, min(PAGE_CHARS, self.max_result_chars)),
             WriteFileTool(workspace, seen),
             PatchTool(workspace, seen),
             SearchFilesTool(workspace, self.environ),
@@ -242,10 +243,11 @@ class AgentApp:
         named = (self.settings.model.api_key_env, self.settings.auxiliary.compression.api_key_env)
         return tuple(name for name in named if name)
 
-    def _page_chars(self) -> int:
-        """How much a file is read at once: what was read is never spilled, so it has to fit."""
+    @property
+    def max_result_chars(self) -> int:
+        """How long one result, or one file that a question takes along, may be for the model's window."""
         window = window_of(self.target.model, base_url=self.target.base_url, configured=self.target.context_length)
-        return min(PAGE_CHARS, limits_for_window(window.tokens, self.runtime.options.output_limits).per_result_chars)
+        return limits_for_window(window.tokens, self.runtime.options.output_limits).per_result_chars
 
     # -- at a compaction -----------------------------------------------------------------------------------------------
 

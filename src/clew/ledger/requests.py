@@ -16,7 +16,9 @@ _TAGS = (
     r"|apps_instructions|skills?_instructions|conversation[_-]summary|context[_-]summary|context_window|session_context"
 )
 _TRAILER = r"\s*(?:Read the output file to retrieve the result: \S+\s*)*"
-_HARNESS_BLOCK = re.compile(rf"<({_TAGS})\b[^<>\n]*>.*?</\1>{_TRAILER}", re.DOTALL | re.IGNORECASE)
+_ATTACHED = r"(?:attached_)?(?:file|folder|document)(?= (?:path|name|src)=)"
+"""Files that a question takes along: a tag with the path, so that markup a person wrote is none."""
+_HARNESS_BLOCK = re.compile(rf"<((?:{_TAGS})\b|{_ATTACHED})[^<>\n]*>.*?</\1>{_TRAILER}", re.DOTALL | re.IGNORECASE)
 _UNCLOSED_BLOCK = re.compile(rf"<(?:{_TAGS})\b", re.IGNORECASE)
 _BRACKETED = re.compile(
     r"\[(?:Request interrupted|system\b|context\b|tool\b|command finished|old tool result|image:)[^\]\n]*\]\s*",

@@ -11,13 +11,14 @@ import pytest
 from clew.cli.tui.commands import COMMANDS, find_command, learn_names, unknown_command
 from clew.errors import InvalidArgument
 
-SPEC = (
-    "compress context usage insights new resume sessions search tree model engine memory skills pin help quit".split()
-)
+NAMES = (
+    "compress retry undo edit output context usage insights new resume sessions search tree model engine memory skills "
+    "pin help quit"
+).split()
 
 
-def test_every_command_of_the_specification_is_there_once() -> None:
-    assert [command.name for command in COMMANDS] == SPEC
+def test_every_command_is_there_once() -> None:
+    assert [command.name for command in COMMANDS] == NAMES
 
 
 def test_a_name_is_found_with_or_without_its_slash_and_in_any_case() -> None:
@@ -58,13 +59,13 @@ def test_listing_the_commands_imports_no_screen_and_no_store() -> None:
 
 async def test_help_lists_every_command_with_its_usage_and_fits_any_width(chat: Any) -> None:
     shown = await chat.type("/help")
-    assert all(f"/{name}" in shown for name in SPEC)
+    assert all(f"/{name}" in shown for name in NAMES)
     assert "[number | id | title]" in shown
     for width in (50, 60, 80, 120):
         chat.drawn(width)
 
 
-@pytest.mark.parametrize("name", SPEC)
+@pytest.mark.parametrize("name", NAMES)
 async def test_help_knows_more_about_each_command(chat: Any, name: str) -> None:
     command = find_command(name)
     assert command is not None

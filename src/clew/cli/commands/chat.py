@@ -31,7 +31,8 @@ _STDIN_NOTICE_SECONDS = 2.0
 EXAMPLES = """\
 In the chat: Enter sends, Alt-Enter or a backslash at the end makes a new line, /help
 lists the commands, Ctrl-C stops a turn and keeps what came, Ctrl-D leaves. What is
-typed while a turn runs is asked next. @picture.png in a question takes a picture along.
+typed while a turn runs is asked next. @path in a question takes a file, a folder's names
+or a picture along; !command runs a command, !!command also shows it to the model.
 
 With -p, or where no terminal is there, one question is asked: the answer goes to
 stdout, everything else to stderr. What is dangerous is then refused, unless --yes.

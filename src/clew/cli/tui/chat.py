@@ -19,25 +19,29 @@ from typing import TYPE_CHECKING, Any
 
 from rich.text import Text
 
+from clew.cli.tui.attachments import command_output_block, question_message
 from clew.cli.tui.commands import find_command, learn_names, unknown_command
 from clew.cli.tui.commands.page import current_conversation
-from clew.cli.tui.exchange import explain_problem, message_from, title_from
+from clew.cli.tui.exchange import explain_problem, title_from
+from clew.cli.tui.person_command import run_person_command
 from clew.cli.tui.status import CallTotals, Fragment, StatusFigures, UsageCounter, status_line
 from clew.cli.views.amounts import percent, plural
 from clew.cli.views.text import sanitize
-from clew.errors import ClewError
+from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
     from clew.cli.tui.observer import ScreenObserver
     from clew.cli.tui.prompt import ApprovalPrompts, LineReader
     from clew.cli.tui.screen import Screen
+    from clew.messages import Message
     from clew.turn import Conversation
 
 _log = logging.getLogger("clew.chat")
 # These only read: they need not wait for a turn that runs.
-IMMEDIATE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree"})
+IMMEDIATE = frozenset({"help", "usage", "context", "insights", "sessions", "search", "tree", "output"})
 QUIT = "quit"
+SHELL_SIGN = "!"
 TICK_SECONDS = 0.2
 MAX_ECHO_ROWS = 20
 HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Ctrl-C stops what runs"
@@ -55,6 +59,7 @@ class Chat:
         usage_counter: UsageCounter,
     ) -> None:
         self.state = state
+        state.ask, state.outputs = self._ask_message, observer.outputs
         self.screen = screen
         self.title: str | None = None
         self.questions_asked = 0
@@ -91,12 +96,20 @@ class Chat:
         if command.name == QUIT:
             self.leave()
             return True
+        self._start_aside(line)
+        return True
+
+    def _start_aside(self, line: str) -> None:
+        """Run a command beside what runs."""
         self._echo(line)
         task = asyncio.create_task(self._guarded(self._command(line)))
         self._side_tasks.add(task)
         task.add_done_callback(self._side_tasks.discard)
         task.add_done_callback(self._report_defect)
-        return True
+
+    def open_newest_output(self) -> None:
+        """Ctrl-O: the whole output of the newest tool call."""
+        self._start_aside(f"/output {len(self.state.outputs) or ''}".strip())
 
     def leave(self) -> None:
         """Stop what runs, and end the chat."""
@@ -114,9 +127,21 @@ class Chat:
         if self._task.cancelling():
             self._abandoned.set()
         self._task.cancel()
+        self._give_back_queue()
         self.screen.live.is_stopping = True
         self.screen.refresh()
         return True
+
+    def _give_back_queue(self) -> None:
+        """Put the lines that waited back into the input: who stops a turn may not want them asked any more."""
+        waiting = [*self.state.questions, *self._lines]
+        if waiting:
+            self.state.questions.clear()
+            self._lines.clear()
+            self.state.put_text("\n".join(waiting))
+            back = "the line that waited is" if len(waiting) == 1 else f"the {len(waiting)} lines that waited are"
+            self.screen.print(Text(f"{back} in the input again; Enter asks, Ctrl-C clears", "yellow"))
+        self._show_queue()
 
     def _show_queue(self) -> None:
         self.screen.live.queued = list(self._lines) if self._task is not None else []
@@ -146,10 +171,10 @@ class Chat:
         return None
 
     async def _run_line(self, line: str) -> None:
-        is_command = _is_command(line)
+        is_question, work = self._work_for(line)
         self._abandoned.clear()
-        self._observer.wait_for("working" if is_command else "waiting for the model")
-        self._task = asyncio.create_task(self._guarded(self._command(line) if is_command else self._ask(line)))
+        self._observer.wait_for("waiting for the model" if is_question else "working")
+        self._task = asyncio.create_task(self._guarded(work))
         self._show_queue()
         abandoned = asyncio.create_task(self._abandoned.wait())
         async with self._ticking():
@@ -160,8 +185,16 @@ class Chat:
         self._report_defect(self._task)
         self._task = None
         if was_stopped:
-            self.screen.print(Text("stopped; what came is kept" if not is_command else "stopped", "yellow"))
+            self.screen.print(Text("stopped; what came is kept" if is_question else "stopped", "yellow"))
         await self._guarded(self.refresh())
+
+    def _work_for(self, line: str) -> tuple[bool, Coroutine[Any, Any, None]]:
+        """What a line asks for, and whether it is a question for the model."""
+        if _is_command(line):
+            return False, self._command(line)
+        if line.lstrip().startswith(SHELL_SIGN):
+            return False, self._run_person_command(line.strip())
+        return True, self._ask(line)
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         """Run it and print the error it ends with, if it does."""
@@ -188,11 +221,31 @@ class Chat:
             return
         await command.run(self.state, words.strip())
 
+    async def _run_person_command(self, line: str) -> None:
+        """`!command` runs it here; `!!command` also gives its output to the model with the next question."""
+        is_shared = line.startswith(2 * SHELL_SIGN)
+        command = line.lstrip(SHELL_SIGN).strip()
+        if not command:
+            raise InvalidArgument(
+                "! runs a command: !git status; !! also shows the model what it printed: !!git status"
+            )
+        output = await run_person_command(command, self.state.app, self._observer)
+        if is_shared:
+            self.state.attached.append(command_output_block(command, output))
+            self.screen.print(Text("  the next question takes this along", "dim"))
+
     async def _ask(self, line: str) -> None:
-        app = self.state.app
+        app, attached = self.state.app, self.state.attached
+        asked = question_message(line, app.project, attached, app.max_result_chars)
+        for note in asked.notes:
+            self.screen.print(Text(f"  {sanitize(note)}", "dim"))
         await self._set_title(line)
+        attached.clear()
+        await self._ask_message(asked.message)
+
+    async def _ask_message(self, message: Message | None) -> None:
         self.questions_asked += 1
-        exchange = await app.agent.ask(self.state.session, message_from(line, app.project), self._observer)
+        exchange = await self.state.app.agent.ask(self.state.session, message, self._observer)
         if exchange.hit_round_limit:
             self.screen.print(Text(f"stopped after {exchange.rounds} rounds; ask it to go on", "yellow"))
 
@@ -277,6 +330,7 @@ class Chat:
 
 async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) -> None:
     """Run a chat with the lines of a reader, until one of them ends."""
+    chat.state.put_text = reader.insert_text
     chat.screen.redraw, chat.screen.run_above = reader.redraw, reader.run_above
     printing = asyncio.create_task(chat.screen.print_forever())
     reading = asyncio.create_task(_read_lines(chat, reader))

@@ -1,4 +1,4 @@
-"""One exchange with the agent: the message and title of a question, remarks on replies and problems, and print mode.
+"""One exchange with the agent: the title of a question, remarks on replies and problems, and print mode.
 
 Print mode (`clew chat -p`) asks one question without a screen: the answer goes to stdout as it is, or with `--json`
 everything that is known of the exchange.
@@ -6,19 +6,18 @@ everything that is known of the exchange.
 
 from __future__ import annotations
 
-import base64
 import json
 import re
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.agent import AgentObserver, Exchange, ToolActivity, ToolResult
+from clew.cli.tui.attachments import question_message
 from clew.cli.tui.status import UsageCounter
 from clew.cli.views.text import printable_line, sanitize, sanitize_line
-from clew.errors import ClewError, InvalidArgument, StoreError
+from clew.errors import ClewError, StoreError
 from clew.events import CompactionFinished, Event, Notice
-from clew.messages import Message, Part, calls_of, text_of
+from clew.messages import calls_of, text_of
 from clew.providers import ErrorKind, FinishReason, ProviderRefused, Reply
 from clew.usage import CanonicalUsage
 
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from clew.cli.console import Console
 
 MAX_TITLE_CHARS = 60
-MAX_IMAGE_BYTES = 10 * 1024 * 1024
 REMEDIES: dict[ErrorKind, str] = {
     "auth": "Check the key: the environment variable of the provider, or model.api_key_env in the config.",
     "quota": "The account has nothing left to spend; see to it at the provider, or take another model with /model.",
@@ -46,8 +44,6 @@ FINISH_REMARKS: dict[FinishReason, str] = {
 }
 EMPTY_REPLY = "the model answered without a word; ask again, or in other words"
 _MICROS = 1_000_000
-_IMAGES = {".png": "png", ".jpg": "jpeg", ".jpeg": "jpeg", ".gif": "gif", ".webp": "webp"}
-_IMAGE_NAMES = re.compile(r"(?<!\S)@(\S+\.(?:png|jpe?g|gif|webp))(?!\S)", re.IGNORECASE)
 _TAG = re.compile(r"<(?:style|script)\b.*?</(?:style|script)>|<!--.*?-->|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 
@@ -61,26 +57,6 @@ def title_from(line: str) -> str:
         return words or "untitled"
     cut = words[:MAX_TITLE_CHARS].rsplit(" ", 1)[0]
     return f"{cut}…"
-
-
-def message_from(line: str, project: Path) -> Message:
-    """The question as a message, with the pictures that it names by an @; the model reads text files by itself."""
-    found = [project / Path(name).expanduser() for name in _IMAGE_NAMES.findall(line)]
-    pictures = [_image_part(path) for path in found if path.is_file()]
-    if not pictures:
-        return {"role": "user", "content": line}
-    return {"role": "user", "content": [{"type": "text", "text": line}, *pictures]}
-
-
-def _image_part(path: Path) -> Part:
-    try:
-        if path.stat().st_size > MAX_IMAGE_BYTES:
-            raise InvalidArgument(f"{path} has more than {MAX_IMAGE_BYTES:,} bytes; make the picture smaller")
-        encoded = base64.b64encode(path.read_bytes()).decode()
-    except OSError as error:
-        raise InvalidArgument(f"{path} cannot be read: {error.strerror}; name another picture") from error
-    kind = _IMAGES[path.suffix.lower()]
-    return {"type": "image_url", "image_url": {"url": f"data:image/{kind};base64,{encoded}"}}
 
 
 # -- replies and problems ----------------------------------------------------------------------------------------------
@@ -179,7 +155,9 @@ async def ask_once(app: AgentApp, session: str, question: str, recorder: Exchang
     tip = await app.store.session(await app.store.get_compression_tip(session))
     if not tip.title:
         await app.store.rename(tip.id, title_from(question))
-    return await app.agent.ask(session, message_from(question, app.project), recorder)
+    asked = question_message(question, app.project, max_chars=app.max_result_chars)
+    recorder.warnings += asked.notes
+    return await app.agent.ask(session, asked.message, recorder)
 
 
 def print_answer(exchange: Exchange, recorder: ExchangeRecorder, console: Console) -> None:

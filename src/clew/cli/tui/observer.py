@@ -7,6 +7,7 @@ import time
 from rich.text import Text
 
 from clew.agent import AgentObserver, ToolActivity, ToolResult
+from clew.cli.tui.commands import ShownOutput
 from clew.cli.tui.exchange import reply_remark
 from clew.cli.tui.markdown import MarkdownStream, diff_renderable, is_diff
 from clew.cli.tui.screen import RunningCompaction, RunningTool, Screen
@@ -25,6 +26,7 @@ from clew.events import (
 from clew.messages import text_of
 from clew.providers import Delta, Reply
 
+MAX_COMMAND_LINES = 40
 UNDO_HINT = "/compress --undo brings it back"
 WAITING_FOR_PREPARED = "compacting (prepared ahead): summarise"
 
@@ -41,6 +43,8 @@ class ScreenObserver(AgentObserver):
         """A compaction is being made ahead of time."""
         self.compactions: list[CompactionFinished] = []
         """Those of this chat that changed something."""
+        self.outputs: list[ShownOutput] = []
+        """What tools printed in this chat, oldest first."""
 
     # -- the reply -----------------------------------------------------------------------------------------------------
 
@@ -113,8 +117,26 @@ class ScreenObserver(AgentObserver):
     def on_tool_end(self, activity: ToolActivity, result: ToolResult, seconds: float) -> None:
         self._live.running.pop(activity.call_id, None)
         self._live.waiting_since = time.monotonic()
-        self._print_tool_call(activity.headline, f"{seconds:.1f} s", is_error=result.is_error)
+        how = f"{seconds:.1f} s"
+        if result.text.strip():
+            self.outputs.append(ShownOutput(activity.headline, result.text))
+            how += f"  #{len(self.outputs)}"
+        self._print_tool_call(activity.headline, how, is_error=result.is_error)
         self._print_tool_result(result)
+
+    def on_command_end(self, headline: str, text: str, how: str, *, is_error: bool) -> None:
+        """A command of the person has ended: its output is printed, of a long one the end."""
+        self._live.running.clear()
+        lines = sanitize(text).rstrip("\n").split("\n")
+        if text.strip():
+            self.outputs.append(ShownOutput(headline, text))
+            how += f"  #{len(self.outputs)}"
+        self._print_tool_call(headline, how, is_error=is_error)
+        if len(lines) > MAX_COMMAND_LINES:
+            hidden = len(lines) - MAX_COMMAND_LINES
+            self._print_dim(f"  … {hidden:,} lines before; /output {len(self.outputs)} shows all")
+        for line in lines[-MAX_COMMAND_LINES:] if text.strip() else []:
+            self._screen.print(Text(f"  {line}"))
 
     def _print_tool_call(self, headline: str, how: str, *, is_error: bool) -> None:
         """A call in one line, cut so that how it ended is always seen."""

@@ -7,6 +7,7 @@ typed when the prompt opened must not allow anything.
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import TYPE_CHECKING
 from prompt_toolkit import PromptSession
 from prompt_toolkit.application import get_app, run_in_terminal
 from prompt_toolkit.auto_suggest import AutoSuggestFromHistory
-from prompt_toolkit.completion import CompleteEvent, Completer, Completion
+from prompt_toolkit.completion import CompleteEvent, Completer, Completion, PathCompleter
 from prompt_toolkit.document import Document
 from prompt_toolkit.filters import Condition
 from prompt_toolkit.formatted_text import StyleAndTextTuples
@@ -55,6 +56,7 @@ STYLE = Style.from_dict(
 )
 ONCE, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no")
 _ANSWERS: dict[ApprovalAnswer, str] = {"once": "allowed once", "session": "allowed for this session", "no": "refused"}
+_TYPED_PATH = re.compile(r'(?:^|(?<=\s))@"?([^\s"]*)$')
 CHOICES = "y once, a for this session, n no (or n REASON), Ctrl-C stops the turn"
 
 
@@ -69,6 +71,8 @@ class PromptCallbacks:
     below: Callable[[], Sequence[tuple[str, str]]]
     interrupt: Callable[[bool], bool]
     """Gets whether something is typed; False where that is to be cleared."""
+    open_output: Callable[[], None] = lambda: None
+    """Shows the whole newest output of a tool."""
     unicode: bool = True
 
 
@@ -90,7 +94,7 @@ class LineReader:
             multiline=True,
             history=history or InMemoryHistory(),
             completer=completer,
-            complete_while_typing=Condition(_is_command),
+            complete_while_typing=Condition(_completes_while_typing),
             auto_suggest=AutoSuggestFromHistory(),
             bottom_toolbar=lambda: list(callbacks.below()),
             key_bindings=_keys(callbacks),
@@ -140,6 +144,14 @@ class LineReader:
             buffer.document = Document(self._stashed)
             self._stashed = ""
 
+    def insert_text(self, text: str) -> None:
+        """Put text before what is being typed, or into the next line that is read."""
+        buffer = self.session.default_buffer
+        if not self.session.app.is_running or self._callbacks.label():
+            self._stashed = _joined(text, self._stashed)
+        else:
+            buffer.document = Document(_joined(text, buffer.text))
+
     def _message(self) -> StyleAndTextTuples:
         rows: StyleAndTextTuples = [("", "\n")]
         for style, text in self._callbacks.above():
@@ -150,8 +162,19 @@ class LineReader:
         return [*rows, ("class:prompt", "› " if self._callbacks.unicode else "> ")]
 
 
-def _is_command() -> bool:
-    return get_app().current_buffer.text.startswith("/")
+def _joined(first: str, second: str) -> str:
+    return f"{first}\n{second}" if second else first
+
+
+def _completes_while_typing() -> bool:
+    document = get_app().current_buffer.document
+    return document.text.startswith("/") or _path_being_typed(document) is not None
+
+
+def _path_being_typed(document: Document) -> str | None:
+    """What stands behind the @ of the word before the cursor; None where there is no such word."""
+    found = _TYPED_PATH.search(document.text_before_cursor)
+    return found[1] if found else None
 
 
 def _keys(callbacks: PromptCallbacks) -> KeyBindings:
@@ -181,6 +204,11 @@ def _keys(callbacks: PromptCallbacks) -> KeyBindings:
         if not callbacks.interrupt(bool(event.current_buffer.text)):
             event.current_buffer.reset()
 
+    @keys.add("c-o")
+    def open_output(event: KeyPressEvent) -> None:
+        del event
+        callbacks.open_output()
+
     @keys.add("c-d", filter=Condition(lambda: not get_app().current_buffer.text))
     def leave(event: KeyPressEvent) -> None:
         event.app.exit(exception=EOFError())
@@ -188,15 +216,18 @@ def _keys(callbacks: PromptCallbacks) -> KeyBindings:
     return keys
 
 
-class CommandCompleter(Completer):
-    """Completes slash commands and their arguments."""
+class LineCompleter(Completer):
+    """Completes slash commands with their arguments, and the paths behind an @."""
 
     def __init__(self, commands: Sequence[SlashCommand], state: Callable[[], ChatState]) -> None:
         self._commands = commands
         self._state = state
 
     def get_completions(self, document: Document, complete_event: CompleteEvent) -> Iterable[Completion]:
-        del complete_event
+        path = _path_being_typed(document)
+        if path is not None:
+            yield from self._paths(path, complete_event)
+            return
         text = document.text_before_cursor
         if not text.startswith("/") or "\n" in text:
             return
@@ -210,6 +241,13 @@ class CommandCompleter(Completer):
         if found is not None and found.complete is not None:
             for option in found.complete(self._state(), words):
                 yield Completion(option, -len(words))
+
+    def _paths(self, typed: str, complete_event: CompleteEvent) -> Iterable[Completion]:
+        project = str(self._state().app.project)
+        completer = PathCompleter(expanduser=True, get_paths=lambda: [project])
+        for found in completer.get_completions(Document(typed), complete_event):
+            is_folder = found.display_text.endswith("/")
+            yield Completion(f"{found.text}/" if is_folder else found.text, found.start_position, found.display)
 
 
 def open_history(home: Path) -> History:

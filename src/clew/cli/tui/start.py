@@ -18,7 +18,7 @@ from clew.cli.tui.chat import Chat, run_chat, summary_lines
 from clew.cli.tui.commands import COMMANDS, ChatState
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.observer import ScreenObserver
-from clew.cli.tui.prompt import ApprovalPrompts, CommandCompleter, LineReader, PromptCallbacks, open_history
+from clew.cli.tui.prompt import ApprovalPrompts, LineCompleter, LineReader, PromptCallbacks, open_history
 from clew.cli.tui.screen import Screen, Size
 from clew.cli.tui.status import UsageCounter
 from clew.cli.views.amounts import plural, short_count
@@ -128,9 +128,10 @@ def _line_reader(chat: Chat, approvals: ApprovalPrompts, keyboard: Keyboard) -> 
         label=lambda: approvals.label,
         below=chat.status,
         interrupt=chat.interrupt,
+        open_output=chat.open_newest_output,
         unicode=screen.look.unicode,
     )
-    completer = CommandCompleter(COMMANDS, lambda: state)
+    completer = LineCompleter(COMMANDS, lambda: state)
     reader = LineReader(callbacks, open_history(state.app.home), completer, keyboard.keys, keyboard.output)
 
     def on_open() -> None:

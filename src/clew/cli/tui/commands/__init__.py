@@ -16,13 +16,26 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from clew.app import AgentApp
+    from clew.messages import Message
     from clew.turn import PreparedCompaction
 
-__all__ = ["COMMANDS", "ChatState", "SlashCommand", "find_command", "learn_names", "unknown_command"]
+__all__ = ["COMMANDS", "ChatState", "ShownOutput", "SlashCommand", "find_command", "learn_names", "unknown_command"]
 
 # Names that people try, and what they are called here.
 _ALIASES = {"exit": "quit", "q": "quit", "compact": "compress", "clear": "new", "pins": "pin"}
 MAX_COMPLETED_SESSIONS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class ShownOutput:
+    """The whole output of a tool call or of a command of the person, of which the screen showed a part."""
+
+    headline: str
+    text: str
+
+
+async def _no_agent(message: Message | None) -> None:
+    del message
 
 
 @dataclass(slots=True)
@@ -38,10 +51,18 @@ class ChatState:
     """Asks yes or no; anything but yes is no."""
     wait_for: Callable[[str], None] = lambda _: None
     """Shows what the chat waits for, with seconds, until the command ends."""
+    ask: Callable[[Message | None], Awaitable[None]] = _no_agent
+    """Asks the agent and shows its answer; with None about the history as it is."""
+    put_text: Callable[[str], None] = lambda _: None
+    """Puts text before what is being typed."""
     started: float = field(default_factory=time.monotonic)
     is_leaving: bool = False
     questions: list[str] = field(default_factory=list)
     """Questions that a command wants asked next, as if typed."""
+    outputs: list[ShownOutput] = field(default_factory=list)
+    """What tools and commands printed in this chat, oldest first: `/output 1` opens the first."""
+    attached: list[str] = field(default_factory=list)
+    """Outputs of `!!command` that the next question takes along."""
     previewed: PreparedCompaction | None = None
     """A compaction that was previewed and neither applied nor made again: `/compress --apply`."""
     listed: tuple[str, ...] = ()
@@ -125,6 +146,16 @@ COMMANDS: tuple[SlashCommand, ...] = (
         "fold older messages into a handoff now",
         "compress",
         _compress_flags,
+    ),
+    _command("retry", "", "ask the last question again", "last_question"),
+    _command("undo", "", "take back the last question and what followed", "last_question"),
+    _command("edit", "[text]", "take it back and change it", "last_question"),
+    _command(
+        "output",
+        "[number [line]]",
+        "the whole output of a tool or command",
+        "output",
+        lambda state, _: [str(number) for number in range(len(state.outputs), 0, -1)],
     ),
     _command("context", "", "what fills the window, as a bar with numbers", "context"),
     _command("usage", "[all]", "tokens and cost of this conversation, or of all", "sessions", lambda *_: ["all"]),

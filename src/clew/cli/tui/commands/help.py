@@ -25,6 +25,19 @@ HELP_EXAMPLES = {
         "/compress --apply               apply the preview that was left open",
         "/compress --undo                bring the former view back, word for word",
     ),
+    "undo": (
+        "/undo                           without the last question and its answer",
+        "/undo                           once more: without the one before it, too",
+    ),
+    "edit": (
+        "/edit                           the last question is in the input again",
+        "/edit Which ovens are off?      this is asked in its place",
+    ),
+    "output": (
+        "/output                         a numbered list",
+        "/output 3                       the third, whole; Ctrl-O opens the newest",
+        "/output 3 201                   from line 201 on",
+    ),
     "search": (
         "/search retry backoff           everywhere",
         "/search --here retry backoff    in this conversation alone",
@@ -47,6 +60,12 @@ HELP_EXAMPLES = {
         "/pin remove 1                   the first of the list that /pin shows",
     ),
 }
+
+
+INPUT_HELP = (
+    "In a question, @path takes a file, a folder's names or a picture along. !command runs a command here; "
+    "!!command also shows the model what it printed, with your next question."
+)
 
 
 async def run_help(state: ChatState, words: str) -> None:
@@ -78,5 +97,7 @@ def _all_commands(console: Console) -> Iterator[str]:
         first, *more = wrap(command.about, page_width(console) - left - 2)
         yield f"{console.style(name, 'cyan')} {usage}{' ' * (left - len(f'{name} {usage}'))}  {first}"
         yield from (f"{'':{left}}  {line}" for line in more)
+    yield ""
+    yield from wrap(INPUT_HELP, page_width(console))
     yield ""
     yield hint_line("A beginning is enough: /comp. /help COMMAND says more about one.", console)

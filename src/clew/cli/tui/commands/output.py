@@ -1,0 +1,78 @@
+"""`/output`: the whole output of a tool call, or of a command that the person ran, of which the screen shows a part."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from clew.cli.console import Console
+from clew.cli.tui.commands.page import show_lines
+from clew.cli.views.amounts import plural
+from clew.cli.views.tables import hint_line, page_width
+from clew.cli.views.text import TAB_COLUMNS, clip, fitting_chars, printable, sanitize
+from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.cli.tui.commands import ChatState, ShownOutput
+
+MAX_LISTED = 15
+MAX_LINES = 200
+"""Lines that are printed at once; `/output N LINE` goes on."""
+
+
+async def run_output(state: ChatState, words: str) -> None:
+    outputs = state.outputs
+    if not outputs:
+        raise InvalidArgument("no tool and no !command has printed anything in this chat yet")
+    if not words:
+        show_lines(state, lambda console: _list_lines(outputs, console))
+        return
+    number, first = _numbers(words)
+    if not 1 <= number <= len(outputs):
+        raise InvalidArgument(f"there is no output {number}; there are 1 to {len(outputs)}")
+    output = outputs[number - 1]
+    lines = sanitize(output.text).rstrip("\n").split("\n")
+    if first > len(lines):
+        raise InvalidArgument(f"output {number} has {plural(len(lines), 'line')}; there is no line {first}")
+    show_lines(state, lambda console: _output_lines(output, number, lines, first, console))
+
+
+def _numbers(words: str) -> tuple[int, int]:
+    """The number of the output and the first line that is wanted."""
+    parts = [part.removeprefix("#") for part in words.split()]
+    if len(parts) > 2 or not all(part.isascii() and part.isdigit() and len(part) < 9 for part in parts):
+        raise InvalidArgument(
+            f"/output {words} is not known; /output 3 opens the third, /output 3 201 from line 201 on"
+        )
+    number, first = (int(part) for part in [*parts, "1"][:2])
+    return number, max(1, first)
+
+
+def _list_lines(outputs: list[ShownOutput], console: Console) -> Iterator[str]:
+    room = page_width(console)
+    for number in range(max(1, len(outputs) - MAX_LISTED + 1), len(outputs) + 1):
+        output = outputs[number - 1]
+        size = plural(output.text.count("\n") + 1, "line")
+        headline = clip(printable(output.headline), room - len(size) - 7)
+        yield f"{console.style(f'{number:>3}', 'cyan')}  {headline}, {size}"
+    yield hint_line("/output NUMBER opens one; Ctrl-O the newest", console)
+
+
+def _output_lines(output: ShownOutput, number: int, lines: list[str], first: int, console: Console) -> Iterator[str]:
+    room = page_width(console)
+    last = min(len(lines), first + MAX_LINES - 1)
+    yield console.style(clip(f"{number}  {printable(output.headline)}", room), "bold")
+    for line in lines[first - 1 : last]:
+        yield from _rows(line, room)
+    if last < len(lines):
+        more = f"lines {first:,} to {last:,} of {len(lines):,}; /output {number} {last + 1} goes on"
+        yield hint_line(more, console)
+
+
+def _rows(line: str, width: int) -> Iterator[str]:
+    """A line with its indentation, broken where the screen ends."""
+    rest = line.expandtabs(TAB_COLUMNS)
+    while (fits := fitting_chars(rest, width)) < len(rest):
+        yield rest[: max(1, fits)]
+        rest = rest[max(1, fits) :]
+    yield rest
