@@ -124,6 +124,7 @@ OVERFLOWS = (
     Case(200, {"error_code": 336103, "error_msg": "failed"}, "prompt_too_long", provider="baidu-qianfan"),
     Case(413, "Request body too large for small model. Max size: 16000 tokens.", "prompt_too_long", 16_000),
     Case(400, "tokens in request more than max tokens allowed", "prompt_too_long"),
+    Case(400, "model 'some' has 2048 tokens maximum, 2600 tokens context requested", "prompt_too_long", 2_048),
     Case(400, "max context length exceeded: 150000 tokens (limit 131072)", "prompt_too_long", 131_072, 150_000),
 )
 
@@ -151,6 +152,66 @@ OUTPUT_CAPS = (
     Case(400, "Model parameter max_tokens should be less than or equal to 12288.0.", "output_cap_too_large", cap=12_288, available=12_288),
 )
 
+# What the prompt leaves room for is stated: the prompt fits, whatever else the sentence speaks of.
+OUTPUT_ROOM = (
+    Case(400, "max_tokens: 32768 > context_window: 200000 - input_tokens: 190000 = available_tokens: 10000", "output_cap_too_large", 200_000, 190_000, 32_768, available=10_000),
+    Case(400, "max_tokens=46380 exceeds available_tokens=46293", "output_cap_too_large", None, None, 46_380, available=46_293),
+    Case(400, "tokens_available: 2768, max_tokens: 4096", "output_cap_too_large", None, None, 4_096, available=2_768),
+    Case(400, "max_tokens too high. Available: 1500", "output_cap_too_large", available=1_500),
+    Case(400, "Requested 5000 output tokens but only 3000 are available for the completion.", "output_cap_too_large", None, None, 5_000, available=3_000),
+    Case(400, "The model's context length is 8192 tokens and your prompt has 6000 tokens, so only 2192 tokens are available for output, but 4000 were requested", "output_cap_too_large", 8_192, 6_000, 4_000, available=2_192),
+    Case(400, "Model has 8192 tokens; prompt uses 6000; 2192 tokens remain for completion, 4000 requested", "output_cap_too_large", 8_192, 6_000, 4_000, available=2_192),
+    Case(400, "512 output tokens left, 900 were requested", "output_cap_too_large", None, None, 900, available=512),
+    Case(400, "available output tokens: 812, requested: 4096", "output_cap_too_large", None, None, 4_096, available=812),
+    Case(400, "The prompt uses 30000 tokens, leaving 2768 tokens for generation. Requested max_new_tokens: 4096", "output_cap_too_large", None, 30_000, 4_096, available=2_768),
+    Case(400, "This request asks for 16000 tokens. The model can only produce 9000 more tokens given the prompt.", "output_cap_too_large", None, None, 16_000, available=9_000),
+    Case(400, "Requested completion of 8000 tokens exceeds the 1200 tokens available", "output_cap_too_large", available=1_200),
+    Case(400, {"error": {"message": "output budget too large", "requested": 32000, "available": 27768}}, "output_cap_too_large", available=27_768),
+    Case(400, "Please lower max_tokens to 2768 or less.", "output_cap_too_large", available=2_768),
+    # No room at all is a prompt that has to shrink.
+    Case(400, "max_tokens=4096, available_tokens=0", "prompt_too_long", None, None, 4_096),
+    Case(400, "available_tokens: -512, input_tokens: 33280", "prompt_too_long", None, 33_280),
+    # What is available is not room for output.
+    Case(400, "context: 8192 tokens available, prompt has 9000 tokens, output of 500 tokens requested", "prompt_too_long", 8_192, 9_000),
+    Case(400, "The request exceeds the available context size (4096 tokens). n_prompt_tokens=5000.", "prompt_too_long", 4_096, 5_000),
+    Case(402, "Insufficient credits for this completion: 200 tokens left", "quota"),
+    Case(429, "output tokens per minute: 0 tokens remaining", "rate_limit"),
+)
+
+MEDIA = (
+    Case(400, "messages.3.content: too many images and documents: 101 > 100", "payload_too_large"),
+    Case(400, "At most 0 image(s) may be provided in one prompt.", "payload_too_large"),
+    Case(400, "This model supports up to 5 images per request, got 7", "payload_too_large"),
+    Case(400, "Request contains 4 documents but at most 3 are allowed", "payload_too_large"),
+    Case(400, "The number of images (21) exceeds the limit (20)", "payload_too_large"),
+    Case(400, "The document contains 1204 pages which exceeds the supported page limit of 1000.", "payload_too_large"),
+    Case(400, "Number of pages exceeds maximum of 100", "payload_too_large"),
+    Case(400, "max_images=8 but 9 images were provided", "payload_too_large"),
+    Case(400, "请求中的图像过多: 提供了 11 个图像，但模型最多支持 10 个图像。", "payload_too_large"),
+    Case(400, "Document size (34381195) exceeds the limit: 20971520.", "payload_too_large"),
+    Case(400, "Your request has 3 images and 150000 tokens, which exceeds the maximum context length of 131072 tokens", "prompt_too_long", 131_072),
+    Case(429, "Too many images per minute: limit 5 images per minute", "rate_limit"),
+)
+
+OTHER_PARTS = (
+    Case(400, "The prompt contains an image item with length 6042, which exceeds the pre-allocated encoder cache size 4800.", "bad_request"),
+    Case(400, "The image encoder accepts at most 1024 tokens, the image has 2304 tokens", "bad_request"),
+    Case(400, "Input text for the embedding model is too long: 900 tokens > 512 maximum", "bad_request"),
+    Case(400, "This model's maximum context length is 8192 tokens (text-embedding-3-small), however you requested 9000 tokens", "bad_request"),
+    Case(400, "query for reranker exceeds 512 tokens (730)", "bad_request"),
+    Case(400, "The encoder prompt (length 3001) is longer than the maximum model length of 1500.", "bad_request"),
+    Case(400, "CLIP text encoder: 120 tokens exceed the maximum sequence length of 77", "bad_request"),
+    # A name in the config of the language model itself.
+    Case(400, "sequence length 3000 is greater than max_position_embeddings 2048", "prompt_too_long", 2_048, 3_000),
+)
+
+DEADLINES = (
+    Case(500, "rpc error: code = DeadlineExceeded desc = context deadline exceeded", "network"),
+    Case(499, {"error": "context canceled"}, "network"),
+    Case(400, "context cancelled while waiting for the model; prompt is 120000 tokens, context length 8192", "network"),
+    Case(504, {"error": {"message": "Deadline expired before operation could complete.", "status": "DEADLINE_EXCEEDED"}}, "network"),
+)
+
 NOT_OVERFLOW = (
     Case(429, "Rate limit reached for some-model in organization org-x on tokens per min (TPM): Limit 30000, Used 28000, Requested 5000. Please try again in 6s.", "rate_limit"),
     Case(429, "Request too large for some-model in organization org-x on tokens per min (TPM): Limit 30000, Requested 43000. The input or output tokens must be reduced in order to run successfully.", "rate_limit"),
@@ -174,7 +235,6 @@ NOT_OVERFLOW = (
     Case(400, "Invalid 'tools': array too long. Expected an array with maximum length 128, but got an array with length 140 instead.", "bad_request"),
     Case(400, "Invalid 'tools[0].function.description': string too long. Expected a string with maximum length 1024, but got a string with length 2000 instead.", "bad_request"),
     Case(400, "messages.3.content.1.image.source.base64: image exceeds 5 MB maximum: 6316852 bytes > 5242880 bytes", "payload_too_large"),
-    Case(400, "messages.3.content: too many images and documents: 101 > 100", "bad_request"),
     Case(400, "At least one of the image dimensions exceed max allowed size: 8000 pixels", "bad_request"),
     Case(400, "`max_tokens` must be greater than `thinking.budget_tokens`.", "bad_request"),
     Case(400, "Invalid 'max_output_tokens': integer below minimum value. Expected a value >= 16, but got 4 instead.", "bad_request"),
@@ -209,6 +269,7 @@ NOT_OVERFLOW = (
     Case(503, "The model is overloaded. Please try again later.", "overloaded"),
     Case(500, "Internal server error", "overloaded"),
     Case(401, "Incorrect API key provided", "auth"),
+    Case(400, "[{'type': 'extra_forbidden', 'loc': ('body', 'seed'), 'msg': 'Extra inputs are not permitted'}]", "bad_request"),
     Case(403, "", "auth"),
     Case(404, "The model `x` does not exist", "bad_request"),
     Case(400, "Unsupported value: 'temperature' does not support 0.2 with this model.", "bad_request"),
@@ -221,7 +282,7 @@ NOT_OVERFLOW = (
 )
 # fmt: on
 
-ALL_CASES = OVERFLOWS + OUTPUT_CAPS + NOT_OVERFLOW
+ALL_CASES = OVERFLOWS + OUTPUT_CAPS + OUTPUT_ROOM + MEDIA + OTHER_PARTS + DEADLINES + NOT_OVERFLOW
 BODY = "This model's maximum context length is 131,072 tokens. However, your messages resulted in 140,000 tokens."
 
 
@@ -310,6 +371,24 @@ def test_a_prompt_that_fills_the_window_leaves_no_output_to_lower() -> None:
 def test_a_prompt_counted_only_so_far_says_so() -> None:
     body = "maximum context length is 9000 tokens. You requested 4000 output tokens and your prompt contains at least 5001 input tokens"
     assert classify_error(400, body).input_is_at_least
+
+
+@pytest.mark.parametrize(
+    ("body", "most"),
+    [
+        ("At most 5 image(s) may be provided in one request.", 5),
+        ("too many images and documents: 120 + 0 > 100", 100),
+        ("request contains 54 images, exceeding the maximum of 50 allowed per request", 50),
+        ("Exceeded maximum number of images (50) allowed in the request.", 50),
+        ("Too many images in request. Max is 10.", 10),
+        # A number of pages says nothing of how many documents fit.
+        ("A maximum of 100 PDF pages may be provided.", None),
+        ("too many images", None),
+    ],
+)
+def test_how_many_pictures_and_documents_are_taken_is_read(body: str, most: int | None) -> None:
+    answer = classify_error(400, body)
+    assert (answer.is_about_media, answer.media_limit) == (True, most)
 
 
 def test_the_row_that_fired_is_named() -> None:

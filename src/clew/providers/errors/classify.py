@@ -15,8 +15,11 @@ from typing import TypeAlias, cast
 from clew.providers.errors.retry_after import retry_after_seconds
 from clew.providers.errors.table import (
     ERROR_PATTERNS,
+    MEDIA_NUMBER_PATTERNS,
+    MEDIA_ROWS,
     NUMBER_PATTERNS,
     OUTPUT_NUMBER_PATTERNS,
+    ROOM_NUMBER_PATTERNS,
     ErrorKind,
     ErrorPattern,
     NumberPattern,
@@ -40,6 +43,10 @@ class ErrorClass:
     requested_output: int | None = None
     output_cap: int | None = None
     """The most the model ever writes, whatever the prompt."""
+    is_about_media: bool = False
+    """Pictures or documents were refused: a request without the older ones may pass."""
+    media_limit: int | None = None
+    """How many pictures and documents a request may have."""
     matched: str = "nothing"
     """The row of the table, or the status, that gave the kind."""
 
@@ -93,8 +100,9 @@ def _from_rows(text: str, status: int | None, provider: str) -> ErrorClass | Non
         if (row.has_placeholders and not has_digits) or not _applies(row, status, provider):
             continue
         found = _plausible_match(row, text)
-        if found is not None:
-            return _from_match(row, found, text)
+        answer = _from_match(row, found, text) if found is not None else None
+        if answer is not None:
+            return answer
     return None
 
 
@@ -129,11 +137,15 @@ def _from_status(status: int | None) -> ErrorClass:
     return ErrorClass(kind, matched="nothing" if status is None else f"status {status}")
 
 
-def _from_match(row: ErrorPattern, found: re.Match[str], text: str) -> ErrorClass:
+def _from_match(row: ErrorPattern, found: re.Match[str], text: str) -> ErrorClass | None:
     if row.verdict in ("context", "prompt_too_long"):
         return _overflow(row.name, _numbers(found, NUMBER_PATTERNS, text))
+    if "room" in found.groupdict():
+        return _output_room(row.name, found, text)
     if row.verdict == "output_cap_too_large" and _counts(found).get("cap") != 0:
         return _output_cap(row.name, _numbers(found, OUTPUT_NUMBER_PATTERNS, text))
+    if row.name in MEDIA_ROWS:
+        return _media(row, text)
     return ErrorClass(cast(ErrorKind, row.verdict), matched=row.name)
 
 
@@ -205,6 +217,36 @@ def _output_cap(name: str, numbers: Numbers) -> ErrorClass:
         requested_output=output if output != cap else None,
         output_cap=cap,
         matched=name,
+    )
+
+
+def _output_room(name: str, found: re.Match[str], text: str) -> ErrorClass | None:
+    """What the prompt leaves room for. Where that is nothing, the prompt is what has to shrink."""
+    numbers = _numbers(found, ROOM_NUMBER_PATTERNS, text)
+    room = 0 if text[found.start("room") - 1] == "-" else numbers["room"]
+    limit, output = numbers.get("limit"), numbers.get("output")
+    if output is not None and output < room:
+        # What was asked for fits into it: the number is of something else.
+        return None
+    return ErrorClass(
+        "output_cap_too_large" if room else "prompt_too_long",
+        limit=limit if limit is not None and limit > room else None,
+        available_output=room or None,
+        input_tokens=numbers.get("input"),
+        requested_output=output if output != room else None,
+        matched=name,
+    )
+
+
+def _media(row: ErrorPattern, text: str) -> ErrorClass:
+    """An error about pictures, documents or pages; pages are not counted here, so their number is not taken."""
+    found = (match for pattern in MEDIA_NUMBER_PATTERNS for match in islice(pattern.regex.finditer(text), 1))
+    counts = [_count(match["count"]) for match in found if row.verdict == "payload_too_large" and "page" not in text]
+    return ErrorClass(
+        cast(ErrorKind, row.verdict),
+        is_about_media=True,
+        media_limit=counts[0] if counts else None,
+        matched=row.name,
     )
 
 

@@ -2,8 +2,8 @@
 
 A row is a regular expression with placeholders for numbers: `<limit>` the context window, `<input>` the prompt,
 `<output>` the requested output, `<total>` prompt and output together, `<cap>` the most output the model gives, `<under>`
-a cap that is itself too much, `<over>` how much too long, `<least>` a prompt that was counted only so far, `<n>` any
-number. `…` matches a short piece of the same sentence, `……` one that may run into the next, `‥` a word or two (a row
+a cap that is itself too much, `<room>` the output that this prompt leaves room for, `<count>` how many pictures or
+documents are taken, `<over>` how much too long, `<least>` a prompt that was counted only so far, `<n>` any number. `…` matches a short piece of the same sentence, `……` one that may run into the next, `‥` a word or two (a row
 with many gaps needs short ones to stay quick). Rows match what `flat_text` returns: lower case, one line, every quote
 mark a `'`.
 
@@ -93,6 +93,8 @@ class NumberPattern:
 
 
 _THROTTLED: Final = frozenset({429})
+# With these an amount that is available is of money or of an account, not of a window.
+_OF_AN_ACCOUNT: Final = frozenset({402, 403, 429})
 
 _MAX_OUT = (
     r"(?:max[_ ]?(?:imum )?(?:completion[_ ]|output[_ ]|new[_ ]|generated[_ ])?(?:[_ ])?tokens(?:_to_sample)?"
@@ -109,21 +111,34 @@ _LONG_WORDS = (
     r"(?:exceed\w*|(?:is |are |be )?(?:longer|greater|larger|more|bigger|higher) than|is over|is above|surpass\w*|>=?)"
 )
 _SUBJECT = r"\b(?:(?:prompt|input)_tokens?|inputs?|prompts?|requests?|context|messages?|conversation|tokens?|sequence|text)\b(?!')(?:(?!max_|maxo|\. ).){0,60}?"
+_MEDIA = r"(?:images?|pictures?|photos?|(?:pdf |document )?pages?|pdfs?|documents?|attachments?|files?|videos?|audios?|media(?: items?| files?)?)(?:\(s\))?"
+_NOT_TOKENS = r"(?: (?!tokens?\b)[\w-]+)"
+# Parts of a service that have a limit of their own, each with its name before or after the words for too much.
+_OTHER_PART = (
+    r"(?:\b(?:encoder(?!-decoder)|embedder|re-?ranker|re-?rank(?:ing)? (?:model|request|endpoint)|classifier"
+    r"|embeddings? (?:model|endpoint|api|service|request|input|provider)|moderation (?:model|endpoint|api)|draft model|guard model)\b|\btext-embedding-[\w-]+)"
+)
+_GAP_TO_PART = r"(?:(?!\. |quota|rate[ _-]?limit).){0,80}?"
+_TOO_MUCH = r"(?:exceed\w*|too (?:long|large|big|many)|(?:longer|larger|greater|more|bigger) than|max(?:imum)?\b|at most|up to|token limit|truncate|>)"
+_REPLY = r"(?:output|completion|response|generation|generating|generated|reply|answer|new tokens|max_tokens)"
+_MORE = r"(?: (?:more|further|output|completion|new|generated|response))*"
 _NO_OUTPUT = r"(?: (?!output|completion|generat|new|response|image|rate|batch)[\w'-]+)"
 
 # fmt: off
 ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     # -- Looks like overflow, and is not -----------------------------------------------------------------------------
+    # A timeout in Go: its "context" is the one of the call, not of the model.
+    ErrorPattern("deadline", "network", r"context (?:deadline|cancel)|deadline[ _]?(?:exceeded|expired|reached)|exceeded the \S+ deadline"),
     ErrorPattern("tokenizer_warning", "other", r"token indices sequence length is longer"),
     ErrorPattern("engine_cannot_start", "other", r"(?:can|could) be stored in (?:the )?kv cache|max_num_batched_tokens…(?:smaller|less) than"),
     ErrorPattern("window_below_a_minimum", "bad_request", rf"{_WINDOW}…too small|minimum (?:{_WINDOW}|is <n>)"),
     # Credits are no window, but a smaller output is within them.
     ErrorPattern("afford_less_output", "output_cap_too_large", r"requested (?:up to )?<output> tokens…can only afford <cap>"),
     ErrorPattern("budget_of_credits", "quota", r"can only afford|requires more credits|tokens limit exceeded……(?:credits|monthly limit|/keys|paid)"),
-    ErrorPattern("batch", "bad_request", r"tokens in (?:the |a )?batch|batch size|submitted batch|tokens? per request|(?:too many|number of) (?:texts|inputs|documents|embeddings)\b"),
+    ErrorPattern("batch", "bad_request", r"tokens in (?:the |a )?batch|batch size|submitted batch|tokens? per request|(?:too many|number of) (?:texts|inputs|embeddings)\b"),
     ErrorPattern("too_many_tools", "bad_request", r"(?:tools|functions)'?: array too long|array too long|too many (?:tools|functions)|(?:maximum|max) (?:number )?of (?:tools|functions)|at most <n> tools"),
     ErrorPattern("image_bytes", "payload_too_large", r"(?:image|file|pdf|document|attachment)s?\b…(?:exceeds?|larger than|too large|maximum)…\d[\d.,]* ?(?:bytes|[kmg]i?b)\b"),
-    ErrorPattern("image_shape", "bad_request", r"image dimensions?|dimensions? exceed|too many (?:images|total images|files|documents)|(?:at most|maximum of|max|up to) <n> (?:images|pdf pages|pages|files|documents)|could not process image"),
+    ErrorPattern("image_shape", "bad_request", r"image dimensions?|dimensions? exceed|(?:images?|pictures?)\b…\d pixels|could not process image"),
     # A tool or a client of the agent has limits of its own.
     ErrorPattern("file_too_long_for_a_tool", "other", r"file content \(|maxfileread|use offset and limit"),
     ErrorPattern("reply_was_cut", "other", r"response exceeded the <n> output token maximum"),
@@ -138,6 +153,15 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("google_quota", "rate_limit", r"resource[_ ]?exhausted|quota exceeded for (?:quota )?metric|quotafailure"),
     ErrorPattern("long_context_costs_extra", "rate_limit", r"extra usage is required for long context"),
     ErrorPattern("wait_and_retry", "rate_limit", r"(?:too many (?:tokens|requests)|throttl\w*)…(?:please )?(?:wait|slow down|try again later)"),
+    # -- How many pictures, documents or pages ---------------------------------------------------------------------------
+    ErrorPattern("too_many_media", "payload_too_large", rf"too (?:many|much) (?:(?:total|input|inline|attached|embedded|user) )*{_MEDIA}\b"),
+    ErrorPattern("media_over_count", "payload_too_large", rf"(?<![\w.,])\d{{1,5}} {_MEDIA}(?:(?!token|\. ).){{0,60}}?(?:exceed\w*|(?:more|greater) than|>|max\w*|limit\w*|at most|only|up to)(?:(?!token|\. ).){{0,40}}?\d"),
+    ErrorPattern("most_media", "payload_too_large", rf"(?:at most|max(?:imum)?(?: of)?|up to|(?:no )?more than|limit(?:ed)? (?:of|to|is)|only|exceed\w*|supports?|allows?|accepts?){_NOT_TOKENS}{{0,2}}? (?<![\w.,])\d{{1,5}}{_NOT_TOKENS}{{0,2}}? {_MEDIA}(?![a-z])"),
+    ErrorPattern("number_of_media", "payload_too_large", rf"(?:max\w*|limit\w*|exceed\w*)(?:(?!token|\. ).){{0,40}}?(?:number|count|amount) of{_NOT_TOKENS}{{0,2}}? {_MEDIA}|(?:number|count|amount) of{_NOT_TOKENS}{{0,2}}? {_MEDIA}(?:(?!token|\. ).){{0,40}}?(?:exceed|max|limit|too)|\b{_MEDIA}[ _](?:count|number|limit)\b(?:(?!token|\. ).){{0,40}}?(?:exceed|max|reach|>|too)|(?:exceed\w*|max\w*)(?:(?!token|\. ).){{0,40}}?\b{_MEDIA}[ _](?:count|number|limit)\b|\bmax_(?:images|pages|documents|files)\b"),
+    ErrorPattern("chinese_media", "payload_too_large", r"(?:图片|图像|文档|文件|页)(?:数量?|个数|张数)?[^\d,.;]{0,8}?(?:过多|太多|超过|超出|上限|最多)|(?:最多|超过)[^,.;]{0,12}?\d+ ?(?:张|个|幅|份|页)(?:图片|图像|文档)?"),
+    # -- The limit of a part that is not the language model ---------------------------------------------------------------
+    ErrorPattern("media_encoder", "bad_request", rf"\b(?:image|picture|video|audio|multi-?modal)s?\b{_GAP_TO_PART}{_TOO_MUCH}{_GAP_TO_PART}\bencoder\b|\b(?:image|vision|video|audio|multi-?modal)[ -](?:encoder|tower|processor){_GAP_TO_PART}{_TOO_MUCH}|{_TOO_MUCH}{_GAP_TO_PART}\b(?:image|vision|video|audio|multi-?modal)[ -](?:encoder|tower|processor)", not_status=_THROTTLED),
+    ErrorPattern("other_part", "bad_request", rf"{_OTHER_PART}{_GAP_TO_PART}{_TOO_MUCH}|{_TOO_MUCH}{_GAP_TO_PART}{_OTHER_PART}", not_status=_THROTTLED),
     # -- A limit of nothing: the model is not for this account, and no compaction will ever fit ------------------------
     ErrorPattern("limit_of_zero", "bad_request", r"(?:limit|maximum)(?: of|:| is)? 0\b(?![.,]?\d)"),
     # -- Bytes, before the window: their numbers look like token counts -----------------------------------------------
@@ -146,6 +170,18 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("message_size", "payload_too_large", r"(?:message|content) size(?! of \S+ tokens)(?!…\d tokens)|content[ -]length exceed"),
     ErrorPattern("json_string_size", "payload_too_large", r"string value length|getmaxstringlength"),
     ErrorPattern("body_size", "payload_too_large", r"(?:body|payload|content|entity)[ _-](?:size|length)…(?:exceed|limit|larger|greater|too)|(?:maximum|max|exceed\w*) (?:\w+ ){0,3}(?:body|payload)[ _-](?:size|length)"),
+    ErrorPattern("files_in_bytes", "payload_too_large", r"(?:file|document|image|attachment)s?(?: size| bytes)\b…(?:exceed|too large|limit|max)"),
+    # -- How much output this prompt leaves room for: less of it is enough, whatever else the sentence speaks of -----------
+    ErrorPattern("output_room_named", "output_cap_too_large", r"\b(?:(?:available|remaining)_(?:output_|completion_)?tokens|tokens_(?:available|remaining))'? ?(?:is |= ?|: ?)-?<room>", not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("output_room_after_cap", "output_cap_too_large", rf"{_MAX_OUT}'?……\b(?:available|remaining)(?:[ _](?:output|completion))?(?:[ _]tokens?)?'? ?(?:is |are |of |= ?|: ?|\()?-?<room>", not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("output_room_for_reply", "output_cap_too_large", rf"<room>{_MORE}(?: tokens?)?(?: (?:are|is|still|would be))* (?:available|remain(?:s|ing)?|left|free) (?:for|to|in)(?: (?:the|your|any|a|model|model's))* {_REPLY}"),
+    ErrorPattern("output_room_of_kind", "output_cap_too_large", r"<room> (?:output|completion|new|generated|response) tokens?(?: (?:are|is|still))* (?:available|remain(?:s|ing)?|left|free)\b", not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("output_room_stated", "output_cap_too_large", r"\b(?:available|remaining)(?: for)?(?: the| your)? (?:output|completion|response|generation)(?: tokens?| token budget| budget| length| room| space)?'? ?(?:is |are |of |= ?|: ?|\()?(?:only )?-?<room>", not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("output_room_left_over", "output_cap_too_large", rf"(?:leav(?:es|ing)|room for|space for)(?: (?:only|just|at most|about|room|space|for))* <room>{_MORE}(?: tokens?)?(?: (?:available|left|remaining))?(?: (?:for|to|in)(?: (?:the|your|any|a|model|model's))* {_REPLY}| (?:output|completion) tokens?)"),
+    ErrorPattern("output_room_to_write", "output_cap_too_large", rf"can only (?:produce|generate|output|write|return)(?: (?:at most|up to|about))? <room>{_MORE} tokens?"),
+    ErrorPattern("output_room_beside_reply", "output_cap_too_large", rf"(?:{_MAX_OUT}|\b{_REPLY}\b)……(?<!-)<room>(?: tokens?)?(?: (?:are|is|still))* (?:available|remain(?:s|ing)?|left)\b(?! context)", not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("output_room_in_a_field", "output_cap_too_large", rf"(?:{_MAX_OUT}|\b{_REPLY}\b)……\b(?:available|remaining)'? ?[:=] ?-?<room>", not_status=_OF_AN_ACCOUNT),
+    ErrorPattern("output_room_as_advice", "output_cap_too_large", rf"(?:reduce|lower|set|decrease|limit)(?: (?:your|the))* {_MAX_OUT}'? (?:to|below)(?: (?:at most|or below))? <room>", not_status=_THROTTLED),
     # -- The window, with its numbers -----------------------------------------------------------------------------------
     ErrorPattern("passed_and_requested", "context", r"passed <input> input tokens and requested <output> output tokens……context length is only <limit>"),
     ErrorPattern("estimated_sum", "context", r"input and (?:maximum )?output tokens ?\(<total>\)…exceed…<limit>"),
@@ -173,6 +209,7 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("current_length_over_limit", "context", r"current (?:length|tokens?|size) (?:is|:) <input> while (?:the )?limit is <limit>"),
     ErrorPattern("chinese_input_over", "context", r"(?:输入|上下文|提示词|prompt|请求|token)[^\d]{0,30}?<input>[^\d]{0,24}?(?:超过|超出|大于|超)[^\d]{0,24}?<limit>"),
     ErrorPattern("chinese_window_is", "context", r"(?:输入|上下文|提示词|prompt|token)[^\d]{0,40}?(?:最大|上限|限制|不能超过|不得超过|不超过|最多|超过|超出)[^\d]{0,24}?<limit>"),
+    ErrorPattern("maximum_and_requested", "context", r"<limit> tokens? (?:maximum|max|limit)\b[^.]{0,20}? <total> tokens?"),
     # -- The most that the model writes -----------------------------------------------------------------------------------
     ErrorPattern("output_over_cap", "output_cap_too_large", rf"{_MAX_OUT}'?…too (?:large|high|big):? ?<output>……(?:at most|maximum|limit|up to)…<cap>"),
     ErrorPattern("output_over_cap_sign", "output_cap_too_large", rf"{_MAX_OUT}'?:? ?\(?<output>\)? ?>=? ?<cap>"),
@@ -207,9 +244,14 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("field_too_long", "bad_request", r"string too long|string_above_max_length"),
     ErrorPattern("body_too_large", "payload_too_large", r"request[_ ]too[_ ]large|(?:entity|payload|content|body|request)(?: body)?(?: size)?(?: is)? too large|(?:payload|body|request body|request payload) size|body…(?:exceed|limit)|length limit exceeded|request exceeds the maximum size|请求体过大"),
     # -- Who you are -----------------------------------------------------------------------------------------------------------------------
-    ErrorPattern("auth", "auth", r"(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:x[ _-])?(?:api[ _-]?key|token|credentials?|bearer|auth\w*)|unauthori[sz]ed|authentication|permission[_ ]?(?:denied|error)|access denied|accessdenied|forbidden|身份验证|鉴权|无权"),
+    ErrorPattern("auth", "auth", r"(?:invalid|incorrect|missing|no|expired|wrong)[ _-](?:x[ _-])?(?:api[ _-]?key|token|credentials?|bearer|auth\w*)|unauthori[sz]ed|authentication|permission[_ ]?(?:denied|error)|access denied|accessdenied|(?<!extra_)forbidden|身份验证|鉴权|无权"),
     # -- The connection -----------------------------------------------------------------------------------------------------------------------
     ErrorPattern("network", "network", r"connect(?:ion)?(?: ?error| ?refused| ?reset| aborted| closed| timed? ?out|timeout)|(?:econn\w+|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b|timed? ?out|timeout(?:error|exception|\b)|getaddrinfo|name resolution|name or service not known|nodename nor servname|network (?:error|is unreachable)|fetch failed|socket hang up|broken pipe|remote ?(?:protocol|disconnected)|server disconnected|incomplete (?:chunked )?read|peer closed|connection lost|ssl[: ]|tls (?:handshake|error)|certificate verify"),
+)
+
+# The rows about pictures and documents: their number, their bytes, their shape.
+MEDIA_ROWS: Final = frozenset(
+    {"too_many_media", "media_over_count", "most_media", "number_of_media", "chinese_media", "image_shape", "image_bytes", "files_in_bytes", "media_encoder"}
 )
 
 # Numbers that stand apart from the verdict's sentence. Read only for an overflow or an output cap, and only for a
@@ -227,7 +269,8 @@ NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"(?:requested|total of|will take|resulted in)(?: about| approximately| up to| a total of)? <total>(?: tokens)?(?: \(|: )"),
     NumberPattern(r"total length <input>"),
     NumberPattern(r"(?:have|prompt of|input of) <input>(?: tokens)?"),
-    NumberPattern(r"<input> (?:input|prompt) tokens?"),
+    # vLLM: "more than 0 characters, which is the upper bound for 0 input tokens".
+    NumberPattern(r"(?<!bound for )<input> (?:input|prompt) tokens?"),
     NumberPattern(r"(?:too long|too many tokens|exceeded):? \(?<input>(?: tokens)?"),
     NumberPattern(r"keep the first <input> tokens"),
     NumberPattern(r"(?:plus|and) <output> '?max_(?:new_|completion_|output_)?tokens"),
@@ -235,11 +278,26 @@ NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"(?:received|got|given|requested|asked for|contains|will take):?(?: about| approximately| up to| over)? <total>(?! input| prompt)"),
     NumberPattern(r"context length by <over> tokens"),
     NumberPattern(r"(?:limit|maximum|window|supports|accepts|allows|context (?:length|size)|tokens allowed)(?: (?:for|of) (?:this|the) model)?(?: is| of|:| =)?(?: only| up to)? <limit>(?! (?:output|completion|new))"),
+    NumberPattern(r"context (?:length|size|window) ?\(<limit> tokens\)"),
     NumberPattern(r"(?:less than|fewer than|up to|at most|no more than) <limit>(?: tokens)?(?! (?:output|completion|new|input))"),
 )
 # The same for an output cap, where every number is about output.
 OUTPUT_NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
     NumberPattern(r"(?:provided|got|received|given|requested|asked for|value of|but was):? <output>"),
     NumberPattern(rf"{_MAX_OUT}'?(?: is too (?:large|high))?:? ?(?:of |= ?|\()?<output>"),
+)
+# Beside a stated room for output: the window and the prompt only where they are named as such.
+ROOM_NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
+    NumberPattern(rf"{_WINDOW}'?(?: (?:is|of|has))?(?: only)? ?[:=(]? ?<limit>"),
+    NumberPattern(r"(?:model|window|maximum)(?:'s)? (?:has|takes|supports|of|is) <limit> tokens"),
+    NumberPattern(r"\b(?:input|prompt)(?:_tokens?| tokens?| length)?'?(?: (?:is|of|has|uses|takes|contains))? ?[:=(]? ?<input>"),
+    NumberPattern(rf"{_MAX_OUT}'?(?: is too (?:large|high))? ?(?:of |= ?|: ?|\()?<output>"),
+    NumberPattern(r"(?:requested|asked for|asks for|wanted):?(?: up to)? <output>"),
+    NumberPattern(r"<output>(?: tokens?)? (?:were |was )?requested"),
+)
+# How many pictures or documents a request may have. Read only for an error about their number.
+MEDIA_NUMBER_PATTERNS: Final[tuple[NumberPattern, ...]] = (
+    NumberPattern(r"> ?<count>"),
+    NumberPattern(r"(?:at most|max(?:imum)?|up to|no more than|limit|only|allowed|supports?)(?: (?:allowed|number|of|is|images?|documents?|files?|to))*:? ?\(?<count>"),
 )
 # fmt: on
