@@ -8,7 +8,7 @@ import pytest
 
 from clew.events import CompactionFinished, CompactionStarted, Notice, OutputCapLowered, Overflowed, WindowLearnt
 from clew.messages import Part, images_of, text_of
-from clew.providers import ProviderRefused
+from clew.providers import ProviderRefused, classify_error
 from clew.testing import assistant, user
 from clew.testing.runtime import MODEL, SESSION, Flow, answers, flow_with, request_tokens
 from clew.testing.scripted import ScriptedProvider, overflow, refuses, says
@@ -22,6 +22,11 @@ async def past(flow: Flow, turns: int = 20, words: int = 20) -> None:
     """A conversation that was had before, without asking the model."""
     said = [m for n in range(turns) for m in (user(f"Part {n}. " + WORDS * words), assistant(f"Part {n} is done."))]
     await receive(flow.runtime, SESSION, said)
+
+
+def says_no(body: str, status: int = 400) -> ProviderRefused:
+    """A refusal as a provider words it."""
+    return ProviderRefused("scripted", classify_error(status, body), body)
 
 
 def picture(name: str) -> Part:
@@ -135,6 +140,42 @@ async def test_a_413_drops_older_pictures_then_the_newest_and_then_compacts(tmp_
         assert len(provider.requests[2].messages) == len(provider.requests[0].messages)
         rows = await flow.store.messages(SESSION)
         assert sum(len(images_of(row.message)) for row in rows) == 2
+
+
+async def test_a_limit_on_the_number_of_pictures_keeps_that_many_of_the_newest(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says_no("At most 2 image(s) may be provided in one request."), answers("seen"))
+    async with flow_with(provider, tmp_path, window=40_000) as flow:
+        for name in ("a", "b", "c"):
+            await receive(flow.runtime, SESSION, [user([picture(name)]), assistant("I saw it.")])
+        await flow.turn(user([{"type": "text", "text": "and this?"}, picture("d")]))
+        shown = [[part for m in request.messages for part in images_of(m)] for request in provider.requests]
+        assert shown == [[picture(n) for n in "abcd"], [picture("c"), picture("d")]]
+        assert [notice.text for notice in flow.events_of(Notice)] == [
+            "The request had more pictures or documents than scripted takes: "
+            "the older ones were left out. `undo` brings them back."
+        ]
+
+
+async def test_a_picture_of_the_wrong_shape_leaves_out_older_ones_and_never_the_newest(tmp_path: Path) -> None:
+    wrong = [says_no("At least one of the image dimensions exceed max allowed size: 8000 pixels") for _ in range(2)]
+    provider = ScriptedProvider(*wrong)
+    async with flow_with(provider, tmp_path, window=40_000) as flow:
+        await receive(flow.runtime, SESSION, [user([picture("old")]), assistant("I saw it.")])
+        with pytest.raises(ProviderRefused):
+            await flow.turn(user([{"type": "text", "text": "and this?"}, picture("new")]))
+        shown = [[part for m in request.messages for part in images_of(m)] for request in provider.requests]
+        assert shown == [[picture("old"), picture("new")], [picture("new")]]
+        assert not flow.events_of(WindowLearnt)
+
+
+async def test_a_deadline_compacts_nothing(tmp_path: Path) -> None:
+    provider = ScriptedProvider(says_no("context deadline exceeded", status=500))
+    async with flow_with(provider, tmp_path) as flow:
+        await past(flow, turns=12)
+        with pytest.raises(ProviderRefused):
+            await flow.turn(user("go"))
+        assert len(provider.requests) == 1
+        assert not flow.events_of(CompactionStarted)
 
 
 async def test_pictures_that_were_left_out_stay_out_and_come_back_by_undo(tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ from clew.engines import Fate
 from clew.messages import Message, Part, images_of, text_of
 from clew.providers import ErrorClass
 from clew.testing import assistant, user
-from clew.turn.recover import PLACEHOLDER, drop_images, next_output_cap
+from clew.turn.recover import drop_media, next_output_cap, placeholder
 
 PICTURE: Part = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
@@ -35,19 +35,34 @@ def test_a_cap_is_lowered_three_times_at_most() -> None:
     assert next_output_cap(8_000, 3, ErrorClass("output_cap_too_large")) is None
 
 
-def test_pictures_become_placeholders_and_everything_else_is_the_same_object() -> None:
-    messages: list[Message] = [
-        user([PICTURE, {"type": "text", "text": "old"}]),
-        assistant("seen"),
-        user([{"type": "text", "text": "new"}, PICTURE]),
-    ]
-    done = drop_images(messages, 100, keep_newest=True)
+def parts(*found: Part) -> list[Part]:
+    return [*found, {"type": "text", "text": "look"}]
+
+
+def test_older_media_become_placeholders_and_everything_else_is_the_same_object() -> None:
+    messages: list[Message] = [user(parts(PICTURE)), assistant("seen"), user(parts(PICTURE))]
+    done = drop_media(messages, 100, keep=1)
     assert done.fates == (Fate.PRUNED, Fate.KEPT, Fate.KEPT)
-    assert text_of(done.messages[0]) == f"{PLACEHOLDER}\nold"
+    assert text_of(done.messages[0]) == f"{placeholder('picture')}\nlook"
     assert done.messages[1] is messages[1]
     assert done.messages[2] is messages[2]
-    assert not any(images_of(message) for message in drop_images(messages, 100, keep_newest=False).messages)
+    assert not any(images_of(message) for message in drop_media(messages, 100, keep=0).messages)
 
 
-def test_without_pictures_nothing_changes() -> None:
-    assert not drop_images([user("a"), assistant("b")], 100, keep_newest=False).changed
+def test_the_newest_media_are_kept_also_within_a_message() -> None:
+    named: list[Part] = [{"type": "image_url", "image_url": {"url": f"https://example.invalid/{n}.png"}} for n in "abc"]
+    messages: list[Message] = [user(parts(*named[:2])), user(parts(named[2]))]
+    kept = [picture for message in drop_media(messages, 100, keep=2).messages for picture in images_of(message)]
+    assert kept == named[1:]
+
+
+def test_documents_are_media_too() -> None:
+    document: Part = {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:application/pdf;base64,AAAA"}}
+    messages: list[Message] = [user(parts(document)), user(parts(PICTURE))]
+    done = drop_media(messages, 100, keep=1)
+    assert text_of(done.messages[0]) == f"{placeholder('document')}\nlook"
+    assert done.messages[1] is messages[1]
+
+
+def test_without_media_nothing_changes() -> None:
+    assert not drop_media([user("a"), assistant("b")], 100, keep=0).changed

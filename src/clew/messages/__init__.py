@@ -26,7 +26,7 @@ from clew.messages.message import (
     with_text_after_system,
     without_images,
 )
-from clew.messages.parts import convert_tools
+from clew.messages.parts import convert_tools, media_of
 from clew.messages.repair import Repaired, repair, replace_lone_surrogates
 
 __all__ = [
@@ -50,6 +50,7 @@ __all__ = [
     "detect_dialect",
     "images_of",
     "last_cut_at_or_before",
+    "media_of",
     "name_of_call",
     "read_conversation",
     "reasoning_of",

@@ -1,7 +1,8 @@
 """When a provider says that a request is too large: a finite ladder, then an error that says what was tried.
 
-Output cap: this call asks for less. Prompt: adopt a smaller window and compact. Bytes: pictures first, then compact.
-Every other refusal passes.
+Output cap: this call asks for less. Prompt: adopt a smaller window and compact. Bytes, or the number of pictures and
+documents: the oldest of those first, then compact. A picture of the wrong shape: the older ones. Every other refusal
+passes.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from clew.engines import Changed, Compaction, Kept
 from clew.errors import ContextExhausted
 from clew.events import Notice, OutputCapLowered, Overflowed, WindowLearnt
-from clew.messages import Message, without_images
+from clew.messages import Message, Part, images_of, media_of
 from clew.providers import ErrorClass, ProviderRefused, Reply
 from clew.store import View
 from clew.tokens import Window, next_guess
@@ -22,7 +23,6 @@ from clew.turn.request import TurnOptions
 
 MAX_ATTEMPTS = 3
 """Of making a request smaller; each is followed by one more call."""
-PLACEHOLDER = "[picture left out: the request was too large in bytes; the original is kept in the history]"
 _FIRST_CAP = 4_096
 _SMALLEST_CAP = 16
 _NAMED = 3
@@ -77,10 +77,11 @@ class Recovery:
         if (cap := next_output_cap(self.max_tokens, self.lowered, fault)) is not None:
             self._lower_cap(cap)
             return True
-        if not is_overflow(fault) or self.attempts >= MAX_ATTEMPTS:
+        if not (is_overflow(fault) or fault.is_about_media) or self.attempts >= MAX_ATTEMPTS:
             return False
         self.attempts += 1
-        self.conversation.services.tell(Overflowed(self.conversation.session, self.attempts, fault.limit))
+        if is_overflow(fault):
+            self.conversation.services.tell(Overflowed(self.conversation.session, self.attempts, fault.limit))
         async with self.conversation.locks.compaction:
             await self.conversation.drop_prepared()
             done = await self._shrink(fault)
@@ -95,7 +96,9 @@ class Recovery:
     async def _shrink(self, fault: ErrorClass) -> str | None:
         """Make the view smaller; how, in words, or None where nothing could be."""
         if fault.kind == "payload_too_large":
-            return await self._drop_images() or await self._compact()
+            return await self._drop_media(fault) or await self._compact()
+        if fault.is_about_media:
+            return await self._drop_media(fault)
         if fault.kind == "prompt_too_long":
             await self._adopt_window(fault)
         return await self._compact()
@@ -152,22 +155,19 @@ class Recovery:
             f"for a window of {conversation.window.tokens:,}"
         )
 
-    async def _drop_images(self) -> str | None:
-        """Pictures out of the view, the older ones first; None where there are none."""
-        request = self._request()
-        for keep_newest in (True, False):
-            view = self.conversation.view.compactable()
-            done = drop_images(view.messages, request.tokens, keep_newest=keep_newest)
-            if not done.changed:
-                continue
-            if await self.conversation.compact_or_keep(request, PreparedCompaction(view, done, engine="media")) is None:
-                return None
-            told = "older pictures" if keep_newest else "the newest pictures"
-            self.conversation.services.tell(
-                Notice(f"The request was too large in bytes: {told} were left out. `undo` brings them back.")
-            )
-            return f"left out {told}"
-        return None
+    async def _drop_media(self, fault: ErrorClass) -> str | None:
+        """The oldest pictures and documents out of the view; None where none can be left out."""
+        request, view = self._request(), self.conversation.view.compactable()
+        keep = media_to_keep(view.messages, fault)
+        if keep is None:
+            return None
+        done = drop_media(view.messages, request.tokens, keep=keep)
+        if await self.conversation.compact_or_keep(request, PreparedCompaction(view, done, engine="media")) is None:
+            return None
+        why = why_media_are_left_out(fault, self.conversation.target.provider.name)
+        told = "the older ones were left out" if keep else "all pictures and documents were left out"
+        self.conversation.services.tell(Notice(f"{why}: {told}. `undo` brings them back."))
+        return told.replace("the older ones", "older pictures and documents")
 
     def _request(self) -> CompactionRequest:
         return CompactionRequest("overflow", self.conversation.request_tokens(self.options), force=True)
@@ -194,18 +194,62 @@ def next_output_cap(asked: int | None, lowered: int, fault: ErrorClass) -> int |
     return cap if cap >= _SMALLEST_CAP else None
 
 
-def drop_images(messages: Sequence[Message], tokens: int, *, keep_newest: bool) -> Compaction:
-    """The messages with placeholders for pictures; with `keep_newest`, those of the newest user message stay."""
-    users = [index for index, message in enumerate(messages) if message["role"] == "user"]
-    newest = users[-1] if keep_newest and users else None
-    smaller = [
-        message if index == newest else without_images(message, PLACEHOLDER) for index, message in enumerate(messages)
-    ]
+def media_to_keep(messages: Sequence[Message], fault: ErrorClass) -> int | None:
+    """How many of the newest pictures and documents the next request has; None where leaving more out is no remedy."""
+    counts = [count for message in messages if (count := sum(map(bool, map(_name_of_media, _parts_of(message)))))]
+    there = sum(counts)
+    if not there:
+        return None
+    if fault.media_limit is not None and fault.media_limit < there:
+        return fault.media_limit
+    newest = counts[-1]
+    if newest < there:
+        return newest
+    # All are of the newest message: what the question is about. Only size is a reason to send it without them.
+    return 0 if fault.kind == "payload_too_large" else None
+
+
+def why_media_are_left_out(fault: ErrorClass, provider: str) -> str:
+    if fault.kind != "payload_too_large":
+        return f"{provider} does not take a picture of this conversation"
+    if fault.is_about_media:
+        return f"The request had more pictures or documents than {provider} takes"
+    return "The request was too large in bytes"
+
+
+def drop_media(messages: Sequence[Message], tokens: int, *, keep: int) -> Compaction:
+    """The messages with placeholders for pictures and documents, but for the newest `keep` of them."""
+    smaller = list(messages)
+    for index in range(len(smaller) - 1, -1, -1):
+        content = list(_parts_of(smaller[index]))
+        for place in range(len(content) - 1, -1, -1):
+            name = _name_of_media(content[place])
+            if name is not None and keep > 0:
+                keep -= 1
+            elif name is not None:
+                content[place] = {"type": "text", "text": placeholder(name)}
+                smaller[index] = {**smaller[index], "content": content}
     items = [
         Kept(index) if old is new else Changed(index, new)
         for index, (old, new) in enumerate(zip(messages, smaller, strict=True))
     ]
     return Compaction(messages, tuple(items), tokens, tokens)
+
+
+def placeholder(name: str) -> str:
+    """What stands for a picture or a document that was left out."""
+    return f"[{name} left out: the request was too large; the original is kept in the history]"
+
+
+def _parts_of(message: Message) -> Sequence[Part]:
+    content = message.get("content")
+    return content if isinstance(content, list) else ()
+
+
+def _name_of_media(part: Part) -> str | None:
+    if images_of({"role": "user", "content": [part]}):
+        return "picture"
+    return "document" if isinstance(part, dict) and media_of(part) is not None else None
 
 
 def largest_parts(conversation: Conversation, options: TurnOptions) -> list[str]:

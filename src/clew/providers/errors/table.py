@@ -249,9 +249,9 @@ ERROR_PATTERNS: Final[tuple[ErrorPattern, ...]] = (
     ErrorPattern("network", "network", r"connect(?:ion)?(?: ?error| ?refused| ?reset| aborted| closed| timed? ?out|timeout)|(?:econn\w+|etimedout|enotfound|eai_again|epipe|enetunreach|ehostunreach)\b|timed? ?out|timeout(?:error|exception|\b)|getaddrinfo|name resolution|name or service not known|nodename nor servname|network (?:error|is unreachable)|fetch failed|socket hang up|broken pipe|remote ?(?:protocol|disconnected)|server disconnected|incomplete (?:chunked )?read|peer closed|connection lost|ssl[: ]|tls (?:handshake|error)|certificate verify"),
 )
 
-# The rows about pictures and documents: their number, their bytes, their shape.
+# The rows about pictures and documents: their number and their shape.
 MEDIA_ROWS: Final = frozenset(
-    {"too_many_media", "media_over_count", "most_media", "number_of_media", "chinese_media", "image_shape", "image_bytes", "files_in_bytes", "media_encoder"}
+    {"too_many_media", "media_over_count", "most_media", "number_of_media", "chinese_media", "image_shape", "media_encoder"}
 )
 
 # Numbers that stand apart from the verdict's sentence. Read only for an overflow or an output cap, and only for a
