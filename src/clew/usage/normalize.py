@@ -62,9 +62,12 @@ class _ReportedUsage:
     cached: int
     written: int
     cache_separate: bool
+    cache_is_detail: bool
+    """Cached tokens are stated as a detail of the prompt, so that they are a part of it however many they are."""
     output: int | None
     reasoning: int
     reasoning_separate: bool
+    reasoning_is_detail: bool
     total: int | None
 
 
@@ -77,8 +80,8 @@ def normalize_usage(raw: object, provider: str | None = None, api: str | None = 
         return CanonicalUsage()
     reported = _reported_usage(folded, f"{provider or ''} {api or ''}".lower())
     input_tokens, cached, written = _split_prompt(reported)
-    output = _output_tokens(reported, input_tokens + cached + written)
-    return CanonicalUsage(input_tokens, output, cached, written, reported.reasoning)
+    output, reasoning = _output_tokens(reported, input_tokens + cached + written)
+    return CanonicalUsage(input_tokens, output, cached, written, reasoning)
 
 
 def _reported_usage(folded: FoldedFields, hints: str) -> _ReportedUsage:
@@ -98,9 +101,11 @@ def _reported_usage(folded: FoldedFields, hints: str) -> _ReportedUsage:
         cached=cached or 0,
         written=written or 0,
         cache_separate=_is_cache_separate(folded, read_separate or write_separate, hints),
+        cache_is_detail=not (read_separate or write_separate),
         output=output,
         reasoning=reasoning or 0,
         reasoning_separate=reasoning_separate or _is_reasoning_separate(folded, hints),
+        reasoning_is_detail=bool(read_field(folded, REASONING_DETAILS)[0]),
         total=read_field(folded, TOTAL)[0] or None,
     )
 
@@ -139,9 +144,19 @@ def _separate_parts(reported: _ReportedUsage) -> tuple[bool, bool, bool]:
         for cache, reasoning, tool in sorted(_COMBINATIONS, key=lambda combination: _differences(combination, by_name)):
             parts = (reported.output or 0, kept * cache, reported.reasoning * reasoning, reported.tool * tool)
             if reported.prompt + sum(parts) == reported.total:
-                return cache, reasoning, tool
+                return cache or _is_more_than_cacheable(reported), reasoning or _is_more_than_output(reported), tool
     # A prompt is never smaller than its cached part, nor an output than its reasoning.
     return by_name[0] or kept > reported.prompt, by_name[1] or reported.reasoning > (reported.output or 0), True
+
+
+def _is_more_than_cacheable(reported: _ReportedUsage) -> bool:
+    """Whether more was cached than the prompt has, by fields that count beside it: the total then leaves them out."""
+    return not reported.cache_is_detail and reported.cached + reported.written > (reported.prompt or 0)
+
+
+def _is_more_than_output(reported: _ReportedUsage) -> bool:
+    """The same for reasoning. A detail that exceeds its whole was counted wrong, and the whole is right."""
+    return not reported.reasoning_is_detail and reported.reasoning > (reported.output or 0)
 
 
 def _differences(combination: tuple[bool, bool, bool], by_name: tuple[bool, bool, bool]) -> int:
@@ -168,12 +183,18 @@ def _prompt_from_total(reported: _ReportedUsage) -> int:
     return max(0, rest)
 
 
-def _output_tokens(reported: _ReportedUsage, prompt: int) -> int:
+def _output_tokens(reported: _ReportedUsage, prompt: int) -> tuple[int, int]:
+    """All that was written, and how much of it was reasoning.
+
+    Some leave thinking out of every field but the total: what the total has more than the prompt and the output is it.
+    """
     _, reasoning_separate, _ = _separate_parts(reported)
     stated = (reported.output or 0) + (reported.reasoning if reasoning_separate else 0)
-    if reported.output is None and reported.prompt is not None and reported.total is not None:
-        return max(stated, reported.total - prompt)
-    return stated
+    output = stated
+    if reported.prompt is not None and reported.total is not None:
+        output = max(stated, reported.total - prompt)
+    unnamed = output - stated if reported.output is not None else 0
+    return output, min(reported.reasoning or unnamed, output)
 
 
 _PROMPT_DETAILS: Final = ("prompttokensdetails", "prompttokendetails", "inputtokensdetails", "inputtokendetails")
@@ -216,6 +237,7 @@ PROMPT: Final = (
     UsageField("tokensevaluated"),                    # llama.cpp, native completion
     UsageField("tokensin"),                           # Cline and its kin
     UsageField("numprompttokens"),
+    UsageField("nativetokensprompt"),                 # OpenRouter's account of a call; `tokens_*` are its own count
     UsageField("input"),                              # pi, opencode, gemini-cli
     UsageField("inputtokens", ("tokens",)),           # Cohere: what the model saw, not what is billed
     UsageField("inputtokens", ("billedunits",)),
@@ -249,6 +271,7 @@ CACHE_READ: Final = (
     UsageField("cachereadtokens"),
     UsageField("cachedtokens"),                           # Moonshot, Together
     UsageField("numcachedtokens"),
+    UsageField("nativetokenscached"),
     UsageField("cached"),
     UsageField("cachedtokens", ("tokens",)),
 )
@@ -282,16 +305,21 @@ OUTPUT: Final = (
     UsageField("evalcount"),
     UsageField("tokenspredicted"),
     UsageField("tokensout"),
+    UsageField("nativetokenscompletion"),
     UsageField("output"),
     UsageField("predictedn", ("timings",)),
     UsageField("outputtokens", ("tokens",)),
     UsageField("outputtokens", ("billedunits",)),
 )
+REASONING_DETAILS: Final = (
+    *_below(_OUTPUT_DETAILS, "reasoningtokens", "thinkingtokens", "reasoning", "thinking"),
+    UsageField("reasoning", ("outputtokens",)),
+)
 REASONING: Final = (
     UsageField("thoughtstokencount", separate=True),
     UsageField("thoughts", separate=True),
-    *_below(_OUTPUT_DETAILS, "reasoningtokens", "thinkingtokens", "reasoning", "thinking"),
-    UsageField("reasoning", ("outputtokens",)),
+    *REASONING_DETAILS,
+    UsageField("nativetokensreasoning"),
     UsageField("reasoningoutputtokens"),
     UsageField("reasoningtokens"),
     UsageField("thinkingtokens"),
