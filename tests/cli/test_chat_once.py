@@ -19,6 +19,7 @@ from clew.store import NewSession, open_store
 from clew.testing import call
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
 
+REASON = "deletes a folder and all that is in it, without a way back"
 Run = Callable[..., Awaitable[tuple[int, str, str]]]
 
 
@@ -79,11 +80,59 @@ async def test_what_is_dangerous_is_refused_where_nobody_is_there(run: Run, tmp_
     precious.mkdir()
     danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
     async with Upstream(danger, UpstreamAnswer("I could not.")) as upstream:
-        _, out, _ = await run(upstream, "-p", "Clean up", "--json")
+        code, out, _ = await run(upstream, "-p", "Clean up", "--json")
         result = upstream.received[1].body["messages"][-1]
-    assert json.loads(out)["tools"][0]["ok"] is False
+    told = json.loads(out)
+    assert code == 3
+    assert told["tools"][0]["ok"] is False
+    assert told["refused"] == [{"name": "terminal", "headline": "$ rm -rf build", "reasons": [REASON]}]
     assert "nobody is here to approve" in result["content"]
     assert precious.exists()
+
+
+async def test_a_refusal_is_told_beside_the_answer_with_the_reason_and_a_code_of_its_own(run: Run) -> None:
+    danger = UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}),))
+    async with Upstream(danger, UpstreamAnswer("I could not.")) as upstream:
+        code, out, err = await run(upstream, "-p", "Clean up")
+    assert (code, out) == (3, "I could not.\n")
+    assert err == f"clew: not run: terminal $ rm -rf build: {REASON}; --yes would allow it\n"
+
+
+async def test_a_stream_of_json_tells_each_thing_as_it_happens(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "project" / "hall.txt").write_text("tick\n")
+    steps = (
+        UpstreamAnswer(calls=(call("read_file", {"path": "hall.txt"}, id="c1"),)),
+        UpstreamAnswer(calls=(call("terminal", {"command": "rm -rf build"}, id="c2"),)),
+        UpstreamAnswer("It ticks."),
+    )
+    async with Upstream(*steps) as upstream:
+        code, out, err = await run(upstream, "-p", "Does it tick?", "--json-stream")
+    lines = [json.loads(line) for line in out.splitlines()]
+    assert (code, err) == (3, "")
+    kinds = [line["event"] for line in lines if line["event"] != "text"]
+    assert kinds == "start reply tool_start tool_end reply refused tool_start tool_end reply result".split()
+    assert "".join(line["text"] for line in lines if line["event"] == "text") == "It ticks."
+    assert "tick" in next(line for line in lines if line["event"] == "tool_end")["output"]
+    assert lines[0]["model"] == "mock-1"
+    assert lines[-1]["answer"] == "It ticks."
+    assert lines[-1]["session"] == lines[0]["session"]
+
+
+async def test_a_failure_is_the_last_line_of_a_stream(run: Run) -> None:
+    async with Upstream(UpstreamFault(401, {"error": {"message": "no such key"}})) as upstream:
+        code, out, _ = await run(upstream, "-p", "Hello", "--json-stream")
+    assert code == 1
+    last = json.loads(out.splitlines()[-1])
+    assert (last["event"], last["error"]["kind"]) == ("error", "auth")
+
+
+async def test_a_file_goes_along_with_a_question_of_a_script(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "project" / "hall.txt").write_text("tick\n")
+    async with Upstream(UpstreamAnswer("Read.")) as upstream:
+        code, out, err = await run(upstream, "-p", "What is in @hall.txt and @none/x.txt?")
+        assert "tick" in upstream.received[0].body["messages"][-1]["content"]
+    assert (code, out) == (0, "Read.\n")
+    assert err == "clew: there is no file none/x.txt in project; the name alone is sent\n"
 
 
 async def test_yes_lets_everything_run(run: Run, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from clew.messages import text_of
 def test_a_question_that_names_nothing_is_plain_text(tmp_path: Path) -> None:
     asked = question_message("mail rota@example.org, ask @greta and @me", tmp_path)
     assert asked.message == {"role": "user", "content": "mail rota@example.org, ask @greta and @me"}
-    assert asked.notes == ()
+    assert (asked.taken, asked.missing) == ((), ())
 
 
 @pytest.mark.parametrize("spelling", ["@rota.py", "(@rota.py)", "@rota.py.", "@./rota.py,", '@"rota.py"'])
@@ -41,7 +41,7 @@ def test_of_a_long_file_whole_lines_go_along_and_the_rest_is_told(tmp_path: Path
     text = text_of(asked.message)
     assert "line 12\n" in text and "line 13" not in text
     assert "offset=14" in text
-    assert asked.notes == ("log: the first 13 of 1,000 lines are taken along",)
+    assert asked.taken == ("log: the first 13 of 1,000 lines are taken along",)
 
 
 def test_of_a_folder_the_names_go_along(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_what_cannot_go_along_is_refused_with_the_remedy(tmp_path: Path) -> None
 
 def test_a_name_that_looks_like_a_path_and_is_none_is_told(tmp_path: Path) -> None:
     asked = question_message("see @docs/plan.md, @notes.md and @greta", tmp_path)
-    assert [note.split(" in ")[0] for note in asked.notes] == [
+    assert [note.split(" in ")[0] for note in asked.missing] == [
         "there is no file docs/plan.md",
         "there is no file notes.md",
     ]

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
-from clew.agent.approvals import Approvals
+from clew.agent.approvals import Approvals, Risk
 from clew.agent.toolbox import Toolbox
 from clew.agent.tools import CallContext, ToolResult, error_result
 from clew.errors import ClewError, InvalidArgument
@@ -50,6 +50,10 @@ class AgentObserver:
 
     def on_tool_start(self, activity: ToolActivity) -> None:
         del activity
+
+    def on_refusal(self, activity: ToolActivity, risk: Risk) -> None:
+        """A call will not run, because a person or the mode refused it; its start and end follow."""
+        del activity, risk
 
     def on_tool_output(self, activity: ToolActivity, text: str) -> None:
         """A running tool has printed something."""
@@ -182,7 +186,7 @@ class Agent:
         self, session: str, call: ToolCall, observer: AgentObserver, done: dict[str, ToolResult]
     ) -> None:
         activity = ToolActivity(call["id"], name_of_call(call), self.toolbox.headline(call))
-        refusal = await self._refusal(call)
+        refusal = await self._refusal(call, activity, observer)
         # From here on: the time that a person took to answer is not the tool's.
         started = time.monotonic()
         observer.on_tool_start(activity)
@@ -190,7 +194,7 @@ class Agent:
         done[call["id"]] = result = refusal or await self._result(call, context)
         observer.on_tool_end(activity, result, time.monotonic() - started)
 
-    async def _refusal(self, call: ToolCall) -> ToolResult | None:
+    async def _refusal(self, call: ToolCall, activity: ToolActivity, observer: AgentObserver) -> ToolResult | None:
         """Why a call may not run; None where it may."""
         name, arguments = name_of_call(call), arguments_of_call(call)
         tool = None if UNREADABLE in arguments else self.toolbox.find(name)
@@ -201,6 +205,7 @@ class Agent:
         if decision.allowed:
             return None
         tool.refused(arguments)
+        observer.on_refusal(activity, risk)
         return error_result(decision.reason)
 
     async def _result(self, call: ToolCall, context: CallContext) -> ToolResult:

@@ -51,6 +51,10 @@ class Console:
         """The result for programs."""
         print(json_text(value, self.out, indent=2), file=self.out)
 
+    def print_json_line(self, value: Any) -> None:
+        """One of several results, each on a line of its own and written at once."""
+        print(json_text(value, self.out), file=self.out, flush=True)
+
     def note(self, line: str) -> None:
         """One line that is not part of the result."""
         self.clear_progress()

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from clew.events import Event
     from clew.store import Store
 
-FAILED, WRONG_USE = 1, 2
+FAILED, WRONG_USE, REFUSED = 1, 2, 3
+"""REFUSED: there is an answer, but something that it needed was not allowed to run."""
 LAST_SESSION = "\0last"
 CHAT_SOURCE = "terminal"
 """Of sessions that a chat began, not a gateway or an import."""
@@ -35,7 +36,8 @@ typed while a turn runs is asked next. @path in a question takes a file, a folde
 or a picture along; !command runs a command, !!command also shows it to the model.
 
 With -p, or where no terminal is there, one question is asked: the answer goes to
-stdout, everything else to stderr. What is dangerous is then refused, unless --yes.
+stdout, everything else to stderr. What is dangerous is then refused, unless --yes; the
+exit code is 3 where that happened, 1 where there is no answer, 2 for wrong use.
 
 examples:
   clew chat
@@ -55,6 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="ask this once, print the answer and leave; - is standard input",
     )  # fmt: skip
     parser.add_argument("--json", action="store_true", help="with -p: print JSON")
+    parser.add_argument(
+        "--json-stream", action="store_true", help="with -p: print each thing as it happens, one JSON object a line"
+    )
     parser.add_argument("--model", metavar="NAME", help="the model; local is the one that runs on this machine")
     parser.add_argument("--provider", metavar="NAME", help="who serves it: openai, anthropic, openrouter, ...")
     parser.add_argument("--base-url", metavar="URL", help="address of the endpoint")
@@ -86,13 +91,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     import asyncio  # late, as everything that `--help` does not need
 
     if _is_interactive(arguments, console):
-        if arguments.json:
-            raise InvalidArgument('--json is for -p: clew chat -p "..." --json')
+        if arguments.json or arguments.json_stream:
+            raise InvalidArgument('--json and --json-stream are for -p: clew chat -p "..." --json')
         return asyncio.run(_run_chat(arguments, console))
     try:
         return asyncio.run(_ask_once(arguments, console))
     except ClewError as problem:
-        return _report_failure(problem, console, is_json=arguments.json)
+        return _report_failure(problem, arguments, console)
 
 
 def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:
@@ -106,30 +111,36 @@ def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:
 async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
     question = _question_text(arguments, console)
     loaded = _config(arguments, console)
-    from clew.cli.tui.exchange import ExchangeRecorder, ask_once, exchange_json, print_answer
+    from clew.cli.tui.print_mode import ExchangeRecorder, ask_once, exchange_json, print_answer
 
-    recorder = ExchangeRecorder(console)
+    recorder = ExchangeRecorder(console, streams=arguments.json_stream)
     async with _open_app(arguments, loaded, console, recorder.on_event) as app:
         session = await _session(arguments, app)
         try:
             exchange = await ask_once(app, session, question, recorder)
         except ClewError as problem:
             # Here, where the session is known: the question is kept in it, and a script may want to go on.
-            return _report_failure(problem, console, session, is_json=arguments.json)
+            return _report_failure(problem, arguments, console, session)
         tip = await app.store.get_compression_tip(session)
     recorder.warnings[:0] = app.notices
-    if arguments.json:
+    if arguments.json_stream:
+        recorder.emit("result", **exchange_json(exchange, tip, recorder))
+    elif arguments.json:
         console.print_json(exchange_json(exchange, tip, recorder))
     else:
         print_answer(exchange, recorder, console)
-    return 0
+    return REFUSED if recorder.refusals else 0
 
 
-def _report_failure(problem: ClewError, console: Console, session: str | None = None, *, is_json: bool) -> int:
+def _report_failure(
+    problem: ClewError, arguments: argparse.Namespace, console: Console, session: str | None = None
+) -> int:
     """Print why there is no answer, as text or JSON; returns the exit code."""
     from clew.cli.tui.exchange import problem_json, problem_line
 
-    if is_json:
+    if arguments.json_stream:
+        console.print_json_line({"event": "error", **problem_json(problem, session)})
+    elif arguments.json:
         console.print_json(problem_json(problem, session))
     else:
         console.error(problem_line(problem))

@@ -40,7 +40,8 @@ class QuestionMessage:
     """A question as a message, and what was taken along or not, in words for the person."""
 
     message: Message
-    notes: tuple[str, ...] = ()
+    taken: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
 
 
 def question_message(
@@ -54,7 +55,8 @@ def question_message(
     found, missing = named_paths(line, project)
     blocks: list[str] = []
     pictures: list[Part] = []
-    notes = [f"there is no file {name} in {project.name or project}; the name alone is sent" for name in missing]
+    taken: list[str] = []
+    told = [f"there is no file {name} in {project.name or project}; the name alone is sent" for name in missing]
     for named in found:
         if named.path.is_dir():
             block, note = _folder_block(named)
@@ -64,10 +66,10 @@ def question_message(
         else:
             block, note = _file_block(named, max_chars)
         blocks += [block] if block else []
-        notes.append(note)
+        taken.append(note)
     text = "\n\n".join([line, *blocks, *outputs])
     content: str | list[Part] = [{"type": "text", "text": text}, *pictures] if pictures else text
-    return QuestionMessage({"role": "user", "content": content}, tuple(notes))
+    return QuestionMessage({"role": "user", "content": content}, tuple(taken), tuple(told))
 
 
 def typed_line(message: Message) -> str:

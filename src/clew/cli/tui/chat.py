@@ -237,8 +237,10 @@ class Chat:
     async def _ask(self, line: str) -> None:
         app, attached = self.state.app, self.state.attached
         asked = question_message(line, app.project, attached, app.max_result_chars)
-        for note in asked.notes:
+        for note in asked.taken:
             self.screen.print(Text(f"  {sanitize(note)}", "dim"))
+        for note in asked.missing:
+            self.screen.print(Text(f"  {sanitize(note)}", "yellow"))
         await self._set_title(line)
         attached.clear()
         await self._ask_message(asked.message)
