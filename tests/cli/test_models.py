@@ -54,6 +54,8 @@ def test_list_shows_the_model_in_use_with_its_window_where_that_is_from_and_its_
     assert "To be fetched" not in out
     (tmp_path / "learnt_limits.json").write_text('{"version": 1, "limits": {"gpt-5 @ -": 12345}}')
     _, out, _ = run(capsys, tmp_path, "list", **environ)
+    assert "window 50,000 tokens, from the config" in out
+    _, out, _ = run(capsys, tmp_path, "list", CLEW_MODEL_NAME="gpt-5")
     assert "window 12,345 tokens, as the provider stated in an error" in out
 
 

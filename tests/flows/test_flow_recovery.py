@@ -9,6 +9,7 @@ import pytest
 from clew.events import CompactionFinished, CompactionStarted, Notice, OutputCapLowered, Overflowed, WindowLearnt
 from clew.messages import Part, images_of, text_of
 from clew.providers import ProviderRefused, classify_error
+from clew.store import NewSession
 from clew.testing import assistant, user
 from clew.testing.runtime import MODEL, SESSION, Flow, answers, flow_with, request_tokens
 from clew.testing.scripted import ScriptedProvider, overflow, refuses, says
@@ -52,10 +53,30 @@ async def test_a_limit_that_a_provider_states_is_adopted_told_and_remembered_ove
         assert flow.events_of(WindowLearnt) == [WindowLearnt(SESSION, MODEL, 16_000, is_stated=True)]
         assert any("16,000" in notice.text for notice in flow.events_of(Notice))
         assert LearntLimits(tmp_path / "limits.json").limit(MODEL) == 16_000
-    async with flow_with(ScriptedProvider(), tmp_path, window=200_000) as flow:
+        assert await flow.store.learnt_windows() == []
+    async with flow_with(ScriptedProvider(), tmp_path, window=None) as flow:
         conversation = await flow.runtime.conversation(SESSION)
         assert (conversation.window.tokens, conversation.window.source) == (16_000, "stated")
         assert conversation.engine.get_status().context_length == 16_000
+
+
+async def test_a_configured_window_wins_over_a_learnt_one_with_one_notice_and_an_error_still_recovers(
+    tmp_path: Path,
+) -> None:
+    LearntLimits(tmp_path / "limits.json").remember(MODEL, None, 16_000)
+    provider = ScriptedProvider(overflow(limit=16_000), answers("done"))
+    async with flow_with(provider, tmp_path, window=200_000) as flow:
+        await flow.store.start_session(NewSession(id="another", model=MODEL))
+        for session in (SESSION, "another"):
+            assert (await flow.runtime.conversation(session)).window.tokens == 200_000
+        assert [notice.text for notice in flow.events_of(Notice)] == [
+            f"The provider of {MODEL} once stated a limit of 16,000 tokens; the configured 200,000 are used. "
+            f"`clew models forget {MODEL}` ends this notice."
+        ]
+        await past(flow)
+        assert text_of((await flow.turn(user("go"))).message) == "done"
+        await flow.store.start_session(NewSession(id="third", model=MODEL))
+        assert (await flow.runtime.conversation("third")).window.tokens == 16_000
 
 
 async def test_without_a_number_the_window_is_guessed_down_a_ladder_and_never_written_down(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from clew.errors import ClewError
 from clew.tokens import DEFAULT_WINDOW, LADDER, LearntLimits, Window, known_model, next_guess, window_of
 from clew.tokens.families import normalize_model_name
 from clew.tokens.window_table import KNOWN_MODELS
@@ -53,6 +54,45 @@ def test_remembered_limits_are_asked_for_the_model_and_the_address(tmp_path: Pat
     assert (here.tokens, here.source) == (16_384, "stated")
     assert window_of("local-model", base_url="http://elsewhere/v1", learnt=learnt).source == "default"
     assert window_of("local-model", base_url="http://localhost:8080/v1", learnt=learnt, stated=8_192).tokens == 8_192
+
+
+def test_a_configured_window_wins_over_what_an_earlier_run_learnt_with_a_notice(tmp_path: Path) -> None:
+    learnt = LearntLimits(tmp_path / "limits.json")
+    learnt.remember("gpt-4o", None, 16_000)
+    window = window_of("gpt-4o", configured=200_000, learnt=learnt)
+    assert (window.tokens, window.source) == (200_000, "config")
+    assert window.notice == (
+        "The provider of gpt-4o once stated a limit of 16,000 tokens; the configured 200,000 are used. "
+        "`clew models forget gpt-4o` ends this notice."
+    )
+    assert window_of("gpt-4o", configured=10_000, learnt=learnt).notice is None
+    # What is stated in this very run is no memory, and wins.
+    assert window_of("gpt-4o", configured=200_000, learnt=learnt, stated=16_000).tokens == 16_000
+
+
+def test_a_learnt_limit_is_forgotten_at_every_address_and_stays_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "limits.json"
+    running = LearntLimits(path)
+    running.remember("Some-Model", None, 16_000)
+    running.remember("some-model", "http://localhost:8000/v1", 8_000)
+    running.remember("other", None, 9_000)
+    assert [(it.address, it.tokens) for it in LearntLimits(path).of_model("some-model")] == [
+        ("-", 16_000),
+        ("localhost:8000/v1", 8_000),
+    ]
+    assert [it.tokens for it in LearntLimits(path).forget("SOME-model")] == [16_000, 8_000]
+    running.remember("third", None, 7_000)
+    assert sorted(json.loads(path.read_text())["limits"]) == ["other @ -", "third @ -"]
+    assert LearntLimits(path).forget("some-model") == []
+
+
+def test_a_limit_that_cannot_be_forgotten_says_so(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    learnt = LearntLimits(tmp_path / "file" / "limits.json")
+    learnt.remember("a", None, 10_000)
+    with pytest.raises(ClewError, match="could not be written"):
+        learnt.forget("a")
+    assert learnt.limit("a") == 10_000
 
 
 @pytest.mark.parametrize(

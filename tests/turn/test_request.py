@@ -18,16 +18,21 @@ from clew.turn.request import ServingModel, call_of, window_for
 from clew.usage import CanonicalUsage
 
 
-async def test_the_smallest_limit_that_was_ever_stated_wins_over_a_larger_configured_window(tmp_path: Path) -> None:
+async def test_limits_of_earlier_runs_are_read_from_one_place_and_give_way_to_the_config(tmp_path: Path) -> None:
     learnt = LearntLimits(tmp_path / "limits.json")
     learnt.remember("m", None, 30_000)
     async with open_store(":memory:") as store:
         await store.learn_window("m", "", 20_000)
-        target = ModelTarget(ScriptedProvider(), "m", context_length=100_000)
-        window = await window_for(target, store, learnt)
-        assert (window.tokens, window.source) == (20_000, "stated")
-        assert window.notice is not None
-        assert (await window_for(replace(target, context_length=8_000), store, learnt)).tokens == 8_000
+        target = ModelTarget(ScriptedProvider(), "m")
+        assert (await window_for(target, store, learnt)).tokens == 30_000
+        assert (await window_for(target, store, None)).tokens == 20_000
+        configured = replace(target, context_length=100_000)
+        for place in (learnt, None):
+            window = await window_for(configured, store, place)
+            assert (window.tokens, window.source) == (100_000, "config")
+            assert window.notice is not None
+        assert (await window_for(configured, store, learnt, 25_000)).tokens == 25_000
+        assert (await window_for(replace(target, context_length=8_000), store, learnt)).notice is None
 
 
 def test_a_reply_that_was_asked_for_is_kept_free_whole_and_what_a_model_could_write_within_reason() -> None:

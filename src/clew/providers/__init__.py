@@ -30,7 +30,14 @@ if TYPE_CHECKING:
         trained_window,
     )
     from clew.providers.local.provider import LocalProvider
-    from clew.providers.presets import PROVIDER_PRESETS, ProviderPreset, is_local_model, preset_for, provider_for
+    from clew.providers.presets import (
+        PROVIDER_PRESETS,
+        ProviderPreset,
+        is_local_model,
+        key_variables,
+        preset_for,
+        provider_for,
+    )
     from clew.providers.wires.anthropic import AnthropicProvider
     from clew.providers.wires.chat import OpenAIChatProvider
     from clew.providers.wires.responses import ResponsesProvider
@@ -61,6 +68,7 @@ __all__ = [
     "classify_error",
     "fetch_model",
     "is_local_model",
+    "key_variables",
     "local_model_file",
     "local_models",
     "models_folder",
@@ -78,7 +86,7 @@ __getattr__, __dir__ = lazy_names(
         ".local.models": "FETCHABLE_MODELS FetchableModel LocalModel choose_local_model chosen_local_model "
         "local_model_file local_models models_folder trained_window",
         ".local.provider": "LocalProvider",
-        ".presets": "PROVIDER_PRESETS ProviderPreset is_local_model preset_for provider_for",
+        ".presets": "PROVIDER_PRESETS ProviderPreset is_local_model key_variables preset_for provider_for",
         ".wires.anthropic": "AnthropicProvider",
         ".wires.chat": "OpenAIChatProvider",
         ".wires.responses": "ResponsesProvider",

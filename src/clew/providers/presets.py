@@ -168,14 +168,30 @@ def _wire_at(base_url: str) -> Any:
     return "anthropic" if "/anthropic" in urlsplit(base_url).path.lower() else None
 
 
+def key_variables(endpoint: ModelSettings | AuxiliaryModelSettings) -> tuple[str, ...]:
+    """The environment variables in which the key for these settings is looked for, in order; none for a local model.
+
+    Raises `InvalidArgument` where the settings mean no provider.
+    """
+    own = (endpoint.api_key_env,) if endpoint.api_key_env else ()
+    model = endpoint.name if isinstance(endpoint, ModelSettings) else endpoint.model
+    if is_local_model(endpoint.provider, endpoint.base_url, model):
+        return ()
+    preset = preset_for(endpoint.provider, endpoint.base_url, model)
+    return tuple(dict.fromkeys((*own, *_preset_variables(preset, endpoint.base_url))))
+
+
 def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:
-    """The key in the provider's own variable; only for its own address, so that no other server gets it."""
+    return next((value for variable in _preset_variables(preset, base_url) if (value := environ.get(variable))), None)
+
+
+def _preset_variables(preset: ProviderPreset, base_url: str | None) -> tuple[str, ...]:
+    """The provider's own variables; only for its own address, so that no other server gets the key in them."""
     if base_url and not any(
         _host(row.base_url) == _host(base_url) for row in PROVIDER_PRESETS if row.key_env == preset.key_env
     ):
-        return None
-    variables = (preset.key_env, *preset.other_key_envs)
-    return next((value for variable in variables if variable and (value := environ.get(variable))), None)
+        return ()
+    return tuple(variable for variable in (preset.key_env, *preset.other_key_envs) if variable)
 
 
 def _host(base_url: str) -> str:

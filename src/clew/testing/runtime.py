@@ -130,7 +130,7 @@ async def flow_with(
     provider: Provider,
     folder: Path,
     *,
-    window: int = 20_000,
+    window: int | None = 20_000,
     model: str = MODEL,
     max_tokens: int | None = None,
     system: str | None = "You are a careful assistant.",

@@ -8,7 +8,16 @@ from clew.tokens.families import normalize_model_name
 from clew.tokens.media import image_size_in_header
 from clew.tokens.size import Calibration, ConversationSize
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
-from clew.tokens.windows import DEFAULT_WINDOW, LADDER, LearntLimits, Window, known_model, next_guess, window_of
+from clew.tokens.windows import (
+    DEFAULT_WINDOW,
+    LADDER,
+    LearntLimit,
+    LearntLimits,
+    Window,
+    known_model,
+    next_guess,
+    window_of,
+)
 
 __all__ = [
     "DEFAULT_WINDOW",
@@ -17,6 +26,7 @@ __all__ = [
     "Calibration",
     "ConversationSize",
     "KnownModel",
+    "LearntLimit",
     "LearntLimits",
     "TokenCounter",
     "Window",

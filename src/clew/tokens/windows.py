@@ -1,7 +1,8 @@
 """The context window of a model, and where that answer came from.
 
-Sources in order: the config, a limit that a provider stated in an error (remembered on disk), the answer of a models
-endpoint, the table that ships with Clew, a default. Answers of endpoints are passed in; nothing here uses the network.
+Sources in order: a limit that a provider stated in this run, the config, a limit that was stated in an earlier run
+(remembered on disk), the answer of a models endpoint, the table that ships with Clew, a default. Answers of endpoints
+are passed in; nothing here uses the network.
 
 Shapes of endpoint answers:
 
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
+from clew.errors import ClewError
 from clew.tokens.families import normalize_model_name, starts_with_name
 from clew.tokens.window_table import KNOWN_MODELS, KnownModel
 
@@ -90,18 +92,27 @@ def window_of(
     configured: int | None = None,
     stated: int | None = None,
     learnt: LearntLimits | None = None,
+    remembered: int | None = None,
     endpoint: object = None,
 ) -> Window:
-    """The window of a model. `stated` is a limit from an error of this run, `learnt` has those of earlier runs."""
+    """The window of a model. `stated` is a limit from an error of this run, `learnt` has those of earlier runs.
+
+    `remembered` is one of an earlier run that is kept elsewhere.
+    What this run was told holds whatever is configured; a limit of an earlier run gives way to the config.
+    """
     name = model or ""
-    if stated is None and learnt is not None:
-        stated = learnt.limit(name, base_url)
+    if learnt is not None:
+        remembered = learnt.limit(name, base_url)
     known = known_model(name)
     max_output = max_output_in(endpoint, name) or (known.max_output if known else None)
     if configured is not None and configured > 0:
         if stated is not None and 0 < stated < configured:
             return Window(stated, "stated", max_output, _notice_of_stated_limit(name, configured, stated))
+        if remembered is not None and remembered < configured:
+            notice = _notice_of_overruled_limit(name, configured, remembered)
+            return Window(configured, "config", max_output, notice)
         return Window(configured, "config", max_output)
+    stated = stated or remembered
     if stated is not None and stated > 0:
         return Window(stated, "stated", max_output)
     answered = window_in(endpoint, name)
@@ -135,11 +146,28 @@ def _notice_of_stated_limit(model: str, configured: int, stated: int) -> str:
     )
 
 
+def _notice_of_overruled_limit(model: str, configured: int, learnt: int) -> str:
+    return (
+        f"The provider of {model} once stated a limit of {learnt:,} tokens; the configured {configured:,} are used. "
+        f"`clew models forget {model}` ends this notice."
+    )
+
+
 def _notice_of_unknown_window(model: str) -> str:
     return (
         f"The window of {model or 'the model'} is not known; {DEFAULT_WINDOW:,} tokens are assumed. "
         "Set its context length in the config to be sure."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LearntLimit:
+    """A window that a provider stated for a model."""
+
+    model: str
+    address: str
+    """Host and path; "-" for the address that the provider's name stands for."""
+    tokens: int
 
 
 class LearntLimits:
@@ -151,6 +179,7 @@ class LearntLimits:
     def __init__(self, path: Path | str) -> None:
         self._path = Path(path).expanduser()
         self._limits: dict[str, int] | None = None
+        self._unwritten: dict[str, int] = {}
 
     def limit(self, model: str, base_url: str | None = None) -> int | None:
         """The limit a provider stated for this model at this address; None when it never did."""
@@ -163,9 +192,29 @@ class LearntLimits:
         key = _key(model, base_url)
         if self._known().get(key) == limit:
             return True
-        # Read again first: another process may have learnt something meanwhile.
-        self._limits = {**self._known(), **self._read(), key: limit}
-        return self._write(self._limits)
+        # Read again first: another process may have learnt or forgotten something meanwhile.
+        self._limits = {**self._read(), **self._unwritten, key: limit}
+        is_written = self._write(self._limits)
+        self._unwritten = {} if is_written else {**self._unwritten, key: limit}
+        return is_written
+
+    def all(self) -> list[LearntLimit]:
+        """Every limit, by model and address."""
+        return [_limit_of(key, tokens) for key, tokens in sorted(self._known().items())]
+
+    def of_model(self, model: str) -> list[LearntLimit]:
+        """The limits of a model, at every address."""
+        return [limit for limit in self.all() if limit.model == _plain_name(model)]
+
+    def forget(self, model: str) -> list[LearntLimit]:
+        """Take out the limits of a model, at every address; those that there were. Raises where the file stays."""
+        self._limits = {**self._read(), **self._unwritten}
+        gone = self.of_model(model)
+        kept = {key: tokens for key, tokens in self._limits.items() if _limit_of(key, tokens) not in gone}
+        if gone and not self._write(kept):
+            raise ClewError(f"{self._path} could not be written, so nothing was forgotten; look at its permissions")
+        self._limits, self._unwritten = kept, {}
+        return gone
 
     def _known(self) -> dict[str, int]:
         if self._limits is None:
@@ -210,7 +259,16 @@ class LearntLimits:
 
 
 def _key(model: str, base_url: str | None) -> str:
-    return f"{model.strip().lower()} @ {_address(base_url)}"
+    return f"{_plain_name(model)} @ {_address(base_url)}"
+
+
+def _plain_name(model: str) -> str:
+    return model.strip().lower()
+
+
+def _limit_of(key: str, tokens: int) -> LearntLimit:
+    model, _, address = key.rpartition(" @ ")
+    return LearntLimit(model, address, tokens)
 
 
 def _address(base_url: str | None) -> str:

@@ -121,7 +121,7 @@ class Recovery:
                 self._use_window(Window(guess, window.source, window.max_output), is_stated=False)
 
     async def _adopt_stated_limit(self, limit: int) -> None:
-        """A limit that the provider stated holds from now on, also after a restart."""
+        """A limit that the provider stated holds from now on, and after a restart unless another is configured."""
         services, target = self.conversation.services, self.conversation.target
         if target.context_length is not None and limit < target.context_length:
             services.tell(
@@ -131,9 +131,7 @@ class Recovery:
                 )
             )
         self._use_window(Window(limit, "stated", self.conversation.window.max_output), is_stated=True)
-        if services.options.learnt is not None:
-            services.options.learnt.remember(target.model, target.base_url, limit)
-        await services.store.learn_window(target.model, target.base_url or "", limit)
+        await services.learn_window(target, limit)
 
     def _use_window(self, window: Window, *, is_stated: bool) -> None:
         conversation = self.conversation

@@ -64,17 +64,21 @@ class ServingModel:
         return ServingModel(self.target, window)
 
 
-async def window_for(target: ModelTarget, store: Store, learnt: LearntLimits | None) -> Window:
-    """The window of a target: the smallest limit that its provider ever stated, or the configured or known one."""
-    kept = await store.learnt_window(target.model, target.base_url or "")
-    stated = [kept.tokens] if kept else []
-    if learnt and (limit := learnt.limit(target.model, target.base_url)):
-        stated.append(limit)
+async def window_for(
+    target: ModelTarget, store: Store, learnt: LearntLimits | None, stated: int | None = None
+) -> Window:
+    """The window of a target. `stated` is what its provider said in this run.
+
+    What earlier runs learnt is in one place: the file of `learnt`, or the store where there is none.
+    """
+    kept = None if learnt else await store.learnt_window(target.model, target.base_url or "")
     return window_of(
         target.model,
         base_url=target.base_url,
         configured=target.context_length,
-        stated=min(stated, default=None),
+        stated=stated,
+        learnt=learnt,
+        remembered=kept.tokens if kept else None,
         endpoint=target.endpoint,
     )
 
@@ -150,6 +154,7 @@ class RuntimeOptions:
     summarizes: bool = True
     """False: no model writes summaries, the built-in summariser does."""
     learnt: LearntLimits | None = None
+    """Where limits that providers stated are kept; None: in the store."""
     lease_seconds: float = 120.0
     max_open: int = 512
     """So many conversations are kept open; the first opened are closed, and loaded again when asked for."""
@@ -176,6 +181,8 @@ class TurnServices:
         self.options = options
         self.events = events or Events()
         self.lease_holder = f"clew-{secrets.token_hex(8)}"
+        self._stated: dict[tuple[str, str | None], int] = {}
+        self._told: set[str] = set()
 
     def tell(self, event: Event) -> None:
         self.events.emit(event)
@@ -190,10 +197,20 @@ class TurnServices:
 
     async def serving(self, target: ModelTarget) -> ServingModel:
         """A target with its window; what a person should know of the window is told."""
-        window = await window_for(target, self.store, self.options.learnt)
-        if window.notice:
+        stated = self._stated.get((target.model, target.base_url))
+        window = await window_for(target, self.store, self.options.learnt, stated)
+        if window.notice and window.notice not in self._told:
+            self._told.add(window.notice)
             self.tell(Notice(window.notice))
         return ServingModel(target, window)
+
+    async def learn_window(self, target: ModelTarget, limit: int) -> None:
+        """A limit that a provider stated: it holds for this run, and later ones that configure none."""
+        self._stated[target.model, target.base_url] = limit
+        if self.options.learnt is not None:
+            self.options.learnt.remember(target.model, target.base_url, limit)
+        else:
+            await self.store.learn_window(target.model, target.base_url or "", limit)
 
 
 _caching_for = lru_cache(maxsize=256)(caching_for)

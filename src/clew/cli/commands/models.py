@@ -1,6 +1,7 @@
-"""`clew models list|get|use`: the models there are, fetching one that runs on this machine, and choosing one.
+"""`clew models list|show|get|use|forget`: the models there are, what is known of one, fetching and choosing one.
 
-`list` asks no network unless told to; `use` writes to the config file and nowhere else.
+`list` asks no network unless told to; `use` writes to the config file and nowhere else. `forget` takes a window that
+was learnt from a provider's error out of the one file where those are kept.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,7 +21,7 @@ from clew.config import LoadedConfig, ModelSettings, clew_home, config_path, lea
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.cli.views.models import ModelInfo
+    from clew.cli.views.models import ModelDetails, ModelInfo
 
 EXAMPLES = """\
 A model runs at a provider, which needs its key in the environment, or on this
@@ -34,6 +35,8 @@ examples:
   clew models list --provider openrouter sonnet
   clew models use claude-sonnet-4-5
   clew models use qwen3-32b --provider groq
+  clew models show                       window, price and key of the model in use
+  clew models forget qwen3-32b           the window that its provider once stated
   clew models get https://example.org/path/model.gguf
 """
 GET_EPILOG = """\
@@ -47,12 +50,22 @@ path), or `local`. Who serves it is told by its name, or by --provider. Settings
 belonged to the former model (model.context_length, and with another provider
 model.base_url and model.api_key_env) are taken out, and that is said.
 """
+NO_MODEL = "no model is configured; `clew models use NAME` chooses one"
+SHOW_EPILOG = """\
+Without NAME, the model in use. The window is shown with who says so, and the key by the
+environment variable in which it is looked for, never itself. Nothing is asked of a network.
+"""
+FORGET_EPILOG = """\
+A provider that refuses a request and states its limit is believed: the limit is kept for
+later, by model and address, unless model.context_length says otherwise. `forget` takes it
+out, at every address, for a server that was restarted with a larger window.
+"""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     shape = argparse.RawDescriptionHelpFormatter
-    verbs = parser.add_subparsers(title="what to do", metavar="list|get|use", dest="verb", required=True)
+    verbs = parser.add_subparsers(title="what to do", metavar="list|show|get|use|forget", dest="verb", required=True)
     listing = verbs.add_parser("list", help="the model in use, those on this machine, and those of a provider")
     listing.add_argument("words", nargs="*", metavar="WORD", help="of a provider's models, only names with these words")
     listing.add_argument("--provider", metavar="NAME", help="ask this provider what it serves (over the network)")
@@ -64,10 +77,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     use = verbs.add_parser("use", help="write a model to the config", epilog=USE_EPILOG, formatter_class=shape)
     use.add_argument("name", metavar="NAME")
     use.add_argument("--provider", metavar="NAME", help="who serves it: openai, anthropic, openrouter, ..., local")
+    show = verbs.add_parser("show", help="what is known of a model", epilog=SHOW_EPILOG, formatter_class=shape)
+    show.add_argument("name", nargs="?", metavar="NAME")
+    show.add_argument("--provider", metavar="NAME", help="who serves it, where its name does not tell")
+    show.add_argument("--json", action="store_true", help="print JSON")
+    add_set_flag(show)
+    forget = verbs.add_parser("forget", help="a learnt window", epilog=FORGET_EPILOG, formatter_class=shape)
+    forget.add_argument("name", metavar="NAME")
+    forget.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    return {"list": _list, "get": _get, "use": _use}[arguments.verb](arguments, console)
+    verbs = {"list": _list, "show": _show, "get": _get, "use": _use, "forget": _forget}
+    return verbs[arguments.verb](arguments, console)
 
 
 # -- list --------------------------------------------------------------------------------------------------------------
@@ -144,7 +166,7 @@ def _configured_model(config: LoadedConfig, console: Console) -> tuple[ModelInfo
     """The configured model, or why there is none."""
     model = config.settings.model
     if model.name is None and model.provider is None:
-        return None, "no model is configured; `clew models use NAME` chooses one"
+        return None, NO_MODEL
     try:
         return _model_info(model, console), ""
     except InvalidArgument as error:
@@ -280,3 +302,77 @@ def _write_settings(before: LoadedConfig, chosen: ModelSettings, home: Path, con
         console.notes(notices)
     if chosen.provider == "local" and chosen.name:
         choose_local_model(chosen.name, home)
+
+
+# -- show and forget ---------------------------------------------------------------------------------------------------
+
+
+def _show(arguments: argparse.Namespace, console: Console) -> int:
+    from clew.cli.views.models import details_json, details_lines, similar_names
+
+    config = read_config(console.environ, arguments.flags)
+    if arguments.name is None and config.settings.model.name is None and config.settings.model.provider is None:
+        raise InvalidArgument(NO_MODEL)
+    details = _model_details(arguments.name, arguments.provider, config.settings.model, console)
+    if arguments.json:
+        console.print_json(details_json(details))
+        return 0
+    for line in details_lines(details):
+        console.print(printable(line))
+    if details.info.provider is None:
+        meant = f"; did you mean {', '.join(others)}?" if (others := similar_names(details.info.name)) else ""
+        console.note(f"who serves it is said with --provider NAME{meant}")
+    return 0
+
+
+def _model_details(name: str | None, provider: str | None, configured: ModelSettings, console: Console) -> ModelDetails:
+    """What is known of a model: with the settings of the configured one where it is that, else as its name tells."""
+    from clew.cli.model_choice import chosen_settings
+    from clew.cli.views.models import ModelDetails, model_info
+    from clew.providers import is_local_model, key_variables, preset_for
+    from clew.tokens import LearntLimits, window_of
+
+    settings = configured
+    if name is not None and (name != configured.name or provider is not None):
+        try:
+            former = replace(configured, api_key=None)
+            settings = chosen_settings(name, provider, former, clew_home(console.environ))
+        except InvalidArgument:
+            if provider is not None:
+                raise
+            # Nobody is known to serve it: its window and what was learnt of it are known all the same.
+            settings = ModelSettings(name=name)
+    learnt = LearntLimits(learnt_limits_path(console.environ))
+    model = settings.name or ""
+    window = window_of(model, base_url=settings.base_url, configured=settings.context_length, learnt=learnt)
+    limits = tuple(learnt.of_model(model))
+    if is_local_model(settings.provider, settings.base_url, settings.name):
+        return ModelDetails(_model_info(settings, console), None, None, (), False, limits)
+    try:
+        preset = preset_for(settings.provider, settings.base_url, model)
+    except InvalidArgument:
+        return ModelDetails(model_info(model, None, window), window.max_output, None, (), False, limits)
+    keys = tuple((variable, bool(console.environ.get(variable))) for variable in key_variables(settings))
+    info = model_info(model, preset.name, window)
+    return ModelDetails(info, window.max_output, preset.base_url, keys, bool(settings.api_key), limits)
+
+
+def _forget(arguments: argparse.Namespace, console: Console) -> int:
+    from clew.cli.views.models import learnt_json, limit_text, model_line
+    from clew.tokens import LearntLimits
+
+    learnt = LearntLimits(learnt_limits_path(console.environ))
+    gone = learnt.forget(arguments.name)
+    if not gone:
+        names = ", ".join(sorted({limit.model for limit in learnt.all()}))
+        there = f"there is one of: {names}" if names else "none is kept of any model"
+        raise InvalidArgument(f"no limit was learnt of {arguments.name!r}; {there}")
+    now = _model_details(gone[0].model, None, read_config(console.environ).settings.model, console).info
+    if arguments.json:
+        window = {"window": now.window, "window_from": now.source}
+        console.print_json({"name": gone[0].model, "forgotten": [learnt_json(limit) for limit in gone], **window})
+        return 0
+    for limit in gone:
+        console.print(printable(f"forgotten: {limit_text(limit)}"))
+    console.print(printable(model_line(now)))
+    return 0

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from decimal import Decimal
 from difflib import get_close_matches
 from typing import Any
+from urllib.parse import urlsplit, urlunsplit
 
 from clew.cli.console import Console
 from clew.cli.views.tables import table_lines
 from clew.cli.views.text import Align, printable
 from clew.providers import FetchableModel, LocalModel, trained_window
-from clew.tokens import KNOWN_MODELS, Window, known_model, normalize_model_name, window_of
+from clew.tokens import KNOWN_MODELS, LearntLimit, Window, known_model, normalize_model_name, window_of
 from clew.usage import Price, price_of
 
 WINDOW_SOURCES: Mapping[str, str] = {
@@ -36,6 +37,19 @@ class ModelInfo:
     window: int | None
     source: str
     price: Price | None
+
+
+@dataclass(frozen=True, slots=True)
+class ModelDetails:
+    """What `clew models show` tells of a model. Of keys only where they are looked for, never what they are."""
+
+    info: ModelInfo
+    max_output: int | None
+    base_url: str | None
+    keys: tuple[tuple[str, bool], ...]
+    """The environment variables that may hold the key, and whether each is set."""
+    key_in_config: bool
+    learnt: tuple[LearntLimit, ...]
 
 
 def model_info(name: str, provider: str | None, window: Window) -> ModelInfo:
@@ -77,8 +91,49 @@ def is_known(info: ModelInfo) -> bool:
 
 def model_line(info: ModelInfo) -> str:
     """All that is known of a model, in one line."""
-    through = "on this machine" if info.provider == "local" else f"through {info.provider}"
-    return f"{info.name} {through}: {_window(info)}; {_price(info.price)}"
+    return f"{info.name}{_through(info)}: {_window(info)}; {_price(info.price)}"
+
+
+def details_lines(details: ModelDetails) -> list[str]:
+    """All that is known of a model, a line each."""
+    info = details.info
+    rows = [("window", f"{_tokens(info.window)}, {WINDOW_SOURCES[info.source]}")]
+    rows += [("learnt", _learnt(limit, info)) for limit in details.learnt]
+    if details.max_output:
+        rows.append(("output", f"{details.max_output:,} tokens at most"))
+    rows += [("price", _price(info.price)), ("key", _keys(details))]
+    address = f", {_without_secrets(details.base_url)}" if details.base_url else ""
+    return [f"{info.name}{_through(info)}{address}", *(f"{_MARGIN}{name:<8}{text}" for name, text in rows)]
+
+
+def limit_text(limit: LearntLimit) -> str:
+    at = "" if limit.address == "-" else f" at {limit.address}"
+    return f"{limit.tokens:,} tokens{at}"
+
+
+def _learnt(limit: LearntLimit, info: ModelInfo) -> str:
+    overruled = ", overruled by the config" if info.source == "config" and (info.window or 0) > limit.tokens else ""
+    return f"{limit_text(limit)}{overruled}; `clew models forget {info.name}` forgets it"
+
+
+def _keys(details: ModelDetails) -> str:
+    if details.info.provider == "local":
+        return "none is needed"
+    found = ["model.api_key in the config"] if details.key_in_config else []
+    found += [f"{variable}, {'set' if is_set else 'not set'}" for variable, is_set in details.keys]
+    return "; ".join(found) or "model.api_key_env names the variable that holds it, where one is needed"
+
+
+def _without_secrets(base_url: str) -> str:
+    """An address without user and query, where some have a key."""
+    parts = urlsplit(base_url)
+    return urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path, "", ""))
+
+
+def _through(info: ModelInfo) -> str:
+    if info.provider is None:
+        return ", served by nobody that Clew knows"
+    return " on this machine" if info.provider == "local" else f" through {info.provider}"
 
 
 def local_lines(models: Sequence[LocalModel], chosen: str | None, console: Console) -> list[str]:
@@ -146,6 +201,21 @@ def model_json(info: ModelInfo) -> dict[str, Any]:
         "window_from": info.source,
         "dollars_per_million": dollars,
     }
+
+
+def details_json(details: ModelDetails) -> dict[str, Any]:
+    return {
+        **model_json(details.info),
+        "max_output": details.max_output,
+        "base_url": _without_secrets(details.base_url) if details.base_url else None,
+        "keys": [{"variable": variable, "set": is_set} for variable, is_set in details.keys],
+        "key_in_config": details.key_in_config,
+        "learnt": [learnt_json(limit) for limit in details.learnt],
+    }
+
+
+def learnt_json(limit: LearntLimit) -> dict[str, Any]:
+    return {"address": None if limit.address == "-" else limit.address, "tokens": limit.tokens}
 
 
 def local_json(model: LocalModel, chosen: str | None) -> dict[str, Any]:
