@@ -71,6 +71,14 @@ def atoms_in(text: str) -> set[str]:
     return {atom for atoms in atoms_by_word(candidate_words(text)).values() for atom in atoms}
 
 
+def atoms_in_order(text: str) -> list[str]:
+    """The atoms of a short text in the order of their words, as often as they come."""
+    words = text.split()
+    if new := set(words).difference(_PLAIN).difference(_ATOMS):
+        _learn(new)
+    return [atom for word in words for atom in _ATOMS.get(word, ())]
+
+
 def atoms_by_word(words: set[str]) -> dict[str, tuple[str, ...]]:
     """The atoms of each of the words that holds any."""
     new = words.difference(_ATOMS)

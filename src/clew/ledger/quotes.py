@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from clew.ledger.extract import (
-    atom_spans,
     atoms_by_word,
+    atoms_in_order,
     candidate_words,
     is_name,
     is_path,
@@ -219,6 +219,37 @@ class _QuoteSelection:
     spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
 
 
+class _QuoteCandidate:
+    """A span that may be quoted, with everything about it that does not depend on what was selected before."""
+
+    __slots__ = ("atoms", "chars", "chars_with_line", "line", "newness", "power", "power_with_line", "span")
+
+    def __init__(
+        self, span: QuoteSpan, atoms: dict[str, float], newness: float, line: Hashable, line_chars: int
+    ) -> None:
+        self.span = span
+        self.atoms = atoms
+        """What each of its atoms is worth."""
+        self.newness = newness
+        self.line = line
+        self.chars = span.end - span.start + _SEPARATOR_CHARS
+        self.chars_with_line = self.chars + line_chars
+        self.power = math.pow(self.chars, _LENGTH_POWER)
+        self.power_with_line = math.pow(self.chars_with_line, _LENGTH_POWER)
+
+    def density(self, selection: _QuoteSelection) -> float:
+        """The worth of the atoms that it would add, by its length."""
+        covered = selection.covered
+        worth = 0.0
+        for atom, own in self.atoms.items():
+            if atom not in covered:
+                worth += own
+        return worth * self.newness / (self.power if self.line in selection.lines else self.power_with_line)
+
+    def chars_in(self, selection: _QuoteSelection) -> int:
+        return self.chars if self.line in selection.lines else self.chars_with_line
+
+
 class QuoteSelector:
     """Selects lines of the messages that `may_quote` allows; those about `focus` come first."""
 
@@ -241,11 +272,10 @@ class QuoteSelector:
         self._first = first
         self._favour_new = favour_new
         self._texts: dict[int, list[str]] = {}
-        self._found: dict[QuoteSpan, None] = {}
+        self._found: dict[QuoteSpan, _QuoteCandidate] = {}
         self._searched = 0
         self._worth: dict[str, float] = {}
         self._clean: dict[tuple[int, int], str | None] = {}
-        self._atoms_at: dict[QuoteSpan, tuple[str, ...]] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
     def select(self, room: int, covered: set[str]) -> tuple[dict[tuple[int, int], list[str]], int]:
@@ -255,15 +285,15 @@ class QuoteSelector:
         something else of them.
         """
         selection = _QuoteSelection(room, set(covered))
-        spans = self._spans(room)
+        candidates = self._candidates(room)
         if self._focus:
             selection.room = int(room * _FOCUS_SHARE)
-            self._cover([span for span in spans if self._is_about_focus(span)], selection)
+            self._cover([one for one in candidates if self._is_about_focus(one.span)], selection)
             selection.room = room
-        self._cover(spans, selection)
+        self._cover(candidates, selection)
         taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
-        self._cover([span for span in spans if span not in taken], selection)
+        self._cover([one for one in candidates if one.span not in taken], selection)
         return self._quotes(selection), selection.spent
 
     def texts(self, number: int) -> Sequence[str]:
@@ -282,44 +312,47 @@ class QuoteSelector:
             self._worth[atom] = worth
         return worth
 
-    def _cover(self, spans: list[QuoteSpan], selection: _QuoteSelection) -> None:
+    def _cover(self, candidates: list[_QuoteCandidate], selection: _QuoteSelection) -> None:
         """Take spans by density; what a span adds is weighed again when its turn comes."""
-        heap = [(-self._density(span, selection), order, span) for order, span in enumerate(spans)]
+        heap = [(-density, order, one) for order, one in enumerate(candidates) if (density := one.density(selection))]
         heapq.heapify(heap)
         while heap:
-            _, order, span = heapq.heappop(heap)
-            density = -self._density(span, selection)
-            if density == 0:
+            before, order, one = heap[0]
+            density = -one.density(selection)
+            if density > before and len(heap) > 1:
+                # What was selected since has some of its atoms: it goes back to where it belongs now.
+                if density:
+                    heapq.heapreplace(heap, (density, order, one))
+                else:
+                    heapq.heappop(heap)
                 continue
-            if heap and density > heap[0][0]:
-                heapq.heappush(heap, (density, order, span))
-            elif selection.spent + self._chars(span, selection) <= selection.room:
-                selection.spent += self._chars(span, selection)
-                selection.lines.add(self._line_of(span.number, span.part)[0])
-                selection.spans.setdefault((span.number, span.part), []).append(span)
-                selection.covered.update(self._atoms_of(span))
+            heapq.heappop(heap)
+            chars = one.chars_in(selection)
+            if density and selection.spent + chars <= selection.room:
+                selection.spent += chars
+                selection.lines.add(one.line)
+                selection.spans.setdefault((one.span.number, one.span.part), []).append(one.span)
+                selection.covered.update(one.atoms)
 
-    def _density(self, span: QuoteSpan, selection: _QuoteSelection) -> float:
-        worth = sum(self.worth_of(atom) for atom in self._atoms_of(span) if atom not in selection.covered)
-        if not worth:
-            return 0.0
-        age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
-        newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
-        return worth * newness / math.pow(self._chars(span, selection), _LENGTH_POWER)
-
-    def _chars(self, span: QuoteSpan, selection: _QuoteSelection) -> int:
-        line, chars = self._line_of(span.number, span.part)
-        return span.end - span.start + _SEPARATOR_CHARS + (0 if line in selection.lines else chars)
-
-    def _spans(self, room: int) -> list[QuoteSpan]:
+    def _candidates(self, room: int) -> list[_QuoteCandidate]:
         """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""
         most = max(50, room // _CHARS_PER_ATOM)
         for atom in self._best[self._searched : most]:
             for number in self._index.atoms[atom].newest_numbers:
                 if self._may_quote(number):
-                    self._found.update(dict.fromkeys(self._spans_with(atom, number)))
+                    for span in self._spans_with(atom, number):
+                        if span not in self._found:
+                            self._found[span] = self._candidate(span)
         self._searched = max(self._searched, most)
-        return list(self._found)
+        return list(self._found.values())
+
+    def _candidate(self, span: QuoteSpan) -> _QuoteCandidate:
+        text = self.texts(span.number)[span.part][span.start : span.end]
+        known = self._index.atoms
+        atoms = {atom: self.worth_of(atom) for atom in atoms_in_order(text) if atom in known}
+        age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
+        newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
+        return _QuoteCandidate(span, atoms, newness, *self._line_of(span.number, span.part))
 
     def _spans_with(self, atom: str, number: int) -> list[QuoteSpan]:
         """The lines of a message that hold the atom beside other words; else a short line with its neighbours."""
@@ -361,13 +394,6 @@ class QuoteSelector:
             self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
         clean_text = self._clean[key]
         return clean_text is None or quote.removesuffix("…") in clean_text
-
-    def _atoms_of(self, span: QuoteSpan) -> tuple[str, ...]:
-        if span not in self._atoms_at:
-            text = self.texts(span.number)[span.part][span.start : span.end]
-            known = self._index.atoms
-            self._atoms_at[span] = tuple({atom: None for _, _, atom in atom_spans(text) if atom in known})
-        return self._atoms_at[span]
 
 
 def _line_around(text: str, at: int) -> tuple[int, int]:
