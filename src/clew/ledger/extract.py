@@ -15,26 +15,30 @@ _SUFFIXES = (
     "py|pyi|tsx?|jsx?|mjs|json|md|go|rs|java|kt|cc?|hh?|cpp|hpp|cs|rb|php|swift|yaml|yml|toml|txt|sh|cfg|ini|env|lock"
     "|html|css|scss|sql|ipynb|csv|tsv|xml|proto|log|db|vue|svelte|tf|patch|diff|png|jpg|svg|pdf|zip|gz|ps1|conf"
 )
-# Where two shapes fit, the longer one is named first: a path holds names, an id holds numbers.
-_PATH = r"(?<![\w@+-])[~.]{0,2}[\w@+-]*(?:/[\w.@+-]+)+"
-_OTHERS = (
-    rf"(?<![\w-])[\w-]+\.(?:{_SUFFIXES})\b"  # a file
-    r"|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
-    r"|\b[A-Za-z]+_\w+"  # snake_case
-    r"|\b[a-z]+[A-Z]\w+|\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase, PascalCase
-    r"|\b[A-Z]\w*(?:Error|Exception|Warning)\b"
-    r"|\b\d+(?:\.\d+)+\b|(?<![\w.])\d{3,}\b"  # versions, decimals, numbers of some length
-    r"|\b[0-9a-f]{7,40}\b"
-    r"|\b[A-Z]{2,}\d[A-Z0-9]+\b|\b[A-Z]\d{3,4}\b|#\d{3,}\b"  # codes and references
+# Where two shapes fit, the longer one is named first: a path holds names, an id holds numbers. No shape but a reference
+# begins behind a letter or digit, which is said once for all of them: inside a word nothing else is tried then.
+_SHAPES = (
+    r"(?<![@+-])[~.]{0,2}[\w@+-]*+(?:/[\w.@+-]+)++"  # a path
+    rf"|(?<!-)[\w-]++\.(?:{_SUFFIXES})\b"  # a file
+    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
+    r"|[A-Za-z]+_\w+"  # snake_case
+    r"|[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase, PascalCase
+    r"|[A-Z]\w*(?:Error|Exception|Warning)\b"
+    r"|\d+(?:\.\d+)+\b|(?<!\.)\d{3,}\b"  # versions, decimals, numbers of some length
+    r"|[0-9a-f]{7,40}\b"
+    r"|[A-Z]{2,}\d[A-Z0-9]+\b|[A-Z]\d{3,4}\b"  # codes
 )
-ATOM = re.compile(f"{_PATH}|{_OTHERS}")
+ATOM = re.compile(rf"(?<!\w)(?:{_SHAPES})|#\d{{3,}}\b")
 ATOM_EDGES = ".,;:)(\"'`-"
 SHORTEST_ATOM = 4
 # Longer words are base64 or minified code, and not worth keeping.
 _LONGEST_WORD = 400
 # `1340:` and `1340→` at the start of a line are line numbers of a listing.
 _LINE_NUMBER = re.compile(r"\d+[:|→]")
-_MAY_HOLD = re.compile(r"[/_#]|\d\d|\d\.\d|[a-z][A-Z]|\.[a-z]|[a-f]\d|\d[a-f]")
+# Begins with a class of chars and looks back from it, since a search for one class is fast.
+_MAY_HOLD = re.compile(
+    r"[/_#\d.A-Z](?:(?<=[/_#])|(?<=\d)(?:\d|\.\d|[a-f])|(?<=[a-f]\d)|(?<=[a-z][A-Z])|(?<=\.)[a-z])"
+)
 
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 STOP_WORDS = frozenset(
