@@ -21,6 +21,7 @@ from clew.summaries.exchanges import (
     ToldExchange,
     actions_by_exchange,
     brief_target,
+    by_worth,
     deeds_of,
     exchange_text,
     lines_to_tell_again,
@@ -178,8 +179,8 @@ class _Material:
         start = min((exchange.number for exchange in ledger.exchanges), default=source.first)
         self._former = [(number, lines) for number, lines in told if number < start]
         self._told = {number: lines[1:] for number, lines in told if number >= start}
-        self._closings = [self._closing(exchange) for exchange in self._exchanges]
-        self._more: list[tuple[Sentence, int]] | None = None
+        self._closings: dict[int, list[Sentence]] = {}
+        self._said: dict[int, list[Sentence]] = {}
         self._frame_chars: dict[tuple[str, str], int] = {}
 
     # -- what there is -------------------------------------------------------------------------------------------------
@@ -213,29 +214,25 @@ class _Material:
                 told = [*(lines for lines in told if lines is not own[0]), [task, *own[0][1:]]]
         return [(number_in(lines[0]), lines) for lines in told]
 
-    def _closing(self, exchange: LedgerExchange) -> list[Sentence]:
-        at = exchange.closing_number
-        if at is None or at >= self._source.last:
-            return []
-        return sentences_in(exchange.closing, at, self._selector.worth_of)
+    def _closing(self, n: int) -> list[Sentence]:
+        """The sentences of the agent's last words on an exchange."""
+        if n not in self._closings:
+            closing, at = self._exchanges[n].closing, self._exchanges[n].closing_number
+            is_quoted = at is not None and at < self._source.last
+            self._closings[n] = sentences_in(closing, at or 0, self._selector.worth_of) if is_quoted else []
+        return self._closings[n]
 
-    def _sentences(self) -> list[tuple[Sentence, int]]:
-        """What the agent said besides, with the exchange it belongs to; the most telling first."""
-        if self._more is None:
-            found = [(one, n) for n, closing in enumerate(self._closings) for one in closing]
-            for n, exchange in enumerate(self._exchanges):
-                for number in exchange.said:
-                    if number != exchange.closing_number and self._may_quote(number):
-                        said = sentences_in(self._selector.texts(number)[0], number, self._selector.worth_of)
-                        found += [(replace(one, worth=one.worth - 0.5), n) for one in said]
-            newest = max(1, len(self._exchanges) - 1)
-
-            def order(found: tuple[Sentence, int]) -> tuple[float, int, int]:
-                one, n = found
-                return -one.worth * (0.6 + 0.4 * n / newest) / one.chars**0.6, one.number, one.order
-
-            self._more = sorted(found, key=order)
-        return self._more
+    def _sentences(self, n: int) -> list[Sentence]:
+        """What the agent said in an exchange, its last words included."""
+        if n not in self._said:
+            exchange = self._exchanges[n]
+            found = [*self._closing(n)]
+            for number in exchange.said:
+                if number != exchange.closing_number and self._may_quote(number):
+                    said = sentences_in(self._selector.texts(number)[0], number, self._selector.worth_of)
+                    found += [replace(one, worth=one.worth - 0.5) for one in said]
+            self._said[n] = found
+        return self._said[n]
 
     def _stays_whole(self, number: int) -> bool:
         """Whether the message can be read below the handoff."""
@@ -268,10 +265,11 @@ class _Material:
         self._tell_requests(draft)
         self._tell_conclusions(draft)
         self._tell_deeds(draft)
-        self._tell_sentences(draft, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
+        sentences = by_worth({n: self._sentences(n) for n in draft.entries}, len(self._exchanges) - 1)
+        self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
         self._tell_again(draft)
         self._tell_passages(draft)
-        self._tell_sentences(draft, draft.left, -1.0)
+        self._tell_sentences(draft, sentences, draft.left, -1.0)
         self._tell_other_actions(draft)
         return self._written(draft), draft.left
 
@@ -336,9 +334,7 @@ class _Material:
     def _tell_conclusions(self, draft: _Draft) -> None:
         room = int(draft.left * _SHARE_OF_CONCLUSIONS)
         for n in draft.entries:
-            telling = [
-                one for one in self._closings[n] if len(one.text) >= TELLING_CHARS and one.text not in draft.told
-            ]
+            telling = [one for one in self._closing(n) if len(one.text) >= TELLING_CHARS and one.text not in draft.told]
             best = max(telling, key=lambda one: (one.worth, -one.order), default=None)
             if best is not None and best.chars <= room:
                 draft.take(best, n)
@@ -360,9 +356,11 @@ class _Material:
                     room -= len(line) + _ENTRY_CHARS
                     draft.left -= len(line) + _ENTRY_CHARS
 
-    def _tell_sentences(self, draft: _Draft, room: int, least: float) -> None:
-        for one, n in self._sentences():
-            if one.worth > least and n in draft.entries and one.text not in draft.told and one.chars <= room:
+    def _tell_sentences(
+        self, draft: _Draft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float
+    ) -> None:
+        for one, n in sentences:
+            if one.worth > least and one.text not in draft.told and one.chars <= room:
                 draft.take(one, n)
                 room -= one.chars
 

@@ -7,7 +7,7 @@ A sentence is worth telling where it states what was found, decided, done or lef
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
 
@@ -16,8 +16,10 @@ from clew.summaries.handoff import CONTINUED
 from clew.summaries.required_facts import number_in, shorten_redacted, without_folder
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
-# A list's number is no end.
-_END = re.compile(r"(?<!\n\d\.)(?<!\n\d\d\.)(?<=[.!?])\s+|(?<=[。！？])|\n+")
+# A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
+# class is fast.
+_ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
+_END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
 _MARKS = "-*#> "
 # Said before doing something: what came of it is said later.
@@ -27,13 +29,15 @@ _ANNOUNCES = re.compile(
     r"|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
     re.IGNORECASE,
 )
-_STATES = re.compile(
-    r"\b(?:found|fixed|created|added|removed|changed|updated|deleted|installed|because|cause|so that|now|pass(?:es|ed)"
-    r"|fail(?:s|ed)|works?|working|complete[d]?|done|confirmed|means|must|cannot|remaining|instead|turns out|verified"
-    r"|pushed|committed|enabled|disabled|issue|problem|error|bug|fix|needs?|should|returns?|default|only|decided)\b"
-    r"|原因|修复|完成|已|需要|问题|決定|修正|weil|behoben|erledigt|fertig",
-    re.IGNORECASE,
+_STATING_WORDS = frozenset(
+    "found fixed created added removed changed updated deleted installed because cause now passes passed fails failed "
+    "work works working complete completed done confirmed means must cannot remaining instead verified pushed "
+    "committed enabled disabled issue problem error bug fix need needs should return returns default only decided "
+    "weil behoben erledigt fertig".split()
 )
+_ASCII_STATING_PHRASES = ("so that", "turns out")
+_STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
+_WORD = re.compile(r"\w+")
 _SHORTEST, _LONGEST = 25, 700
 TELLING_CHARS = 40
 """A sentence that is to stand for an exchange has at least so many."""
@@ -60,7 +64,8 @@ class Sentence:
 def sentences_in(text: str, number: int, worth_of: Callable[[str], float]) -> list[Sentence]:
     """The sentences of a text, code and headings left out, each with what it is worth telling."""
     found: list[Sentence] = []
-    for order, raw in enumerate(_END.split(_CODE.sub("\n", text))):
+    end = _ASCII_END if text.isascii() else _END
+    for order, raw in enumerate(end.split(_CODE.sub("\n", text))):
         said = " ".join(raw.split())
         if _SHORTEST <= len(said) <= _LONGEST and not _NO_SENTENCE.match(raw):
             found.append(Sentence(said, number, order, _worth(said, not found, worth_of)))
@@ -69,11 +74,27 @@ def sentences_in(text: str, number: int, worth_of: Callable[[str], float]) -> li
 
 def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> float:
     worth: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
-    worth += 0.5 * min(_MOST_STATED, len(_STATES.findall(said))) ** 0.5
+    worth += 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
     worth += 0.5 * is_first + 0.6 * (len(said) in _GOOD_LENGTHS)
     if _ANNOUNCES.match(said.lstrip(_MARKS)):
         worth -= 1.2
     return worth - 0.4 * said.endswith(("?", "？"))
+
+
+def _times_stating(lowered: str) -> int:
+    words = sum(map(_STATING_WORDS.__contains__, _WORD.findall(lowered)))
+    phrases = _ASCII_STATING_PHRASES if lowered.isascii() else _STATING_PHRASES
+    return words + sum(map(lowered.count, phrases))
+
+
+def by_worth(said: Mapping[int, Sequence[Sentence]], newest: int) -> list[tuple[Sentence, int]]:
+    """The sentences of several exchanges, each with its exchange, the most telling first; new ones tell more."""
+
+    def order(found: tuple[Sentence, int]) -> tuple[float, int, int]:
+        one, n = found
+        return -one.worth * (0.6 + 0.4 * n / max(1, newest)) / one.chars**0.6, one.number, one.order
+
+    return sorted(((one, n) for n, own in said.items() for one in own), key=order)
 
 
 def quoted_sentences(sentences: list[Sentence]) -> str:
