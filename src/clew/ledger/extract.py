@@ -36,9 +36,7 @@ _LONGEST_WORD = 400
 # `1340:` and `1340→` at the start of a line are line numbers of a listing.
 _LINE_NUMBER = re.compile(r"\d+[:|→]")
 # Begins with a class of chars and looks back from it, since a search for one class is fast.
-_MAY_HOLD = re.compile(
-    r"[/_#\d.A-Z](?:(?<=[/_#])|(?<=\d)(?:\d|\.\d|[a-f])|(?<=[a-f]\d)|(?<=[a-z][A-Z])|(?<=\.)[a-z])"
-)
+_MAY_HOLD = re.compile(r"[/_#\d.A-Z](?:(?<=[/_#])|(?<=\d)(?:\d|\.\d|[a-f])|(?<=[a-f]\d)|(?<=[a-z][A-Z])|(?<=\.)[a-z])")
 
 _PLAIN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 STOP_WORDS = frozenset(

@@ -62,6 +62,8 @@ _NEWEST_WHOLE = 3
 _NEWEST_WITH_DEEDS = 8
 _OLD_REQUEST_CHARS = 340
 _LEAST_REQUEST_CHARS = 60
+_SHORTEST_ENTRY_CHARS = 25
+_REFERENCE_CHARS = 12
 _LEAST_WORTH = 0.3
 _LEFT_OUT = -1
 """Where what is quoted of exchanges stands that are not told one by one."""
@@ -309,8 +311,10 @@ class _Material:
         room = int(draft.left * _SHARE_OF_REQUESTS)
         last = len(self._exchanges) - 1
         for n in range(last, -1, -1):
+            if room < _SHORTEST_ENTRY_CHARS:
+                break
             most = TASK_CHARS if last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
-            head = self._head(n, top, max(_LEAST_REQUEST_CHARS, min(most, room)))
+            head = self._head(n, top, max(_LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - _ENTRY_CHARS)))
             if len(head) + _ENTRY_CHARS <= room:
                 draft.entries[n] = ToldExchange(head)
                 draft.covered |= atoms_in(head)
