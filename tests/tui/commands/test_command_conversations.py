@@ -84,12 +84,14 @@ async def test_an_unknown_name_is_an_error_that_names_the_nearest(long_chat: Any
         await long_chat.type("/resume March")
 
 
-async def test_a_conversation_of_another_model_says_how_to_get_that_back(chat: Any) -> None:
+async def test_a_conversation_of_another_model_goes_on_with_that_model(chat: Any) -> None:
     new = NewSession(title="Old one", model="gpt-5")
     session = (await chat.app.store.start_session(new)).id
     await receive(chat.runtime, session, [user("hi")])
     shown = " ".join((await chat.type("/resume Old one")).split())
-    assert "it was gpt-5 before, /model gpt-5 goes back" in shown
+    assert "model gpt-5" in shown
+    assert (await chat.runtime.conversation(session)).target.model == "gpt-5"
+    assert chat.app.target.model == "gpt-5"
 
 
 async def test_sessions_are_narrowed_by_words_of_title_or_beginning(long_chat: Any) -> None:

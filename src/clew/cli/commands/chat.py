@@ -8,6 +8,7 @@ import stat
 import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
@@ -110,12 +111,10 @@ def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:
 
 async def _ask_once(arguments: argparse.Namespace, console: Console) -> int:
     question = _question_text(arguments, console)
-    loaded = _config(arguments, console)
     from clew.cli.tui.print_mode import ExchangeRecorder, ask_once, exchange_json, print_answer
 
     recorder = ExchangeRecorder(console, streams=arguments.json_stream)
-    async with _open_app(arguments, loaded, console, recorder.on_event) as app:
-        session = await _session(arguments, app)
+    async with _open_app(arguments, console, recorder.on_event) as (app, session):
         try:
             exchange = await ask_once(app, session, question, recorder)
         except ClewError as problem:
@@ -191,14 +190,12 @@ def _read_stdin(console: Console) -> str:
 
 
 async def _run_chat(arguments: argparse.Namespace, console: Console) -> int:
-    loaded = _config(arguments, console)
     from clew.cli.tui.start import ChatTerminal, run_terminal_chat
 
     terminal = ChatTerminal.of(console)
     first = [" ".join(arguments.question)] if arguments.question else []
-    async with _open_app(arguments, loaded, console, terminal.on_event, terminal.approvals.approve) as app:
-        session = await _session(arguments, app)
-        mode = arguments.approvals or loaded.settings.agent.approvals
+    async with _open_app(arguments, console, terminal.on_event, terminal.approvals.approve) as (app, session):
+        mode = arguments.approvals or app.settings.agent.approvals
         await run_terminal_chat(terminal, app, session, mode, first, is_resumed=arguments.resume is not None)
     return 0
 
@@ -206,40 +203,62 @@ async def _run_chat(arguments: argparse.Namespace, console: Console) -> int:
 # -- what both need ----------------------------------------------------------------------------------------------------
 
 
-def _config(arguments: argparse.Namespace, console: Console) -> LoadedConfig:
-    from clew.app import check_model  # late, as all that only a chat needs
-
-    loaded = load_config(console.environ, [*_model_flags(arguments, console), *arguments.flags])
-    check_model(loaded.settings.model)
-    return loaded
-
-
-def _model_flags(arguments: argparse.Namespace, console: Console) -> list[str]:
-    """The flags of a chat as settings. A model is found by its name, as by `clew models use`."""
+def _model_flags(
+    model: str | None, arguments: argparse.Namespace, console: Console, *, is_resumed: bool = False
+) -> list[str]:
+    """The settings for the model that is named, found as by `clew models use`; `is_resumed`: the session names it."""
     from dataclasses import fields
 
-    from clew.cli.model_choice import chosen_settings
+    from clew.cli.model_choice import LOCAL, chosen_settings
     from clew.config import clew_home
 
-    if arguments.model is None or arguments.base_url is not None:
-        given = {"name": arguments.model, "provider": arguments.provider, "base_url": arguments.base_url}
-        return [f"model.{key}={value}" for key, value in given.items() if value is not None]
     before = load_config(console.environ, arguments.flags).settings.model
-    chosen = chosen_settings(arguments.model, arguments.provider, before, clew_home(console.environ))
+    if model is None or arguments.base_url is not None:
+        given = {"name": model, "provider": arguments.provider, "base_url": arguments.base_url}
+        flags = [f"model.{key}={value}" for key, value in given.items() if value is not None]
+        if arguments.base_url is not None and arguments.provider is None and before.provider == LOCAL:
+            # The model on this machine is not at that address, and its window not the other's.
+            flags += ["model.provider=null", "model.context_length=null"]
+        return flags
+    if is_resumed and model == before.name:
+        return []
+    chosen = chosen_settings(model, arguments.provider, before, clew_home(console.environ))
     names = [field.name for field in fields(chosen)]
     now = {name: getattr(chosen, name) for name in names if getattr(chosen, name) != getattr(before, name)}
     return [f"model.{name}={'null' if value is None else value}" for name, value in now.items()]
 
 
+async def _config(arguments: argparse.Namespace, console: Console, store: Store) -> tuple[LoadedConfig, str | None]:
+    """The config with the model to talk to, and the session to go on with, if one is named.
+
+    A session goes on with its own model, unless another is named or nobody here is known to serve it.
+    """
+    from clew.app import check_model  # late, as all that only a chat needs
+
+    session = await _resumed_session(arguments, store)
+    model = arguments.model
+    notices: tuple[str, ...] = ()
+    own = None if session is None or model else (await store.session(session)).model
+    try:
+        flags = _model_flags(model or own, arguments, console, is_resumed=own is not None)
+    except InvalidArgument:
+        if own is None:
+            raise
+        notices = (f"the session was with {own}, which nobody here is known to serve; --model names another",)
+        flags = _model_flags(None, arguments, console)
+    loaded = load_config(console.environ, [*flags, *arguments.flags])
+    check_model(loaded.settings.model)
+    return replace(loaded, notices=(*loaded.notices, *notices)), session
+
+
 @asynccontextmanager
 async def _open_app(
     arguments: argparse.Namespace,
-    loaded: LoadedConfig,
     console: Console,
     on_event: Callable[[Event], None],
     ask: AskPerson | None = None,
-) -> AsyncIterator[AgentApp]:
-    """The app in the project that is named, over the configured store."""
+) -> AsyncIterator[tuple[AgentApp, str]]:
+    """The app in the project that is named, over the configured store, and the session to talk in."""
     # Late, because a provider takes longer to import than `clew chat --help` should.
     from clew.app import AgentAppOptions, open_agent_app
     from clew.cli.store_access import open_location, store_location
@@ -253,11 +272,11 @@ async def _open_app(
         has_tools=not arguments.no_tools,
         system=_system_prompt(arguments.system),
     )
-    async with (
-        open_location(store_location(loaded.settings, console.environ)) as store,
-        open_agent_app(loaded, console.environ, store, options) as app,
-    ):
-        yield app
+    settings = load_config(console.environ, arguments.flags).settings
+    async with open_location(store_location(settings, console.environ)) as store:
+        loaded, session = await _config(arguments, console, store)
+        async with open_agent_app(loaded, console.environ, store, options) as app:
+            yield app, session or await app.new_session()
 
 
 def _project_folder(name: str) -> Path:
@@ -276,15 +295,15 @@ def _system_prompt(name: str | None) -> str | None:
         raise InvalidArgument(f"--system {name}: cannot be read: {error}; name a text file") from error
 
 
-async def _session(arguments: argparse.Namespace, app: AgentApp) -> str:
-    """The session to talk in: the one that is named, the last one, or a new one."""
+async def _resumed_session(arguments: argparse.Namespace, store: Store) -> str | None:
+    """The session to go on with: the one that is named, or the last one; None for a new one."""
     if arguments.resume is None:
-        return await app.new_session()
+        return None
     if arguments.resume == LAST_SESSION:
-        return await _last_session(app.store)
+        return await _last_session(store)
     from clew.cli.store_access import find_session
 
-    return (await find_session(app.store, arguments.resume)).id
+    return await store.get_compression_tip((await find_session(store, arguments.resume)).id)
 
 
 async def _last_session(store: Store) -> str:

@@ -24,11 +24,11 @@ from clew.cli.views.sessions import SessionListItem, folded_range, message_previ
 from clew.cli.views.tables import fact_lines, hint_line, page_width, print_lines, table_lines
 from clew.cli.views.text import Align, clip, printable
 from clew.cli.views.usage import print_insights, print_usage
-from clew.errors import InvalidArgument
+from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
-    from clew.store import Grouping
+    from clew.store import Grouping, Session
     from clew.turn import Conversation
 
 MAX_LISTED = 15
@@ -74,16 +74,28 @@ async def run_resume(state: ChatState, words: str) -> None:
     if conversation is await current_conversation(state):
         show_text(state, "That is the conversation you are in.")
         return
-    await _enter(state, conversation.session)
     session = await store.session(conversation.session)
+    was_served = await _take_model(state, session)
+    await _enter(state, conversation.session)
     title = session.title or (await list_item(store, session)).first_message
-    facts = list(_resumed_facts(conversation, session.model))
+    facts = list(_resumed_facts(conversation, None if was_served else session.model))
 
     def lines(console: Console) -> Iterator[str]:
         yield console.style(clip(f"back in: {printable(title)}", page_width(console)), "bold")
         yield from fact_lines(facts, console)
 
     show_lines(state, lines)
+
+
+async def _take_model(state: ChatState, session: Session) -> bool:
+    """Talk to the model of a session again; False where nobody here is known to serve it."""
+    if not session.model or session.model == state.app.target.model:
+        return True
+    try:
+        await state.app.use_model(session.id, session.model)
+    except ClewError:
+        return False
+    return True
 
 
 async def _enter(state: ChatState, session: str) -> None:
@@ -98,7 +110,9 @@ def _resumed_facts(conversation: Conversation, model_before: str | None) -> Iter
     yield "tokens", f"{conversation.size.tokens:,} of {conversation.window.tokens:,}"
     model = conversation.target.model
     if model_before and model_before != model:
-        yield "model", f"{model}; it was {model_before} before, /model {model_before} goes back"
+        yield "model", f"{model}; it was {model_before} before, which nobody here is known to serve"
+    else:
+        yield "model", model
     spoken = [message for message in conversation.messages if message["role"] in ("user", "assistant")]
     for message in spoken[-2:]:
         yield "you" if message["role"] == "user" else "it", message_preview(message)
