@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from clew.config.declare import Setting, SettingValue
 from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file
+from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
 from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
 from clew.config.settings import (
     AgentSettings,
@@ -38,6 +39,7 @@ __all__ = [
     "ConfigProblem",
     "ContextSettings",
     "InvalidConfig",
+    "KeyPlace",
     "LoadedConfig",
     "MemorySettings",
     "ModelSettings",
@@ -46,11 +48,14 @@ __all__ = [
     "SettingOrigin",
     "SettingValue",
     "Settings",
+    "StoredKeys",
     "ToolOutputSettings",
     "api_key_of",
     "clew_home",
     "config_path",
     "declared_settings",
+    "has_keyring",
+    "key_for",
     "learnt_limits_path",
     "load_config",
     "path_exists",

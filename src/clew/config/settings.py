@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from clew.config.declare import URL, VARIABLE, Setting, TextPattern, setting, settings_in
+from clew.config.keys import key_for
 
 STORE = TextPattern(
     re.compile(r"(?:postgres(?:ql)?|sqlite)://.+|(?![A-Za-z][A-Za-z0-9+.-]*://).+"),
@@ -149,7 +150,7 @@ class Settings:
 def api_key_of(endpoint: ModelSettings | AuxiliaryModelSettings, environ: Mapping[str, str]) -> str | None:
     """The key of a model's endpoint; None where none is configured, and the provider's usual variable counts."""
     if endpoint.api_key_env:
-        return environ.get(endpoint.api_key_env) or endpoint.api_key
+        return key_for(endpoint.api_key_env, environ) or endpoint.api_key
     return endpoint.api_key
 
 

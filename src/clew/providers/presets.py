@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, Literal, TypeAlias
 from urllib.parse import urlsplit
 
-from clew.config import AuxiliaryModelSettings, ModelSettings, api_key_of, clew_home
+from clew.config import AuxiliaryModelSettings, ModelSettings, api_key_of, clew_home, key_for
 from clew.errors import InvalidArgument
 from clew.providers.base import Provider
 from clew.providers.http.connection import LOOPBACK_HOSTS, RetryPolicy
@@ -113,7 +113,8 @@ def provider_for(
     key = api_key_of(endpoint, environ) or _preset_key(preset, endpoint.base_url, environ)
     if not key and _host(preset.base_url) not in LOOPBACK_HOSTS and not endpoint.base_url:
         raise InvalidArgument(
-            f"no key for {preset.name}; set the environment variable {preset.key_env}, or api_key_env"
+            f"no key for {preset.name}; set the environment variable {preset.key_env}, or store one: "
+            f"`clew models key {preset.name}`"
         )
     options: dict[str, Any] = {"api_key": key, "name": preset.name, "retry_policy": retry_policy, "environ": {}}
     if preset.wire == "openai_chat":
@@ -182,7 +183,8 @@ def key_variables(endpoint: ModelSettings | AuxiliaryModelSettings) -> tuple[str
 
 
 def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:
-    return next((value for variable in _preset_variables(preset, base_url) if (value := environ.get(variable))), None)
+    variables = _preset_variables(preset, base_url)
+    return next((value for variable in variables if (value := key_for(variable, environ))), None)
 
 
 def _preset_variables(preset: ProviderPreset, base_url: str | None) -> tuple[str, ...]:
