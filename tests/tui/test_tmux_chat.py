@@ -66,13 +66,23 @@ class Screen:
 
 
 @asynccontextmanager
-async def chat_at(upstream: Upstream, folder: Path) -> AsyncIterator[Screen]:
+async def chat_at(upstream: Upstream | None, folder: Path) -> AsyncIterator[Screen]:
+    """A chat in a terminal; without an upstream, one for which no model is chosen."""
     project = folder / "project"
     project.mkdir()
     screen = Screen(folder / "tmux")
+    where = ("--base-url", upstream.base_url, "--model", "mock-1") if upstream else ()
     command = [
-        *("env", f"CLEW_HOME={folder / 'home'}", "LC_ALL=C.UTF-8", "PYTHONIOENCODING=utf-8"),
-        *(sys.executable, "-m", "clew", "chat", "--base-url", upstream.base_url, "--model", "mock-1"),
+        *(
+            "env",
+            "-i",
+            f"CLEW_HOME={folder / 'home'}",
+            "LC_ALL=C.UTF-8",
+            "PYTHONIOENCODING=utf-8",
+            "TERM=screen-256color",
+        ),
+        *(f"PATH={os.environ['PATH']}", f"PYTHONPATH={os.environ.get('PYTHONPATH', '')}"),
+        *(sys.executable, "-m", "clew", "chat", *where),
         *("--set", "model.context_length=64000", "--project", str(project)),
     ]
     await screen.tmux("new-session", "-d", "-x", str(COLUMNS), "-y", str(ROWS), *command)
@@ -153,3 +163,16 @@ async def test_commands_are_completed(tmp_path: Path) -> None:
         await screen.sees("fold")
         await screen.type("", "Tab")
         await screen.sees("› /compress")
+
+
+async def test_a_first_run_without_a_model_is_a_short_choice(tmp_path: Path) -> None:
+    async with Upstream(UpstreamAnswer("Good day.")) as upstream, chat_at(None, tmp_path) as screen:
+        await screen.sees("No model is chosen yet.", "smollm2", "a server at an address", "Which one?")
+        await screen.type("3", "Enter")
+        await screen.sees("Address")
+        await screen.type(upstream.base_url, "Enter")
+        await screen.sees("Name of the model")
+        await screen.type("mock-1", "Enter")
+        await screen.sees("clew ", "model", "mock-1", "to compaction")
+        await screen.type("Hello", "Enter")
+        await screen.sees("Good day.")

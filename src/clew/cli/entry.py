@@ -34,6 +34,7 @@ class CliCommand:
 
 
 COMMANDS = (
+    CliCommand("init", "clew.cli.commands.init", "choose the model to talk to, and write it to the config"),
     CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
     CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
     CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
@@ -57,6 +58,7 @@ cost, without losing a word."""
 
 EPILOG = """\
 first steps:
+  clew init                              choose a model; clew chat asks for one, too
   clew chat                              talk to a model; clew chat -p "..." asks once
   clew compress session.jsonl            a long conversation, folded into a short one
   clew context session.jsonl             any agent's session file; - is stdin

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, cast
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
 from clew.config import LoadedConfig, load_config
-from clew.errors import ClewError, InvalidArgument, StoreError
+from clew.errors import ClewError, InvalidArgument, NoModel, StoreError
 
 if TYPE_CHECKING:
     from clew.agent import ApprovalMode, AskPerson
@@ -94,11 +94,24 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if _is_interactive(arguments, console):
         if arguments.json or arguments.json_stream:
             raise InvalidArgument('--json and --json-stream are for -p: clew chat -p "..." --json')
-        return asyncio.run(_run_chat(arguments, console))
+        try:
+            return asyncio.run(_run_chat(arguments, console))
+        except NoModel:
+            if not _choose_model(console):
+                raise
+            return asyncio.run(_run_chat(arguments, console))
     try:
         return asyncio.run(_ask_once(arguments, console))
     except ClewError as problem:
         return _report_failure(problem, arguments, console)
+
+
+def _choose_model(console: Console) -> bool:
+    """On a first run without a model: a short choice instead of an error."""
+    from clew.cli.model_setup import choose_model, terminal_prompts
+
+    console.print("No model is chosen yet. There are:")
+    return choose_model(console, terminal_prompts(console))
 
 
 def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:

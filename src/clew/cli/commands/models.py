@@ -1,4 +1,4 @@
-"""`clew models list|show|get|use|forget`: the models there are, what is known of one, fetching and choosing one.
+"""`clew models list|show|get|use|key|forget`: the models there are, what is known of one, fetching and choosing one.
 
 `list` asks no network unless told to; `use` writes to the config file and nowhere else. `forget` takes a window that
 was learnt from a provider's error out of the one file where those are kept.
@@ -17,7 +17,15 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
 from clew.cli.views.text import printable
-from clew.config import LoadedConfig, ModelSettings, clew_home, config_path, learnt_limits_path, read_config
+from clew.config import (
+    LoadedConfig,
+    ModelSettings,
+    StoredKeys,
+    clew_home,
+    config_path,
+    learnt_limits_path,
+    read_config,
+)
 from clew.errors import ClewError, InvalidArgument
 
 if TYPE_CHECKING:
@@ -36,6 +44,7 @@ examples:
   clew models use claude-sonnet-4-5
   clew models use qwen3-32b --provider groq
   clew models show                       window, price and key of the model in use
+  clew models key openai                 store a key, in the keyring or a private file
   clew models forget qwen3-32b           the window that its provider once stated
   clew models get https://example.org/path/model.gguf
 """
@@ -55,6 +64,11 @@ SHOW_EPILOG = """\
 Without NAME, the model in use. The window is shown with who says so, and the key by the
 environment variable in which it is looked for, never itself. Nothing is asked of a network.
 """
+KEY_EPILOG = """\
+The key is asked for and not shown, or read from standard input. It is kept in the keyring of
+the system (needs the extra `keyring`), or in keys.json of the Clew home, a file that only you
+can read. A key in the environment always wins.
+"""
 FORGET_EPILOG = """\
 A provider that refuses a request and states its limit is believed: the limit is kept for
 later, by model and address, unless model.context_length says otherwise. `forget` takes it
@@ -65,7 +79,9 @@ out, at every address, for a server that was restarted with a larger window.
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
     shape = argparse.RawDescriptionHelpFormatter
-    verbs = parser.add_subparsers(title="what to do", metavar="list|show|get|use|forget", dest="verb", required=True)
+    verbs = parser.add_subparsers(
+        title="what to do", metavar="list|show|get|use|key|forget", dest="verb", required=True
+    )
     listing = verbs.add_parser("list", help="the model in use, those on this machine, and those of a provider")
     listing.add_argument("words", nargs="*", metavar="WORD", help="of a provider's models, only names with these words")
     listing.add_argument("--provider", metavar="NAME", help="ask this provider what it serves (over the network)")
@@ -82,13 +98,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     show.add_argument("--provider", metavar="NAME", help="who serves it, where its name does not tell")
     show.add_argument("--json", action="store_true", help="print JSON")
     add_set_flag(show)
+    key = verbs.add_parser("key", help="store a provider's key", epilog=KEY_EPILOG, formatter_class=shape)
+    key.add_argument("provider", metavar="PROVIDER", help="openai, anthropic, openrouter, ...")
+    key.add_argument(
+        "--in", dest="place", choices=["keyring", "file"], help="where; without it the keyring if there is one"
+    )
+    key.add_argument("--remove", action="store_true", help="remove the stored key")
     forget = verbs.add_parser("forget", help="a learnt window", epilog=FORGET_EPILOG, formatter_class=shape)
     forget.add_argument("name", metavar="NAME")
     forget.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    verbs = {"list": _list, "show": _show, "get": _get, "use": _use, "forget": _forget}
+    verbs = {"list": _list, "show": _show, "get": _get, "use": _use, "key": _key, "forget": _forget}
     return verbs[arguments.verb](arguments, console)
 
 
@@ -224,16 +246,9 @@ def _ask_provider(arguments: argparse.Namespace, config: LoadedConfig, console: 
 
 def _get(arguments: argparse.Namespace, console: Console) -> int:
     from clew.cli.views.models import format_bytes
-    from clew.providers import fetch_model, trained_window
+    from clew.providers import trained_window
 
-    def report(come: int, total: int | None) -> None:
-        share = f" of {format_bytes(total)} ({100 * come // total}%)" if total else ""
-        console.progress(f"{arguments.name}: {format_bytes(come)}{share}")
-
-    try:
-        file = asyncio.run(fetch_model(arguments.name, clew_home(console.environ), report))
-    finally:
-        console.clear_progress()
+    file = fetch_file(arguments.name, console)
     window = trained_window(file)
     size = format_bytes(file.stat().st_size)
     console.print(f"{file}  ({size}{f', window {window:,} tokens' if window else ''})")
@@ -243,18 +258,37 @@ def _get(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def fetch_file(name: str, console: Console) -> Path:
+    """Bring a model file here, with progress."""
+    from clew.cli.views.models import format_bytes
+    from clew.providers import fetch_model
+
+    def report(come: int, total: int | None) -> None:
+        share = f" of {format_bytes(total)} ({100 * come // total}%)" if total else ""
+        console.progress(f"{name}: {format_bytes(come)}{share}")
+
+    try:
+        return asyncio.run(fetch_model(name, clew_home(console.environ), report))
+    finally:
+        console.clear_progress()
+
+
 # -- use ---------------------------------------------------------------------------------------------------------------
 
 
 def _use(arguments: argparse.Namespace, console: Console) -> int:
-    from clew.cli.model_choice import chosen_settings
+    from clew.cli.model_setup import use_model
+
+    use_model(arguments.name, arguments.provider, None, console)
+    return 0
+
+
+def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console) -> None:
+    """Write a chosen model to the config, and print what is known of it and what it lacks."""
     from clew.cli.views.models import is_known, model_line, similar_names
     from clew.providers import provider_for
 
-    before = read_config(console.environ)
-    home = clew_home(console.environ)
-    chosen = chosen_settings(arguments.name, arguments.provider, before.settings.model, home)
-    _write_settings(before, chosen, home, console)
+    _write_settings(before, chosen, clew_home(console.environ), console)
     after = read_config(console.environ)
     for key in ("model.name", "model.provider"):
         if after.origin_of(key).kind == "env":
@@ -267,6 +301,19 @@ def _use(arguments: argparse.Namespace, console: Console) -> int:
         provider_for(after.settings.model, environ=console.environ)
     except InvalidArgument as error:
         console.note(str(error))
+
+
+def _key(arguments: argparse.Namespace, console: Console) -> int:
+    from clew.cli.model_setup import read_key, store_key
+    from clew.providers import preset_for
+
+    preset = preset_for(arguments.provider, None, None)
+    if arguments.remove:
+        if not StoredKeys(clew_home(console.environ)).remove(preset.key_env):
+            raise ClewError(f"no key for {preset.name} is stored; one in the environment is not Clew's to remove")
+        console.print(f"the key for {preset.name} is removed")
+        return 0
+    store_key(preset, read_key(preset.name), arguments.place, console)
     return 0
 
 
@@ -352,7 +399,8 @@ def _model_details(name: str | None, provider: str | None, configured: ModelSett
         preset = preset_for(settings.provider, settings.base_url, model)
     except InvalidArgument:
         return ModelDetails(model_info(model, None, window), window.max_output, None, (), False, limits)
-    keys = tuple((variable, bool(console.environ.get(variable))) for variable in key_variables(settings))
+    stored = StoredKeys(clew_home(console.environ)).places()
+    keys = tuple((name, bool(console.environ.get(name)) or name in stored) for name in key_variables(settings))
     info = model_info(model, preset.name, window)
     return ModelDetails(info, window.max_output, preset.base_url, keys, bool(settings.api_key), limits)
 
