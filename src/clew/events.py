@@ -44,6 +44,22 @@ class CompactionFinished(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class SummaryReplied(Event):
+    """A model answered the request for a summary; the real figures of the call."""
+
+    session: str
+    model: str
+    extends: bool
+    """Whether the request extended the conversation, which the provider then reads from its cache; otherwise it was
+    one of its own, with the conversation as text."""
+    prompt_tokens: int
+    output_tokens: int
+    cache_read_tokens: int
+    cost_micros: int | None
+    """Millionths of a dollar; None where no price is known."""
+
+
+@dataclass(frozen=True, slots=True)
 class CompactionUndone(Event):
     """The view from before a compaction is back."""
 

@@ -36,7 +36,7 @@ def headers_in(prompt: str) -> list[str]:
 
 
 def test_every_heading_is_explained_in_the_order_of_a_handoff() -> None:
-    listed = re.findall(r"^## (.+)$", template_text("headings/1"), re.MULTILINE)
+    listed = re.findall(r"^## (.+)$", template_text("headings/2"), re.MULTILINE)
     assert tuple(listed) == HEADINGS
 
 
@@ -124,8 +124,8 @@ def test_with_a_previous_handoff_the_update_form_is_used() -> None:
     prompt = prompt_of([user("go")], previous="## Goal\nport it")
     assert headers_in(prompt)[:2] == ["the handoff so far", "m0 user"]
     assert "Keep everything that still holds" in prompt
-    assert template_for(PromptContents(1, (), previous="x")) == "update/1"
-    assert template_for(PromptContents(1, ())) == "first/1"
+    assert template_for(PromptContents(1, (), previous="x")) == "update/2"
+    assert template_for(PromptContents(1, ())) == "first/2"
 
 
 def test_the_newest_request_is_shown_where_the_record_does_not_hold_it() -> None:
@@ -138,7 +138,7 @@ def test_chinese_passes_unharmed() -> None:
 
 
 def test_the_headings_file_reads_as_a_handoff() -> None:
-    assert set(parse_handoff(template_text("headings/1")).sections) == set(HEADINGS)
+    assert set(parse_handoff(template_text("headings/2")).sections) == set(HEADINGS)
 
 
 GOOD = handoff_text(goal="Port the uploader.", completed_actions=["1. Read it.", "3. Ran it."], critical_context="One.")

@@ -59,6 +59,9 @@ class CompressionSettings:
     target_ratio: float = setting(0.20, "Share of the threshold kept word for word at the end", low=0.10, high=0.80)
     protect_last_n: int = setting(20, "Newest messages that stay word for word, as far as the budget allows", low=0)
     protect_first_n: int = setting(3, "First messages that stay word for word", low=0)
+    extend_conversation: bool = setting(
+        True, "Let the main model write summaries at the end of the conversation, read from the provider's cache"
+    )
 
 
 @dataclass(frozen=True, slots=True)

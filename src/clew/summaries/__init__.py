@@ -22,7 +22,8 @@ from clew.summaries.handoff import (
     unwrap,
     wrap,
 )
-from clew.summaries.model import SummaryModel, summary_model
+from clew.summaries.model import ConversationExtension, SummaryModel, summary_model
+from clew.summaries.prompt import is_instruction
 from clew.summaries.summarizer import ModelSummarizer, ModelSummary
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "HEADINGS",
     "PREFIX",
     "SYSTEM_NOTE",
+    "ConversationExtension",
     "Cooldowns",
     "CountTokens",
     "Coverage",
@@ -42,6 +44,7 @@ __all__ = [
     "SummaryInput",
     "SummaryModel",
     "WrappedSummary",
+    "is_instruction",
     "parse_handoff",
     "summarize_builtin",
     "summary_model",

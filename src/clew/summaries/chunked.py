@@ -85,7 +85,7 @@ class ChunkedSummary:
         self.prompts: list[tuple[MessageSpan, ...]] = []
         self.templates: list[str] = []
         self.is_truncated = False
-        self._transcript = SummaryTranscript(source.read, source.first, source.last)
+        self._transcript = self._transcript_from("")
         self._position = ReadPosition(source.first)
 
     def prepare(self, context: int) -> None:
@@ -95,10 +95,12 @@ class ChunkedSummary:
         previous = redact_text(self.source.previous.render())
         fits = self.count(previous) <= context // 8
         self.handoff = self.source.previous if fits else None
-        self._transcript = SummaryTranscript(
-            self.source.read, self.source.first, self.source.last, "" if fits else previous
-        )
+        self._transcript = self._transcript_from("" if fits else previous)
         self._position = ReadPosition(self._transcript.first)
+
+    def _transcript_from(self, previous: str) -> SummaryTranscript:
+        source = self.source
+        return SummaryTranscript(source.read, source.first, source.last, previous, source.ledger)
 
     @property
     def is_done(self) -> bool:

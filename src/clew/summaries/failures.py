@@ -47,6 +47,7 @@ _TABLE = (
     FailureKind("garbage", 1, _SHORT_SECONDS, "wrote something that is no handoff"),
     FailureKind("repetition", 1, _SHORT_SECONDS, "repeated itself over and over"),
     FailureKind("cut", 0, _SHORT_SECONDS, "was cut off before it had written a handoff"),
+    FailureKind("called_tool", 0, _SHORT_SECONDS, "called a tool instead of writing"),
     FailureKind("unfounded", 0, _SHORT_SECONDS, "wrote mostly what the conversation does not show"),
     # These are no fault of the model.
     FailureKind("window_too_small", 0, 0.0, "has too small a window for this"),
@@ -54,12 +55,19 @@ _TABLE = (
     FailureKind("no_room", 0, 0.0, "wrote more than fits beside what must be kept"),
 )
 _BY_KIND = {row.kind: row for row in _TABLE}
+# About the line to the model: asking in another way meets the same failure.
+_WHATEVER_IS_ASKED = frozenset({"rate_limit", "overloaded", "network", "timeout", "auth", "quota"})
 
 _TIMEOUT_WORDS = ("timeout", "deadline", "timed out")
 
 
 def failure_kind_of(failure: SummaryFailed) -> FailureKind:
     return _BY_KIND.get(failure.kind, _BY_KIND["other"])
+
+
+def is_about_request(failure: SummaryFailed) -> bool:
+    """Whether the same model may do better when it is asked in another way."""
+    return failure.kind not in _WHATEVER_IS_ASKED
 
 
 def describe_failure(failure: SummaryFailed) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 from operator import itemgetter
 
 from clew.errors import SummaryFailed
@@ -42,9 +42,14 @@ class GroundedHandoff:
     """Lines of the model that did not fit."""
 
 
-def ground_handoff(source: SummaryInput, drafted: Handoff, budget: int, count: CountTokens) -> GroundedHandoff:
-    """The model's handoff, verified and completed; raises `SummaryFailed` where it cannot be used."""
-    checked, verified = mark_unverified(source, drafted)
+def ground_handoff(
+    source: SummaryInput, drafted: Handoff, budget: int, count: CountTokens, beside: Sequence[str] = ()
+) -> GroundedHandoff:
+    """The model's handoff, verified and completed; raises `SummaryFailed` where it cannot be used.
+
+    `beside` are texts that the model was shown beside the source.
+    """
+    checked, verified = mark_unverified(source, drafted, beside)
     if verified.claims >= _FEWEST_CLAIMS and verified.share_unverified > _MOST_UNVERIFIED:
         raise SummaryFailed(
             f"{len(verified.unverified)} of {verified.claims} exact strings do not occur in the conversation",
@@ -67,15 +72,24 @@ def redacted_input(source: SummaryInput) -> SummaryInput:
     return replace(source, read=read_clean)
 
 
-def mark_unverified(source: SummaryInput, drafted: Handoff) -> tuple[Handoff, VerifiedText]:
+def mark_unverified(source: SummaryInput, drafted: Handoff, beside: Sequence[str] = ()) -> tuple[Handoff, VerifiedText]:
     """The handoff with its unverified strings marked."""
-    lines = [(heading, " ".join(line.split())) for heading in parts.HEADINGS for line in drafted.lines(heading)]
+    lines = [
+        (heading, " ".join(line.split()), at > 0)
+        for heading in parts.HEADINGS
+        for entry in drafted.lines(heading)
+        for at, line in enumerate(entry.split(parts.CONTINUED))
+    ]
     last = max(source.last, source.ledger.next_number, (source.task_number or 0) + 1)
-    sources = VerificationSource(source.ledger.index, _source_texts(source), last)
-    verified = verify("\n".join(line for _, line in lines), sources)
+    sources = VerificationSource(source.ledger.index, chain(_source_texts(source), beside), last)
+    verified = verify("\n".join(line for _, line, _ in lines), sources)
     sections: dict[str, list[str]] = {}
-    for (heading, _), line in zip(lines, verified.text.split("\n"), strict=True):
-        sections.setdefault(heading, []).append(line)
+    for (heading, _, continues), line in zip(lines, verified.text.split("\n"), strict=True):
+        own = sections.setdefault(heading, [])
+        if continues:
+            own[-1] += f"{parts.CONTINUED}{line}"
+        else:
+            own.append(line)
     return Handoff(sections), verified
 
 

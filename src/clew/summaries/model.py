@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,24 @@ _DEFAULT_CONTEXT_LENGTH = 128_000
 
 
 @dataclass(frozen=True, slots=True)
+class ConversationExtension:
+    """A way to ask a model at the end of the conversation that it is in, instead of with a text of it.
+
+    The request begins with the bytes of the last one, so that its provider reads them from the cache.
+    """
+
+    complete: Complete
+    """Takes an instruction, which becomes the last message, and max tokens. A reply that calls a tool is a
+    `SummaryFailed` of the kind `called_tool`."""
+    tokens: int
+    """The size of the conversation as it is sent, system prompt and tools included."""
+    numbers: Collection[int]
+    """The messages of the history that it shows."""
+    beside: Sequence[str] = ()
+    """Texts that it shows beside these: the system prompt."""
+
+
+@dataclass(frozen=True, slots=True)
 class SummaryModel:
     """A model as the summariser sees it: `complete` takes a prompt and max tokens and returns text, or raises
     `SummaryFailed`."""
@@ -29,6 +47,8 @@ class SummaryModel:
     complete: Complete
     context_length: int
     max_output: int | None = None
+    extension: ConversationExtension | None = None
+    """Tried first, where the model is in the conversation itself and that is the cheaper way."""
 
     def __post_init__(self) -> None:
         if self.context_length <= 0 or (self.max_output is not None and self.max_output <= 0):

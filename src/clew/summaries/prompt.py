@@ -16,13 +16,16 @@ from importlib import resources
 
 from clew.errors import SummaryFailed
 from clew.ledger import UNVERIFIED_MARK, shorten
+from clew.messages import Message, text_of
 from clew.redact import redact_text
 from clew.summaries.chunks import PromptEntry, neutralized
-from clew.summaries.handoff import HEADINGS, VALUES, Handoff, parse_handoff
+from clew.summaries.handoff import HEADINGS, VALUES, Handoff, SummaryInput, parse_handoff
+from clew.summaries.required_facts import shorten_redacted
 
-FIRST = "first/1"
-UPDATE = "update/1"
-_HEADINGS = "headings/1"
+FIRST = "first/2"
+UPDATE = "update/2"
+EXTEND = "extend/1"
+_HEADINGS = "headings/2"
 
 _PLACEHOLDER = re.compile(r"\{([a-z]+)\}")
 _FOCUS = (
@@ -32,6 +35,17 @@ _FOCUS = (
 _FOCUS_CHARS = 300
 _MORE_FOLLOWS = " This is one part of a longer record; more follows later."
 _CONTINUED = " It goes on where the handoff ends."
+_STAYS = (
+    " Only the newest messages stay in view, from the one that begins {quote} on: of these tell what the active task "
+    "needs, and no more."
+)
+_UPDATE = (
+    "- The conversation begins with an earlier handoff. Keep everything of it that still holds, its message numbers "
+    "and exact values included; leave out only what is clearly obsolete. Keep the mark {mark} where it stands.\n"
+)
+_STAYS_CHARS = 80
+_LISTED_CHARS = 160
+_MOST_LISTED = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +91,44 @@ def write_prompt(contents: PromptContents) -> str:
     )
 
 
+def write_instruction(source: SummaryInput, budget: int) -> str:
+    """What a model is told at the end of a conversation that it is in, to get a handoff of at most `budget` tokens."""
+    has_tail = source.last < source.ledger.next_number
+    stays = _quoted_start(text_of(source.read(source.last)), _STAYS_CHARS) if has_tail else ""
+    focus = shorten_redacted(source.focus, _FOCUS_CHARS) if source.focus else ""
+    return fill_template(
+        template_text(EXTEND),
+        {
+            "budget": str(budget),
+            "focus": fill_template(_FOCUS, {"focus": focus}) if focus else "",
+            "headings": template_text(_HEADINGS).strip(),
+            "kept": fill_template(_STAYS, {"quote": stays}) if stays else "",
+            "previous": fill_template(_UPDATE, {"mark": UNVERIFIED_MARK}) if source.previous else "",
+            "requests": "\n".join(_listed_requests(source)) or "None.",
+        },
+    )
+
+
+def is_instruction(message: Message) -> bool:
+    """Whether a message is what `write_instruction` wrote."""
+    return message["role"] == "user" and text_of(message).startswith(template_text(EXTEND).partition("]")[0])
+
+
+def _listed_requests(source: SummaryInput) -> list[str]:
+    """`m0 "Port the uploader to asyncio." (closing words: m15)`"""
+    asked = [one for one in source.ledger.exchanges if one.request and one.number < source.last]
+    lines = []
+    for one in asked[-_MOST_LISTED:]:
+        closing = f" (closing words: m{one.closing_number})" if one.closing_number is not None else ""
+        lines.append(f"m{one.number} {_quoted_start(one.request, _LISTED_CHARS)}{closing}")
+    return lines
+
+
+def _quoted_start(text: str, most: int) -> str:
+    text = " ".join(neutralized(shorten_redacted(text, most)).split())
+    return f'"{text}"' if text else ""
+
+
 def fill_template(template: str, values: Mapping[str, str]) -> str:
     """The template with its placeholders filled in one pass, so that braces inside a value stay as they are."""
     return _PLACEHOLDER.sub(lambda found: values[found[1]], template)
@@ -84,7 +136,7 @@ def fill_template(template: str, values: Mapping[str, str]) -> str:
 
 @cache
 def template_text(name: str) -> str:
-    """The text of a template; `first/1` is the file `first-1.md`."""
+    """The text of a template; `first/2` is the file `first-2.md`."""
     file = resources.files("clew.summaries") / "templates" / f"{name.replace('/', '-')}.md"
     return file.read_text(encoding="utf-8")
 

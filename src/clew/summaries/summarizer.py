@@ -17,11 +17,11 @@ from clew.ledger import UNVERIFIED_MARK
 from clew.summaries.builtin import summarize_builtin
 from clew.summaries.chunked import ChunkedSummary, PromptLimits, summarize_chunks
 from clew.summaries.chunks import Coverage
-from clew.summaries.failures import describe_failure, failure_kind_of
+from clew.summaries.failures import describe_failure, failure_kind_of, is_about_request
 from clew.summaries.grounding import GroundedHandoff, ground_handoff, redacted_input
 from clew.summaries.handoff import Cooldowns, CountTokens, Summary, SummaryInput
-from clew.summaries.model import SummaryModel
-from clew.summaries.prompt import DraftHandoff, read_draft
+from clew.summaries.model import Complete, SummaryModel
+from clew.summaries.prompt import EXTEND, DraftHandoff, read_draft, write_instruction
 
 if TYPE_CHECKING:
     from clew.providers import RetryPolicy
@@ -37,6 +37,20 @@ class ModelSummary(Summary):
     """A summary that a model wrote, and the messages it was given to read."""
 
     coverage: Coverage | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SummaryAttempt:
+    """What one model is asked for, and why others did not do it."""
+
+    model: SummaryModel
+    source: SummaryInput
+    budget: int
+    failures: Sequence[str]
+
+    @property
+    def limits(self) -> PromptLimits:
+        return PromptLimits.of(self.model.context_length, self.model.max_output, self.budget)
 
 
 class ModelSummarizer:
@@ -71,7 +85,7 @@ class ModelSummarizer:
                     failures.append(f"{model.name} rests for another {seconds:.0f} s, since it {cooldown.reason}")
                     continue
                 try:
-                    summary = await self._written_by(model, progress, budget, failures)
+                    summary = await self._written(SummaryAttempt(model, source, budget, failures), progress)
                     return replace(summary, cooldowns=cooldowns.end(model.name))
                 except SummaryFailed as failure:
                     after = f" after {len(progress.prompts)} parts" if progress.prompts else ""
@@ -81,37 +95,72 @@ class ModelSummarizer:
                         progress = ChunkedSummary(source, self._count)
         return replace(await self._built_in(source, budget, failures), cooldowns=cooldowns)
 
-    async def _written_by(
-        self, model: SummaryModel, progress: ChunkedSummary, budget: int, failures: Sequence[str]
-    ) -> Summary:
-        async def request(prompt: str, max_tokens: int) -> DraftHandoff:
-            return await self._draft(model, prompt, max_tokens)
+    async def _written(self, attempt: SummaryAttempt, progress: ChunkedSummary) -> ModelSummary:
+        """By extending the conversation where the model is in it and there is room, else from a text of it."""
+        try:
+            extended = await self._extended(attempt)
+        except SummaryFailed as failure:
+            if not is_about_request(failure):
+                raise
+            summary = await self._from_text(attempt, progress)
+            told = f"{attempt.model.name} {describe_failure(failure)} when it was asked in the conversation itself"
+            return replace(summary, warnings=(f"{told}; it was asked again with a text of it.", *summary.warnings))
+        return extended or await self._from_text(attempt, progress)
 
-        await summarize_chunks(progress, PromptLimits.of(model.context_length, model.max_output, budget), request)
+    async def _extended(self, attempt: SummaryAttempt) -> ModelSummary | None:
+        """The summary by a request that extends the conversation; None where there is no such way."""
+        extension, source, limits = attempt.model.extension, attempt.source, attempt.limits
+        if extension is None or not all(number in extension.numbers for number in range(source.first, source.last)):
+            return None
+        instruction = write_instruction(source, limits.target)
+        tokens = extension.tokens + self._count(instruction) + limits.output
+        if tokens > limits.context - limits.context // 50:
+            return None
+        draft = await self._draft(extension.complete, instruction, limits.output, is_last_try=is_about_request)
+        summary = self._grounded(attempt, draft, extension.beside)
+        return replace(summary, template=EXTEND, coverage=Coverage(source.first, source.last, 1, ()))
+
+    async def _from_text(self, attempt: SummaryAttempt, progress: ChunkedSummary) -> ModelSummary:
+        """The summary by requests of its own, which hold the conversation as text."""
+
+        async def request(prompt: str, max_tokens: int) -> DraftHandoff:
+            return await self._draft(attempt.model.complete, prompt, max_tokens)
+
+        await summarize_chunks(progress, attempt.limits, request)
         coverage = progress.coverage()
         assert progress.handoff is not None  # something was read, so something was written
-        grounded = ground_handoff(progress.source, progress.handoff, budget, self._count)
+        summary = self._grounded(attempt, DraftHandoff(progress.handoff, progress.is_truncated))
+        return replace(summary, template=", ".join(progress.templates), coverage=coverage)
+
+    def _grounded(self, attempt: SummaryAttempt, draft: DraftHandoff, beside: Sequence[str] = ()) -> ModelSummary:
+        budget, name = attempt.budget, attempt.model.name
+        grounded = ground_handoff(attempt.source, draft.handoff, budget, self._count, beside)
         if self._count(grounded.text) > budget:
             raise SummaryFailed(f"{self._count(grounded.text):,} tokens for a budget of {budget:,}", kind="no_room")
         return ModelSummary(
             grounded.text,
-            written_by=model.name,
-            template=", ".join(progress.templates),
-            warnings=_warnings(model.name, grounded, progress.is_truncated, failures),
+            written_by=name,
+            template="",
+            warnings=_warnings(name, grounded, draft.is_truncated, attempt.failures),
             unverified=grounded.unverified,
-            coverage=coverage,
         )
 
-    async def _draft(self, model: SummaryModel, prompt: str, max_tokens: int) -> DraftHandoff:
+    async def _draft(
+        self,
+        complete: Complete,
+        prompt: str,
+        max_tokens: int,
+        is_last_try: Callable[[SummaryFailed], bool] = lambda _: False,
+    ) -> DraftHandoff:
         """The draft that the model writes for a prompt; transient failures are retried."""
         attempt = 0
         while True:
             try:
-                return await _draft_once(model, prompt, max_tokens)
+                return await _draft_once(complete, prompt, max_tokens)
             except SummaryFailed as failure:
                 policy = self._retry_policy or _default_retry_policy()
                 wait = policy.delay(attempt, failure.retry_after)
-                if wait is None or attempt >= failure_kind_of(failure).retries:
+                if wait is None or attempt >= failure_kind_of(failure).retries or is_last_try(failure):
                     raise
                 attempt += 1
                 await self._sleep(wait)
@@ -138,9 +187,9 @@ def _default_retry_policy() -> RetryPolicy:
     return RetryPolicy(first_wait_seconds=1.0, max_wait_seconds=20.0)
 
 
-async def _draft_once(model: SummaryModel, prompt: str, max_tokens: int) -> DraftHandoff:
+async def _draft_once(complete: Complete, prompt: str, max_tokens: int) -> DraftHandoff:
     try:
-        text = await model.complete(prompt, max_tokens)
+        text = await complete(prompt, max_tokens)
     except SummaryFailed as failure:
         if failure.kind != "cut" or not failure.partial:
             raise

@@ -5,6 +5,7 @@ Every request is compared with the one before: unless a compaction came between,
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
+from clew.summaries import is_instruction
 from clew.tokens import LearntLimits, count_tokens
 from clew.tooloutput import SpillFolder
 from clew.turn import Conversation, ModelTarget, Runtime, RuntimeOptions, run_turn
@@ -54,7 +56,8 @@ class PrefixChecker(Provider):
         if self._last is not None and len(request.messages) == 1:
             # A request for a summary is not part of the conversation.
             return await self.provider.send(request, on_delta)
-        stored = request.messages[: len(request.messages) - self.injected]
+        is_summary = is_instruction(request.messages[-1])
+        stored = request.messages[: len(request.messages) - (1 if is_summary else self.injected)]
         if self._last is not None:
             difference = divergence(
                 {"messages": self._last.messages, "tools": self._last.tools},
@@ -63,7 +66,8 @@ class PrefixChecker(Provider):
             if difference is not None:
                 raise PrefixBroken(str(difference))
             self.checked += 1
-        self._last = Request(request.model, stored, request.tools)
+        if not is_summary:
+            self._last = Request(request.model, stored, request.tools)
         return await self.provider.send(request, on_delta)
 
     async def close(self) -> None:
@@ -135,10 +139,12 @@ async def flow_with(
     max_tokens: int | None = None,
     system: str | None = "You are a careful assistant.",
     auxiliary: Provider | None = None,
+    auxiliary_model: str = "summary-model",
     summarizes: bool | None = None,
     settings: Settings | None = None,
     new_engine: EngineFactory = ContextCompressor.of,
     store: Store | None = None,
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[Flow]:
     """A flow over a store in a folder; the same folder again opens the same store, as after a restart.
 
@@ -150,9 +156,10 @@ async def flow_with(
         new_engine=new_engine,
         spill=SpillFolder(folder / "outputs"),
         settings=settings or Settings(),
-        auxiliary=None if auxiliary is None else ModelTarget(auxiliary, "summary-model", context_length=window),
+        auxiliary=None if auxiliary is None else ModelTarget(auxiliary, auxiliary_model, context_length=window),
         summarizes=auxiliary is not None if summarizes is None else summarizes,
         learnt=LearntLimits(folder / "limits.json"),
+        clock=clock,
     )
     async with _store_in(folder, store) as opened:
         await opened.start_session(NewSession(id=SESSION, model=model, system=system))

@@ -106,6 +106,8 @@ class CompactionPreparer:
         self.engine = engine
         self.task: asyncio.Task[PreparedCompaction] | None = None
         """Prepares ahead; None where nothing was started since the last compaction."""
+        self.reason = ""
+        """Of the compaction that is being prepared, or was last."""
         self._services = services
         self._view = view
 
@@ -117,6 +119,7 @@ class CompactionPreparer:
     async def prepare(self, request: CompactionRequest) -> PreparedCompaction:
         """Let the engine choose from what may be compacted now."""
         view = self._view.compactable()
+        self.reason = request.reason
         done = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
         return PreparedCompaction(view, done, request.focus, self.engine.name)
 

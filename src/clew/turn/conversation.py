@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.caching import apply_cache_control, prompt_cache_key
@@ -121,19 +121,32 @@ class Conversation:
         What is injected stands behind the breakpoints: it is gone from the next request, and everything before it is
         then still cached.
         """
+        request = self._request(self.messages, self.tools_with(options.tools), max_tokens)
+        return replace(request, messages=[*request.messages, *options.inject]) if options.inject else request
+
+    def request_so_far(self) -> Request:
+        """The request for the view without calls that still wait for results: the next request begins with it."""
+        shown = self.messages[: self.view.open_group()]
+        return self._request(shown, self.view.tools or (), self.target.max_tokens)
+
+    def _request(self, shown: Sequence[Message], tools: Sequence[Tool], max_tokens: int | None) -> Request:
         policy = self.services.cache_policy(self.target)
         prompt = self.view.system_message(as_block=policy.enabled)
-        messages = [prompt, *self.messages] if prompt else list(self.messages)
+        messages = [prompt, *shown] if prompt else list(shown)
         if policy.enabled:
             messages = apply_cache_control(messages, policy.ttl, policy.native)
         return Request(
             model=self.target.model,
-            messages=[*messages, *options.inject] if options.inject else messages,
-            tools=self.tools_with(options.tools),
+            messages=messages,
+            tools=tools,
             max_tokens=max_tokens,
             cache_key=prompt_cache_key(self.root, self.target.model) if policy.takes_key else None,
             extra=self.target.extra,
         )
+
+    def note_sent(self) -> None:
+        """The provider has read the view as it is now, and has it in its cache for a while."""
+        self.view.sent_at = self.services.options.clock()
 
     def observe_usage(self, usage: CanonicalUsage, shown: int, injected: Sequence[Message]) -> None:
         """The real size of the request that showed the first `shown` messages of this view, and `injected`."""

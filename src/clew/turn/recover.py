@@ -51,7 +51,9 @@ async def send_or_recover(conversation: Conversation, options: TurnOptions) -> S
         request = conversation.build_request(options, recovery.max_tokens)
         view, shown = conversation.view.stored, len(conversation.messages)
         try:
-            return SentRequest(await conversation.target.provider.send(request, options.on_delta), view, shown)
+            reply = await conversation.target.provider.send(request, options.on_delta)
+            conversation.note_sent()
+            return SentRequest(reply, view, shown)
         except ProviderRefused as refused:
             if await recovery.make_smaller(refused.fault):
                 continue

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import secrets
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import Any
 
@@ -14,7 +15,7 @@ from clew.config import Settings
 from clew.engines import EngineFactory
 from clew.errors import SummaryFailed
 from clew.events import Event, Events, Notice
-from clew.messages import Message, Tool, text_of
+from clew.messages import Message, Tool, calls_of, name_of_call, text_of
 from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.store import CallSource, ModelCall, Store
 from clew.summaries import SummaryModel
@@ -102,28 +103,36 @@ def summary_model_of(
     """A provider's model as one that writes summaries; `on_reply` gets each reply, for its usage."""
 
     async def complete(prompt: str, max_tokens: int) -> str:
-        try:
-            asked: list[Message] = [{"role": "user", "content": prompt}]
-            # The summaries room retries by itself, and has the built-in summariser to fall back on.
-            reply = await provider.send(Request(model, asked, max_tokens=max_tokens, is_single_attempt=True))
-        except ProviderRefused as refused:
-            fault = refused.fault
-            raise SummaryFailed(
-                str(refused),
-                kind=fault.kind,
-                retry_after=fault.retry_after,
-                limit=fault.limit,
-                available_output=fault.available_output,
-                partial=text_of(refused.partial) if refused.partial else "",
-            ) from refused
-        if on_reply is not None:
-            on_reply(reply)
-        text = text_of(reply.message)
-        if reply.finish == "length":
-            raise SummaryFailed(f"the reply stopped at {max_tokens:,} tokens", kind="cut", partial=text)
-        return text
+        request = Request(model, [{"role": "user", "content": prompt}], max_tokens=max_tokens)
+        return await summary_text(provider, request, on_reply)
 
     return SummaryModel(model, complete, context_length, max_output)
+
+
+async def summary_text(provider: Provider, request: Request, on_reply: Callable[[Reply], None] | None) -> str:
+    """What a model wrote for a request for a summary; raises `SummaryFailed` where it wrote none, or half of one."""
+    try:
+        # The summaries room retries by itself, and has the built-in summariser to fall back on.
+        reply = await provider.send(replace(request, is_single_attempt=True))
+    except ProviderRefused as refused:
+        fault = refused.fault
+        raise SummaryFailed(
+            str(refused),
+            kind=fault.kind,
+            retry_after=fault.retry_after,
+            limit=fault.limit,
+            available_output=fault.available_output,
+            partial=text_of(refused.partial) if refused.partial else "",
+        ) from refused
+    if on_reply is not None:
+        on_reply(reply)
+    text = text_of(reply.message)
+    if called := calls_of(reply.message):
+        raise SummaryFailed(name_of_call(called[0]), kind="called_tool")
+    if reply.finish == "length":
+        cap = f" at {request.max_tokens:,} tokens" if request.max_tokens else ""
+        raise SummaryFailed(f"the reply stopped{cap}", kind="cut", partial=text)
+    return text
 
 
 # -- options -----------------------------------------------------------------------------------------------------------
@@ -159,6 +168,8 @@ class RuntimeOptions:
     max_open: int = 512
     """So many conversations are kept open; the first opened are closed, and loaded again when asked for."""
     sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
+    clock: Callable[[], float] = time.monotonic
+    """Seconds: tells whether a provider still has a conversation in its cache."""
     before_switch: Callable[[str], Awaitable[str | None]] | None = None
     """Called with the old session before a compaction ends it: memory is committed there.
 

@@ -11,21 +11,14 @@ from clew.config import Settings
 from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.events import Events
 from clew.messages import Message
-from clew.providers import Reply
-from clew.store import AUXILIARY, EngineRecord, ModelCall, Store
-from clew.summaries import ModelSummarizer, Summary, SummaryInput, SummaryModel
-from clew.tokens import Calibration, counter_for, window_of
+from clew.store import EngineRecord, ModelCall, Store
+from clew.summaries import ModelSummarizer, Summary, SummaryInput
+from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.compaction import CompactionPreparer
 from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation, prompt_message
-from clew.turn.request import (
-    ModelTarget,
-    RuntimeOptions,
-    ServingModel,
-    TurnServices,
-    call_of,
-    summary_model_of,
-)
+from clew.turn.request import ModelTarget, RuntimeOptions, ServingModel, TurnServices
+from clew.turn.summary_models import summary_models
 from clew.turn.view import ConversationView, pins_from_plain
 
 
@@ -108,7 +101,7 @@ class Runtime(TurnServices):
         view.size.calibration = Calibration.from_plain(state.get(CALIBRATION_STATE + self.target.model))
         calls: list[ModelCall] = []
         # The summariser follows the model and the window of the conversation, which is made with the engine.
-        engine = self._engine(model, lambda: conversation.model, calls.append)
+        engine = self._engine(model, lambda: conversation)
         conversation = Conversation(
             services=self,
             root=chain[0].id,
@@ -124,15 +117,12 @@ class Runtime(TurnServices):
         engine.on_session_start(SessionStart(session, state=conversation.stored_state or {}, host=host))
         return conversation
 
-    def _engine(
-        self, model: ServingModel, serving: Callable[[], ServingModel], on_call: Callable[[ModelCall], None]
-    ) -> ContextEngine:
+    def _engine(self, model: ServingModel, conversation: Callable[[], Conversation]) -> ContextEngine:
         async def summarize(source: SummaryInput, budget: int) -> Summary:
-            # Asked for anew each time: windows are learnt.
-            models = self._summary_models(serving())
-            count = counter_for(models[0].target.model).text
-            writing = [_summary_model(each, on_call) for each in models]
-            return await ModelSummarizer(writing, count, sleep=self.options.sleep)(source, budget)
+            # Asked for anew each time: windows are learnt, and caches grow cold.
+            models = summary_models(conversation(), source, budget)
+            count = counter_for(models[0].name).text
+            return await ModelSummarizer(models, count, sleep=self.options.sleep)(source, budget)
 
         setup = EngineSetup(
             model.window.tokens,
@@ -142,20 +132,6 @@ class Runtime(TurnServices):
             summarize if self.options.summarizes else None,
         )
         return self.options.new_engine(setup)
-
-    def _summary_models(self, main: ServingModel) -> Sequence[ServingModel]:
-        """The models that write summaries, in the order in which they are tried."""
-        own = self.options.auxiliary
-        if own is None:
-            return [main]
-        window = window_of(
-            own.model,
-            base_url=own.base_url,
-            configured=own.context_length,
-            learnt=self.options.learnt,
-            endpoint=own.endpoint,
-        )
-        return [ServingModel(own, window), main]
 
 
 class StoreEngineHost:
@@ -180,16 +156,6 @@ class StoreEngineHost:
         known = self._view.next_seq
         rows = [EngineRecord(id, value, known) for id, value in records.items()]
         await self._store.put_engine_records(self._view.session, self._engine, rows)
-
-
-def _summary_model(model: ServingModel, on_call: Callable[[ModelCall], None]) -> SummaryModel:
-    target, window = model.target, model.window
-
-    def record(reply: Reply) -> None:
-        if reply.usage is not None:
-            on_call(call_of(reply.usage, target, AUXILIARY))
-
-    return summary_model_of(target.provider, target.model, window.tokens, max_output=window.max_output, on_reply=record)
 
 
 def spill_folder(home: Path, settings: Settings) -> SpillFolder:

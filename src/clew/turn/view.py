@@ -100,6 +100,8 @@ class ConversationView:
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
         """As the provider told for the newest reply; 0 when it has not, or when the view has changed since."""
+        self.sent_at: float | None = None
+        """When the provider last read this view, by the clock of the runtime; None when it has not."""
         self._model = model
         self._tools: tuple[Sequence[Tool] | None, Sequence[Tool]] = (None, ())
         """As given by the caller of a turn, and with the engine's own."""
@@ -118,7 +120,7 @@ class ConversationView:
         self.stored, self.session, self.next_seq = stored, stored.session, stored.next_seq
         self.messages = list(stored.messages if messages is None else messages)
         self.seqs = list(stored.seqs)
-        self.last_prompt_tokens = 0
+        self.last_prompt_tokens, self.sent_at = 0, None
         self._count(known)
         self._place_pins()
 
@@ -189,6 +191,11 @@ class ConversationView:
             self.size.set_tools(list(self._tools[1]))
         return self._tools[1]
 
+    @property
+    def tools(self) -> Sequence[Tool] | None:
+        """The tools of the newest request; None before the first one."""
+        return None if self._tools[0] is None else self._tools[1]
+
     def _place_pins(self) -> None:
         shown = {text_of(message) for message in self.messages} if self.pins else set()
         self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
@@ -204,6 +211,7 @@ class ConversationView:
         """Another model, or another window of the same one: the last real figure says nothing any more."""
         self.last_prompt_tokens = 0
         if model != self._model:
+            self.sent_at = None
             self._model = model
             self.size = ConversationSize(counter_for(model), tools=list(self._tools[1]))
             self._count({})

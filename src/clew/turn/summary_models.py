@@ -1,0 +1,163 @@
+"""The models that write the summaries of a conversation, in the order in which they are tried, and how each is asked.
+
+The main model is asked at the end of the conversation itself: the request begins with the bytes of the last one, so its
+provider reads them from the cache. Every other model gets a request of its own, with the conversation as text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+from clew.events import SummaryReplied
+from clew.messages import Message, text_of
+from clew.providers import Reply
+from clew.store import AUXILIARY
+from clew.summaries import ConversationExtension, SummaryInput, SummaryModel
+from clew.tokens import window_of
+from clew.turn.conversation import Conversation
+from clew.turn.request import ModelTarget, ServingModel, call_of, summary_model_of, summary_text
+from clew.usage import CanonicalUsage, cost_of
+
+# How long a provider has a prefix after it was last read. Those that cache by themselves say five minutes or more.
+_LIFETIME_SECONDS = {"5m": 300.0, "1h": 3_600.0}
+_INSTRUCTION_TOKENS = 1_500
+
+
+def summary_models(conversation: Conversation, source: SummaryInput, budget: int) -> list[SummaryModel]:
+    """Who writes a summary of this conversation now, the first one first.
+
+    The model that the config names for it, then the main one; the main one first where it is known to be cheaper,
+    because the provider has the conversation in its cache.
+    """
+    main, own = conversation.model, _auxiliary(conversation)
+    if own is None:
+        return [_asked_in_conversation(conversation, main)]
+    if not _is_cached(conversation):
+        return [_asked_with_text(conversation, own), _asked_with_text(conversation, main)]
+    writing = [_asked_with_text(conversation, own), _asked_in_conversation(conversation, main)]
+    if writing[1].extension is not None and _main_is_cheaper(conversation, own, source, budget):
+        writing.reverse()
+    return writing
+
+
+def _auxiliary(conversation: Conversation) -> ServingModel | None:
+    """The model that is configured for summaries; None where it is the main one."""
+    options, main = conversation.services.options, conversation.target
+    own = options.auxiliary
+    if own is None or (own.model, own.base_url, own.provider.name) == (main.model, main.base_url, main.provider.name):
+        return None
+    window = window_of(
+        own.model,
+        base_url=own.base_url,
+        configured=own.context_length,
+        learnt=options.learnt,
+        endpoint=own.endpoint,
+    )
+    return ServingModel(own, window)
+
+
+def _asked_with_text(conversation: Conversation, model: ServingModel) -> SummaryModel:
+    target, window = model.target, model.window
+    on_reply = _recorder(conversation, target, extends=False)
+    return summary_model_of(
+        target.provider, target.model, window.tokens, max_output=window.max_output, on_reply=on_reply
+    )
+
+
+def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool) -> Callable[[Reply], None]:
+    """What is done with each reply: its usage is kept with the conversation, and told."""
+    services = conversation.services
+    ttl = services.cache_policy(target).ttl if extends else "5m"
+
+    def record(reply: Reply) -> None:
+        usage = reply.usage or CanonicalUsage()
+        call = call_of(usage, target, AUXILIARY, ttl)
+        if reply.usage is not None:
+            conversation.pending_calls.append(call)
+        services.tell(
+            SummaryReplied(
+                conversation.session,
+                target.model,
+                extends,
+                usage.prompt_tokens,
+                usage.output_tokens,
+                usage.cache_read_tokens,
+                None if reply.usage is None else call.cost_micros,
+            )
+        )
+
+    return record
+
+
+# -- in the conversation -----------------------------------------------------------------------------------------------
+
+
+def _asked_in_conversation(conversation: Conversation, model: ServingModel) -> SummaryModel:
+    return replace(_asked_with_text(conversation, model), extension=_extension(conversation))
+
+
+def _extension(conversation: Conversation) -> ConversationExtension | None:
+    """The way to ask at the end of the conversation as it is now; None where that cannot or shall not be done."""
+    view, settings = conversation.view, conversation.services.options.settings
+    is_refused = conversation.preparer.reason == "overflow"
+    # Without the tools, which the first turn brings, the request would begin with other bytes.
+    if view.tools is None or is_refused or not settings.compression.extend_conversation:
+        return None
+    base, shown, target = conversation.request_so_far(), view.open_group(), conversation.target
+    on_reply = _recorder(conversation, target, extends=True)
+
+    async def complete(instruction: str, max_tokens: int) -> str:
+        asked: Message = {"role": "user", "content": instruction}
+        cap = max(target.max_tokens or 0, max_tokens + _thinking_budget(target.extra))
+        # Nothing else differs from the last request: a provider that reads another `tool_choice`, or another setting of
+        # thinking, takes the messages for new ones.
+        request = replace(base, messages=[*base.messages, asked], max_tokens=cap)
+        return await summary_text(target.provider, request, on_reply)
+
+    prompt = view.system_message(as_block=False)
+    left_out = sum(conversation.size.counts[shown:])
+    return ConversationExtension(
+        complete,
+        conversation.size.tokens - left_out,
+        frozenset(seq for seq in view.seqs[:shown] if seq is not None),
+        (text_of(prompt),) if prompt else (),
+    )
+
+
+def _thinking_budget(extra: Any) -> int:
+    """What the target lets a model think, which counts as output on Anthropic's wire."""
+    thinking = extra.get("thinking")
+    tokens = thinking.get("budget_tokens") if isinstance(thinking, dict) else None
+    return tokens if isinstance(tokens, int) else 0
+
+
+def _is_cached(conversation: Conversation) -> bool:
+    """Whether the provider still has the conversation in its cache."""
+    services, sent_at = conversation.services, conversation.view.sent_at
+    if sent_at is None or not services.options.settings.prompt_caching.enabled:
+        return False
+    ttl = services.cache_policy(conversation.target).ttl
+    return services.options.clock() - sent_at < _LIFETIME_SECONDS[ttl]
+
+
+# -- prices ------------------------------------------------------------------------------------------------------------
+
+
+def _main_is_cheaper(conversation: Conversation, own: ServingModel, source: SummaryInput, budget: int) -> bool:
+    """Whether the main model, out of the cache, would cost less than the configured one, out of a text.
+
+    False also where a price is not known: then the configured one is meant.
+    """
+    view, folded = conversation.view, range(source.first, source.last)
+    text = sum(count for seq, count in zip(view.seqs, view.size.counts, strict=True) if seq in folded)
+    cached = CanonicalUsage(_INSTRUCTION_TOKENS, budget, cache_read_tokens=view.size.tokens)
+    extended = _price(cached, conversation.target)
+    apart = _price(CanonicalUsage(_INSTRUCTION_TOKENS + text, budget), own.target)
+    return extended is not None and apart is not None and extended < apart
+
+
+def _price(usage: CanonicalUsage, target: ModelTarget) -> float | None:
+    cost = cost_of(usage, target.model, target.provider.name or None)
+    return None if cost is None else float(cost.total)
