@@ -15,17 +15,18 @@ from pathlib import Path
 import pytest
 
 from clew.config import CompressionSettings, Settings
-from clew.events import CompactionFinished, CompactionStarted, Notice, Overflowed, Replied, WindowLearnt
+from clew.events import CompactionFinished, CompactionStarted, Notice, Overflowed, Replied, SummaryReplied, WindowLearnt
 from clew.messages import Message, text_of
 from clew.providers import LocalProvider, OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.store import CallFilter
-from clew.testing import assistant, user
+from clew.testing import assistant, refuses, user
 from clew.testing.runtime import SESSION, Flow, flow_with
 from clew.tokens import LearntLimits
 from clew.turn import receive
 
 MODEL = os.environ.get("CLEW_TEST_GGUF", "")
 WINDOW = 2_048
+ROOMY = 3_072
 BELIEVED = 8_192
 """What the config says, wrongly: so the server has to be asked, and refuses."""
 GALLERY = "The keeper walked along the gallery and listened to every clock in turn, and wrote down what he heard. "
@@ -158,3 +159,32 @@ async def test_the_model_itself_is_asked_for_the_summary_and_whoever_wrote_it_is
         assert asked.calls >= 1 and asked.usage.prompt_tokens > 0 and asked.usage.output_tokens > 0
         after = await flow.turn(user("Thank you."))
         assert after.usage is not None and after.usage.cache_read_tokens > 0
+
+
+class InConversationOnly(Overheard):
+    """The local model, which is not asked with a text: to read and write one more takes a small machine minutes."""
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        if len(request.messages) == 1:
+            raise refuses("quota", "no further request")
+        return await super().send(request, on_delta)
+
+
+async def test_a_summary_that_extends_the_conversation_is_read_from_the_servers_cache(tmp_path: Path) -> None:
+    # A window with room for the conversation, the instruction and a summary.
+    provider = LocalProvider(MODEL, context_length=ROOMY, threads=1)
+    given = {"window": ROOMY, "model": provider.model, "max_tokens": 12, "summarizes": True}
+    try:
+        async with flow_with(InConversationOnly(provider), tmp_path, **given) as flow:
+            await receive(flow.runtime, SESSION, [user("Please keep notes about the clocks."), *notes(1, 3)])
+            turn = await flow.turn(user("Which hall is late?"))
+            assert turn.usage is not None and not flow.events_of(CompactionStarted)
+            await flow.compact()
+            [asked] = flow.events_of(SummaryReplied)
+            # The server had read all of the turn: what it reads anew is the reply and the instruction.
+            assert asked.extends and asked.cache_read_tokens >= turn.usage.prompt_tokens - 5
+            assert asked.prompt_tokens > asked.cache_read_tokens
+            [kept] = await flow.store.usage(which=CallFilter(auxiliary=True))
+            assert kept.usage.cache_read_tokens == asked.cache_read_tokens
+    finally:
+        await provider.close()

@@ -20,7 +20,6 @@ from clew.messages import Message, text_of
 from clew.redact import redact_text
 from clew.summaries.chunks import PromptEntry, neutralized
 from clew.summaries.handoff import HEADINGS, VALUES, Handoff, SummaryInput, parse_handoff
-from clew.summaries.required_facts import shorten_redacted
 
 FIRST = "first/2"
 UPDATE = "update/2"
@@ -95,7 +94,7 @@ def write_instruction(source: SummaryInput, budget: int) -> str:
     """What a model is told at the end of a conversation that it is in, to get a handoff of at most `budget` tokens."""
     has_tail = source.last < source.ledger.next_number
     stays = _quoted_start(text_of(source.read(source.last)), _STAYS_CHARS) if has_tail else ""
-    focus = shorten_redacted(source.focus, _FOCUS_CHARS) if source.focus else ""
+    focus = shorten(redact_text(source.focus), _FOCUS_CHARS) if source.focus else ""
     return fill_template(
         template_text(EXTEND),
         {
@@ -125,8 +124,9 @@ def _listed_requests(source: SummaryInput) -> list[str]:
 
 
 def _quoted_start(text: str, most: int) -> str:
-    text = " ".join(neutralized(shorten_redacted(text, most)).split())
-    return f'"{text}"' if text else ""
+    # Redacted before it is cut: part of a secret would not be recognised as one.
+    start = shorten(neutralized(redact_text(text[: 4 * most])), most)
+    return f'"{start}"' if start else ""
 
 
 def fill_template(template: str, values: Mapping[str, str]) -> str:

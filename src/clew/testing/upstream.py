@@ -8,11 +8,12 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 from aiohttp import web
 
+from clew.testing.upstream_cache import UpstreamCache
 from clew.testing.upstream_wires import (
     Event,
     UpstreamAnswer,
@@ -94,13 +95,16 @@ class ReceivedRequest:
     body: dict[str, Any]
     peer: object = None
     """The other end of the connection: the same for requests that came over one."""
+    raw: bytes = field(default=b"", repr=False)
+    """The body as it came."""
 
 
 class Upstream:
     """`async with Upstream(UpstreamAnswer("hello")) as upstream: ... upstream.base_url ... upstream.received`.
 
     `unknown_fields` are refused with the words of a server that has never heard of them. `models` is what its models
-    endpoint lists; None: it has none. `port` 0 is any that is free.
+    endpoint lists; None: it has none. `port` 0 is any that is free. `caches`: the prompt tokens that it tells, and how
+    many of them were cached, are those of an `UpstreamCache`, in place of what an answer says.
     """
 
     def __init__(
@@ -109,6 +113,7 @@ class Upstream:
         unknown_fields: Sequence[str] = (),
         models: Sequence[Mapping[str, Any]] | None = None,
         port: int = 0,
+        caches: bool = False,
     ) -> None:
         self.received: list[ReceivedRequest] = []
         self.base_url = ""
@@ -120,6 +125,7 @@ class Upstream:
         self._played = 0
         self._unknown = frozenset(unknown_fields)
         self._models = models
+        self._cache = UpstreamCache() if caches else None
         self.port = port
         self._runner: web.AppRunner | None = None
 
@@ -152,9 +158,10 @@ class Upstream:
         return web.json_response({"object": "list", "data": list(self._models)})
 
     async def _answer(self, request: web.Request) -> web.StreamResponse:
-        body = json.loads(await request.read())
+        raw = await request.read()
+        body = json.loads(raw)
         peer = request.transport.get_extra_info("peername") if request.transport else None
-        self.received.append(ReceivedRequest(request.path, _headers(request), body, peer))
+        self.received.append(ReceivedRequest(request.path, _headers(request), body, peer, raw))
         unknown = sorted(self._unknown & body.keys())
         if unknown:
             refusal = f"Unrecognized request argument supplied: {unknown[0]}"
@@ -168,6 +175,9 @@ class Upstream:
 
     async def _play(self, step: Step, request: web.Request, body: dict[str, Any]) -> web.StreamResponse:
         wire = request.path.removeprefix("/v1/")
+        if self._cache is not None and isinstance(step, UpstreamAnswer):
+            output = step.usage.output_tokens if step.usage else 0
+            step = replace(step, usage=self._cache.usage_of(wire, body, output))
         match step:
             case UpstreamFault():
                 text = step.body if isinstance(step.body, str) else as_json(step.body)

@@ -21,6 +21,7 @@ from clew.events import (
     OutputCapLowered,
     OutputSpilled,
     Overflowed,
+    SummaryReplied,
     WindowLearnt,
 )
 from clew.messages import text_of
@@ -213,6 +214,8 @@ class ScreenObserver(AgentObserver):
                 self._print_dim(
                     f"{tool or 'a tool'} gave {chars:,} characters: they lie in a file, the model sees a part"
                 )
+            case SummaryReplied(extends=True, model=model, prompt_tokens=prompt, cache_read_tokens=cached) if prompt:
+                self._print_dim(f"{model} read the conversation for a summary, {cached / prompt:.0%} from the cache")
             case Notice(text=text):
                 self._warn(text)
             case _:
