@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from clew.caching import clear_cache_control
-from clew.config import CompressionSettings, Settings
+from clew.config import CompressionSettings, PromptCachingSettings, Settings
 from clew.events import CompactionFinished, CompactionPhase, SummaryReplied
 from clew.messages import Message, Tool, text_of
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
@@ -352,7 +352,7 @@ async def test_while_the_cache_is_warm_the_cheaper_of_both_writes_where_prices_a
 
 async def test_it_can_be_switched_off(tmp_path: Path) -> None:
     provider = ScriptedProvider()
-    off = Settings(compression=CompressionSettings(extend_conversation=False))
+    off = Settings(prompt_caching=PromptCachingSettings(extend_for_summaries=False))
     async with flow_with(provider, tmp_path, summarizes=True, settings=off) as flow:
         await grow(flow, provider, 6)
         provider.then(says(HANDOFF, prompt_tokens=8_000))

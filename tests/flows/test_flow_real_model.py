@@ -173,9 +173,9 @@ class InConversationOnly(Overheard):
 async def test_a_summary_that_extends_the_conversation_is_read_from_the_servers_cache(tmp_path: Path) -> None:
     # A window with room for the conversation, the instruction and a summary.
     provider = LocalProvider(MODEL, context_length=ROOMY, threads=1)
-    given = {"window": ROOMY, "model": provider.model, "max_tokens": 12, "summarizes": True}
+    heard, model = InConversationOnly(provider), provider.model
     try:
-        async with flow_with(InConversationOnly(provider), tmp_path, **given) as flow:
+        async with flow_with(heard, tmp_path, window=ROOMY, model=model, max_tokens=12, summarizes=True) as flow:
             await receive(flow.runtime, SESSION, [user("Please keep notes about the clocks."), *notes(1, 3)])
             turn = await flow.turn(user("Which hall is late?"))
             assert turn.usage is not None and not flow.events_of(CompactionStarted)

@@ -59,9 +59,6 @@ class CompressionSettings:
     target_ratio: float = setting(0.20, "Share of the threshold kept word for word at the end", low=0.10, high=0.80)
     protect_last_n: int = setting(20, "Newest messages that stay word for word, as far as the budget allows", low=0)
     protect_first_n: int = setting(3, "First messages that stay word for word", low=0)
-    extend_conversation: bool = setting(
-        True, "Let the main model write summaries at the end of the conversation, read from the provider's cache"
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +86,9 @@ class PromptCachingSettings:
 
     enabled: bool = setting(True, "Mark cache breakpoints where model and provider honour them; false: never")
     cache_ttl: str = setting("5m", "How long the provider keeps a cached prefix", choices=("5m", "1h"))
+    extend_for_summaries: bool = setting(
+        True, "Let the main model write summaries at the end of the conversation, which is then read from the cache"
+    )
 
 
 @dataclass(frozen=True, slots=True)

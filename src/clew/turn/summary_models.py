@@ -103,7 +103,7 @@ def _extension(conversation: Conversation) -> ConversationExtension | None:
     view, settings = conversation.view, conversation.services.options.settings
     is_refused = conversation.preparer.reason == "overflow"
     # Without the tools, which the first turn brings, the request would begin with other bytes.
-    if view.tools is None or is_refused or not settings.compression.extend_conversation:
+    if view.tools is None or is_refused or not settings.prompt_caching.extend_for_summaries:
         return None
     base, shown, target = conversation.request_so_far(), view.open_group(), conversation.target
     on_reply = _recorder(conversation, target, extends=True)
