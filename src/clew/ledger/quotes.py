@@ -109,9 +109,9 @@ class AtomIndex:
         words = candidate_words(text)
         if unknown := words.difference(known):
             self._learn(unknown)
-        for word in words:
-            # Words are looked up, not atoms: most words come again and need not be searched for atoms then.
-            for stats in known.get(word, ()):
+        # Words are looked up, not atoms: most words come again and need not be searched for atoms then.
+        for word in words & known.keys():
+            for stats in known[word]:
                 if stats.last != number:
                     stats.last_but_one = stats.last
                     stats.last = number
@@ -316,7 +316,8 @@ class QuoteSelector:
         """Take spans by density; what a span adds is weighed again when its turn comes."""
         heap = [(-density, order, one) for order, one in enumerate(candidates) if (density := one.density(selection))]
         heapq.heapify(heap)
-        while heap:
+        shortest = min((one.chars for one in candidates), default=0)
+        while heap and selection.spent + shortest <= selection.room:
             before, order, one = heap[0]
             density = -one.density(selection)
             if density > before and len(heap) > 1:
@@ -407,7 +408,7 @@ def _line_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, 
     start, end = min(start, at), max(end, to)
     if end - start > _LONGEST_LINE:
         start, end = _clause_span(text, start, end, at, to)
-    return (start, end) if _words_in(text, start, end) >= _FEWEST_WORDS else None
+    return (start, end) if _has_words(text, start, end, _FEWEST_WORDS) else None
 
 
 def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:
@@ -442,17 +443,17 @@ def _block_span(text: str, start: int, end: int) -> tuple[int, int] | None:
         if after - start > _SHORT_BLOCK_CHARS or not text[end + 1 : after].strip():
             break
         end = after
-        if _words_in(text, start, end) >= _FEWEST_WORDS:
+        if _has_words(text, start, end, _FEWEST_WORDS):
             return start, end
     for _ in range(_NEIGHBOURS):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start == 0 or end - before > _SHORT_BLOCK_CHARS or not text[before : start - 1].strip():
             break
         start = before
-        if _words_in(text, start, end) >= _FEWEST_WORDS:
+        if _has_words(text, start, end, _FEWEST_WORDS):
             break
     start, end = _trimmed(text, start, end)
-    return (start, end) if _words_in(text, start, end) >= _FEWEST_WORDS_OF_BLOCK else None
+    return (start, end) if _has_words(text, start, end, _FEWEST_WORDS_OF_BLOCK) else None
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
@@ -464,8 +465,14 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     return start, end
 
 
-def _words_in(text: str, start: int, end: int) -> int:
-    return len(set(_WORD.findall(text, start, end)))
+def _has_words(text: str, start: int, end: int, fewest: int) -> bool:
+    """Whether the span has so many different words; no more of it is read than needed."""
+    words: set[str] = set()
+    for found in _WORD.finditer(text, start, end):
+        words.add(found[0])
+        if len(words) >= fewest:
+            return True
+    return False
 
 
 def _quote(text: str, start: int, end: int) -> str:
