@@ -145,16 +145,35 @@ class SummaryFailed(ClewError):  # noqa: N818
         """What was written before the writing stopped."""
 
 
+@dataclass(frozen=True, slots=True)
+class CalledEndpoint:
+    """Where a call went, and where its key is from."""
+
+    address: str
+    """Without what may be secret in it."""
+    key_source: str = ""
+    """The environment variable or the setting that holds the key, or should; empty where nothing names one."""
+    has_key: bool = False
+
+
 class ProviderRefused(ClewError):  # noqa: N818
     """A call that failed for good, after all retries; `fault` says what the error means."""
 
-    def __init__(self, provider: str, fault: ErrorClass, body: str, partial: Message | None = None) -> None:
+    def __init__(
+        self,
+        provider: str,
+        fault: ErrorClass,
+        body: str,
+        partial: Message | None = None,
+        endpoint: CalledEndpoint | None = None,
+    ) -> None:
         super().__init__(f"{provider}: {fault.kind}: {body[:300]}")
         self.provider = provider
         self.fault = fault
         self.body = body
         self.partial = partial
         """The message so far, where the stream broke off."""
+        self.endpoint = endpoint
 
 
 class FetchFailed(ClewError):  # noqa: N818

@@ -109,7 +109,7 @@ def test_a_provider_that_cannot_be_asked_fails_clearly_after_the_rest(
         capsys, tmp_path, "list", "--remote", "--json", CLEW_MODEL_BASE_URL="http://127.0.0.1:1/v1", CLEW_MODEL_NAME="x"
     )
     assert code == 1
-    assert "network" in json.loads(out)["remote"]["problem"]
+    assert "no server is running at http://127.0.0.1:1/v1. Start it" in json.loads(out)["remote"]["problem"]
     code, _, err = run(capsys, tmp_path, "list", "--provider", "nobody")
     assert code == 1 and "provider 'nobody' is unknown" in err
 

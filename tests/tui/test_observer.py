@@ -242,7 +242,7 @@ def test_only_a_clear_answer_counts(line: str, meant: tuple[str, str] | None) ->
 
 def test_a_refusal_is_explained_with_what_to_do() -> None:
     told = explain_problem(refuses("rate_limit", '{"error": {"message": "too many"}}', retry_after=7))
-    assert told == "scripted refused (rate limit): too many. It says to wait 7 s. " + (
+    assert told == "scripted refused (rate limit): too many. It asks to wait 7 s. " + (
         "Wait a little and ask again; what you asked is kept."
     )
     assert "What came is kept." in explain_problem(breaks_off("Half"))
@@ -257,11 +257,14 @@ def test_a_disk_that_failed_is_told_in_whole_sentences() -> None:
 
 def test_a_page_of_a_gateway_is_told_without_its_tags() -> None:
     page = "<html><head><title>502 Bad Gateway</title></head><body><h1>502 Bad Gateway</h1></body></html>"
-    assert "refused (overloaded): 502 Bad Gateway 502 Bad Gateway. " in explain_problem(refuses("overloaded", page))
+    assert "scripted refused (overloaded): a web page, 502 Bad Gateway. " in explain_problem(
+        refuses("overloaded", page)
+    )
 
 
 def test_a_line_that_broke_is_no_refusal() -> None:
-    assert explain_problem(breaks_off("Half")).startswith("the connection to scripted failed: ")
+    assert explain_problem(breaks_off("Half")).startswith("the reply of scripted broke off before its end. ")
+    assert explain_problem(refuses("network", "timed out")).startswith("the connection to scripted failed: timed out. ")
 
 
 def test_a_reply_that_was_cut_off_says_so() -> None:

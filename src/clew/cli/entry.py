@@ -16,7 +16,7 @@ from typing import Protocol, cast
 
 from clew import __version__
 from clew.cli.console import Console, console_for
-from clew.errors import ClewError, ConfigError, InvalidArgument
+from clew.errors import ClewError, ConfigError, InvalidArgument, ProviderRefused
 
 FAILED = 1
 WRONG_USE = 2
@@ -89,7 +89,7 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         code = _run(words, console)
         console.out.flush()
     except ClewError as error:
-        console.error(str(error))
+        console.error(_error_text(error))
         return WRONG_USE if _is_wrong_use(error) else FAILED
     except SystemExit as exit_:  # argparse has printed its message already
         return exit_.code if isinstance(exit_.code, int) else WRONG_USE
@@ -106,6 +106,14 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         console.error("stopped")
         return INTERRUPTED
     return code
+
+
+def _error_text(error: ClewError) -> str:
+    if not isinstance(error, ProviderRefused):
+        return str(error)
+    from clew.providers import explain_refusal
+
+    return str(explain_refusal(error))
 
 
 def _is_wrong_use(error: ClewError) -> bool:

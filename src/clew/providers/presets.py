@@ -117,6 +117,7 @@ def provider_for(
             f"`clew models key {preset.name}`"
         )
     options: dict[str, Any] = {"api_key": key, "name": preset.name, "retry_policy": retry_policy, "environ": {}}
+    options["key_source"] = _key_source(endpoint, key, environ)
     if preset.wire == "openai_chat":
         options["reasoning_fields"] = preset.reasoning_fields
     return _WIRES[preset.wire](preset.base_url, **options)
@@ -180,6 +181,14 @@ def key_variables(endpoint: ModelSettings | AuxiliaryModelSettings) -> tuple[str
         return ()
     preset = preset_for(endpoint.provider, endpoint.base_url, model)
     return tuple(dict.fromkeys((*own, *_preset_variables(preset, endpoint.base_url))))
+
+
+def _key_source(endpoint: ModelSettings | AuxiliaryModelSettings, key: str | None, environ: Mapping[str, str]) -> str:
+    """The setting or the variable that holds the key, or should."""
+    if key and key == endpoint.api_key:
+        return "model.api_key" if isinstance(endpoint, ModelSettings) else "auxiliary.compression.api_key"
+    variables = key_variables(endpoint)
+    return next((variable for variable in variables if environ.get(variable)), next(iter(variables), ""))
 
 
 def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:

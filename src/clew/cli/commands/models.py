@@ -214,7 +214,7 @@ def _model_info(model: ModelSettings, console: Console) -> ModelInfo:
 
 def _ask_provider(arguments: argparse.Namespace, config: LoadedConfig, console: Console) -> ProviderModels:
     from clew.cli.views.models import listed_models
-    from clew.providers import LocalProvider, Provider, RetryPolicy, provider_for
+    from clew.providers import LocalProvider, Provider, ProviderRefused, RetryPolicy, explain_refusal, provider_for
 
     settings = config.settings.model
     if arguments.provider and arguments.provider != settings.provider:
@@ -236,6 +236,8 @@ def _ask_provider(arguments: argparse.Namespace, config: LoadedConfig, console: 
             return ProviderModels(provider.name, ())
         with console.phase(f"asking {provider.name}"):
             listed = asyncio.run(ask(provider))
+    except ProviderRefused as refused:
+        return ProviderModels(name, (), f"{name} could not be asked what it serves: {explain_refusal(refused)}")
     except ClewError as error:
         return ProviderModels(name, (), f"{name} could not be asked what it serves: {error}")
     return ProviderModels(provider.name, listed_models(listed, provider.name, arguments.words))

@@ -1,10 +1,11 @@
 """What a provider's error means: `classify_error` turns a status and a body into an `ErrorClass`.
 
 The sentences of providers are rows of a table (`table`), so that a new wording is a new row. What to do about an error
-is decided in `clew.turn`.
+is decided in `clew.turn`; `explain_refusal` tells a person.
 """
 
 from clew.providers.errors.classify import ErrorClass, classify_error
 from clew.providers.errors.table import ErrorKind
+from clew.providers.errors.words import RefusalText, explain_refusal
 
-__all__ = ["ErrorClass", "ErrorKind", "classify_error"]
+__all__ = ["ErrorClass", "ErrorKind", "RefusalText", "classify_error", "explain_refusal"]

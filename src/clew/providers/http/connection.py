@@ -164,6 +164,11 @@ class HttpConnection:
         self._session: aiohttp.ClientSession | None = None
         self._loop: object = None
 
+    @property
+    def address(self) -> str:
+        """The base URL without its query, which may be secret."""
+        return urlunsplit((self._parts.scheme, self._parts.netloc, self._parts.path, "", ""))
+
     def url(self, path: str, *, version: str = "", query: str = "") -> str:
         """The address of an endpoint.
 

@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from clew.errors import InvalidArgument, ProviderRefused
+from clew.errors import CalledEndpoint, InvalidArgument, ProviderRefused
 from clew.messages import Message
 from clew.providers.base import Delta, OnDelta, Provider, Reply, Request
 from clew.providers.errors import ErrorClass, classify_error
@@ -135,13 +135,16 @@ class HttpProvider(Provider):
         headers: Mapping[str, str] | None = None,
         retry_policy: RetryPolicy | None = None,
         environ: Mapping[str, str] | None = None,
+        key_source: str | None = None,
     ) -> None:
         """The key is `api_key`, else what the variable `api_key_env` holds; servers without keys need neither.
 
-        `key_header` is the header that carries it: in `Authorization` as a bearer token, in any other as it is.
+        `key_source` tells people where the key is from. `key_header` is the header that carries it: in `Authorization`
+        as a bearer token, in any other as it is.
         """
         variable = api_key_env or (self.default_key_env if base_url is None else "")
         self._key = ApiKey(api_key or (environ if environ is not None else os.environ).get(variable))
+        self._key_source = variable if key_source is None else key_source
         self._key_header = key_header or self.default_key_header
         self._retry_policy = retry_policy or RetryPolicy()
         self._connection = HttpConnection(base_url or self.default_base_url, self._retry_policy)
@@ -150,6 +153,11 @@ class HttpProvider(Provider):
         self._refused_fields: set[tuple[str, str]] = set()
         """Model and field name."""
         self.name = name or self._connection.host
+
+    @property
+    def endpoint_called(self) -> CalledEndpoint:
+        """Where calls go, and where their key is from, for people."""
+        return CalledEndpoint(self._connection.address, self._key_source, bool(self._key))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r}, {self._key!r})"
@@ -245,10 +253,12 @@ class HttpProvider(Provider):
     ) -> ProviderRefused:
         shown = self._key.redact(body)[:_SHOWN_BODY_CHARS]
         fault = classify_error(status, body, self.name, headers=headers)
-        return ProviderRefused(self.name, fault, shown or f"status {status} and no word", partial)
+        shown = shown or f"status {status} and no word"
+        return ProviderRefused(self.name, fault, shown, partial, self.endpoint_called)
 
     def _network_refusal(self, problem: str, partial: Message | None) -> ProviderRefused:
-        return ProviderRefused(self.name, ErrorClass("network", matched="connection"), problem, partial)
+        fault = ErrorClass("network", matched="connection")
+        return ProviderRefused(self.name, fault, problem, partial, self.endpoint_called)
 
     def _omit_refused_field(self, model: str, refused: ProviderRefused) -> bool:
         """Remember an optional field that the server refused; False where the error is about something else."""
