@@ -116,9 +116,9 @@ _NOT_TOKENS = r"(?: (?!tokens?\b)[\w-]+)"
 # Parts of a service that have a limit of their own, each with its name before or after the words for too much.
 _OTHER_PART = (
     r"(?:\b(?:encoder(?!-decoder)|embedder|re-?ranker|re-?rank(?:ing)? (?:model|request|endpoint)|classifier"
-    r"|embeddings? (?:model|endpoint|api|service|request|input|provider)|moderation (?:model|endpoint|api)|draft model|guard model)\b|\btext-embedding-[\w-]+)"
+    r"|embeddings? (?:model|endpoint|api|service|request|input|provider|generation|task)|(?:generat|creat|comput)(?:e|ing) embeddings?|moderation (?:model|endpoint|api)|draft model|guard model)\b|\btext-embedding-[\w-]+)"
 )
-_GAP_TO_PART = r"(?:(?!\. |quota|rate[ _-]?limit).){0,80}?"
+_GAP_TO_PART = r"(?:(?!quota|rate[ _-]?limit).){0,120}?"
 _TOO_MUCH = r"(?:exceed\w*|too (?:long|large|big|many)|(?:longer|larger|greater|more|bigger) than|max(?:imum)?\b|at most|up to|token limit|truncate|>)"
 _REPLY = r"(?:output|completion|response|generation|generating|generated|reply|answer|new tokens|max_tokens)"
 _MORE = r"(?: (?:more|further|output|completion|new|generated|response))*"
