@@ -152,7 +152,7 @@ class CalledEndpoint:
     address: str
     """Without what may be secret in it."""
     key_source: str = ""
-    """The environment variable or the setting that holds the key, or should; empty where nothing names one."""
+    """What holds the key, or should, in words: a variable, a setting; empty where nothing names one."""
     has_key: bool = False
 
 

@@ -21,7 +21,7 @@ from clew.providers.http.connection import LOOPBACK_HOSTS, RetryPolicy
 from clew.providers.local.models import LOCAL, LOCAL_PREFIX, SUFFIX, local_model_file
 from clew.providers.wires.anthropic import AnthropicProvider
 from clew.providers.wires.chat import REASONING_FIELDS, OpenAIChatProvider
-from clew.providers.wires.http_provider import HttpProvider
+from clew.providers.wires.http_provider import HttpProvider, key_in_variable
 from clew.providers.wires.responses import ResponsesProvider
 
 WireName: TypeAlias = Literal["openai_chat", "responses", "anthropic"]
@@ -184,11 +184,15 @@ def key_variables(endpoint: ModelSettings | AuxiliaryModelSettings) -> tuple[str
 
 
 def _key_source(endpoint: ModelSettings | AuxiliaryModelSettings, key: str | None, environ: Mapping[str, str]) -> str:
-    """The setting or the variable that holds the key, or should."""
+    """What holds the key, or should, in words."""
     if key and key == endpoint.api_key:
-        return "model.api_key" if isinstance(endpoint, ModelSettings) else "auxiliary.compression.api_key"
+        setting = "model.api_key" if isinstance(endpoint, ModelSettings) else "auxiliary.compression.api_key"
+        return f"{setting} of the config"
     variables = key_variables(endpoint)
-    return next((variable for variable in variables if environ.get(variable)), next(iter(variables), ""))
+    holding = next((variable for variable in variables if environ.get(variable)), None)
+    if key and holding is None and variables:
+        return f"the store of `clew models key`, for {variables[0]}"
+    return key_in_variable(holding or next(iter(variables), ""))
 
 
 def _preset_key(preset: ProviderPreset, base_url: str | None, environ: Mapping[str, str]) -> str | None:

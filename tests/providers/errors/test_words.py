@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import socket
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
-from clew.config import ModelSettings
+from clew.config import ModelSettings, StoredKeys
 from clew.errors import CalledEndpoint
 from clew.providers import ErrorClass, ProviderRefused, Request, RetryPolicy, explain_refusal, provider_for
 from clew.providers.errors.words import wait_text
@@ -57,12 +58,22 @@ def test_a_key_of_a_known_provider_is_in_its_own_variable() -> None:
     file = provider_for(ModelSettings(name="gpt-5", api_key=KEY), environ={})
     assert isinstance(openai, HttpProvider) and isinstance(google, HttpProvider) and isinstance(file, HttpProvider)
     assert [provider.endpoint_called.key_source for provider in (openai, google, file)] == [
-        "OPENAI_API_KEY",
-        "GOOGLE_API_KEY",
-        "model.api_key",
+        "the environment variable OPENAI_API_KEY",
+        "the environment variable GOOGLE_API_KEY",
+        "model.api_key of the config",
     ]
     refused = ProviderRefused("openai", ErrorClass("auth"), "no", endpoint=file.endpoint_called)
     assert explain_refusal(refused).remedy == "Check the key in model.api_key of the config."
+
+
+def test_a_key_that_was_stored_is_told_as_that(tmp_path: Path) -> None:
+    StoredKeys(tmp_path).put("OPENAI_API_KEY", KEY, "file")
+    provider = provider_for(ModelSettings(name="gpt-5"), environ={"CLEW_HOME": str(tmp_path)})
+    assert isinstance(provider, HttpProvider)
+    refused = ProviderRefused("openai", ErrorClass("auth"), "no", endpoint=provider.endpoint_called)
+    assert explain_refusal(refused).remedy == ("Check the key in the store of `clew models key`, for OPENAI_API_KEY.")
+    unknown = ProviderRefused("openai", ErrorClass("auth"), "no")
+    assert explain_refusal(unknown).remedy == "Check the key, and the variable that model.api_key_env names."
 
 
 async def test_a_server_that_is_not_running_is_told_with_its_address() -> None:

@@ -89,25 +89,29 @@ def _span(seconds: float) -> str:
 
 
 def _told(refused: ProviderRefused, remedies: Mapping[ErrorKind, str]) -> RefusalText:
-    endpoint = refused.endpoint or CalledEndpoint("")
+    address = refused.endpoint.address if refused.endpoint else ""
     who = refused.provider or "the provider"
     if _PAGE.search(refused.body[:2_000]):
-        return _page(refused, endpoint.address or who, who, remedies)
+        return _page(refused, address or who, who, remedies)
     if refused.fault.kind == "network":
-        return _network(refused, endpoint.address, who, remedies["network"])
+        return _network(refused, address, who, remedies["network"])
     kind = refused.fault.kind.replace("_", " ")
     text = f"{who} refused ({kind}): {_message(refused.body).rstrip('.')}."
     if refused.fault.kind == "auth":
-        return RefusalText(text, _key_remedy(endpoint))
+        return RefusalText(text, _key_remedy(refused.endpoint))
     return RefusalText(text, remedies.get(refused.fault.kind, remedies["other"]))
 
 
-def _key_remedy(endpoint: CalledEndpoint) -> str:
-    source = endpoint.key_source
-    if not source:
-        return "Check the key, and the variable that model.api_key_env names." if endpoint.has_key else NO_KEY
-    where = f"{source} of the config" if "." in source else f"the environment variable {source}"
-    return f"Check the key in {where}." if endpoint.has_key else f"No key was sent: set {where}."
+def _key_remedy(endpoint: CalledEndpoint | None) -> str:
+    if endpoint is None or (endpoint.has_key and not endpoint.key_source):
+        return "Check the key, and the variable that model.api_key_env names."
+    if not endpoint.key_source:
+        return NO_KEY
+    return (
+        f"Check the key in {endpoint.key_source}."
+        if endpoint.has_key
+        else f"No key was sent: set {endpoint.key_source}."
+    )
 
 
 def _network(refused: ProviderRefused, address: str, who: str, remedy: str) -> RefusalText:

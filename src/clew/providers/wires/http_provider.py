@@ -144,7 +144,7 @@ class HttpProvider(Provider):
         """
         variable = api_key_env or (self.default_key_env if base_url is None else "")
         self._key = ApiKey(api_key or (environ if environ is not None else os.environ).get(variable))
-        self._key_source = variable if key_source is None else key_source
+        self._key_source = key_in_variable(variable) if key_source is None else key_source
         self._key_header = key_header or self.default_key_header
         self._retry_policy = retry_policy or RetryPolicy()
         self._connection = HttpConnection(base_url or self.default_base_url, self._retry_policy)
@@ -269,6 +269,11 @@ class HttpProvider(Provider):
                 self._refused_fields.add((model, field.name))
                 return True
         return False
+
+
+def key_in_variable(variable: str) -> str:
+    """Where a key is, in words; empty without a variable."""
+    return f"the environment variable {variable}" if variable else ""
 
 
 def _partial(accumulator: ReplyAccumulator, has_begun: bool) -> Message | None:
