@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import date
@@ -16,6 +16,7 @@ from clew.agent.memory import Memory, MemorySnapshot
 from clew.agent.processes import BackgroundCommands
 from clew.agent.prompt import PromptParts, build_prompt, is_clew_prompt, shows_memory
 from clew.agent.skills import Skill, find_skills
+from clew.agent.tools.mcp import connect_servers
 from clew.agent.tools.memory_and_skill import MemoryTool, SkillTool
 from clew.agent.tools.patch import PatchTool
 from clew.agent.tools.read_write import ReadFileTool, WriteFileTool
@@ -71,7 +72,12 @@ class AgentApp:
     """A runtime, an agent, and what they were made from. Opened by `open_agent_app`."""
 
     def __init__(
-        self, config: LoadedConfig, environ: Mapping[str, str], store: Store, options: AgentAppOptions
+        self,
+        config: LoadedConfig,
+        environ: Mapping[str, str],
+        store: Store,
+        options: AgentAppOptions,
+        more_tools: Sequence[AgentTool] = (),
     ) -> None:
         self.config = config
         self.settings: Settings = config.settings
@@ -86,6 +92,7 @@ class AgentApp:
         self.skills: tuple[Skill, ...]
         self.skills, self._skill_notices = find_skills(self.project, self.home)
         self._options = options
+        self._more_tools = more_tools
         self.target = self._target_of(self.settings.model)
         self.runtime = Runtime(store, self.target, self._runtime_options(), options.events)
         self.agent = self._agent()
@@ -236,7 +243,7 @@ class AgentApp:
             tools.append(MemoryTool(self.memory))
         if self.skills:
             tools.append(SkillTool(self.skills))
-        return tools
+        return [*tools, *self._more_tools]
 
     def _key_names(self) -> tuple[str, ...]:
         """The environment variables that hold API keys: commands that a model runs do not get them."""
@@ -271,9 +278,14 @@ class AgentApp:
 async def open_agent_app(
     config: LoadedConfig, environ: Mapping[str, str], store: Store, options: AgentAppOptions
 ) -> AsyncIterator[AgentApp]:
-    """An agent app that is closed at the end of the block."""
-    app = AgentApp(config, environ, store, options)
-    try:
+    """An agent app that is closed at the end of the block. Its MCP servers are connected to first."""
+    tools: list[AgentTool] = []
+    if config.mcp_servers and options.has_tools:
+        tools, notices = await connect_servers(config.mcp_servers, environ, options.project.resolve())
+        config = replace(config, notices=(*config.notices, *notices))
+    async with AsyncExitStack() as last:
+        for tool in tools:
+            last.push_async_callback(tool.close)
+        app = AgentApp(config, environ, store, options, tools)
+        last.push_async_callback(app.close)
         yield app
-    finally:
-        await app.close()

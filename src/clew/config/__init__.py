@@ -11,6 +11,7 @@ from clew.config.declare import Setting, SettingValue
 from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file
 from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
 from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
+from clew.config.mcp_servers import McpServer, resolved
 from clew.config.settings import (
     AgentSettings,
     AuxiliaryModelSettings,
@@ -41,6 +42,7 @@ __all__ = [
     "InvalidConfig",
     "KeyPlace",
     "LoadedConfig",
+    "McpServer",
     "MemorySettings",
     "ModelSettings",
     "PromptCachingSettings",
@@ -61,6 +63,7 @@ __all__ = [
     "path_exists",
     "read_config",
     "replace_file",
+    "resolved",
     "set_in_file",
     "setting_named",
     "unset_in_file",

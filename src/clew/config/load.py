@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_type_hints
 
 from clew.config.declare import Setting, SettingValue, is_secret_key, nearest, shown_value
 from clew.config.home import config_path, read_text
+from clew.config.mcp_servers import MCP_KEY, McpServer, servers_in
 from clew.config.settings import MOVED_SETTINGS, Settings, declared_settings
 from clew.errors import ConfigProblem, InvalidConfig
 
@@ -55,6 +56,7 @@ class LoadedConfig:
     """By key; settings that are missing here have their default."""
     notices: tuple[str, ...] = ()
     problems: tuple[ConfigProblem, ...] = ()
+    mcp_servers: tuple[McpServer, ...] = ()
 
     def origin_of(self, key: str) -> SettingOrigin:
         return self.origins.get(key, DEFAULT_ORIGIN)
@@ -80,14 +82,16 @@ def read_config(environ: Mapping[str, str], flags: Sequence[str] = ()) -> Loaded
     """The settings with every problem of every source; `flags` are texts like key=value."""
     path = config_path(environ)
     merged = _MergedSources()
-    merged.add_source(lambda: _from_file(path))
+    merged.add_source(lambda: _from_file(path, merged))
     merged.add_source(lambda: _from_environment(environ))
     merged.add_source(lambda: _from_flags(flags))
     merged.notices += _misspelt_variables(environ)
     values = {key: given.value for key, given in merged.accepted.items()}
     origins = {key: given.origin for key, given in merged.accepted.items()}
     settings = _build_settings(Settings, values)
-    return LoadedConfig(settings, path, origins, tuple(merged.notices), tuple(merged.problems))
+    return LoadedConfig(
+        settings, path, origins, tuple(merged.notices), tuple(merged.problems), tuple(merged.mcp_servers)
+    )
 
 
 def setting_named(key: str, source: str) -> Setting:
@@ -113,6 +117,7 @@ class _MergedSources:
         self.accepted: dict[str, GivenValue] = {}
         self.notices: list[str] = []
         self.problems: list[ConfigProblem] = []
+        self.mcp_servers: list[McpServer] = []
 
     def add_source(self, read: Callable[[], Iterable[GivenValue]]) -> None:
         try:
@@ -147,7 +152,7 @@ class _MergedSources:
             self.problems.append(_not_allowed(setting, given.value, given.source))
 
 
-def _from_file(path: Path) -> Iterator[GivenValue]:
+def _from_file(path: Path, merged: _MergedSources) -> Iterator[GivenValue]:
     text = read_text(path)
     if text is None:
         return
@@ -155,7 +160,14 @@ def _from_file(path: Path) -> Iterator[GivenValue]:
     from clew.config.yaml_file import leaves_of, parse_yaml
 
     tree = parse_yaml(text, path)
-    for leaf in leaves_of(tree) if tree is not None else ():
+    if tree is None:
+        return
+    if MCP_KEY.partition(".")[0] in text:
+        merged.mcp_servers, wrong = servers_in(tree, path)
+        merged.problems += wrong
+    for leaf in leaves_of(tree):
+        if leaf.key == MCP_KEY or leaf.key.startswith(f"{MCP_KEY}."):
+            continue
         source = f"{path} line {leaf.line}"
         yield GivenValue(leaf.key, leaf.value, source, SettingOrigin("file", f"line {leaf.line}"), leaf.remedy)
 
