@@ -14,6 +14,7 @@ from clew.ledger.extract import (
     rules_in,
     shorten,
 )
+from clew.ledger.focus import FocusTopic
 from clew.ledger.ledger import Action, FileFact, Ledger, LedgerExchange, UserRequest, WorkState
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import AtomIndex, QuoteSelector, ReadMessage, quotable_texts, text_with_calls
@@ -27,6 +28,7 @@ __all__ = [
     "AtomIndex",
     "CallOutcome",
     "FileFact",
+    "FocusTopic",
     "Ledger",
     "LedgerExchange",
     "LedgerStatement",

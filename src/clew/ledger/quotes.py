@@ -9,7 +9,7 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -182,10 +182,7 @@ _NEIGHBOURS = 3
 _OCCURRENCES = 3
 _FEWEST_WORDS = 3
 _FEWEST_WORDS_OF_BLOCK = 2
-# The share of the room that quotes about the focus topic may take before anything else is quoted.
-_FOCUS_SHARE = 0.65
-_FOCUS_WORTH = 0.5
-_FOCUS_REACH_CHARS = 150
+_FAVOURED_WORTH = 0.5
 _SEPARATOR_CHARS = 3
 _CHARS_PER_ATOM = 16
 _ATOMS_WEIGHED = 6_000
@@ -214,9 +211,15 @@ class _QuoteSelection:
 
     room: int
     covered: set[str]
+    least: float = 0.0
+    """What a span is worth of itself, without its atoms."""
     spent: int = 0
     lines: set[Hashable] = field(default_factory=set)
     spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
+
+    def overlaps(self, span: QuoteSpan) -> bool:
+        taken = self.spans.get((span.number, span.part), ())
+        return any(span.start < other.end and other.start < span.end for other in taken)
 
 
 class _QuoteCandidate:
@@ -240,7 +243,7 @@ class _QuoteCandidate:
     def density(self, selection: _QuoteSelection) -> float:
         """The worth of the atoms that it would add, by its length."""
         covered = selection.covered
-        worth = 0.0
+        worth = selection.least
         for atom, own in self.atoms.items():
             if atom not in covered:
                 worth += own
@@ -251,7 +254,7 @@ class _QuoteCandidate:
 
 
 class QuoteSelector:
-    """Selects lines of the messages that `may_quote` allows; those about `focus` come first."""
+    """Selects lines of the messages that `may_quote` allows."""
 
     def __init__(
         self,
@@ -260,12 +263,10 @@ class QuoteSelector:
         first: int,
         may_quote: Callable[[int], bool],
         line_of: LineOf,
-        focus: str = "",
         favour_new: float = 0.0,
     ) -> None:
         """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first."""
         self._index = index
-        self._focus = plain_words_in(focus)
         self._may_quote = may_quote
         self._line_of = line_of
         self._read = read
@@ -278,18 +279,26 @@ class QuoteSelector:
         self._clean: dict[tuple[int, int], str | None] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
-    def select(self, room: int, covered: set[str]) -> tuple[dict[tuple[int, int], list[str]], int]:
+    def select(
+        self, room: int, covered: set[str], first: Iterable[list[QuoteSpan]] = (), for_first: int = 0
+    ) -> tuple[dict[tuple[int, int], list[str]], int]:
         """The quotes that fit into `room` chars by message number and part, and how many chars they take.
 
         `covered` are atoms that the handoff has already. With room left, they are quoted from a second line: that says
-        something else of them.
+        something else of them. `for_first` chars go to the spans of `first` before all others, list by list.
         """
         selection = _QuoteSelection(room, set(covered))
         candidates = self._candidates(room)
-        if self._focus:
-            selection.room = int(room * _FOCUS_SHARE)
-            self._cover([one for one in candidates if self._is_about_focus(one.span)], selection)
-            selection.room = room
+        if for_first:
+            selection.room, selection.least = for_first, _FAVOURED_WORTH
+            told: set[int] = set()
+            for favoured in first:
+                self._cover([self._candidate(span) for span in favoured], selection)
+                told.update(span.number for span in favoured)
+            selection.room, selection.least = room, 0.0
+            candidates = [one for one in candidates if not selection.overlaps(one.span)]
+            # They had their share: what room is left goes to the other messages before it is theirs again.
+            self._cover([one for one in candidates if one.span.number not in told], selection)
         self._cover(candidates, selection)
         taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
@@ -307,8 +316,6 @@ class QuoteSelector:
         worth = self._worth.get(atom)
         if worth is None:
             worth = self._index.worth(atom, self._first) if atom in self._index.atoms else 0.0
-            if self._focus and not self._focus.isdisjoint(plain_words_in(atom)):
-                worth = max(worth, _FOCUS_WORTH)
             self._worth[atom] = worth
         return worth
 
@@ -372,11 +379,6 @@ class QuoteSelector:
                 at = text.find(atom, end)
         return lines or blocks
 
-    def _is_about_focus(self, span: QuoteSpan) -> bool:
-        text = self.texts(span.number)[span.part]
-        around = text[max(0, span.start - _FOCUS_REACH_CHARS) : span.end + _FOCUS_REACH_CHARS]
-        return not self._focus.isdisjoint(plain_words_in(around))
-
     def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
         quotes: dict[tuple[int, int], list[str]] = {}
         for (number, part), spans in sorted(selection.spans.items()):
@@ -395,6 +397,26 @@ class QuoteSelector:
             self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
         clean_text = self._clean[key]
         return clean_text is None or quote.removesuffix("…") in clean_text
+
+
+def spans_at(text: str, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The lines, or clauses of long ones, around these places of a text."""
+    behind = 0
+    for at, to in places:
+        start, end = _line_around(text, at)
+        if at >= behind and (span := _line_span(text, start, end, at, to) or _block_span(text, start, end)):
+            behind = span[1]
+            yield span
+
+
+def lines_in(text: str) -> Iterator[tuple[int, int]]:
+    """The lines of a text that are short enough to be quoted whole and say something."""
+    start = 0
+    for line in text.split("\n"):
+        end = start + len(line)
+        if len(line) <= _LONGEST_LINE and _words_in(text, start, end) >= _FEWEST_WORDS:
+            yield _trimmed(text, start, end)
+        start = end + 1
 
 
 def _line_around(text: str, at: int) -> tuple[int, int]:

@@ -12,7 +12,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field, replace
 
-from clew.ledger import Action, Ledger, LedgerExchange, QuoteSelector, atoms_in, shorten, text_with_calls
+from clew.ledger import Action, FocusTopic, LedgerExchange, QuoteSelector, atoms_in, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
@@ -31,12 +31,14 @@ from clew.summaries.exchanges import (
 )
 from clew.summaries.handoff import CONTINUED, CountTokens, Handoff, Summary, SummaryInput
 from clew.summaries.required_facts import (
-    FILE_SEPARATOR,
     TASK_CHARS,
+    HandoffLine,
+    certain_lines,
+    focus_line,
+    messages_about,
     number_in,
     quoted_request,
-    required_facts,
-    shorten_redacted,
+    shorter_task,
 )
 
 BUILTIN = "built-in"
@@ -47,7 +49,6 @@ _CLOSE_ENOUGH = 0.965
 _SHARE_UNUSED = 0.2
 _SAMPLE_CHARS = 12_000
 _FEWEST_CHARS = 30
-_FEWEST_CHARS_OF_TASK = 24
 
 # Of the room that is left when its turn comes, each kind may take this share.
 _SHARE_OF_CERTAIN = 0.85
@@ -58,6 +59,11 @@ _SHARE_OF_FORMER = 0.4
 _SHARE_OF_CONCLUSIONS = 0.3
 _SHARE_OF_DEEDS = 0.25
 _SHARE_OF_SENTENCES = 0.05
+# Of a handoff, for what it shall tell most of; of that, for requests and for the agent's own sentences.
+_SHARE_OF_FOCUS = 0.64
+_SHARE_OF_FOCUS_LINE = 0.06
+_SHARE_OF_FOCUS_REQUESTS = 0.3
+_SHARE_OF_FOCUS_SENTENCES = 0.4
 _NEWEST_WHOLE = 3
 _NEWEST_WITH_DEEDS = 8
 _OLD_REQUEST_CHARS = 340
@@ -77,8 +83,6 @@ _ASKED_BELOW = "Asked below"
 _TOLD_ELSEWHERE = frozenset({"WROTE", "CHANGED", "PLANNED"})
 _FAVOUR_NEW = 1.5
 _EARLIER = re.compile(r"(\d+) earlier requests")
-_SERVING_CHARS = 160
-_PLAN_CHARS = 200
 
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
@@ -123,20 +127,6 @@ def _chars_per_token(source: SummaryInput, count: CountTokens) -> float:
     return 0.95 * len(sample) / max(1, count(sample)) if sample else 3.0
 
 
-@dataclass(frozen=True, slots=True)
-class HandoffLine:
-    """One line under a heading. `number` is the message it came from, by which the lines of a heading are sorted."""
-
-    heading: str
-    text: str
-    number: int
-
-    @property
-    def chars(self) -> int:
-        """Its length with bullet and line end."""
-        return len(self.text) + 5
-
-
 @dataclass(slots=True)
 class _Draft:
     """A handoff in the making, and the chars that are left for it."""
@@ -166,17 +156,19 @@ class _Material:
         self._actions = actions_by_exchange(self._exchanges, folded)
         self._owners = owners_of(ledger.actions)
         self._requests = {exchange.number for exchange in self._exchanges if exchange.request}
+        self._focus = FocusTopic(source.focus) if source.focus and source.focus.strip() else None
+        self._about = messages_about(source, self._focus) if self._focus else []
+        self._chars_about = sum(len(text_with_calls(source.read(number))) for number in self._about)
         self._selector = QuoteSelector(
             ledger.index,
             source.read,
             source.first,
             self._may_quote,
             self._line_of,
-            source.focus or "",
             # What the newest request is about was seen last; where there is one request, all of it is about that one.
             favour_new=_FAVOUR_NEW if len(self._exchanges) > 1 else 0.0,
         )
-        self._top = self._certain()
+        self._top = certain_lines(source)
         told = self._told_before()
         start = min((exchange.number for exchange in ledger.exchanges), default=source.first)
         self._former = [(number, lines) for number, lines in told if number < start]
@@ -186,25 +178,6 @@ class _Material:
         self._frame_chars: dict[tuple[str, str], int] = {}
 
     # -- what there is -------------------------------------------------------------------------------------------------
-
-    def _certain(self) -> list[HandoffLine]:
-        """The lines that come first, the most important first."""
-        facts = [HandoffLine(fact.heading, fact.line, fact.number) for fact in required_facts(self._source)]
-        task = [line.text for line in facts if line.heading == parts.ACTIVE_TASK]
-        lines = [line for line in facts if line.heading not in (parts.FILES, parts.TRIED)]
-        # A goal that is still the task need not be told twice.
-        lines = [line for line in lines if line.heading != parts.GOAL or line.text not in task]
-        files = FILE_SEPARATOR.join(line.text for line in facts if line.heading == parts.FILES)
-        tried = [line for line in facts if line.heading == parts.TRIED]
-        state = _state(self._source)
-        return [*lines, *([HandoffLine(parts.FILES, files, -1)] if files else []), *state, *self._plan_lines(), *tried]
-
-    def _plan_lines(self) -> list[HandoffLine]:
-        lines = _plan(self._source.ledger)
-        if self._source.ledger.plan[0]:
-            return lines
-        headings = (parts.IN_PROGRESS, parts.REMAINING)
-        return [HandoffLine(heading, text, -1) for heading in headings for text in self._source.previous_lines(heading)]
 
     def _told_before(self) -> list[tuple[int, list[str]]]:
         """The entries of the previous handoff, each with its first message."""
@@ -263,14 +236,20 @@ class _Material:
         """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
         draft = _Draft(room, covered=set(self._source.kept_atoms))
         self._tell_certain(draft)
+        held = self._tell_focus(draft, room) if self._focus else 0
+        draft.left -= held
         self._tell_former(draft)
-        self._tell_requests(draft)
+        self._tell_requests(draft, int(draft.left * _SHARE_OF_REQUESTS))
         self._tell_conclusions(draft)
         self._tell_deeds(draft)
         sentences = by_worth({n: self._sentences(n) for n in draft.entries}, len(self._exchanges) - 1)
         self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
         self._tell_again(draft)
-        self._tell_passages(draft)
+        draft.left += held
+        if self._focus:
+            about = [(one, n) for one, n in sentences if self._focus.is_about(one.text)]
+            held -= self._tell_sentences(draft, about, int(held * _SHARE_OF_FOCUS_SENTENCES), -1.0)
+        self._tell_passages(draft, held)
         self._tell_sentences(draft, sentences, draft.left, -1.0)
         self._tell_other_actions(draft)
         return self._written(draft), draft.left
@@ -280,7 +259,7 @@ class _Material:
         failures = draft.left * _SHARE_OF_FAILURES
         for whole in self._top:
             line = (
-                _shorter_task(whole, int(draft.left * _SHARE_OF_TASK)) if whole.heading == parts.ACTIVE_TASK else whole
+                shorter_task(whole, int(draft.left * _SHARE_OF_TASK)) if whole.heading == parts.ACTIVE_TASK else whole
             )
             is_failure = line.heading == parts.TRIED
             if line.chars <= draft.left - least and not (is_failure and line.chars > failures):
@@ -306,14 +285,30 @@ class _Material:
             else:
                 break
 
-    def _tell_requests(self, draft: _Draft) -> None:
+    def _tell_focus(self, draft: _Draft, room: int) -> int:
+        """Where the topic comes up and what was asked about it; returns the chars to hold for what else is about it."""
+        assert self._focus is not None
+        told = sum(line.chars for line in draft.top if self._focus.is_about(line.text))
+        line = focus_line(self._source, self._focus, self._about, int(room * _SHARE_OF_FOCUS_LINE))
+        if line is not None and line.chars <= draft.left:
+            draft.top.append(line)
+            draft.left -= line.chars
+            told += line.chars
+        held = max(0, min(draft.left, int(room * _SHARE_OF_FOCUS) - told, self._chars_about))
+        before = draft.left
+        self._tell_requests(draft, int(held * _SHARE_OF_FOCUS_REQUESTS), self._focus)
+        return held - (before - draft.left)
+
+    def _tell_requests(self, draft: _Draft, room: int, topic: FocusTopic | None = None) -> None:
+        """Every request, newest first; with a topic only those about it, each in detail."""
         top = " ".join(line.text for line in draft.top)
-        room = int(draft.left * _SHARE_OF_REQUESTS)
         last = len(self._exchanges) - 1
         for n in range(last, -1, -1):
             if room < _SHORTEST_ENTRY_CHARS:
                 break
-            most = TASK_CHARS if last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
+            if n in draft.entries or (topic and not topic.is_about(self._exchanges[n].request)):
+                continue
+            most = TASK_CHARS if topic or last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
             head = self._head(n, top, max(_LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - _ENTRY_CHARS)))
             if len(head) + _ENTRY_CHARS <= room:
                 draft.entries[n] = ToldExchange(head)
@@ -360,13 +355,14 @@ class _Material:
                     room -= len(line) + _ENTRY_CHARS
                     draft.left -= len(line) + _ENTRY_CHARS
 
-    def _tell_sentences(
-        self, draft: _Draft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float
-    ) -> None:
+    def _tell_sentences(self, draft: _Draft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float) -> int:
+        """Sentences of the agent, in this order as far as there is room; returns the chars they take."""
+        left = room
         for one, n in sentences:
-            if one.worth > least and one.text not in draft.told and one.chars <= room:
+            if one.worth > least and one.text not in draft.told and one.chars <= left:
                 draft.take(one, n)
-                room -= one.chars
+                left -= one.chars
+        return room - left
 
     def _tell_again(self, draft: _Draft) -> None:
         """What was quoted of exchanges that were told before, newest first: it may no longer be read."""
@@ -381,8 +377,10 @@ class _Material:
                     draft.left -= len(line) + _ENTRY_CHARS
                     draft.covered |= atoms_in(line)
 
-    def _tell_passages(self, draft: _Draft) -> None:
-        chosen, spent = self._selector.select(draft.left, draft.covered)
+    def _tell_passages(self, draft: _Draft, for_focus: int) -> None:
+        about = [number for number in self._about if self._may_quote(number)] if for_focus else []
+        favoured = self._focus.spans_in(about, self._selector.texts) if self._focus else ()
+        chosen, spent = self._selector.select(draft.left, draft.covered, favoured, for_focus)
         draft.left -= spent
         top = " ".join(line.text for line in draft.top)
         starts = [exchange.number for exchange in self._exchanges]
@@ -457,42 +455,7 @@ def _is_failure_in(top: Iterable[HandoffLine], deed: str) -> bool:
     return " -> " in deed and reference_of(deed) in failures
 
 
-def _shorter_task(line: HandoffLine, chars: int) -> HandoffLine:
-    """The task is cut where it is too long for the room: with none named, a reader would think that there is none."""
-    said, _, source = line.text.rpartition('" (')
-    most = chars - len(source) - 9
-    if line.chars <= chars or most < _FEWEST_CHARS_OF_TASK:
-        return line
-    return replace(line, text=f'{shorten(said, most)}" ({source}')
-
-
 def _times_in(line: str) -> int:
     """How many requests an entry stands for: one, or as many as it says."""
     found = _EARLIER.match(line)
     return int(found[1]) if found else 1
-
-
-def _state(source: SummaryInput) -> list[HandoffLine]:
-    state = source.ledger.state
-    facts = []
-    if state.branch:
-        at = f" at {state.commit[0]}" if state.commit else ""
-        facts.append(f"Branch {state.branch[0]}{at} (m{state.branch[1]}).")
-    if state.tests:
-        facts.append(f"Tests: {state.tests[0]} (m{state.tests[1]}).")
-    if state.serving:
-        facts.append(f"Running: {shorten_redacted(state.serving[0], _SERVING_CHARS)} (m{state.serving[1]}).")
-    if not facts:
-        return [HandoffLine(parts.STATE, text, -1) for text in source.previous_lines(parts.STATE)]
-    return [HandoffLine(parts.STATE, " ".join(facts), source.ledger.next_number)]
-
-
-def _plan(ledger: Ledger) -> list[HandoffLine]:
-    """The tasks of the agent's newest plan that are in progress or open."""
-    items, number = ledger.plan
-    headings = {"doing": parts.IN_PROGRESS, "open": parts.REMAINING}
-    return [
-        HandoffLine(headings[item.progress], f"{shorten_redacted(item.text, _PLAN_CHARS)} (m{number})", number)
-        for item in items
-        if item.progress in headings
-    ]

@@ -1,5 +1,6 @@
 """The facts that every handoff must have: the task, the goal, rules, changed files, and errors that still block.
 
+With the state of the work, the plan and where the focus topic comes up, they are the lines that a handoff has first.
 They come from the ledger and the previous handoff. Each has the words by which a text that a model wrote is known to
 contain it already. Neither models nor tokens are known here.
 """
@@ -7,21 +8,26 @@ contain it already. Neither models nor tokens are known here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
 from clew.ledger import (
     Action,
     FileFact,
+    FocusTopic,
     Ledger,
     LedgerExchange,
     LedgerStatement,
     atoms_in,
     is_path,
     person_said,
+    quotable_texts,
     rule_replaced_by,
     shorten,
+    text_with_calls,
 )
+from clew.messages import Message
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.handoff import SummaryInput
@@ -262,3 +268,128 @@ def quoted(text: str, most: int) -> str:
 def shorten_redacted(text: str, most: int) -> str:
     """The text shortened, and redacted before that: part of a secret would not be recognised as one."""
     return shorten(redact_text(text[: 4 * most]) if len(text) > most else text, most)
+
+
+# -- the lines that come first -----------------------------------------------------------------------------------------
+
+_FEWEST_CHARS_OF_TASK = 24
+_SERVING_CHARS = 160
+_PLAN_CHARS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class HandoffLine:
+    """One line under a heading. `number` is the message it came from, by which the lines of a heading are sorted."""
+
+    heading: str
+    text: str
+    number: int
+
+    @property
+    def chars(self) -> int:
+        """Its length with bullet and line end."""
+        return len(self.text) + 5
+
+
+def certain_lines(source: SummaryInput) -> list[HandoffLine]:
+    """The lines that come first, the most important first."""
+    facts = [HandoffLine(fact.heading, fact.line, fact.number) for fact in required_facts(source)]
+    task = [line.text for line in facts if line.heading == parts.ACTIVE_TASK]
+    lines = [line for line in facts if line.heading not in (parts.FILES, parts.TRIED)]
+    # A goal that is still the task need not be told twice.
+    lines = [line for line in lines if line.heading != parts.GOAL or line.text not in task]
+    files = FILE_SEPARATOR.join(line.text for line in facts if line.heading == parts.FILES)
+    tried = [line for line in facts if line.heading == parts.TRIED]
+    told_files = [HandoffLine(parts.FILES, files, -1)] if files else []
+    return [*lines, *told_files, *_state(source), *_plan_lines(source), *tried]
+
+
+def _plan_lines(source: SummaryInput) -> list[HandoffLine]:
+    lines = _plan(source.ledger)
+    if source.ledger.plan[0]:
+        return lines
+    headings = (parts.IN_PROGRESS, parts.REMAINING)
+    return [HandoffLine(heading, text, -1) for heading in headings for text in source.previous_lines(heading)]
+
+
+def shorter_task(line: HandoffLine, chars: int) -> HandoffLine:
+    """The task is cut where it is too long for the room: with none named, a reader would think that there is none."""
+    said, _, source = line.text.rpartition('" (')
+    most = chars - len(source) - 9
+    if line.chars <= chars or most < _FEWEST_CHARS_OF_TASK:
+        return line
+    return replace(line, text=f'{shorten(said, most)}" ({source}')
+
+
+def _state(source: SummaryInput) -> list[HandoffLine]:
+    state = source.ledger.state
+    facts = []
+    if state.branch:
+        at = f" at {state.commit[0]}" if state.commit else ""
+        facts.append(f"Branch {state.branch[0]}{at} (m{state.branch[1]}).")
+    if state.tests:
+        facts.append(f"Tests: {state.tests[0]} (m{state.tests[1]}).")
+    if state.serving:
+        facts.append(f"Running: {shorten_redacted(state.serving[0], _SERVING_CHARS)} (m{state.serving[1]}).")
+    if not facts:
+        return [HandoffLine(parts.STATE, text, -1) for text in source.previous_lines(parts.STATE)]
+    return [HandoffLine(parts.STATE, " ".join(facts), source.ledger.next_number)]
+
+
+def _plan(ledger: Ledger) -> list[HandoffLine]:
+    """The tasks of the agent's newest plan that are in progress or open."""
+    items, number = ledger.plan
+    headings = {"doing": parts.IN_PROGRESS, "open": parts.REMAINING}
+    return [
+        HandoffLine(headings[item.progress], f"{shorten_redacted(item.text, _PLAN_CHARS)} (m{number})", number)
+        for item in items
+        if item.progress in headings
+    ]
+
+
+# -- the focus topic ---------------------------------------------------------------------------------------------------
+
+_FOCUS_CHARS = 120
+_RUN_CHARS = 16
+_COMES_UP = re.compile(r"^(.*) comes up in (m\d+.*)$")
+_MESSAGES = re.compile(r"m(\d+)(?:-m(\d+))?")
+
+
+def messages_about(source: SummaryInput, topic: FocusTopic) -> list[int]:
+    """The folded and the shortened messages on a topic, in order; those folded before as far as they can be read.
+
+    What a call shows that is about the topic is so too: reading a file shows what is in it.
+    """
+    first = 0 if source.previous else source.first
+    folded = {*range(first, source.last), *source.shortened}
+    shown = {action.result for action in source.ledger.actions if topic.is_about(action.target)}
+    return sorted(number for number in folded if number in shown or _is_about(source, topic, number))
+
+
+def _is_about(source: SummaryInput, topic: FocusTopic, number: int) -> bool:
+    message: Message = source.read(number)
+    # Arguments are compared as written and decoded, since JSON may spell a letter by its number.
+    return message["role"] not in ("system", "developer") and topic.is_about(
+        "\n".join([text_with_calls(message), *quotable_texts(message)[1:]])
+    )
+
+
+def focus_line(source: SummaryInput, topic: FocusTopic, numbers: Sequence[int], chars: int) -> HandoffLine | None:
+    """Every message on the topic by its number, so that each can be opened; where `chars` are few, near ones as one."""
+    name = f'"{shorten_redacted(topic.text, _FOCUS_CHARS)}"'
+    told = [found for line in source.previous_lines(parts.VALUES) if (found := _COMES_UP.match(line))]
+    before = [run for found in told if found[1] == name for run in _MESSAGES.findall(found[2])]
+    runs = sorted([(int(first), int(last or first)) for first, last in before] + [(one, one) for one in numbers])
+    if not runs:
+        return None
+    gaps = sorted((after[0] - run[1] for run, after in pairwise(runs)), reverse=True)
+    most = max(1, chars // _RUN_CHARS)
+    widest = max(1, gaps[most - 1]) if len(gaps) >= most else 1
+    joined = [runs[0]]
+    for first, last in runs[1:]:
+        if first - joined[-1][1] <= widest:
+            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
+        else:
+            joined.append((first, last))
+    listed = ", ".join(f"m{first}" if first == last else f"m{first}-m{last}" for first, last in joined)
+    return HandoffLine(parts.VALUES, redact_text(f"{name} comes up in {listed}"), -1)
