@@ -9,7 +9,9 @@ from collections.abc import Sequence
 
 import pytest
 
+from clew.config import CompressionSettings
 from clew.engines import ContextCompressor
+from clew.engines.compressor.history import number_history
 from clew.messages import Message, arguments_of_call, calls_of, text_of
 from clew.summaries import unwrap
 from clew.testing import assistant, call, system, tool, user
@@ -120,6 +122,28 @@ def test_and_so_it_does_after_several_compactions(broken: bool, is_observing: bo
             engine = ContextCompressor(WINDOW)
         view = json.loads(json.dumps(list(asyncio.run(engine.compress(view, force=True)).messages)))
         check(handoff_in(view), original)
+
+
+@pytest.mark.parametrize("is_observing", [False, True])
+def test_a_repair_of_the_head_shifts_no_number(is_observing: bool) -> None:
+    waits = assistant("I look.", [call("terminal", {"command": "make all"}, "never")])
+    head = [PROMPT, user("First."), tool("nobody", "orphan"), waits, user("Second, with a rule: never touch prod.db.")]
+    original: list[Message] = [*head, *work(0, 16)]
+    view, engine = original, ContextCompressor(WINDOW, settings=CompressionSettings(protect_first_n=5))
+    if is_observing:
+        engine.observe(original)
+    for n in range(1, 4):
+        view = list(asyncio.run(engine.compress(view, force=True)).messages)
+        # A stub has the number of the call that it answers.
+        numbers = number_history(view).numbers
+        assert [n for n in numbers if n < 7] == [0, 1, 3, 3, 4, 5, 6][: sum(n < 7 for n in numbers)]
+        shown = [(text_of(original[n]), text_of(m)) for n, m in zip(numbers[:3], view, strict=False)]
+        assert all(now.startswith(was) for was, now in shown)
+        check(handoff_in(view), original)
+        new = work(16 * n, 16 * n + 16)
+        original, view = [*original, *new], [*view, *new]
+        if is_observing:
+            engine.observe(new)
 
 
 def test_a_request_that_a_handoff_was_merged_into_keeps_its_number() -> None:

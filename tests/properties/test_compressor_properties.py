@@ -8,6 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
+import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -26,6 +27,7 @@ from clew.engines.compressor.plan import cut_at, fit_tail, head_end, tail_start
 from clew.engines.compressor.prune import prune
 from clew.messages import Message, arguments_of_call, calls_of, read_conversation, repair, safe_cuts
 from clew.summaries import SYSTEM_NOTE, unwrap
+from clew.testing import assistant, call, system, tool, user
 from clew.testing.strategies import broken_histories, histories
 from clew.tokens import counter_for
 
@@ -131,6 +133,19 @@ def test_the_door_gives_back_what_can_be_sent_or_says_why_not(messages: list[Mes
     else:
         assert any("a repair would make it larger" in warning for warning in done.warnings)
     assert len(done.fates) == len(messages)
+    assert done.tokens_after == clew.count_tokens(done.messages) > 0
+
+
+@pytest.mark.parametrize("target", [500, 2_000, 50_000])
+def test_the_count_of_the_result_is_that_of_the_result_however_much_was_repaired(target: int) -> None:
+    messages = [system("Be brief."), user("Do it.")]
+    for n in range(20):
+        calls = [call("terminal", {"command": f"make part_{n}_{place}"}, f"c{n}_{place}") for place in range(6)]
+        broken = [{**each, "function": {"name": "terminal", "arguments": '{"command": "ma'}} for each in calls]
+        messages.append(assistant(None, broken))  # type: ignore[arg-type]
+        messages += [tool("nobody", "x " * 40)]
+    done = clew.compress([*messages, user("Go on.")], target_tokens=target)
+    assert 0 < done.tokens_after == clew.count_tokens(done.messages)
 
 
 @quick

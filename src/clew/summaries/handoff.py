@@ -124,7 +124,7 @@ SYSTEM_NOTE = (
 
 _COVERS = re.compile(
     r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+) follow word for word)?"
-    r"(?:; what follows is (.+), then m(\d+) and so on)?\.$",
+    r"(?:; what follows is (.+?), then m(\d+) and so on)?(?:; what stands before is (.+))?\.$",
     re.MULTILINE,
 )
 _NUMBER = re.compile(r"m(\d+)")
@@ -148,14 +148,24 @@ class WrappedSummary:
     """The message that the handoff was merged into, without it."""
     following: tuple[int, ...] = ()
     """The numbers of the messages behind those kept, and the next one; empty where they count on from `last`."""
+    leading: tuple[int, ...] = ()
+    """The numbers of the messages before the handoff; empty where they count from 0."""
 
 
-def wrap(text: str, first: int, last: int, kept: Sequence[int] = (), following: Sequence[int] = ()) -> str:
+def wrap(
+    text: str,
+    first: int,
+    last: int,
+    kept: Sequence[int] = (),
+    following: Sequence[int] = (),
+    leading: Sequence[int] = (),
+) -> str:
     """The text that is put into the conversation for a handoff of the messages `first` to `last` (not included)."""
     inside = without_markers(text)
     also = f"; of these, {' and '.join(f'm{number}' for number in kept)} follow word for word" if kept else ""
     behind = f"; what follows is {_runs(following[:-1])}, then m{following[-1]} and so on" if following else ""
-    covers = f"Messages m{first} to m{last - 1} are folded here{also}{behind}."
+    before = f"; what stands before is {_runs(leading)}" if leading else ""
+    covers = f"Messages m{first} to m{last - 1} are folded here{also}{behind}{before}."
     return f"{PREFIX}\n\n{inside.strip()}\n\n{covers}\n{END_MARKER}"
 
 
@@ -172,11 +182,10 @@ def unwrap(message: Message) -> WrappedSummary | None:
         return None
     kept = tuple(int(number) for number in _NUMBER.findall(covers[3] or ""))
     handoff = inside[: covers.start()].strip()
-    runs = [(int(first), int(last or first)) for first, last in _RUN.findall(covers[4] or "")]
-    following = [number for first, last in runs for number in range(first, min(last, first + _LONGEST_RUN) + 1)]
-    following += [int(covers[5])] if covers[5] else []
+    following = [*_numbers_in(covers[4] or ""), *([int(covers[5])] if covers[5] else [])]
     left = _without_summary(message, rest)
-    return WrappedSummary(handoff, int(covers[1]), int(covers[2]) + 1, kept, left, tuple(following))
+    leading = tuple(_numbers_in(covers[6] or ""))
+    return WrappedSummary(handoff, int(covers[1]), int(covers[2]) + 1, kept, left, tuple(following), leading)
 
 
 def _runs(numbers: Sequence[int]) -> str:
@@ -185,6 +194,11 @@ def _runs(numbers: Sequence[int]) -> str:
     ends = [at - 1 for at in (*starts[1:], len(numbers))]
     runs = [(numbers[start], numbers[end]) for start, end in zip(starts, ends, strict=True)]
     return ", ".join(f"m{first}" if first == last else f"m{first}-m{last}" for first, last in runs)
+
+
+def _numbers_in(runs: str) -> list[int]:
+    found = [(int(first), int(last or first)) for first, last in _RUN.findall(runs)]
+    return [number for first, last in found for number in range(first, min(last, first + _LONGEST_RUN) + 1)]
 
 
 def without_markers(text: str) -> str:

@@ -133,7 +133,7 @@ def _with_merged_handoff(
         return staying
     if staying[position] is earlier.message:
         return {**staying, position: repaired.messages[position]}
-    handoff = wrap(earlier.text, earlier.first, earlier.last, earlier.kept, earlier.following)
+    handoff = wrap(earlier.text, earlier.first, earlier.last, earlier.kept, earlier.following, earlier.leading)
     return {**staying, position: merged_into(staying[position], handoff)}
 
 

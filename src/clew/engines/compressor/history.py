@@ -47,6 +47,11 @@ class NumberedHistory:
         numbers = (*self.numbers[position:], self.next_number)
         return () if numbers == tuple(range(numbers[0], numbers[0] + len(numbers))) else numbers
 
+    def leading(self, position: int) -> tuple[int, ...]:
+        """The numbers up to a position; empty where they count from 0 without a gap."""
+        numbers = tuple(self.numbers[:position])
+        return () if numbers == tuple(range(position)) else numbers
+
     def repaired_position(self, position: int) -> int:
         """The position of a message in the repaired history that this was made from."""
         return position + 1 if self.has_handoff and position >= self.position else position
@@ -92,7 +97,9 @@ def number_history(
             first = came[position] + 1 - len(merged)
             behind = _numbers_behind(wrapped, end - first + 1)
             numbers = [behind[index - first] for index in came[position + 1 - len(merged) :]]
-            return NumberedHistory(rest, [*came[:position], *numbers], behind[-1], wrapped, position)
+            before = dict(enumerate(wrapped.leading))
+            leading = [before.get(index, index) for index in came[:position]]
+            return NumberedHistory(rest, [*leading, *numbers], behind[-1], wrapped, position)
     return NumberedHistory(messages, came, end)
 
 

@@ -92,8 +92,9 @@ class CompactionPlan:
 
     def wrapped(self, text: str) -> str:
         """A summary's text as it stands in the conversation."""
-        kept = [self.history.numbers[position] for position in self.cut.kept]
-        return wrap(text, *self.covered, kept, self.history.following(self.cut.tail))
+        history, cut = self.history, self.cut
+        kept = [history.numbers[position] for position in cut.kept]
+        return wrap(text, *self.covered, kept, history.following(cut.tail), history.leading(cut.head))
 
     @property
     def prompt_tokens(self) -> int:
