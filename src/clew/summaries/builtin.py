@@ -335,7 +335,10 @@ class _Material:
         for n in draft.entries:
             telling = [one for one in self._closing(n) if len(one.text) >= TELLING_CHARS and one.text not in draft.told]
             best = max(telling, key=lambda one: (one.worth, -one.order), default=None)
-            if best is not None and best.chars <= room:
+            if best is not None and best.chars > room:
+                # An older one that is shorter would be told in the place of this one, and not where there is more room.
+                break
+            if best is not None:
                 draft.take(best, n)
                 room -= best.chars
 

@@ -21,6 +21,8 @@ _SUMMARY_SHARE_OF_CONTENT = 0.20
 _MIN_SUMMARY = 2_000
 _FEWEST_TOKENS = 100
 _LARGEST_SHARE_OF_CONTENT = 0.6
+# What a summary with as much room as it likes takes of what it stands for, at least.
+_SUMMARY_USES_OF_CONTENT = 0.28
 _SUMMARY_SHARE_OF_WINDOW = 0.05
 _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
@@ -40,6 +42,17 @@ class Budgets:
     max_summary: int
     total: int | None = None
     """What the whole result may be, where the caller named it; the summary then takes what head and tail leave."""
+
+    def tail_of(self, size: int, head: int) -> int:
+        """For the tail of so many tokens of messages of which `head` stay at the start.
+
+        Where a target is a large part of a conversation, there is more room behind the head than a summary of the rest
+        can use: the tail is so much longer.
+        """
+        if self.total is None:
+            return self.tail
+        unused = self.total - head - _SUMMARY_USES_OF_CONTENT * (size - head)
+        return max(self.tail, int(unused / (1 - _SUMMARY_USES_OF_CONTENT)))
 
     def summary(self, content: int, fixed: int) -> int:
         """For a summary of so many tokens of content, when head, tail and system take `fixed`."""

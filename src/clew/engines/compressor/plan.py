@@ -161,8 +161,8 @@ def choose_cut(
 ) -> tuple[HistoryCut, list[Message]]:
     """The cut, and the messages of its tail in the form they will have."""
     messages, protected = history.messages, settings.compression.protect_last_n
-    budget = settings.budgets.tail if tail_tokens is None else tail_tokens
     head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
+    budget = settings.budgets.tail_of(sum(sizes), sum(sizes[:head])) if tail_tokens is None else tail_tokens
     # In a short history of huge messages the last 20 may be all there is: at least half of it can be folded.
     protected = min(protected, (len(messages) - head) // 2)
     start = max(head, tail_start(sizes, messages, budget, protected))

@@ -1,0 +1,60 @@
+"""What a target gives: a larger one never tells less, and nearly all of it is used while there is material."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+import clew
+from clew.messages import Message
+from clew.testing import assistant, call, system, tool, user
+
+TARGETS = (2_000, 3_000, 4_500, 7_000, 11_000, 17_000, 26_000)
+WORDS = "ledger parser column branch report window signal folder margin letter weight answer number harbour".split()
+
+
+def session(seed: int, exchanges: int = 24) -> tuple[list[Message], list[str]]:
+    """A conversation, and what was asked, concluded, changed and ruled in it."""
+    rng = random.Random(seed)
+    messages: list[Message] = [system("You are careful.")]
+    facts: list[str] = []
+    for n in range(exchanges):
+        asked = f"Please see why {rng.choice(WORDS)}_{n} loses its {rng.choice(WORDS)} number {rng.randrange(9_999)}."
+        rule = f" Never touch {rng.choice(WORDS)}_{n}.db." if n % 5 == 1 else ""
+        closing = f"The {rng.choice(WORDS)} of part_{n} was late, as feed_{rng.randrange(999)} waited for lock {n}."
+        messages.append(user(asked + rule))
+        for step in range(rng.randrange(1, 5)):
+            path = f"src/{rng.choice(WORDS)}/part_{n}_{step}.py"
+            shown = "\n".join(f"{rng.choice(WORDS)}_{rng.randrange(99)} = {rng.random():.6f}" for _ in range(60))
+            wanted = call("write_file" if step == 2 else "read_file", {"path": path, "content": ""}, f"c{n}_{step}")
+            messages += [assistant(f"I look at {path} now.", [wanted]), tool(f"c{n}_{step}", shown)]
+            facts += [path] if step == 2 else []
+        messages.append(assistant(closing))
+        facts += [asked, closing, *([rule.strip()] if rule else [])]
+    return [*messages, user("Go on.")], facts
+
+
+def text_of_result(done: clew.Compressed) -> str:
+    return " ".join(str(message.get("content")) + str(message.get("tool_calls", "")) for message in done.messages)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_larger_target_never_tells_less(seed: int) -> None:
+    messages, facts = session(seed)
+    told: set[str] = set()
+    for target in TARGETS:
+        text = text_of_result(clew.compress(messages, target_tokens=target))
+        now = {fact for fact in facts if fact in text}
+        assert told <= now, (target, told - now)
+        told = now
+    assert told == set(facts)
+
+
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.4, 0.55, 0.7, 0.85])
+def test_nearly_all_of_a_target_is_used_while_there_is_material(seed: int, share: float) -> None:
+    messages, _ = session(seed)
+    target = int(share * clew.count_tokens(messages))
+    done = clew.compress(messages, target_tokens=target)
+    assert 0.9 * target <= done.tokens_after <= target
