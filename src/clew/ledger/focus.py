@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
 from clew.ledger.extract import plain_words_in
-from clew.ledger.quotes import QuoteSpan, lines_in, spans_at
+from clew.ledger.quotes import QuoteSpan, spans_at
 
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
 _TERM = re.compile(rf"[{_CJK}]+|[^\s{_CJK},;:!?\"'`()\[\]{{}}<>，。；：！？、]+")
+_LINE = re.compile(r"^.*\S", re.MULTILINE)
 _SHORT_CHARS = 3
 _CHARS_OF_A_WORD = 2
 _MOST_PLACES = 40
@@ -55,7 +56,7 @@ class FocusTopic:
     def _ranked_lines(self, text: str) -> Iterable[tuple[int, tuple[int, int]]]:
         places = list(islice(self.places_in(text), _MOST_PLACES))
         yield from ((0, span) for span in spans_at(text, places))
-        for start, end in lines_in(text):
+        for start, end in spans_at(text, ((line.end(), line.end()) for line in _LINE.finditer(text))):
             reach = range(start - _NEAR_CHARS, end + _NEAR_CHARS)
             yield (1 if any(at in reach for at, _ in places) else 2), (start, end)
 

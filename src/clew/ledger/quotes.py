@@ -409,16 +409,6 @@ def spans_at(text: str, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int
             yield span
 
 
-def lines_in(text: str) -> Iterator[tuple[int, int]]:
-    """The lines of a text that are short enough to be quoted whole and say something."""
-    start = 0
-    for line in text.split("\n"):
-        end = start + len(line)
-        if len(line) <= _LONGEST_LINE and _words_in(text, start, end) >= _FEWEST_WORDS:
-            yield _trimmed(text, start, end)
-        start = end + 1
-
-
 def _line_around(text: str, at: int) -> tuple[int, int]:
     end = text.find("\n", at)
     return text.rfind("\n", 0, at) + 1, end if end >= 0 else len(text)
