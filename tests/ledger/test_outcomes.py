@@ -69,6 +69,25 @@ def test_exit_codes_are_read_as_programs_print_them(result: str, code: int | Non
         ("--- FAIL: TestX (0.00s)\n--- PASS: TestY (0.00s)\nFAIL\tpkg/a\t0.1s", "1 failed, 1 passed", True),
         ("ok  \tpkg/a\t0.1s\nok  \tpkg/b\t(cached)\n", "2 packages passed", False),
         ("Tests run: 5, Failures: 1, Errors: 0, Skipped: 0", "1 failed, 4 passed", True),
+        ("  3 passed (2.1s)\n", "3 passed", False),
+        (
+            "=== tests finished: 9 passed, 1 failed, 1 expected to fail, in 0.23 seconds ====",
+            "9 passed, 1 failed, 1 expected to fail",
+            True,
+        ),
+        (
+            " tests finished: 111 passed, 39 exceptions, \n in 12.30 seconds \nDO *NOT* COMMIT!",
+            "111 passed, 39 exceptions",
+            True,
+        ),
+        (
+            "     Summary [   0.311s] 12 tests run: 11 passed, 1 failed, 0 skipped",
+            "11 passed, 1 failed",
+            True,
+        ),
+        ("FAILED | 11 passed | 1 failed (30ms)", "11 passed, 1 failed", True),
+        ("12 examples, 1 failure\n\nFailed examples:", "1 failed, 11 passed", True),
+        ("\x1b[32m== \x1b[1m3 passed\x1b[0m\x1b[32m in 1.0s ==\x1b[0m", "3 passed", False),
         ("Found 3 errors in 1 file (checked 2 source files)", "", None),
     ],
 )
@@ -77,6 +96,23 @@ def test_test_counts_are_read_from_many_runners(result: str, tests: str, failed:
     assert outcome.tests.startswith(tests)
     assert bool(outcome.tests) == bool(tests)
     assert outcome.failed is failed
+
+
+@pytest.mark.parametrize(
+    "result",
+    [
+        "start http listener on 4005 failed: listen tcp :4005: bind: address already in use",
+        "deploy.log:88: health check 3 failed, retrying in 30s",
+        "Backups this week: 6 passed, 1 failed",
+        "CHANGES.rst:412:==== 2 failed, 3 passed in 0.1s ====",
+        "0 cancelled, 2 failing, 3 successful, and 1 pending checks",
+        "  2 failing disks in the array",
+        "Step 4 of 9: 250 passed to the next stage in 12 s",
+        "Ran 5 migrations in 0.2s",
+    ],
+)
+def test_what_no_test_runner_printed_counts_no_tests(result: str) -> None:
+    assert read_outcome(result).tests == ""
 
 
 @pytest.mark.parametrize(

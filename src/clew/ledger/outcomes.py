@@ -35,14 +35,25 @@ _ONLY_EXIT = re.compile(
     re.IGNORECASE,
 )
 _COUNT = re.compile(r"\b(\d+) (?:tests? )?(passed|failed|errors?|failures?|skipped|xfailed|xpassed)\b")
-_TIMED = re.compile(r" in \d[\d.]*\s?m?s\b")
+# A line that holds nothing but counts, as runners end with one: between rules, with the time, or with a known opening.
+_COUNTED = (
+    r"\d+ (?:passed|failed|errors?|skipped|deselected|xfailed|xpassed|warnings?|expected to fail|exceptions?|flaky)"
+)
+_TOOK = r"(?: in |\()\d[\d.:]* ?(?:ms|m|s|seconds|minutes)\b\)?(?: \([\d:]+\))?"
+_COUNTS_LINE = re.compile(
+    rf"(?P<opening>=+ |(?:=+ )?tests finished: |(?:ok|FAILED) \| |Summary \[ *[\d.]+s\] +\d+ tests? run: )?"
+    rf"(?P<counts>{_COUNTED}(?:(?:, | \| |; ){_COUNTED})*),?(?P<took> ?{_TOOK})?[ =]*\Z"
+)
+_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_COUNTED_APART = re.compile(r"(\d+) ([a-z ]+)")
 _CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.MULTILINE)
 _JEST = re.compile(r"^\s*Tests:?\s+(?=\d)(.*)$", re.MULTILINE)
 _UNITTEST = re.compile(r"^Ran (\d+) tests? in", re.MULTILINE)
 _UNITTEST_BAD = re.compile(r"^FAILED \(((?:failures|errors)=[^)]*)\)", re.MULTILINE)
 _GO_TEST = re.compile(r"^\s*--- (PASS|FAIL): ", re.MULTILINE)
 _GO_PACKAGE = re.compile(r"^(ok|FAIL)[ ]*\t\S+\s+(?:[\d.]+s|\(cached\)|\[build failed\])", re.MULTILINE)
-_MOCHA = re.compile(r"^\s*(\d+) (passing|failing)\b", re.MULTILINE)
+_MOCHA = re.compile(r"^\s*(\d+) (passing|failing)(?: \([\d.]+m?s?\))?\s*$", re.MULTILINE)
+_RSPEC = re.compile(r"^(\d+) examples?, (\d+) failures?\b", re.MULTILINE)
 _SUREFIRE = re.compile(r"Tests run: (\d+), Failures: (\d+), Errors: (\d+)")
 # Plain strings are looked for first: that is many times as fast as a pattern.
 _ERROR_WORDS = (
@@ -183,11 +194,20 @@ def _jest(ends: str) -> str:
 
 def _by_line(ends: str) -> str:
     last = ""
-    for line in ends.splitlines():
-        counts = _COUNT.findall(line)
-        if counts and ("passed" in line or "failed" in line or _TIMED.search(line)):
-            last = _counts_text((word, int(number)) for number, word in counts if int(number)) or last
+    for raw in ends.splitlines():
+        line = _COLOUR.sub("", raw).strip()
+        found = _COUNTS_LINE.match(line) if "ed" in line or "error" in line else None
+        if found and (found["opening"] or found["took"]):
+            counts = _COUNTED_APART.findall(found["counts"])
+            told = [(word.strip(), int(number)) for number, word in counts if "warning" not in word and int(number)]
+            last = ", ".join(f"{number} {word}" for word, number in told) or last
     return last
+
+
+def _rspec(ends: str) -> str:
+    found = _RSPEC.search(ends)
+    ran, failed = (int(found[1]), int(found[2])) if found else (0, 0)
+    return _counts_text([("failed", failed), ("passed", ran - failed)]) if found else ""
 
 
 def _unittest(ends: str) -> str:
@@ -227,9 +247,10 @@ _RUNNERS: tuple[tuple[tuple[str, ...], Callable[[str], str]], ...] = (
     (("Ran ",), _unittest),
     (("--- FAIL", "--- PASS", "ok  \t", "FAIL\t"), _go),
     ((" passing", " failing"), _mocha),
+    ((" examples, ", " example, "), _rspec),
     (("Tests run: ",), _surefire),
 )
-_FAILING = re.compile(r"\b(?:failed|failures?|errors?)\b")
+_FAILING = re.compile(r"\b(?:failed|failures?|errors?|exceptions?)\b")
 
 
 def _error_line(ends: str, *, surely: bool) -> str:
