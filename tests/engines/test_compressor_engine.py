@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import clew
 from clew.config import CompressionSettings
 from clew.engines import Compaction, ContextCompressor, Fate, broken_promises
 from clew.messages import NO_RESULT, Message, Part, calls_of, repair, text_of
@@ -95,11 +96,43 @@ def test_a_task_with_pictures_keeps_them_wherever_it_stands() -> None:
         assert task in done.messages
 
 
-def test_a_huge_task_in_the_head_is_not_cut() -> None:
-    task = user("Read all of this. " + "The tide tables of the last years are here. " * 900)
-    done = compress(ContextCompressor(WINDOW), [PROMPT, task, *rounds(60)])
-    assert done.changed
-    assert done.messages[1] is task
+LISTING = "".join(f"berth {number:05}: the tide table of that day\n" for number in range(1_200))
+
+
+@pytest.mark.parametrize("behind", [0, 2, 60])
+@pytest.mark.parametrize("before", [0, 12])
+def test_of_a_huge_newest_request_both_ends_stay_and_it_takes_half_at_most(before: int, behind: int) -> None:
+    task = user(f"Read all of this.\n{LISTING}Which berth is missing?")
+    messages = [PROMPT, *talk(before), task, *rounds(behind, 20)]
+    engine = ContextCompressor(WINDOW)
+    done = compress(engine, messages)
+    kept = next(text_of(message) for message in done.messages if "Which berth is missing?" in text_of(message))
+    number = messages.index(task)
+    assert kept.startswith("Read all of this.") and f"chars left out; whole: m{number}" in kept
+    assert not broken_promises(messages, done)
+    assert count_tokens([user(kept)]) <= engine.threshold_tokens // 2 + 20
+    assert done.tokens_after < engine.threshold_tokens
+    assert any(
+        f"m{number}, one of the newest messages, has {len(text_of(task)):,} chars" in warning
+        for warning in done.warnings
+    )
+
+
+def test_a_huge_newest_listing_does_not_starve_the_rest() -> None:
+    listing = [assistant(None, [call("terminal", {"command": "ls -lR"}, id="ls")]), tool("ls", LISTING)]
+    messages = [PROMPT, *talk(20), user("List everything."), *listing]
+    done = clew.compress(messages, target_tokens=4_000)
+    assert done.tokens_after <= 4_000
+    last = text_of(done.messages[-1])
+    assert last.startswith("berth 00000") and "berth 01199" in last and f"whole: m{len(messages) - 1}" in last
+    assert count_tokens([done.messages[-1]]) < 2_000
+    assert done.summary is not None and '"Which ships came on day 9?" (m37)' in done.summary
+    assert any("one of the newest messages" in warning for warning in done.warnings)
+
+
+def test_nobody_is_told_of_a_cut_where_none_was_made() -> None:
+    done = clew.compress([PROMPT, *talk(30)], target_tokens=4_000)
+    assert not any("one of the newest" in warning for warning in done.warnings)
 
 
 def test_older_long_messages_of_the_head_are_cut_to_its_share() -> None:
@@ -161,7 +194,7 @@ def test_where_nothing_can_be_folded_a_huge_result_is_pruned_all_the_same() -> N
     assert not engine.has_content_to_compress(messages)
     done = compress(engine, messages)
     assert (done.changed, done.summary) == (True, None)
-    assert done.tokens_after < 1_000
+    assert done.tokens_after < 0.2 * engine.threshold_tokens
     assert [str(fate) for fate in done.fates] == ["kept", "kept", "kept", "pruned"]
     assert not compress(engine, done.messages).changed
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from clew.engines.compressor.plan import cut_at, fit_tail, head_end, newest_visible, tail_start
-from clew.messages import Message, Part
+from clew.messages import Message, Part, text_of
 from clew.testing import assistant, call, system, tool, user
 
 
@@ -95,11 +95,36 @@ def test_large_results_in_a_tail_over_its_budget_are_pruned_the_newest_last() ->
     assert fitted[5] is tail[5]
 
 
-def test_arguments_are_pruned_only_when_results_were_not_enough() -> None:
+def test_results_and_arguments_are_pruned_by_age() -> None:
     calling = assistant(None, [call("write_file", {"path": "a", "content": "y" * 5_000})])
     tail = [calling, tool("call_1", "x" * 5_000), user("ok")]
-    assert fit_tail(tail, range(3), [sized(m) for m in tail], 6_000, sized)[1][0] is calling
-    assert sized(fit_tail(tail, range(3), [sized(m) for m in tail], 1_500, sized)[1][0]) < 1_000
+    sizes = [sized(message) for message in tail]
+    _, fitted = fit_tail(tail, range(3), sizes, 6_000, sized)
+    assert sized(fitted[0]) < 1_000 and fitted[1] is tail[1]
+    _, fitted = fit_tail(tail, range(3), sizes, 1_500, sized)
+    assert sum(map(sized, fitted)) <= 1_500
+    assert fit_tail(tail, range(3), sizes, 20_000, sized)[1] == tail
+
+
+def test_room_that_a_later_start_leaves_goes_back_to_the_newest_results() -> None:
+    tail = [user("z" * 4_000), *group(1, chars=900), *group(2, chars=900), *group(3, chars=900)]
+    later, fitted = fit_tail(tail, range(7), [sized(m) for m in tail], 2_200, sized)
+    assert later == 1
+    shown = [len(str(m["content"])) for m in fitted if m["role"] == "tool"]
+    assert shown[0] < 400 and shown[1:] == [900, 900]
+
+
+def test_of_a_huge_newest_result_both_ends_stay_and_older_ones_have_room() -> None:
+    listing = "".join(f"-rw-r--r-- 1 root {number:06}.log\n" for number in range(2_000))
+    tail = [*group(1, chars=900), *group(2, chars=900)]
+    tail += [assistant(None, [call("terminal", {"command": "ls -l"}, id="c9")]), tool("c9", listing)]
+    _, fitted = fit_tail(tail, range(6), [sized(m) for m in tail], 4_000, sized)
+    kept = text_of(fitted[-1])
+    assert kept.startswith("-rw-r--r-- 1 root 000000.log\n") and kept.endswith("001999.log\n")
+    assert "chars left out; whole: m5" in kept
+    assert len(kept) <= 2_000
+    assert all(line.endswith((".log", " ...]")) for line in kept.splitlines())
+    assert fitted[1] is tail[1] and fitted[3] is tail[3]
 
 
 def test_a_tail_that_does_not_fit_begins_later_and_its_last_group_stays() -> None:

@@ -23,6 +23,7 @@ _ROUNDS = 40
 # Very long histories are estimated, and an engine may have counted their messages in other portions.
 _EXACT_UP_TO = 400_000
 _ESTIMATES_DIFFER = 0.05
+_END_CHARS = 40
 
 
 # -- one compaction ----------------------------------------------------------------------------------------------------
@@ -95,8 +96,18 @@ def _keeps_the_system_prompt(before: Sequence[Message], done: Compaction) -> Ite
 
 def _keeps_the_newest_request(before: Sequence[Message], done: Compaction) -> Iterator[str]:
     newest = next((message for message in reversed(before) if message.get("role") == "user"), None)
-    if newest is not None and not _is_in(newest, done.messages):
+    if newest is None or _is_in(newest, done.messages):
+        return
+    spoken = [message for message in done.messages if message.get("role") not in ("system", "developer")]
+    if 2 * count_tokens([newest]) <= count_tokens(spoken):
         yield f"the newest user message is no longer there word for word: {_opening(newest)}"
+    elif not any(_has_ends_of(newest, message) for message in done.messages):
+        yield f"of the newest user message, which is huge, both ends are no longer there: {_opening(newest)}"
+
+
+def _has_ends_of(message: Message, other: Message) -> bool:
+    said, text = text_of(message).strip(), text_of(other)
+    return other.get("role") == "user" and said[:_END_CHARS] in text and said[-_END_CHARS:] in text
 
 
 def _keeps_what_it_calls_kept(before: Sequence[Message], done: Compaction) -> Iterator[str]:

@@ -210,6 +210,15 @@ def small_window_warnings(budgets: Budgets) -> list[str]:
     ]
 
 
+def cut_newest_warnings(sizes: Mapping[int, int]) -> list[str]:
+    """For the newest messages that only both ends stayed of: the chars of each, by its number."""
+    return [
+        f"m{number}, one of the newest messages, has {chars:,} chars. Its beginning and its end stay, so that the rest "
+        "of the conversation has room; the whole is in the history, where recall opens it."
+        for number, chars in sizes.items()
+    ]
+
+
 def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
     """`system` and `beside` (tools and what else is sent) are what no compaction makes smaller."""
     # A host may send the system prompt beside the messages: then its size is not known apart.

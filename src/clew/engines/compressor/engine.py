@@ -17,6 +17,7 @@ from clew.engines.compaction import Compaction, CompactionPreview, messages_of
 from clew.engines.compressor.assemble import (
     NOT_SMALLER,
     NOTHING_TO_FOLD,
+    cut_newest_warnings,
     paused_warning,
     repair_warnings,
     repeated_warning,
@@ -183,6 +184,7 @@ class ContextCompressor(ContextEngine):
         warnings = (
             *repair_warnings(plan.repaired.repairs),
             *small_window_warnings(self._budgets),
+            *cut_newest_warnings(plan.cut_newest),
             *self._paused_warnings(plan, strikes),
         )
         if summary is None:

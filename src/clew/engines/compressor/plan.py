@@ -1,7 +1,7 @@
 """The plan of a compaction: which messages stay at the start and at the end, in which form, and what is folded.
 
 `plan_compaction` serves `compress` and `preview`. It asks no model and changes nothing. A cut never parts a call from
-its results, and the newest user message always stays, word for word.
+its results. The newest user message always stays, word for word unless it alone is more than half of what may stay.
 """
 
 from __future__ import annotations
@@ -15,12 +15,21 @@ from clew.engines.compaction import CompactionItem, CompactionPreview, Compactio
 from clew.engines.compressor.assemble import items_of, with_note
 from clew.engines.compressor.budgets import Budgets
 from clew.engines.compressor.history import MessageSizes, NumberedHistory, number_history, repair_history
-from clew.engines.compressor.prune import cut_text, prune, prune_arguments, prune_result, without_pictures
+from clew.engines.compressor.prune import (
+    cut_text,
+    cut_to_tokens,
+    prune,
+    prune_arguments,
+    prune_result,
+    without_pictures,
+)
 from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
 from clew.summaries import wrap
 
 PROMPT_ROLES = ("system", "developer")
 CountMessage = Callable[[Message], int]
+_FEWEST_TOKENS_OF_ENDS = 200
+"""With less room, the one line that a result is pruned to tells more than its beginning and its end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +106,14 @@ class CompactionPlan:
         return wrap(text, *self.covered, kept, history.following(cut.tail), history.leading(cut.head))
 
     @property
+    def cut_newest(self) -> dict[int, int]:
+        """The newest messages that only a part of their text stays of, being so large: the chars of each, by number."""
+        messages, numbers = self.history.messages, self.history.numbers
+        newest = {*newest_visible(messages), *_last_group(messages)}
+        chars = {position: len(text_of(messages[position])) for position in sorted(newest) if position in self.staying}
+        return {numbers[position]: was for position, was in chars.items() if len(text_of(self.staying[position])) < was}
+
+    @property
     def prompt_tokens(self) -> int:
         """What the system prompts take."""
         return sum(size for message, size in zip(self.history.messages, self.sizes, strict=True) if is_prompt(message))
@@ -115,7 +132,8 @@ def plan_compaction(
     cut, tail = choose_cut(settings, history, sizes)
     if force and not cut.folded and (history.earlier is None or is_over):
         # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
-        cut, tail = choose_cut(settings, history, sizes, int(settings.compression.target_ratio * sum(sizes)))
+        share = int(settings.compression.target_ratio * sum(sizes))
+        cut, tail = choose_cut(settings, history, sizes, min(settings.budgets.tail, share))
     is_needed = bool(cut.folded) or is_over
     staying = _staying(settings, history, cut, tail) if is_needed else dict(enumerate(history.messages))
     return CompactionPlan(
@@ -208,6 +226,10 @@ def newest_visible(messages: Sequence[Message]) -> list[int]:
     return sorted({position for position in (user, reply if alone else None) if position is not None})
 
 
+def _last_group(messages: Sequence[Message]) -> range:
+    return range(safe_cut_at_or_before(messages, len(messages) - 1) if messages else 0, len(messages))
+
+
 def is_prompt(message: Message) -> bool:
     return message["role"] in PROMPT_ROLES
 
@@ -237,24 +259,53 @@ def _staying(
     """What stays, by position: pruned where it is long, and with the note behind the system prompt."""
     at_the_end = dict(enumerate(tail, cut.tail))
     later = [(history.numbers[position], message) for position, message in at_the_end.items()]
-    head = _head(settings, history, cut, later)
+    newest = _newest_in_bounds(settings, history, at_the_end)
+    kept = {position: history.messages[position] for position in cut.kept} | at_the_end
+    kept |= {position: message for position, message in newest.items() if position in kept}
+    taken = settings.sizes.total([*kept.values(), *(newest[position] for position in newest if position < cut.head)])
+    head = _head(settings, history, cut.head, newest, later, settings.budgets.threshold - taken)
     prompt = next((position for position, message in enumerate(head) if is_prompt(message)), None)
     if prompt is not None and (cut.folded or history.earlier):
         head[prompt] = with_note(head[prompt], as_block=settings.note_as_block)
-    return dict(enumerate(head)) | {position: history.messages[position] for position in cut.kept} | at_the_end
+    return dict(enumerate(head)) | kept
+
+
+def _newest_in_bounds(
+    settings: PlanSettings, history: NumberedHistory, tail: Mapping[int, Message]
+) -> dict[int, Message]:
+    """The newest request and reply and what a person or the agent said last, by position.
+
+    They stay word for word, but none takes more than half of the room: of a larger one both ends stay.
+    """
+    messages, count, room = history.messages, settings.sizes.message, settings.budgets.threshold
+    spoken = (at for at in _last_group(messages) if messages[at]["role"] in ("user", "assistant"))
+    newest: dict[int, Message] = {}
+    # The request before the reply: it is the task.
+    for position in sorted({*newest_visible(messages), *spoken}, key=lambda at: messages[at]["role"] != "user"):
+        message = tail.get(position, messages[position])
+        newest[position] = cut_to_tokens(message, history.numbers[position], room // 2, count)
+        room -= count(newest[position])
+    return newest
 
 
 def _head(
-    settings: PlanSettings, history: NumberedHistory, cut: HistoryCut, later: Sequence[tuple[int, Message]]
+    settings: PlanSettings,
+    history: NumberedHistory,
+    end: int,
+    newest: Mapping[int, Message],
+    later: Sequence[tuple[int, Message]],
+    room: int,
 ) -> list[Message]:
-    messages, numbers, budget = history.messages[: cut.head], history.numbers[: cut.head], settings.budgets.head
+    """The messages before `end`; the summary gets at least as much of the `room` as they do."""
+    messages, numbers = history.messages[:end], history.numbers[:end]
     head = prune(messages, numbers, later)
-    # The newest request is the task: it stays word for word, wherever it is.
-    untouched = {position for position in newest_visible(history.messages) if position < cut.head}
-    untouched |= {position for position, message in enumerate(head) if is_prompt(message)}
-    rest = [position for position in range(cut.head) if position not in untouched]
-    for position in untouched:
-        head[position] = messages[position]
+    prompts = {position: message for position, message in enumerate(messages) if is_prompt(message)}
+    # The newest request is the task, wherever it is.
+    untouched = prompts | {position: message for position, message in newest.items() if position < end}
+    rest = [position for position in range(end) if position not in untouched]
+    for position, message in untouched.items():
+        head[position] = message
+    budget = min(settings.budgets.head, (room - settings.sizes.total(list(prompts.values()))) // 2)
     if settings.sizes.total([head[position] for position in rest]) > budget:
         for position in rest:
             head[position] = cut_text(head[position], numbers[position], budget * 3 // len(rest))
@@ -266,31 +317,44 @@ def fit_tail(
 ) -> tuple[int, list[Message]]:
     """How many messages the tail loses at its start, and the rest in the form it will have.
 
-    The budget has the last word: what is large is pruned, the newest last, and where that is not enough the tail
-    begins later. The newest user message is never touched.
+    The budget has the last word: what is large is pruned, the oldest first, and where that is not enough the tail
+    begins later. The room that is left then goes back to the newest. What people said is never touched.
     """
     fitted, left = list(tail), list(sizes)
     calls = {call["id"]: call for message in tail for call in calls_of(message)}
-    for prune_one in (_prune_result, _prune_call):
-        for position, message in enumerate(fitted):
-            if sum(left) <= budget:
-                break
-            smaller = prune_one(message, numbers[position], calls)
-            if smaller is not message and (size := count(smaller)) < left[position]:
-                fitted[position], left[position] = smaller, size
+    total = sum(left)
+    for position, message in enumerate(tail):
+        if total <= budget:
+            break
+        smaller = _pruned(message, numbers[position], calls)
+        if smaller is not message and (size := count(smaller)) < left[position]:
+            total += size - left[position]
+            fitted[position], left[position] = smaller, size
     start = _later_start(fitted, left, budget)
+    room = budget - sum(left[start:])
+    for position in range(len(tail) - 1, start - 1, -1):
+        if fitted[position] is not tail[position]:
+            fitted[position] = _given_back(tail[position], fitted[position], numbers[position], room, budget, count)
+            room -= count(fitted[position]) - left[position]
     return start, fitted[start:]
 
 
-def _prune_result(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
-    if message["role"] != "tool":
-        return message
-    return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
-
-
-def _prune_call(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
-    del calls
+def _pruned(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
+    if message["role"] == "tool":
+        return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
     return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
+
+
+def _given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
+    """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
+    least = count(pruned)
+    if count(message) - least <= room:
+        return message
+    most = min(least + room, budget // 2)
+    if message["role"] != "tool" or most < _FEWEST_TOKENS_OF_ENDS:
+        return pruned
+    ends = cut_to_tokens(message, number, most, count)
+    return ends if least < count(ends) <= most else pruned
 
 
 def _later_start(tail: Sequence[Message], sizes: Sequence[int], budget: int) -> int:

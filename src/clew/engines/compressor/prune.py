@@ -7,7 +7,7 @@ comes back as the same object.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -19,6 +19,8 @@ _LONGEST_ARGUMENT_CHARS = 500
 _KEPT_OF_ARGUMENT_CHARS = 200
 _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
+_NEAR_SHARE = 4
+_TRIES_TO_CUT = 4
 
 
 def prune(
@@ -67,15 +69,38 @@ def without_pictures(message: Message, number: int) -> Message:
 
 
 def cut_text(message: Message, number: int, most_chars: int) -> Message:
-    """A long text with its middle left out: both ends say what it is."""
+    """A long text with its middle left out: both ends say what it is. They are cut between lines where that is near."""
     text = text_of(message)
     # What was cut before is not cut again: the gap would tell of the gap.
     most_chars = max(most_chars, _LEAST_OF_TEXT_CHARS)
     if len(text) <= most_chars:
         return message
     ends = (most_chars - _GAP_CHARS) // 2
-    kept = f"{text[:ends]}\n[... {len(text) - 2 * ends:,} chars left out; whole: m{number} ...]\n{text[-ends:]}"
+    near = ends // _NEAR_SHARE
+    start = text.rfind("\n", ends - near, ends)
+    start = start if start >= 0 else ends
+    end = text.find("\n", len(text) - ends, len(text) - ends + near) + 1 or len(text) - ends
+    kept = f"{text[:start]}\n[... {end - start:,} chars left out; whole: m{number} ...]\n{text[end:]}"
+    content = message.get("content")
+    if isinstance(content, list):
+        others = [part for part in content if part["type"] != "text"]
+        return {**message, "content": [{"type": "text", "text": kept}, *others]}
     return {**message, "content": kept}
+
+
+def cut_to_tokens(message: Message, number: int, tokens: int, count: Callable[[Message], int]) -> Message:
+    """The message with the middle of its text left out, in at most so many tokens where that is possible."""
+    size, chars = count(message), len(text_of(message))
+    if size <= tokens:
+        return message
+    shorter, most = message, chars * tokens // size
+    for _ in range(_TRIES_TO_CUT):
+        shorter = cut_text(message, number, most)
+        size = count(shorter)
+        if size <= tokens or most <= _LEAST_OF_TEXT_CHARS:
+            break
+        most = int(most * 0.95 * tokens / size)
+    return shorter
 
 
 def _newest_copies(numbered: Sequence[tuple[int, Message]]) -> dict[bytes, int]:
