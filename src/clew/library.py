@@ -6,7 +6,7 @@ Decodes what it is given, runs the compressor, and encodes. What is kept and wha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from html import escape
@@ -21,6 +21,9 @@ from clew.engines import (
     Fate,
     budgets_for,
     budgets_for_target,
+    checked_tokens,
+    checked_topic,
+    checked_window,
     kept_items,
     repair_warnings,
 )
@@ -36,9 +39,16 @@ _Result = TypeVar("_Result")
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Compressed:
-    """A conversation that was made shorter, in the dialect it came in, and the account of how."""
+    """A conversation that was made shorter, in the dialect it came in, and the account of how.
 
-    messages: Any
+    What did not change is the very object that came in, a dict or an object of an SDK; what Clew changed or wrote is a
+    plain dict, which the SDKs take as well.
+    """
+
+    messages: list[Any]
+    """Always a list, also where a whole request came in."""
+    request: Any
+    """The whole request with these messages, where one came in; None where a list did."""
     system: Any
     """The system prompt that stood beside the messages, where it did."""
     summary: str | None
@@ -93,18 +103,19 @@ def compress(
     focus_topic: str | None = None,
     summarizer: Callable[..., Any] | SummaryModel | None = None,
     system: Any = None,
-    tools: Sequence[Any] | None = None,
+    tools: Iterable[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
 ) -> Compressed:
     """Fold a long conversation into a short one that still says what matters.
 
     `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a
-    `ParsedConversation` that was read before; the result is in the same dialect. With `target_tokens` the result has
-    at most about so many tokens in all; with `context_length` it is what Clew would make for a window of that size,
-    with room for `max_output` tokens of a reply: those that a whole request asks for where it is not given.
-    Without a `summarizer` (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one
-    writes the handoff: no key, no network.
+    `ParsedConversation` that was read before; the result is in the same dialect. They may be dicts, objects of the
+    SDKs, pydantic models or dataclasses, at every level. With `target_tokens` the result has at most about so many
+    tokens in all; with `context_length` it is what Clew would make for a window of that size, with room for
+    `max_output` tokens of a reply: those that a whole request asks for where it is not given. Without a `summarizer`
+    (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
+    no network. `InvalidArgument` and `InvalidMessage` for what cannot be read.
     """
     return _run(
         acompress(
@@ -131,14 +142,15 @@ async def acompress(
     focus_topic: str | None = None,
     summarizer: Callable[..., Any] | SummaryModel | None = None,
     system: Any = None,
-    tools: Sequence[Any] | None = None,
+    tools: Iterable[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
 ) -> Compressed:
     """The same as `compress`, for a caller that is async itself."""
+    checked_topic(focus_topic)
     conversation = _conversation(messages, system, tools)
     request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
-    engine = request.engine(_summarize_with(summarizer, model) if summarizer else None)
+    engine = request.engine(None if summarizer is None else _summarize_with(summarizer, model))
     size = engine.size_of(conversation.messages) + request.beside
     if request.fits(size):
         compaction = Compaction.nothing(conversation.messages, size)
@@ -147,7 +159,8 @@ async def acompress(
     if not compaction.changed:
         compaction = _repaired(engine, compaction)
     return Compressed(
-        messages=_written(messages, conversation, compaction),
+        messages=_written_list(messages, conversation, compaction),
+        request=_written_request(messages, conversation, compaction),
         system=conversation.write_system(compaction.messages),
         summary=compaction.summary,
         changed=compaction.changed,
@@ -168,7 +181,7 @@ def preview(
     focus_topic: str | None = None,
     summarizer: Callable[..., Any] | SummaryModel | None = None,
     system: Any = None,
-    tools: Sequence[Any] | None = None,
+    tools: Iterable[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
 ) -> CompactionPreview:
@@ -176,7 +189,8 @@ def preview(
 
     It takes the same arguments; `focus_topic` and `summarizer` make no difference to it.
     """
-    del focus_topic, summarizer
+    checked_topic(focus_topic)
+    del summarizer
     conversation = _conversation(messages, system, tools)
     request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
     engine = request.engine()
@@ -209,6 +223,12 @@ class _Request:
         model: str | None,
         settings: CompressionSettings | None,
     ) -> _Request:
+        target = None if target is None else checked_tokens("target_tokens", target)
+        context_length = None if context_length is None else checked_window(context_length)
+        if model is not None and not isinstance(model, str):
+            raise InvalidArgument(f"model={model!r:.80} is no text; pass the name of a model, or None")
+        if settings is not None and not isinstance(settings, CompressionSettings):
+            raise InvalidArgument(f"settings={settings!r:.80}; pass a clew.config.CompressionSettings, or None")
         if target is not None and context_length is not None:
             raise InvalidArgument(
                 f"context_length={context_length} and target_tokens={target}: both say how short; give one of them"
@@ -236,16 +256,27 @@ class _Request:
         return self.target is not None and tokens <= self.target
 
 
-def _conversation(messages: Any, system: Any, tools: Sequence[Any] | None) -> ParsedConversation:
+def _conversation(messages: Any, system: Any, tools: Iterable[Any] | None) -> ParsedConversation:
     if isinstance(messages, ParsedConversation):
         return messages
     return read_conversation(messages, system=system, tools=tools)
 
 
-def _written(messages: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
+def _written_list(came: Any, conversation: ParsedConversation, compaction: Compaction) -> list[Any]:
+    if compaction.changed:
+        return conversation.write_list(compaction.messages)
+    if isinstance(came, list):
+        return came
+    listed = came.get(conversation.list_field) if isinstance(came, Mapping) else None
+    return listed if isinstance(listed, list) else conversation.write_list()
+
+
+def _written_request(came: Any, conversation: ParsedConversation, compaction: Compaction) -> Any:
+    if not conversation.is_request:
+        return None
     if compaction.changed:
         return conversation.write(compaction.messages)
-    return conversation.write() if messages is conversation else messages
+    return conversation.write() if came is conversation else came
 
 
 def _budgets_for_target(target: int, beside: int, settings: CompressionSettings) -> Budgets:

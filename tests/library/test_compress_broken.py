@@ -122,7 +122,9 @@ def test_what_holds_no_messages_is_refused(wrong: Any) -> None:
 @pytest.mark.parametrize("empty", [[], [system("s")], {"messages": []}])
 def test_where_there_is_nothing_nothing_happens(empty: Any) -> None:
     done = clew.compress(empty, context_length=16_000)
-    assert not done.changed and done.messages is empty
+    assert not done.changed
+    assert done.request is (empty if isinstance(empty, dict) else None)
+    assert done.messages is (empty["messages"] if isinstance(empty, dict) else empty)
 
 
 def test_a_text_of_many_megabytes_is_folded_too() -> None:

@@ -137,25 +137,26 @@ def test_a_request_goes_out_as_a_request_with_every_other_field_as_it_was(dialec
     name = "input" if dialect == "responses" else "messages"
     request = {"model": "m", name: WIRES[dialect](), "temperature": 0.30, "metadata": {"k": [1, None]}}
     done = clew.compress(request, context_length=WINDOW)
-    assert list(done.messages) == list(request)
-    assert {key: value for key, value in done.messages.items() if key != name} == {
+    assert list(done.request) == list(request)
+    assert {key: value for key, value in done.request.items() if key != name} == {
         key: value for key, value in request.items() if key != name
     }
-    assert len(done.messages[name]) < len(request[name])
+    assert len(done.request[name]) < len(request[name])
+    assert done.messages == done.request[name] and isinstance(done.messages, list)
 
 
 def test_an_anthropic_system_prompt_in_a_request_gets_the_note_as_a_block_of_its_own() -> None:
     request = {"system": "You look after a harbour.", "messages": blocks(), "max_tokens": 100}
     done = clew.compress(request, context_length=WINDOW)
-    assert done.messages["system"] == [
+    assert done.request["system"] == [
         {"type": "text", "text": "You look after a harbour."},
         {"type": "text", "text": SYSTEM_NOTE},
     ]
-    assert done.system == done.messages["system"]
-    more = {**done.messages, "messages": [*done.messages["messages"], *blocks(20)]}
+    assert done.system == done.request["system"]
+    more = {**done.request, "messages": [*done.request["messages"], *blocks(20)]}
     again = clew.compress(more, context_length=WINDOW)
     assert again.changed
-    assert again.messages["system"] == done.messages["system"]
+    assert again.request["system"] == done.request["system"]
 
 
 def test_an_anthropic_system_prompt_in_blocks_keeps_its_cached_part_as_it_is() -> None:
@@ -169,9 +170,9 @@ def test_an_anthropic_system_prompt_in_blocks_keeps_its_cached_part_as_it_is() -
 def test_instructions_beside_responses_items_stay_a_text_with_one_note() -> None:
     request = {"instructions": "You look after a harbour.", "input": items()}
     done = clew.compress(request, context_length=WINDOW)
-    assert done.messages["instructions"] == f"You look after a harbour.\n\n{SYSTEM_NOTE}"
-    more = {**done.messages, "input": [*done.messages["input"], *items(20)]}
-    assert clew.compress(more, context_length=WINDOW).messages["instructions"] == done.messages["instructions"]
+    assert done.request["instructions"] == f"You look after a harbour.\n\n{SYSTEM_NOTE}"
+    more = {**done.request, "input": [*done.request["input"], *items(20)]}
+    assert clew.compress(more, context_length=WINDOW).request["instructions"] == done.request["instructions"]
 
 
 def test_a_system_prompt_beside_a_chat_list_comes_back_beside_it() -> None:

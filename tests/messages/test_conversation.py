@@ -88,7 +88,7 @@ def test_tools_given_with_a_list_are_kept() -> None:
 
 @pytest.mark.parametrize("wire", ["text", b"bytes", 3, None, {"model": "m"}, {"messages": "text"}])
 def test_what_holds_no_messages_is_refused(wire: Any) -> None:
-    with pytest.raises(InvalidArgument, match="pass a list of dicts"):
+    with pytest.raises(InvalidArgument, match="pass a list of messages"):
         read_conversation(wire)
 
 

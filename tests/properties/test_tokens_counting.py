@@ -9,6 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from splintr import AnyTokenizer, Tokenizer
 
+from clew.errors import InvalidArgument, InvalidMessage
 from clew.tokens import ConversationSize, count_tokens, counter_for
 from clew.tokens.tokenizer import vocabulary
 
@@ -42,10 +43,16 @@ MESSAGES = st.fixed_dictionaries(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(MESSAGES | JSON, max_size=4), JSON, JSON, MODELS)
-def test_nothing_that_json_can_hold_makes_counting_raise(
+def test_what_json_can_hold_is_counted_or_refused_and_inside_a_message_always_counted(
     messages: list[Any], system: Any, tools: Any, model: str | None
 ) -> None:
-    assert count_tokens(messages, system=system, tools=tools, model=model) >= 1
+    assert count_tokens([message for message in messages if isinstance(message, dict)], model=model) >= 1
+    try:
+        assert count_tokens(messages, system=system, tools=tools, model=model) >= 1
+    except InvalidMessage as refused:
+        assert not isinstance(messages[refused.index], dict)
+    except InvalidArgument as refused:
+        assert str(refused).startswith(("system is of type", "tools is of type", "tools["))
 
 
 @settings(max_examples=150, deadline=None)

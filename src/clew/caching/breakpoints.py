@@ -6,11 +6,11 @@ cost no more than copying a list.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from clew.errors import InvalidArgument
-from clew.messages import Message, Part
+from clew.messages import Message, Part, as_sequence, plain_message
 
 Ttl: TypeAlias = Literal["5m", "1h"]
 TTLS = get_args(Ttl)
@@ -44,12 +44,11 @@ class MarkerPosition(NamedTuple):
     """The index of a block inside a tool_result."""
 
 
-def apply_cache_control(
-    messages: Sequence[Message], ttl: str = "5m", native: bool = False, *, taken: int = 0
-) -> list[Message]:
+def apply_cache_control(messages: Iterable[Any], ttl: str = "5m", native: bool = False, *, taken: int = 0) -> list[Any]:
     """A new list with breakpoints on the system prompt and on the last three messages that can have one.
 
-    The input is not changed; messages that get no marker are the same objects. The result has at most four markers,
+    The input is not changed; messages that get no marker are the same objects, also those of an SDK, and those that do
+    are dicts. `InvalidMessage` for a message that is looked at and cannot be read. The result has at most four markers,
     the caller's own included: first come the system prompt and the newest message, then the caller's from the newest
     back, then the other two. Markers beyond the fourth are removed.
 
@@ -58,13 +57,34 @@ def apply_cache_control(
     the last 36 messages.
     """
     chosen = checked_ttl(ttl)
-    if taken < 0:
-        raise InvalidArgument(f"taken = {taken} breakpoints is not a count; pass 0 or more")
-    marked = list(messages)
+    if not isinstance(taken, int) or taken < 0:
+        raise InvalidArgument(f"taken = {taken!r:.80} breakpoints is not a count; pass 0 or more")
+    marked = list(as_sequence(messages))
+    back = _searched_from(marked)
+    objects = _read_objects(marked, (*range(min(SEARCHED_FIRST, len(marked))), *range(back, len(marked))))
+    newest = _newest_positions(marked, native, back)
+    if len(newest) < NEWEST_MARKED:
+        objects |= _read_objects(marked, range(SEARCHED_FIRST, back))
+        newest = _newest_positions(marked, native)
     first = _system_position(marked, native)
-    newest = _newest_positions(marked, native)
     _place_markers(marked, first + newest[:1], newest[1:], max(0, MOST_BREAKPOINTS - taken), chosen)
+    for index, (came, read) in objects.items():
+        if marked[index] is read:
+            marked[index] = came
     return marked
+
+
+def _read_objects(messages: list[Any], indexes: Iterable[int]) -> dict[int, tuple[Any, Message]]:
+    """Put dicts in place of objects at these indexes; what came and what was read, by index."""
+    objects: dict[int, tuple[Any, Message]] = {}
+    for index in indexes:
+        came = messages[index]
+        if type(came) is not dict or type(came.get("content")) is not str:
+            read = plain_message(came, index)
+            if read is not came:
+                objects[index] = (came, read)
+                messages[index] = read
+    return objects
 
 
 def mark_anthropic_request(request: Mapping[str, Any], ttl: str = "5m") -> dict[str, Any]:
@@ -142,9 +162,13 @@ def _place_markers(
             )
 
 
+def _searched_from(messages: list[Any]) -> int:
+    return max(SEARCHED_FIRST, len(messages) - SEARCHED_LAST)
+
+
 def _existing_markers(messages: list[Message]) -> dict[MarkerPosition, Ttl]:
     """The markers among the first and last messages, with their TTLs."""
-    back = max(SEARCHED_FIRST, len(messages) - SEARCHED_LAST)
+    back = _searched_from(messages)
     # Most messages are a plain string without a marker, and are passed over quickly.
     candidates = [
         (index, message)

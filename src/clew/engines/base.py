@@ -9,7 +9,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, SupportsIndex, TypeAlias
 
 from clew.config import CompressionSettings
 from clew.engines.compaction import Compaction, CompactionItem, messages_of
@@ -18,7 +18,7 @@ from clew.messages import Message, Tool
 from clew.plugins import PluginKind, register
 from clew.summaries import Summarize
 from clew.tokens import DEFAULT_WINDOW, count_each
-from clew.usage import CanonicalUsage
+from clew.usage import CanonicalUsage, normalize_usage
 
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
@@ -151,8 +151,13 @@ class ContextEngine(ABC):
         del messages
 
     def update_from_response(self, usage: CanonicalUsage) -> None:
-        """A reply came; its `prompt_tokens` are the real size of the request."""
-        self.last_prompt_tokens = usage.prompt_tokens
+        """A reply came; its `prompt_tokens` are the real size of the request. A usage that is not known says nothing.
+
+        A host gives a `CanonicalUsage`; any other usage is read as `clew.normalize_usage` reads it.
+        """
+        read = normalize_usage(usage)
+        if read.is_known:
+            self.last_prompt_tokens = read.prompt_tokens
 
     def update_model(self, model: str | None, context_length: int, max_output: int | None = None) -> None:
         """The model changed, or its window was learnt."""
@@ -245,14 +250,37 @@ class ContextEngine(ABC):
         raise LookupError(f"the engine {self.name!r} has no tool {name!r}")
 
 
+def checked_tokens(name: str, value: object) -> int:
+    """A number of tokens that a caller gave, as an int; `InvalidArgument` for anything else."""
+    if type(value) is int:
+        return value
+    if isinstance(value, SupportsIndex) and not isinstance(value, bool):
+        return value.__index__()
+    raise InvalidArgument(f"{name}={value!r:.80} is no number of tokens; pass a whole number, such as 10_000")
+
+
+def checked_window(value: object) -> int:
+    """A context length that a caller gave; `InvalidArgument` where it is no window."""
+    window = checked_tokens("context_length", value)
+    if window < 1:
+        raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
+    return window
+
+
+def checked_topic(value: object) -> str | None:
+    """A focus topic that a caller gave: a text, or None."""
+    if value is not None and not isinstance(value, str):
+        raise InvalidArgument(f"focus_topic={value!r:.80} is no text; pass a text, or None")
+    return value
+
+
 def threshold_for(window: int, share: float, max_output: int | None = None) -> int:
     """`share` of a window, or less where the reply needs more than the rest.
 
     `max_output` is what a reply may take, which a provider adds to the prompt before it compares with the window. What
     leaves no quarter of the window for the prompt cannot be had.
     """
-    if window < 1:
-        raise InvalidArgument(f"context_length={window} is no window; give it in tokens, or leave it out")
+    window = checked_window(window)
     if max_output is None:
         reserve = min(int(window * _RESERVE_SHARE), _RESERVE)
     else:

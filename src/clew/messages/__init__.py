@@ -1,6 +1,6 @@
-"""Messages: their types, the three wire dialects, tool groups, and the repair of broken histories."""
+"""Messages: their types, SDK objects as plain dicts, the three wire dialects, tool groups, the repair of histories."""
 
-from clew.messages.conversation import ParsedConversation, convert, detect_dialect, read_conversation
+from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
 from clew.messages.message import (
     NO_RESULT,
     UNREADABLE,
@@ -27,6 +27,14 @@ from clew.messages.message import (
     without_images,
 )
 from clew.messages.parts import convert_tools, media_of
+from clew.messages.plain import (
+    as_sequence,
+    plain_message,
+    plain_messages,
+    plain_system,
+    plain_tools,
+    request_fields,
+)
 from clew.messages.repair import Repaired, repair, replace_lone_surrogates
 
 __all__ = [
@@ -44,18 +52,25 @@ __all__ = [
     "ToolCall",
     "WireOrigin",
     "arguments_of_call",
+    "as_sequence",
     "calls_of",
     "convert",
     "convert_tools",
     "detect_dialect",
     "images_of",
+    "is_request",
     "last_cut_at_or_before",
     "media_of",
     "name_of_call",
+    "plain_message",
+    "plain_messages",
+    "plain_system",
+    "plain_tools",
     "read_conversation",
     "reasoning_of",
     "repair",
     "replace_lone_surrogates",
+    "request_fields",
     "safe_cut_at_or_before",
     "safe_cuts",
     "text_of",

@@ -6,7 +6,7 @@ written exactly as it was read. How one dialect encodes a message is in the modu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import Any
@@ -24,6 +24,7 @@ from clew.messages.message import (
     text_of,
 )
 from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS, convert_tools, encode_part
+from clew.messages.plain import as_sequence, plain_messages, plain_system, plain_tools, request_fields
 from clew.messages.repair import repair
 
 _DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic}
@@ -55,6 +56,8 @@ class Envelope:
     has_system_field: bool = False
     """Whether a system prompt is written separate from the list, even when none came."""
     tools: Sequence[Any] = field(default=(), repr=False)
+    system: Any = field(default=None, repr=False)
+    """The system prompt that came separate from the list, as it came."""
 
     @classmethod
     def for_request(cls, dialect: DialectName) -> Envelope:
@@ -85,7 +88,7 @@ class Envelope:
         if not system_messages:
             return None
         if len(system_messages) == 1 and system_messages[0] is self.system_message:
-            return self.system_message["content"]
+            return self.system
         content = join_contents([message.get("content") for message in system_messages])
         if dialect == "responses":
             return text_of({"role": "system", "content": content})
@@ -113,17 +116,36 @@ class ParsedConversation:
     tools: tuple[Tool, ...] = ()
     _envelope: Envelope = field(default=Envelope(), repr=False, compare=False)
     _parsed: ParsedMessages = field(default_factory=ParsedMessages, repr=False, compare=False)
+    _given: Mapping[int, Any] = field(default_factory=dict, repr=False, compare=False)
+    """The objects that came, by the identity of the plain items that were read from them."""
+
+    @property
+    def is_request(self) -> bool:
+        """Whether the messages came in a request with other fields."""
+        return self._envelope.is_request
+
+    @property
+    def list_field(self) -> str:
+        """The field of the request that has the messages."""
+        return self._envelope.list_field
 
     def write(self, messages: Sequence[Message] | None = None) -> Any:
         """The wire, in the dialect and shape it came in, with these messages (its own, when none are given).
 
         A list gives a list, a request gives a request with every other field as it was. Messages that are still the
-        same objects are written as the items they came from; the others are encoded. A system prompt that was passed
-        separate from a list is not in it: see `write_system`.
+        same objects are written as the items they came from, SDK objects as those objects; the others are encoded, as
+        dicts. A system prompt that was passed separate from a list is not in it: see `write_system`.
         """
         system_messages, inside = self._split(self.messages if messages is None else messages)
-        items = _DIALECTS[self.dialect].write(inside, self._parsed)
-        return self._envelope.wrap(items, system_messages, self.dialect)
+        return self._envelope.wrap(self._items(inside), system_messages, self.dialect)
+
+    def write_list(self, messages: Sequence[Message] | None = None) -> list[Any]:
+        """The messages of the wire alone, also where they came in a request."""
+        return self._items(self._split(self.messages if messages is None else messages)[1])
+
+    def _items(self, messages: Sequence[Message]) -> list[Any]:
+        items = _DIALECTS[self.dialect].write(messages, self._parsed)
+        return [self._given.get(id(item), item) for item in items] if self._given else items
 
     def write_system(self, messages: Sequence[Message] | None = None) -> Any:
         """The system prompt that is separate from the messages, in the shape it came in; None where there is none."""
@@ -160,20 +182,30 @@ def read_conversation(
     *,
     dialect: DialectName | None = None,
     system: Any = None,
-    tools: Sequence[Tool] | None = None,
+    tools: Iterable[Any] | None = None,
 ) -> ParsedConversation:
     """Read a list of messages, or a request that holds one; the dialect is detected unless it is given.
 
-    `system` and `tools` are for a bare list, in the format of its dialect.
+    Messages, and everything inside them, may be dicts, objects of SDKs, pydantic models or dataclasses. `system` and
+    `tools` are for a bare list, in the format of its dialect. `InvalidMessage` for a message that cannot be read.
     """
     if dialect is not None and dialect not in _DIALECTS:
         raise InvalidArgument(f"dialect {dialect!r} is unknown; use one of {', '.join(_DIALECTS)}")
-    name = dialect or detect_dialect(wire)
-    items, envelope = unwrap(wire, name, system)
+    request = None if isinstance(wire, list | tuple) else request_fields(wire)
+    came, field_name = _items_of(wire, request, dialect)
+    items = plain_messages(came, field_name)
+    name = dialect or _dialect_of(items, request)
+    envelope = _envelope_of(request, field_name, items, name, system)
     parsed = _DIALECTS[name].read(items)
     lead = () if envelope.system_message is None else (envelope.system_message,)
+    given = {} if items is came else {id(read): it for read, it in zip(items, came, strict=True) if read is not it}
     return ParsedConversation(
-        name, (*lead, *parsed.messages), tuple(envelope.tools if tools is None else tools), envelope, parsed
+        name,
+        (*lead, *parsed.messages),
+        tuple(envelope.tools if tools is None else plain_tools(tools)),
+        envelope,
+        parsed,
+        given,
     )
 
 
@@ -184,7 +216,7 @@ def convert(
     messages: Sequence[Message] | None = None,
     dialect: DialectName | None = None,
     system: Any = None,
-    tools: Sequence[Tool] | None = None,
+    tools: Iterable[Any] | None = None,
 ) -> dict[str, Any]:
     """A conversation as a request in a dialect: messages or input, system prompt, tools.
 
@@ -219,25 +251,44 @@ def _count_leading(messages: Sequence[Message], roles: tuple[str, ...]) -> int:
     return sum(1 for _ in takewhile(lambda message: message["role"] in roles, messages))
 
 
-def unwrap(wire: Any, dialect: DialectName, system: Any) -> tuple[Sequence[Any], Envelope]:
-    """The items of a wire, and what is around them."""
-    if isinstance(wire, Mapping):
-        name = _list_field(dialect)
-        items, own_system, tools = wire.get(name), wire.get(_SYSTEM_FIELDS[dialect]), wire.get("tools")
-    elif isinstance(wire, Sequence) and not isinstance(wire, str | bytes | bytearray):
-        name, items, own_system, tools = "messages", wire, None, None
-    else:
-        raise InvalidArgument(f"a {type(wire).__name__} holds no messages; pass a list of dicts or a request object")
+def is_request(fields: Mapping[str, Any]) -> bool:
+    """Whether these are the fields of a request, and not those of a message."""
+    return "role" not in fields and "type" not in fields and ("messages" in fields or "input" in fields)
+
+
+def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName | None) -> tuple[Sequence[Any], str]:
+    """The messages of a wire as they came, and the field of the request that they are in."""
+    if request is None:
+        if not isinstance(wire, Iterable) or isinstance(wire, str | bytes | bytearray):
+            raise InvalidArgument(
+                f"a {type(wire).__name__} holds no messages; pass a list of messages or a request object"
+            )
+        return as_sequence(wire), "messages"
+    name = (
+        _list_field(dialect) if dialect else "input" if "input" in request and "messages" not in request else "messages"
+    )
+    items = request.get(name)
     if isinstance(items, str) and name == "input":
-        items = [{"role": "user", "content": items}]
-    if not isinstance(items, Sequence) or isinstance(items, str | bytes | bytearray):
-        raise InvalidArgument(f"{name} is {type(items).__name__}, not a list; pass a list of dicts")
-    content = system if system is not None else own_system
+        return [{"role": "user", "content": items}], name
+    if name not in request:
+        kind = type(wire).__name__
+        raise InvalidArgument(
+            f"a {kind} without messages is no request; pass a list of messages, or a request with them"
+        )
+    return as_sequence(items, name), name
+
+
+def _envelope_of(
+    request: Mapping[str, Any] | None, list_field: str, items: Sequence[Any], dialect: DialectName, system: Any
+) -> Envelope:
+    """What is around the messages; `system` wins over the request's own."""
+    came = system if system is not None or request is None else request.get(_SYSTEM_FIELDS[dialect])
+    content = plain_system(came)
     message: Message | None = {"role": "system", "content": content} if content else None
-    request = wire if isinstance(wire, Mapping) else None
-    listed = bool(items) and isinstance(items[0], Mapping) and items[0].get("role") == "system"
+    listed = bool(items) and items[0].get("role") == "system"
     has_system_field = message is not None or (dialect == "anthropic" and request is not None and not listed)
-    return items, Envelope(request, name, message, has_system_field, tools if isinstance(tools, list) else ())
+    tools = plain_tools(request.get("tools")) if request is not None else ()
+    return Envelope(request, list_field, message, has_system_field, tools, came)
 
 
 def _list_field(dialect: DialectName) -> str:
@@ -250,14 +301,25 @@ def detect_dialect(wire: Any) -> DialectName:
     Plain text in every message is valid in all three, and is taken for OpenAI chat.
     """
     if not isinstance(wire, Mapping):
-        return _dialect_of_items(wire) or "openai_chat"
-    if "input" in wire and "messages" not in wire:
+        return _dialect_of(wire, None)
+    return _dialect_of(wire.get("messages"), wire)
+
+
+def _dialect_of(items: Any, request: Mapping[str, Any] | None) -> DialectName:
+    if request is None:
+        return _dialect_of_items(items) or "openai_chat"
+    if _is_responses_request(request):
         return "responses"
-    return _dialect_of_items(wire.get("messages")) or _dialect_of_request(wire)
+    return _dialect_of_items(items) or _dialect_of_request(request)
+
+
+def _is_responses_request(request: Mapping[str, Any]) -> bool:
+    return "input" in request and "messages" not in request
 
 
 def _dialect_of_request(wire: Mapping[str, Any]) -> DialectName:
-    for tool in wire.get("tools") or ():
+    tools = wire.get("tools")
+    for tool in tools if isinstance(tools, list | tuple) else ():
         if isinstance(tool, Mapping):
             if "input_schema" in tool:
                 return "anthropic"
@@ -276,7 +338,8 @@ def _dialect_of_items(items: Any) -> DialectName | None:
         if "tool_calls" in item or "tool_call_id" in item:
             return "openai_chat"
         if "type" in item and _is_responses_item(item["type"]):
-            return "responses"
+            # A whole reply of Anthropic's is of the type "message" too.
+            return "anthropic" if "stop_reason" in item else "responses"
         content = item.get("content")
         if isinstance(content, list):
             for part in content:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from clew.errors import InvalidArgument
 from clew.store.database import Steps, as_micros, execute, execute_many, fetch_all
 from clew.store.sessions import SessionKey, find
-from clew.usage import CanonicalUsage
+from clew.usage import CanonicalUsage, normalize_usage
 
 CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "import", "auxiliary"]
 AUXILIARY: CallSource = "auxiliary"
@@ -88,7 +88,7 @@ def record_calls(key: SessionKey, brought: Sequence[tuple[int | None, ModelCall]
 
 
 def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[Any, ...]:
-    used = call.usage
+    used = normalize_usage(call.usage)
     return (
         call.id,
         key.owner,

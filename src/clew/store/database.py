@@ -149,6 +149,8 @@ def column_text(text: str) -> str:
 
 def checked_text(text: str, what: str) -> str:
     """A text for a text column; refuses one with characters that it cannot hold. `what` names it in the error."""
+    if not isinstance(text, str):
+        raise InvalidArgument(f"the {what} is {text!r:.80}, which is no text; pass a text")
     try:
         text.encode()
     except UnicodeEncodeError as error:

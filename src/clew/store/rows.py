@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, cast
 
 from clew.errors import InvalidMessage
-from clew.messages import Message, calls_of, read_conversation
+from clew.messages import Message, as_sequence, calls_of, plain_message, plain_messages, read_conversation
 from clew.store.base import NewMessage
 from clew.store.database import Steps, as_micros, column_text, execute, fetch_one, json_text, json_value
 
@@ -38,6 +39,28 @@ _sorted_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_
 
 def as_new(message: Message | NewMessage) -> NewMessage:
     return message if isinstance(message, NewMessage) else NewMessage(message)
+
+
+def plain_to_store(messages: Iterable[Any], seen: HashChain | None = None) -> Sequence[Any]:
+    """Messages to store, objects of SDKs as dicts; `InvalidMessage` for one that is no message.
+
+    The first ones are not read again where they are the messages of a chain.
+    """
+    came = as_sequence(messages)
+    same = seen.count_same(came) if seen is not None else 0
+    return [*came[:same], *(_plain_to_store(message, same + at) for at, message in enumerate(came[same:]))]
+
+
+def _plain_to_store(message: Any, index: int) -> Any:
+    if isinstance(message, NewMessage):
+        read = plain_message(message.message, index)
+        items = message.items and plain_messages(message.items, "items")
+        is_plain = read is message.message and items is message.items
+        return message if is_plain else replace(message, message=read, items=items)
+    read = plain_message(message, index)
+    if "role" not in read and "type" not in read:
+        raise InvalidMessage(index, "it has neither a role nor a type", 'Give it a role, such as "user"')
+    return read
 
 
 def message_rows(
@@ -209,15 +232,20 @@ class HashChain:
 
     def of(self, history: Sequence[Message]) -> list[bytes]:
         """The chain after each message of a history."""
-        same = 0
-        for known, message in zip(self._messages, history, strict=False):
-            if known is not message:
-                break
-            same += 1
+        same = self.count_same(history)
         before = self._chains[same - 1] if same else FIRST_CHAIN
         self._chains[same:] = chains_after(before, history[same:])
         self._messages[same:] = history[same:]
         return list(self._chains)
+
+    def count_same(self, history: Sequence[Any]) -> int:
+        """How many of the first messages are the very objects that were hashed before."""
+        same = 0
+        for known, message in zip(self._messages, history, strict=False):
+            if known is not message and not (isinstance(message, NewMessage) and known is message.message):
+                break
+            same += 1
+        return same
 
 
 def _pieces(message: Message) -> Iterable[str]:

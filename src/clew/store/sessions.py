@@ -98,6 +98,11 @@ def lock_tip(name: str, owner: str | None = None) -> Steps[SessionRow]:
 
 def start(new: NewSession, now: int) -> Steps[Session]:
     """Start a session; an existing one of that id and owner is returned as it is."""
+    for what, text in (("title", new.title), ("source", new.source), ("model", new.model), ("owner", new.owner)):
+        if text is not None:
+            checked_text(text, what)
+    if new.system is not None and not isinstance(new.system, str):
+        raise InvalidArgument(f"the system prompt is of type {type(new.system).__name__}; pass it as a text")
     name = checked_text(new.id, "session id") if new.id else new_name()
     existing = yield from fetch_one(_BY_NAME, name)
     if existing is not None:
@@ -197,14 +202,14 @@ def resume(name: str, owner: str | None = None) -> Steps[Session]:
 
 def rename(name: str, title: str | None) -> Steps[Session]:
     found = yield from find(name)
-    checked = checked_text(title, "title") if title else None
+    checked = checked_text(title, "title") if title is not None and title != "" else None
     yield from execute("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
     return (yield from find(name)).session
 
 
 def set_model(name: str, model: str) -> Steps[None]:
     found = yield from find(name)
-    yield from execute("UPDATE sessions SET model = ? WHERE id = ?", model, found.id)
+    yield from execute("UPDATE sessions SET model = ? WHERE id = ?", checked_text(model, "model"), found.id)
 
 
 def list_sessions(owner: str | None, limit: int, before: str | None, only_tips: bool) -> Steps[list[Session]]:

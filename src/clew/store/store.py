@@ -5,7 +5,7 @@ The operations themselves are in the other modules, as steps that a database run
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -31,7 +31,7 @@ from clew.store.compactions import CompactionCommit
 from clew.store.database import Clock, Database, Steps, fetch_number, micros_of, wall_clock
 from clew.store.history import AppendRequest, calls_in_order
 from clew.store.maintenance import HealthProblem
-from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, tool_names
+from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
 from clew.store.search.base import DocKind, SearchResult, SearchScope
 from clew.store.search.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.search.ranking import SNIPPET_CHARS
@@ -147,21 +147,22 @@ class Store:
     async def append(
         self,
         session: str,
-        messages: Sequence[Message | NewMessage],
+        messages: Iterable[Message | NewMessage | Any],
         *,
         after: int | None = None,
         call: ModelCall | None = None,
         calls: Mapping[int, ModelCall] | None = None,
         owner: str | None = None,
     ) -> AppendResult:
-        """Append messages to a session; they are durable when this returns.
+        """Append messages to a session; they are durable when this returns. Objects of SDKs are stored as dicts.
 
         `call` is the model call that brought the last message, written in the same transaction; `calls` are several,
         by the index in `messages` of the one each brought. With `after`, the number of messages that the caller knows
         of, the same append can be tried again and adds nothing twice; `StaleHistory` where there are others.
         """
-        brought, now = calls_in_order(len(messages), call, calls or {}), self._now()
-        request = AppendRequest(session, messages, after, brought, owner, self._calls.get(session, {}))
+        added = plain_to_store(messages)
+        brought, now = calls_in_order(len(added), call, calls or {}), self._now()
+        request = AppendRequest(session, added, after, brought, owner, self._calls.get(session, {}))
 
         def operation() -> Steps[AppendResult]:
             appended = yield from history.append(request, now)
@@ -170,13 +171,13 @@ class Store:
             return appended
 
         appended = await self._database.write(operation)
-        self._remember_calls(session, messages)
+        self._remember_calls(session, added)
         self._count_waiting(appended.added)
         return appended
 
     async def sync(
         self,
-        messages: Sequence[Message | NewMessage],
+        messages: Iterable[Message | NewMessage | Any],
         *,
         session: str | None = None,
         new: NewSession | None = None,
@@ -187,11 +188,12 @@ class Store:
         Without `session` the conversation is the one of `new.owner` that has the longest beginning of it.
         """
         asked, now = new or NewSession(), self._now()
-        plain = [it.message if isinstance(it, NewMessage) else it for it in messages]
+        whole = plain_to_store(messages, chain)
+        plain = [it.message if isinstance(it, NewMessage) else it for it in whole]
         chains = chain.of(plain) if chain is not None else chains_after(FIRST_CHAIN, plain)
 
         def operation() -> Steps[SyncResult]:
-            synced = yield from sync.sync(messages, chains, asked, session, now)
+            synced = yield from sync.sync(whole, chains, asked, session, now)
             if synced.is_new:
                 yield from self._index_system(synced.session)
             if synced.added:

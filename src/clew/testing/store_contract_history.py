@@ -75,7 +75,7 @@ class HistoryContract:
                 deep = [deep]
             for broken in ({"role": "user", "content": [{"b": b"bytes"}]}, {"role": "user", "content": deep}):
                 with pytest.raises(InvalidMessage, match="message 1"):
-                    await store.append("s", [user("fine"), broken])  # type: ignore[list-item]
+                    await store.append("s", [user("fine"), broken])
             assert await store.messages("s") == []
 
     async def test_results_know_their_tool(self, store_url: str) -> None:

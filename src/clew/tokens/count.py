@@ -1,16 +1,19 @@
 """Token counts of texts, messages of any dialect, tool definitions and whole requests.
 
-Counting never raises on a message, however broken: what cannot be read counts as nothing.
+`count_tokens` refuses what is no message at all. Inside a message counting never raises, however broken it is: what
+has no meaning counts as nothing.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
+from clew.errors import InvalidArgument
+from clew.messages import is_request, plain_messages, plain_system, plain_tools, read_conversation, request_fields
 from clew.tokens.families import ModelFamily, family_of
 from clew.tokens.media import AUDIO_TYPES, DOCUMENT_TYPES, VIDEO_TYPES, image_tokens, media_tokens
 from clew.tokens.tokenizer import Estimator, vocabulary
@@ -41,22 +44,32 @@ _SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
 
 
 def count_tokens(
-    messages: Sequence[Message] | str | None,
-    system: object = None,
-    tools: Sequence[Tool] | None = None,
+    messages: Any,
+    system: Any = None,
+    tools: Iterable[Any] | None = None,
     model: str | None = None,
 ) -> int:
     """The size of a request in tokens: messages of any dialect, system prompt and tools.
 
-    Counted with the model's vocabulary where there is one, estimated elsewhere; without a model, with OpenAI's o200k.
+    `messages` are a list, a whole request, one message, a text or None; dicts, objects of SDKs, pydantic models or
+    dataclasses. Counted with the model's vocabulary where there is one, estimated elsewhere; without a model, with
+    OpenAI's o200k. `InvalidArgument` and `InvalidMessage` for what cannot be read.
     """
-    model = model if isinstance(model, str) else None
+    if model is not None and not isinstance(model, str):
+        raise InvalidArgument(f"model={model!r:.80} is no text; pass the name of a model, or None")
     counter = counter_for(model)
     if isinstance(messages, str):
         messages = [{"role": "user", "content": messages}]
-    listed = [messages] if isinstance(messages, Mapping) else list(messages or ())
+    fields = None if isinstance(messages, list) else request_fields(messages)
+    if fields is not None and is_request(fields):
+        conversation = read_conversation(messages, system=system, tools=tools)
+        listed: Sequence[Any] = conversation.messages
+        system, read_tools = None, list(conversation.tools)
+    else:
+        listed = plain_messages([messages] if fields is not None else () if messages is None else messages)
+        read_tools = plain_tools(tools)
     counted = sum(count_each(listed, model=model))
-    return counter.request + counted + counter.system(system) + counter.tools(_listed_tools(tools))
+    return counter.request + counted + counter.system(plain_system(system)) + counter.tools(read_tools)
 
 
 def count_each(messages: Sequence[Message], model: str | None = None) -> list[int]:
@@ -106,12 +119,6 @@ def _chars_of_parts(parts: Any, depth: int = 0) -> int:
         return 0
     values = parts.values() if isinstance(parts, Mapping) else parts if isinstance(parts, list | tuple) else ()
     return sum(_chars_of_parts(value, depth + 1) for value in values)
-
-
-def _listed_tools(tools: object) -> Sequence[Tool]:
-    if isinstance(tools, Mapping):
-        return [dict(tools)]
-    return tools if isinstance(tools, list | tuple) else ()
 
 
 class TokenCounter:
@@ -177,7 +184,7 @@ class TokenCounter:
             tokens += self._framing.result
         for call in _sequence(message.get("tool_calls")):
             tokens += self._chat_call(call)
-        if "function_call" in message:
+        if message.get("function_call") is not None:
             tokens += self._chat_call({"function": message["function_call"]})
         for part in _sequence(message.get("reasoning")):
             tokens += self._part(part, 0)

@@ -6,6 +6,7 @@ reasoning is included in the output's. The object's total decides it where there
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import re
@@ -30,6 +31,8 @@ class CanonicalUsage:
     cache_write_tokens: int = 0
     reasoning_tokens: int = 0
     """The part of the output that was reasoning, as reported."""
+    is_known: bool = dataclasses.field(default=True, compare=False, kw_only=True)
+    """False where what was handed in has no usage that Clew can read: the zeros then say nothing."""
 
     @property
     def prompt_tokens(self) -> int:
@@ -49,6 +52,7 @@ class CanonicalUsage:
             self.cache_read_tokens + other.cache_read_tokens,
             self.cache_write_tokens + other.cache_write_tokens,
             self.reasoning_tokens + other.reasoning_tokens,
+            is_known=self.is_known and other.is_known,
         )
 
 
@@ -72,12 +76,16 @@ class _ReportedUsage:
 
 
 def normalize_usage(raw: object, provider: str | None = None, api: str | None = None) -> CanonicalUsage:
-    """The usage of one call; `provider` and `api` are hints. Never raises, and no number is ever negative."""
+    """The usage of one call; `provider` and `api` are hints. Never raises, and no number is ever negative.
+
+    `raw` is the usage, or a reply that has it: a dict, JSON, or an object of an SDK. Where nothing in it is known as a
+    usage, the result is zero and says so: `is_known` is False.
+    """
     if isinstance(raw, CanonicalUsage):
         return raw
     folded = find_usage(raw)
-    if folded is None:
-        return CanonicalUsage()
+    if folded is None or read_field(folded, ALL_FIELDS)[0] is None:
+        return CanonicalUsage(is_known=False)
     reported = _reported_usage(folded, f"{provider or ''} {api or ''}".lower())
     input_tokens, cached, written = _split_prompt(reported)
     output, reasoning = _output_tokens(reported, input_tokens + cached + written)

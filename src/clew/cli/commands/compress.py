@@ -180,8 +180,10 @@ def _compress(job: CompressJob, focus: str | None, settings: Settings, console: 
         )
     warnings = (*result.warnings, *_repair_warnings(job.repairs)) if result.changed else result.warnings
     # A conversation that was not changed is written exactly as it was read, broken or not.
-    messages = result.messages if result.changed else job.transcript.conversation.write()
-    return replace(result, warnings=warnings, messages=messages)
+    if not result.changed:
+        came = job.transcript.conversation
+        result = replace(result, messages=came.write_list(), request=came.write() if came.is_request else None)
+    return replace(result, warnings=warnings)
 
 
 def _repair_warnings(repairs: Sequence[str]) -> list[str]:
@@ -212,7 +214,7 @@ def _write_results(
     from clew.report import build_report, report_page
 
     report = build_report(job.source, job.origin, job.model, preview, result)
-    text = _as_text(result.messages, job.transcript.kind)
+    text = _as_text(result.messages if result.request is None else result.request, job.transcript.kind)
     if arguments.output not in (None, "-"):
         _write(arguments.output, text)
     if arguments.report:

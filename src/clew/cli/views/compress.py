@@ -113,7 +113,7 @@ def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> 
         "changed": result.changed,
         "tokens_before": result.tokens_before,
         "tokens_after": result.tokens_after,
-        "messages": _message_list(result.messages),
+        "messages": result.messages,
         "system": result.system,
         "summary": result.summary,
         "written_by": result.compaction.written_by,
@@ -145,13 +145,6 @@ def preview_json(preview: CompactionPreview) -> dict[str, Any]:
         ],
         "places": [str(region) for region in preview.regions],
     }
-
-
-def _message_list(wire: Any) -> Any:
-    """The messages of a request; a list is one already."""
-    if isinstance(wire, dict):
-        return wire["messages"] if "messages" in wire else wire.get("input")
-    return wire
 
 
 def _title(source: str, messages: int, origin: str, model: str | None, console: Console) -> Iterator[str]:

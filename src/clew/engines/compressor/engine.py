@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from clew.config import CompressionSettings
-from clew.engines.base import ContextEngine, EngineSetup, EngineStatus
+from clew.engines.base import ContextEngine, EngineSetup, EngineStatus, checked_tokens, checked_topic
 from clew.engines.compaction import Compaction, CompactionPreview, messages_of
 from clew.engines.compressor.assemble import (
     NOT_SMALLER,
@@ -111,12 +111,13 @@ class ContextCompressor(ContextEngine):
 
     def update_from_response(self, usage: CanonicalUsage) -> None:
         super().update_from_response(usage)
-        strikes = self._compressor_state.strikes.after_growth(usage.prompt_tokens, self._budgets.threshold)
+        strikes = self._compressor_state.strikes.after_growth(self.last_prompt_tokens, self._budgets.threshold)
         self._compressor_state = replace(self._compressor_state, strikes=strikes)
 
     def observe(self, messages: Sequence[Message]) -> None:
-        self._record.append(messages)
-        self._sizes.each(messages)
+        read = self._sizes.read(messages)
+        self._record.append(read)
+        self._sizes.each(read)
 
     # -- when ----------------------------------------------------------------------------------------------------------
 
@@ -152,14 +153,15 @@ class ContextCompressor(ContextEngine):
         focus_topic: str | None = None,
         force: bool = False,
     ) -> Compaction:
+        focus_topic = checked_topic(focus_topic)
         plan = self._plan(messages, current_tokens, force)
         before, former = plan.tokens_before, self._compressor_state
         strikes = former.strikes.after_growth(before, self._budgets.threshold)
         state = CompressorState(strikes, Cooldowns() if force else former.cooldowns)
         if not force and strikes.is_paused:
-            return Compaction.nothing(messages, before, self._paused_warning(plan, strikes))
+            return Compaction.nothing(plan.source, before, self._paused_warning(plan, strikes))
         if not plan.cut.folded and not plan.is_over:
-            return Compaction.nothing(messages, before, NOTHING_TO_FOLD, state=state.as_json())
+            return Compaction.nothing(plan.source, before, NOTHING_TO_FOLD, state=state.as_json())
         if not plan.cut.folded:
             return self._assembled(plan, None, state)
         summary = await self._write_summary(
@@ -202,8 +204,10 @@ class ContextCompressor(ContextEngine):
     def _plan(
         self, messages: Sequence[Message], current_tokens: int | None = None, force: bool = False
     ) -> CompactionPlan:
+        if current_tokens is not None:
+            current_tokens = checked_tokens("current_tokens", current_tokens)
         settings = PlanSettings(self._budgets, self.settings, self._sizes, self._system_as_blocks)
-        return plan_compaction(settings, messages, current_tokens, force=force)
+        return plan_compaction(settings, self._sizes.read(messages), current_tokens, force=force)
 
     def _summary_input(self, plan: CompactionPlan, focus: str | None, cooldowns: Cooldowns) -> SummaryInput:
         history, cut = plan.history, plan.cut
@@ -260,7 +264,7 @@ class ContextCompressor(ContextEngine):
 
     def size_of(self, messages: Sequence[Message]) -> int:
         """The messages in tokens; each is counted once."""
-        return self._sizes.total(messages)
+        return self._sizes.total(self._sizes.read(messages))
 
 
 def _is_request(message: Message) -> bool:

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
+from operator import is_
+from typing import Any
 
 from clew.ledger import Ledger
-from clew.messages import Message, Repaired, calls_of, images_of, repair, text_of
+from clew.messages import Message, Repaired, as_sequence, calls_of, images_of, plain_message, repair, text_of
 from clew.summaries import WrappedSummary, unwrap
 from clew.tokens import count_each, counter_for
 
@@ -116,6 +118,14 @@ class MessageSizes:
         self.model = model
         self._counter = counter_for(model)
         self._known: dict[int, tuple[Message, int]] = {}
+
+    def read(self, messages: Sequence[Any]) -> Sequence[Message]:
+        """The messages as plain dicts; the very sequence where they are. Those that were counted before are."""
+        listed, known = as_sequence(messages), self._known
+        read = [
+            message if id(message) in known else plain_message(message, index) for index, message in enumerate(listed)
+        ]
+        return listed if all(map(is_, listed, read)) else read
 
     def each(self, messages: Sequence[Message]) -> list[int]:
         """The size of every message, in order."""
