@@ -1,18 +1,21 @@
 """SDK objects, pydantic models, dataclasses and other mappings as plain dicts and lists, at every level of a message.
 
 A value that is plain already stays the same object: a conversation of dicts is looked through once and never copied.
-What no model reads (a file in an image, a time beside the content) stays as it is; where a text, a part or a call is
-expected, anything else is refused by its place.
+What no model reads, such as a file in an image, stays as it is; where a text, a part or a call is expected, anything
+else is refused by its place.
 """
 
 from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import date, time
+from decimal import Decimal
 from enum import Enum
 from operator import is_
 from types import SimpleNamespace
 from typing import Any
+from uuid import UUID
 
 from clew.errors import InvalidArgument, InvalidMessage
 
@@ -220,6 +223,8 @@ def _plain(value: Any, place: str, field: str, depth: int) -> Any:
         return str.__str__(value)
     if isinstance(value, list | tuple):
         return _plain_list(value, place, field, depth)
+    if isinstance(value, date | time | Decimal | UUID):
+        return str(value) if isinstance(value, Decimal | UUID) else value.isoformat()
     if field in _READ_FIELDS and not isinstance(value, int | float):
         raise _UnreadableValue(place, value)
     return value
