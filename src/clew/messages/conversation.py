@@ -20,6 +20,7 @@ from clew.messages.message import (
     Tool,
     WireOrigin,
     as_parts,
+    is_plain,
     join_contents,
     text_of,
 )
@@ -55,7 +56,7 @@ class Envelope:
     """The system prompt that came separate from the list, as a message."""
     has_system_field: bool = False
     """Whether a system prompt is written separate from the list, even when none came."""
-    tools: Sequence[Any] = field(default=(), repr=False)
+    tools: tuple[Tool, ...] = field(default=(), repr=False)
     system: Any = field(default=None, repr=False)
     """The system prompt that came separate from the list, as it came."""
 
@@ -191,9 +192,10 @@ def read_conversation(
     """
     if dialect is not None and dialect not in _DIALECTS:
         raise InvalidArgument(f"dialect {dialect!r} is unknown; use one of {', '.join(_DIALECTS)}")
-    request = None if isinstance(wire, list | tuple) else request_fields(wire)
+    request = None if isinstance(wire, list | tuple) else wire if isinstance(wire, Mapping) else request_fields(wire)
     came, field_name = _items_of(wire, request, dialect)
-    items = plain_messages(came, field_name)
+    # Nearly every conversation is of dicts alone; only others are read value by value.
+    items = came if all(map(is_plain, came)) else plain_messages(came, field_name)
     name = dialect or _dialect_of(items, request)
     envelope = _envelope_of(request, field_name, items, name, system)
     parsed = _DIALECTS[name].read(items)
@@ -202,7 +204,7 @@ def read_conversation(
     return ParsedConversation(
         name,
         (*lead, *parsed.messages),
-        tuple(envelope.tools if tools is None else plain_tools(tools)),
+        envelope.tools if tools is None else _tools_of(tools),
         envelope,
         parsed,
         given,
@@ -263,7 +265,7 @@ def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName
             raise InvalidArgument(
                 f"a {type(wire).__name__} holds no messages; pass a list of messages or a request object"
             )
-        return as_sequence(wire), "messages"
+        return wire if isinstance(wire, list | tuple) else as_sequence(wire), "messages"
     name = (
         _list_field(dialect) if dialect else "input" if "input" in request and "messages" not in request else "messages"
     )
@@ -275,7 +277,7 @@ def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName
         raise InvalidArgument(
             f"a {kind} without messages is no request; pass a list of messages, or a request with them"
         )
-    return as_sequence(items, name), name
+    return items if isinstance(items, list | tuple) else as_sequence(items, name), name
 
 
 def _envelope_of(
@@ -283,12 +285,19 @@ def _envelope_of(
 ) -> Envelope:
     """What is around the messages; `system` wins over the request's own."""
     came = system if system is not None or request is None else request.get(_SYSTEM_FIELDS[dialect])
-    content = plain_system(came)
+    content = came if came is None or isinstance(came, str) else plain_system(came)
     message: Message | None = {"role": "system", "content": content} if content else None
     listed = bool(items) and items[0].get("role") == "system"
     has_system_field = message is not None or (dialect == "anthropic" and request is not None and not listed)
-    tools = plain_tools(request.get("tools")) if request is not None else ()
+    tools = _tools_of(request.get("tools")) if request is not None else ()
     return Envelope(request, list_field, message, has_system_field, tools, came)
+
+
+def _tools_of(tools: Any) -> tuple[Tool, ...]:
+    if tools is None:
+        return ()
+    is_known = isinstance(tools, list | tuple) and all(map(is_plain, tools))
+    return tuple(tools if is_known else plain_tools(tools))
 
 
 def _list_field(dialect: DialectName) -> str:

@@ -47,6 +47,10 @@ class Message(TypedDict, total=False):
 # The definition of a tool, in the format of its dialect.
 Tool: TypeAlias = dict[str, Any]
 
+SCALARS = frozenset({str, int, float, bool, type(None)})
+MAX_DEPTH = 100
+"""Deeper than any message is. A value inside itself is deeper."""
+
 ROLES = frozenset({"system", "developer", "user", "assistant", "tool"})
 
 
@@ -70,6 +74,33 @@ as_json = json.JSONEncoder(ensure_ascii=False, default=str).encode
 """A value as JSON, for arguments that a wire carries as an object; a time or a path in it becomes a text.
 
 One encoder, made once, takes half the time."""
+
+
+def is_plain(value: Any, depth: int = 0) -> bool:
+    """Whether a value is a dict of JSON's own types and nothing else, as nearly every message is."""
+    if type(value) is not dict or depth > MAX_DEPTH:
+        return False
+    for name, inner in value.items():
+        if type(name) is not str:
+            return False
+        kind = type(inner)
+        if kind not in SCALARS and not (
+            _is_plain_list(inner, depth + 1) if kind is list else is_plain(inner, depth + 1)
+        ):
+            return False
+    return True
+
+
+def _is_plain_list(values: list[Any], depth: int) -> bool:
+    if depth > MAX_DEPTH:
+        return False
+    for inner in values:
+        kind = type(inner)
+        if kind not in SCALARS and not (
+            _is_plain_list(inner, depth + 1) if kind is list else is_plain(inner, depth + 1)
+        ):
+            return False
+    return True
 
 
 def text_of(message: Message) -> str:

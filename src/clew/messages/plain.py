@@ -18,8 +18,8 @@ from typing import Any
 from uuid import UUID
 
 from clew.errors import InvalidArgument, InvalidMessage
+from clew.messages.message import MAX_DEPTH, SCALARS, is_plain
 
-_SCALARS = frozenset({str, int, float, bool, type(None)})
 # What is read for its text or its calls, here and in the rooms above.
 _READ_FIELDS = frozenset(
     "role content text tool_calls tool_call_id function function_call name arguments input output reasoning "
@@ -29,8 +29,6 @@ _READ_FIELDS = frozenset(
 _READ_BY_SDK = ("parsed", "parsed_arguments", "parsed_output")
 _NOT_GIVEN = ("NotGiven", "Omit")
 """What SDKs write for an argument that is not there."""
-# Deeper than any message. A value inside itself is.
-_MAX_DEPTH = 100
 _HOLDERS_OF_MESSAGES = (
     ("choices", "Pass its message: choices[0].message"),
     ("message", "Pass the message in it"),
@@ -77,14 +75,14 @@ def plain_messages(messages: Any, what: str = "messages") -> Sequence[Any]:
     """
     listed = as_sequence(messages, what)
     for message in listed:
-        if type(message) is not dict or not _is_plain_dict(message):
+        if not is_plain(message):
             return [plain_message(each, index) for index, each in enumerate(listed)]
     return listed
 
 
 def plain_message(message: Any, index: int) -> Any:
     """One message as a dict of plain values, the same object where it was one; `InvalidMessage` where it is none."""
-    if type(message) is dict and _is_plain_dict(message):
+    if is_plain(message):
         return message
     try:
         read = _plain(message, "", "content", 0)
@@ -175,39 +173,12 @@ def _beside(value: Any, what: str, remedy: str) -> Any:
 # -- values ------------------------------------------------------------------------------------------------------------
 
 
-def _is_plain_dict(value: dict[Any, Any], depth: int = 0) -> bool:
-    """Whether a dict needs no reading: its names are texts, its values plain. Nearly every message ends here."""
-    for name, inner in value.items():
-        if type(name) is not str:
-            return False
-        kind = type(inner)
-        if kind in _SCALARS:
-            continue
-        if kind is list:
-            if not _is_plain_list(inner, depth + 1):
-                return False
-        elif kind is not dict or depth > _MAX_DEPTH or not _is_plain_dict(inner, depth + 1):
-            return False
-    return True
-
-
-def _is_plain_list(values: list[Any], depth: int) -> bool:
-    for inner in values:
-        kind = type(inner)
-        if kind is dict:
-            if depth > _MAX_DEPTH or not _is_plain_dict(inner, depth + 1):
-                return False
-        elif kind not in _SCALARS and (kind is not list or depth > _MAX_DEPTH or not _is_plain_list(inner, depth + 1)):
-            return False
-    return True
-
-
 def _plain(value: Any, place: str, field: str, depth: int) -> Any:
     """The value without objects in it. `field` is the name that it stands under, also as an element of a list."""
     kind = type(value)
-    if kind in _SCALARS:
+    if kind in SCALARS:
         return value
-    if depth > _MAX_DEPTH:
+    if depth > MAX_DEPTH:
         raise _TooDeep
     if kind is dict:
         return _plain_dict(value, place, depth)
@@ -239,7 +210,7 @@ def _plain_dict(value: dict[Any, Any], place: str, depth: int) -> dict[str, Any]
     for name, inner in value.items():
         if not isinstance(name, str):
             raise _UnnamedField(place, name)
-        if type(inner) not in _SCALARS:
+        if type(inner) not in SCALARS:
             read = _plain(inner, f"{place}.{name}" if place else name, name, depth + 1)
             if read is not inner:
                 changed[name] = read

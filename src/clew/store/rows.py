@@ -12,7 +12,7 @@ from hashlib import blake2b
 from typing import Any, cast
 
 from clew.errors import InvalidMessage
-from clew.messages import Message, as_sequence, calls_of, plain_message, plain_messages, read_conversation
+from clew.messages import Message, as_sequence, calls_of, is_plain, plain_message, plain_messages, read_conversation
 from clew.store.base import NewMessage
 from clew.store.database import Steps, as_micros, column_text, execute, fetch_one, json_text, json_value
 
@@ -46,18 +46,18 @@ def plain_to_store(messages: Iterable[Any], seen: HashChain | None = None) -> Se
 
     The first ones are not read again where they are the messages of a chain.
     """
-    came = as_sequence(messages)
+    came = messages if isinstance(messages, list) else as_sequence(messages)
     same = seen.count_same(came) if seen is not None else 0
     return [*came[:same], *(_plain_to_store(message, same + at) for at, message in enumerate(came[same:]))]
 
 
 def _plain_to_store(message: Any, index: int) -> Any:
     if isinstance(message, NewMessage):
-        read = plain_message(message.message, index)
-        items = message.items and plain_messages(message.items, "items")
-        is_plain = read is message.message and items is message.items
-        return message if is_plain else replace(message, message=read, items=items)
-    read = plain_message(message, index)
+        read = message.message if is_plain(message.message) else plain_message(message.message, index)
+        items = message.items if all(map(is_plain, message.items)) else plain_messages(message.items, "items")
+        is_same = read is message.message and items is message.items
+        return message if is_same else replace(message, message=read, items=items)
+    read = message if is_plain(message) else plain_message(message, index)
     if "role" not in read and "type" not in read:
         raise InvalidMessage(index, "it has neither a role nor a type", 'Give it a role, such as "user"')
     return read

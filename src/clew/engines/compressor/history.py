@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
-from operator import is_
 from typing import Any
 
 from clew.ledger import Ledger
-from clew.messages import Message, Repaired, as_sequence, calls_of, images_of, plain_message, repair, text_of
+from clew.messages import Message, Repaired, as_sequence, calls_of, images_of, is_plain, plain_message, repair, text_of
 from clew.summaries import WrappedSummary, unwrap
 from clew.tokens import count_each, counter_for
 
@@ -121,11 +120,10 @@ class MessageSizes:
 
     def read(self, messages: Sequence[Any]) -> Sequence[Message]:
         """The messages as plain dicts; the very sequence where they are. Those that were counted before are."""
-        listed, known = as_sequence(messages), self._known
-        read = [
-            message if id(message) in known else plain_message(message, index) for index, message in enumerate(listed)
-        ]
-        return listed if all(map(is_, listed, read)) else read
+        listed, known = messages if isinstance(messages, list | tuple) else as_sequence(messages), self._known
+        if all(id(message) in known or is_plain(message) for message in listed):
+            return listed
+        return [plain_message(message, index) for index, message in enumerate(listed)]
 
     def each(self, messages: Sequence[Message]) -> list[int]:
         """The size of every message, in order."""
