@@ -257,7 +257,9 @@ def test_what_an_sdk_parsed_out_of_a_text_is_not_counted_twice_and_not_sent_back
         tool_calls=[{"id": "c", "type": "function", "function": {**arguments, "parsed_arguments": ship}}],
     )  # fmt: skip
     assert "parsed" not in read_conversation([said]).messages[0]
-    called = ParsedResponseFunctionToolCall(type="function_call", call_id="c", **arguments, parsed_arguments=ship)
+    called = ParsedResponseFunctionToolCall(
+        type="function_call", call_id="c", name="note", arguments=text, parsed_arguments=ship
+    )
     plain = {"type": "function_call", "call_id": "c", **arguments}
     assert clew.count_tokens([called]) == clew.count_tokens([plain])
     block = ParsedTextBlock[Ship].model_construct(type="text", text=text, parsed_output=ship)
