@@ -224,6 +224,7 @@ class _Request:
         settings: CompressionSettings | None,
     ) -> _Request:
         target = None if target is None else checked_tokens("target_tokens", target)
+        max_output = None if max_output is None else checked_tokens("max_output", max_output)
         context_length = None if context_length is None else checked_window(context_length)
         if model is not None and not isinstance(model, str):
             raise InvalidArgument(f"model={model!r:.80} is no text; pass the name of a model, or None")

@@ -38,6 +38,11 @@ DOORS: dict[str, Callable[[Any], Any]] = {
 }
 
 
+def kind_of(value: object) -> str:
+    """For the name of a test, which must be the same in every process."""
+    return type(value).__name__
+
+
 async def store_door(messages: Any) -> None:
     async with clew.open_store(":memory:") as store:
         await store.start_session(NewSession(id="s"))
@@ -72,7 +77,7 @@ class Plain:
 
 
 @pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
-@pytest.mark.parametrize("wrong", [[], "text", 5, None, b"bytes", Plain(), {"role", "content"}], ids=repr)
+@pytest.mark.parametrize("wrong", [[], "text", 5, None, b"bytes", Plain(), {"role", "content"}], ids=kind_of)
 async def test_what_is_no_message_is_refused_by_its_index(door: str, wrong: Any) -> None:
     with pytest.raises(InvalidMessage, match=r"^message 1: it is of type ") as refused:
         await knock(door, [USER, wrong, *LONG[:10]])
@@ -80,7 +85,7 @@ async def test_what_is_no_message_is_refused_by_its_index(door: str, wrong: Any)
 
 
 @pytest.mark.parametrize("door", [*DOORS, *ASYNC_DOORS])
-@pytest.mark.parametrize("wrong", [5, b"bytes", math.nan, True, object(), list], ids=repr)
+@pytest.mark.parametrize("wrong", [5, b"bytes", math.nan, True, object(), list], ids=kind_of)
 async def test_what_is_no_list_of_messages_is_refused(door: str, wrong: Any) -> None:
     with pytest.raises(InvalidArgument, match="pass a list of messages"):
         await knock(door, wrong)
@@ -114,7 +119,7 @@ async def test_a_field_that_is_named_by_a_number_is_refused(door: str) -> None:
 
 
 @pytest.mark.parametrize("wrong", ["10k", math.inf, math.nan, 10_000.5, True, [10_000], b"1"])
-@pytest.mark.parametrize("name", ["target_tokens", "context_length"])
+@pytest.mark.parametrize("name", ["target_tokens", "context_length", "max_output"])
 def test_what_is_no_number_of_tokens_is_refused(name: str, wrong: Any) -> None:
     for door in (clew.compress, clew.preview):
         with pytest.raises(InvalidArgument, match=f"{name}=.*is no number of tokens; pass a whole number"):
