@@ -274,7 +274,7 @@ def test_a_request_that_asks_for_a_long_reply_leaves_room_for_it(field: str) -> 
     messages, late = chat(60), CompressionSettings(threshold=0.95)
     beside = clew.compress(messages, context_length=64_000, max_output=32_000, settings=late)
     inside = clew.compress({"messages": messages, field: 32_000}, context_length=64_000, settings=late)
-    assert inside.messages["messages"] == beside.messages
+    assert inside.request["messages"] == inside.messages == beside.messages
     assert beside.tokens_after + 32_000 <= 64_000
     assert beside.tokens_after < clew.compress(messages, context_length=64_000, settings=late).tokens_after
     unasked = {"messages": messages, field: None}
