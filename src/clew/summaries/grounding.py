@@ -17,8 +17,9 @@ from clew.ledger.verify import VerificationSource, VerifiedText, claims_in, veri
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 from clew.summaries import handoff as parts
+from clew.summaries.exchange_facts import complete_entries, exchange_facts
 from clew.summaries.handoff import CountTokens, Handoff, SummaryInput
-from clew.summaries.required_facts import RequiredFact, normalized, required_facts
+from clew.summaries.required_facts import RequiredFact, cleaned_facts, normalized, required_facts, state_facts
 
 _CHARS_PER_TOKEN = 3.4
 _TRIES_TO_FIT = 5
@@ -30,6 +31,12 @@ _FEWEST_CLAIMS = 8
 _MOST_UNVERIFIED = 0.5
 _HEADINGS_KEPT = (parts.DECISIONS, parts.TRIED, parts.ANSWERED, parts.COMPLETED, parts.VALUES)
 _REPEATED_EXTRA_CHARS = 40
+_WORDS_COMPARED = 80
+_HEADINGS_FIRST = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES, parts.BLOCKED})
+# Of the room for facts that is left when its turn comes.
+_SHARE_OF_REQUESTS = 0.5
+_SHARE_OF_CONCLUSIONS = 0.5
+_SHARE_OF_DEEDS = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,58 +115,106 @@ def _source_texts(source: SummaryInput) -> Iterator[str]:
 
 def _with_required_facts(source: SummaryInput, checked: Handoff, budget: int, count: CountTokens) -> ShortenedHandoff:
     """The handoff with the required facts, within budget; with a tiny budget, only the most important facts."""
-    facts = required_facts(source)
+    told = exchange_facts(source)
+    certain = required_facts(source)
+    groups = (
+        (1.0, [fact for fact in certain if fact.heading in _HEADINGS_FIRST]),
+        (_SHARE_OF_REQUESTS, cleaned_facts(told.requests)),
+        (_SHARE_OF_CONCLUSIONS, cleaned_facts(told.conclusions)),
+        (
+            1.0,
+            [*(fact for fact in certain if fact.heading not in _HEADINGS_FIRST), *cleaned_facts(state_facts(source))],
+        ),
+        (_SHARE_OF_DEEDS, cleaned_facts(told.deeds)),
+    )
     worth = line_worth_in(source.ledger.index, source.first)
     for share in _SHARES_OF_REQUIRED:
-        merged, keep = _completed(checked, _fitting_facts(facts, int(budget * share), count))
+        merged, keep = _completed(source, checked, _Chooser(checked, int(budget * share), count).choose(groups))
         fitted = shorten_handoff(merged, budget, count, worth, keep)
         if fitted is not None:
             return fitted
     raise SummaryFailed(f"a budget of {budget:,} tokens has no room for the headings", kind="no_room")
 
 
-def _completed(checked: Handoff, facts: Sequence[RequiredFact]) -> tuple[Handoff, set[tuple[str, str]]]:
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """The facts that are told: those that the model wrote itself, and those that are added to what it wrote."""
+
+    written: list[RequiredFact]
+    added: list[RequiredFact]
+
+
+class _Chooser:
+    """Chooses the required facts that fit, the most important first; one that is too long is skipped, not cut."""
+
+    def __init__(self, checked: Handoff, tokens: int, count: CountTokens) -> None:
+        self._text = normalized("\n".join(line for lines in checked.sections.values() for line in lines))
+        self._atoms = _atoms_of(self._text) | _atoms_of(checked.render())
+        self._left = tokens
+        self._count = count
+
+    def choose(self, groups: Sequence[tuple[float, Sequence[RequiredFact]]]) -> _Chosen:
+        """Each group may take its share of what the ones before it left."""
+        chosen = _Chosen([], [])
+        for share, facts in groups:
+            room = int(self._left * share)
+            for fact in facts:
+                is_told = fact.is_in(self._text, self._atoms)
+                # These are told in the person's own words, whatever the model wrote.
+                is_told = is_told and fact.heading not in (parts.ACTIVE_TASK, parts.RULES)
+                cost = self._count(fact.line) + 2
+                if cost > room:
+                    continue
+                # Also what the model wrote takes room that others must leave to it.
+                room, self._left = room - cost, self._left - cost
+                if is_told:
+                    chosen.written.append(fact)
+                else:
+                    self._add(fact, chosen)
+        return chosen
+
+    def _add(self, fact: RequiredFact, chosen: _Chosen) -> None:
+        chosen.added.append(fact)
+        self._text += f" {normalized(fact.line)}"
+        self._atoms |= _atoms_of(fact.line)
+
+
+def _completed(source: SummaryInput, checked: Handoff, chosen: _Chosen) -> tuple[Handoff, set[tuple[str, str]]]:
     """The handoff with the facts it dropped, and the (heading, line) pairs that must stay."""
-    prose = normalized("\n".join(line for lines in checked.sections.values() for line in lines))
     sections = {heading: list(lines) for heading, lines in checked.sections.items()}
-    keep: set[tuple[str, str]] = set()
-    for heading in dict.fromkeys(fact.heading for fact in facts):
-        own = [fact for fact in facts if fact.heading == heading]
+    for heading in dict.fromkeys(fact.heading for fact in chosen.added if fact.exchange is None):
+        own = [fact for fact in chosen.added if fact.heading == heading and fact.exchange is None]
         written = sections.get(heading, [])
         if heading == parts.ACTIVE_TASK:
-            written, missing = [], own
+            written = []
         elif heading == parts.RULES:
             # Rules are quoted in the user's words; a line of the model that only repeats one is not needed.
-            written, missing = [line for line in written if not _only_repeats(line, own)], own
-        else:
-            missing = [fact for fact in own if not fact.is_in(prose)]
-        added = [fact.line for fact in sorted(missing, key=lambda fact: fact.number)]
+            written = [line for line in written if not _only_repeats(line, own)]
+        added = [fact.line for fact in sorted(own, key=lambda fact: fact.number)]
         sections[heading] = [*added, *written] if heading in (parts.GOAL, parts.RULES) else [*written, *added]
-        keep.update((heading, line) for line in added)
-    keep.update(_lines_with(sections, [fact for fact in facts if fact.is_in(prose)]))
+    of_exchanges = [fact for fact in chosen.added if fact.exchange is not None]
+    if of_exchanges:
+        entries = sections.get(parts.COMPLETED, [])
+        sections[parts.COMPLETED] = complete_entries(entries, of_exchanges, source.ledger.exchanges)
+    keep = {(fact.heading, fact.line) for fact in chosen.added}
+    keep.update(_lines_with(sections, chosen.written))
     return Handoff(sections), keep
 
 
 def _lines_with(sections: Mapping[str, Sequence[str]], facts: Sequence[RequiredFact]) -> Iterator[tuple[str, str]]:
     """For each fact that the model wrote itself, the first line that contains it."""
-    lines = [(heading, line, normalized(line)) for heading in parts.HEADINGS for line in sections.get(heading, ())]
+    lines = [
+        (heading, line, normalized(line))
+        for heading in parts.HEADINGS
+        for entry in sections.get(heading, ())
+        for line in entry.split(parts.CONTINUED)
+    ]
     for fact in facts:
         yield from [(heading, line) for heading, line, text in lines if fact.is_in(text)][:1]
 
 
 def _only_repeats(line: str, rules: Sequence[RequiredFact]) -> bool:
     return any(rule.is_in(normalized(line)) and len(line) < len(rule.words) + _REPEATED_EXTRA_CHARS for rule in rules)
-
-
-def _fitting_facts(facts: Sequence[RequiredFact], tokens: int, count: CountTokens) -> list[RequiredFact]:
-    """The most important facts that fit; one that is too long is skipped, not cut."""
-    taken = []
-    for fact in facts:
-        cost = count(fact.line) + 2
-        if cost <= tokens:
-            taken.append(fact)
-            tokens -= cost
-    return taken
 
 
 # -- lines of the previous handoff, and quotes -------------------------------------------------------------------------
@@ -186,7 +241,7 @@ def _with_quotes(
     source: SummaryInput, base: Handoff, selector: QuoteSelector, covered: set[str], chars: int
 ) -> Handoff:
     sections = {heading: list(lines) for heading, lines in base.sections.items()}
-    for heading, line in _dropped_lines(source, covered, int(chars * _SHARE_OF_PREVIOUS)):
+    for heading, line in _dropped_lines(source, base, covered, int(chars * _SHARE_OF_PREVIOUS)):
         # They are older than what the model wrote now, so they come first.
         sections.setdefault(heading, []).insert(0, line)
         covered |= _atoms_of(line)
@@ -200,14 +255,15 @@ def _with_quotes(
     return Handoff(sections)
 
 
-def _dropped_lines(source: SummaryInput, covered: set[str], chars: int) -> list[tuple[str, str]]:
+def _dropped_lines(source: SummaryInput, base: Handoff, covered: set[str], chars: int) -> list[tuple[str, str]]:
     """Lines of the previous handoff that the new one hardly covers, chosen by worth as they fit."""
+    prose = normalized(base.render())
     worth = line_worth_in(source.ledger.index, source.first)
     dropped = [
         (heading, line)
         for heading in _HEADINGS_KEPT
         for line in source.previous_lines(heading)
-        if not line.startswith("(") and _is_dropped(line, covered)
+        if not line.startswith("(") and _is_dropped(line, covered, prose)
     ]
     ranked = sorted(dropped, key=lambda one: -(worth(one[1]) + 0.2) / (len(one[1]) + 4))
     taken = []
@@ -219,9 +275,12 @@ def _dropped_lines(source: SummaryInput, covered: set[str], chars: int) -> list[
     return [one for one in reversed(dropped) if one in taken]
 
 
-def _is_dropped(line: str, covered: set[str]) -> bool:
+def _is_dropped(line: str, covered: set[str], prose: str) -> bool:
     atoms = _atoms_of(line)
-    return bool(atoms) and 2 * len(atoms - covered) > len(atoms)
+    if atoms:
+        return 2 * len(atoms - covered) > len(atoms)
+    # Words of people without any exact string in them: by the words themselves.
+    return line.startswith('"') and normalized(line.split(parts.CONTINUED)[0])[:_WORDS_COMPARED] not in prose
 
 
 def _atoms_of(text: str) -> set[str]:
@@ -257,6 +316,8 @@ _LONGEST_LINE_CHARS = 1_200
 _ROUNDS = 12
 
 LineWorth = Callable[[str], float]
+_HandoffPart = tuple[str, str, int]
+"""The heading, a line, and which entry under the heading it is a line of."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -288,12 +349,13 @@ def shorten_handoff(
     if size <= budget:
         return ShortenedHandoff(handoff, 0)
     lines = [
-        (heading, line if (heading, line) in keep else shorten(line, _LONGEST_LINE_CHARS))
+        (heading, line if (heading, line) in keep else shorten(line, _LONGEST_LINE_CHARS), entry)
         for heading in parts.HEADINGS
-        for line in handoff.lines(heading)
+        for entry, text in enumerate(handoff.lines(heading))
+        for line in text.split(parts.CONTINUED)
     ]
     ranked = sorted(
-        (position for position, line in enumerate(lines) if line not in keep),
+        (position for position, line in enumerate(lines) if line[:2] not in keep),
         key=lambda position: _density(lines[position], position / len(lines), count, worth),
     )
     removed: set[int] = set()
@@ -308,14 +370,14 @@ def shorten_handoff(
     return ShortenedHandoff(rest, len(ranked)) if rendered_size(rest, count) <= budget else None
 
 
-def _density(line: tuple[str, str], position: float, count: CountTokens, worth: LineWorth) -> float:
-    heading, text = line
+def _density(line: _HandoffPart, position: float, count: CountTokens, worth: LineWorth) -> float:
+    heading, text, _ = line
     value = _WORTH_OF_HEADING.get(heading, _WORTH_OF_ANY_LINE) + worth(text)
     # Of two similar lines the later one is worth more.
     return (value + 0.1 * position) / max(1, count(text))
 
 
-def _cheapest(lines: Sequence[tuple[str, str]], ranked: Sequence[int], over: int, count: CountTokens) -> list[int]:
+def _cheapest(lines: Sequence[_HandoffPart], ranked: Sequence[int], over: int, count: CountTokens) -> list[int]:
     """The lowest ranked lines that together free about `over` tokens; at least one."""
     taken = []
     freed = 0
@@ -327,9 +389,11 @@ def _cheapest(lines: Sequence[tuple[str, str]], ranked: Sequence[int], over: int
     return taken
 
 
-def _without(lines: Sequence[tuple[str, str]], removed: Collection[int]) -> Handoff:
-    sections: dict[str, list[str]] = {}
-    for position, (heading, line) in enumerate(lines):
+def _without(lines: Sequence[_HandoffPart], removed: Collection[int]) -> Handoff:
+    sections: dict[str, dict[int, list[str]]] = {}
+    for position, (heading, line, entry) in enumerate(lines):
         if position not in removed:
-            sections.setdefault(heading, []).append(line)
-    return Handoff(sections)
+            sections.setdefault(heading, {}).setdefault(entry, []).append(line)
+    return Handoff(
+        {heading: [parts.CONTINUED.join(own) for own in told.values()] for heading, told in sections.items()}
+    )

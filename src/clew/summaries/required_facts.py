@@ -8,7 +8,7 @@ contain it already. Neither models nor tokens are known here.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -38,6 +38,7 @@ _GOAL_CHARS = 800
 _WORDS_OF_GOAL = 3
 _CHOSEN_CHARS = 200
 _COMMAND_CHARS = 60
+_SERVING_CHARS = 160
 _ERROR_CHARS = 130
 # How many earlier rules are compared with a rule; comparing all with all would be quadratic.
 _RULES_COMPARED = 200
@@ -65,9 +66,18 @@ class RequiredFact:
     words: str
     number: int = -1
     """The message it came from, by which the lines of a heading are sorted."""
+    exchange: int | None = None
+    """The exchange in whose entry it stands; None for a line of its own."""
+    atoms: frozenset[str] = frozenset()
+    """Exact strings that tell it too, all together, in whatever words."""
+    reference: str = ""
+    """The message that tells it too, where that is named: `m15`."""
 
-    def is_in(self, normalized_text: str) -> bool:
-        return self.words in normalized_text
+    def is_in(self, normalized_text: str, atoms: Collection[str] = ()) -> bool:
+        """Whether a text, and the atoms in it, tell the fact."""
+        if self.words in normalized_text or (self.atoms and all(atom in atoms for atom in self.atoms)):
+            return True
+        return bool(self.reference) and re.search(rf"\({self.reference}\b", normalized_text) is not None
 
 
 def required_facts(source: SummaryInput) -> list[RequiredFact]:
@@ -75,6 +85,11 @@ def required_facts(source: SummaryInput) -> list[RequiredFact]:
     hard, soft = _rules(source)
     blocking, overcome = _failures(source)
     facts = [*_task(source), *_goal(source), *hard, *blocking, *_files(source), *soft, *overcome]
+    return cleaned_facts(facts)
+
+
+def cleaned_facts(facts: Iterable[RequiredFact]) -> list[RequiredFact]:
+    """The facts without secrets, each once, in their order, with words that can be compared."""
     clean = (
         replace(fact, line=redact_text(fact.line), words=normalized(redact_text(fact.words)))
         for fact in facts
@@ -111,6 +126,20 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
     first = next((one for one in asked if len(one.request.split()) >= _WORDS_OF_GOAL), asked[0] if asked else None)
     if first is not None:
         yield RequiredFact(parts.GOAL, quoted_request(source.ledger, first, _GOAL_CHARS), first.request)
+
+
+def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
+    """The state of the work as tool results told it last."""
+    state = source.ledger.state
+    if state.branch:
+        at = f" at {state.commit[0]}" if state.commit else ""
+        words = state.commit[0] if state.commit else state.branch[0]
+        yield RequiredFact(parts.STATE, f"Branch {state.branch[0]}{at} (m{state.branch[1]}).", words, state.branch[1])
+    if state.tests:
+        yield RequiredFact(parts.STATE, f"Tests: {state.tests[0]} (m{state.tests[1]}).", state.tests[0], state.tests[1])
+    if state.serving:
+        serving, number = shorten_redacted(state.serving[0], _SERVING_CHARS), state.serving[1]
+        yield RequiredFact(parts.STATE, f"Running: {serving} (m{number}).", serving, number)
 
 
 def quoted_request(ledger: Ledger, exchange: LedgerExchange, most: int) -> str:
@@ -273,7 +302,6 @@ def shorten_redacted(text: str, most: int) -> str:
 # -- the lines that come first -----------------------------------------------------------------------------------------
 
 _FEWEST_CHARS_OF_TASK = 24
-_SERVING_CHARS = 160
 _PLAN_CHARS = 200
 
 
@@ -322,18 +350,10 @@ def shorter_task(line: HandoffLine, chars: int) -> HandoffLine:
 
 
 def _state(source: SummaryInput) -> list[HandoffLine]:
-    state = source.ledger.state
-    facts = []
-    if state.branch:
-        at = f" at {state.commit[0]}" if state.commit else ""
-        facts.append(f"Branch {state.branch[0]}{at} (m{state.branch[1]}).")
-    if state.tests:
-        facts.append(f"Tests: {state.tests[0]} (m{state.tests[1]}).")
-    if state.serving:
-        facts.append(f"Running: {shorten_redacted(state.serving[0], _SERVING_CHARS)} (m{state.serving[1]}).")
+    facts = " ".join(fact.line for fact in state_facts(source))
     if not facts:
         return [HandoffLine(parts.STATE, text, -1) for text in source.previous_lines(parts.STATE)]
-    return [HandoffLine(parts.STATE, " ".join(facts), source.ledger.next_number)]
+    return [HandoffLine(parts.STATE, facts, source.ledger.next_number)]
 
 
 def _plan(ledger: Ledger) -> list[HandoffLine]:
