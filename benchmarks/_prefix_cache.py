@@ -78,9 +78,10 @@ class PrefixCache:
         """Tools stand before everything else, and never change."""
         self._expires: dict[bytes, float] = {}
 
-    def send(self, messages: Sequence[Message], now: float) -> CanonicalUsage:
-        """The usage that a provider would report for the prompt of a request."""
-        marked = apply_cache_control(messages, native=True)
+    def send(self, messages: Sequence[Message], now: float, behind: Sequence[Message] = ()) -> CanonicalUsage:
+        """The usage that a provider would report for the prompt of a request; `behind` stands after the breakpoints."""
+        marked = [*apply_cache_control(messages, native=True), *behind]
+        messages = [*messages, *behind]
         hashes, sizes, breakpoints = [b""], [self._fixed], list[int]()
         for plain, sent in zip(messages, marked, strict=True):
             for block in self._blocks.of(plain):

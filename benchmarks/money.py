@@ -7,7 +7,9 @@ a request before each assistant message. A policy decides what the view is:
 
 - no compaction: the whole history each time, as if the window had no end;
 - clew, built-in: the compressor, which compacts at half of the window in one step; its summariser costs nothing;
-- clew, a model: the same, and a model at the same prices reads what is folded and writes as many tokens;
+- clew, text: the same, and the model writes the summary, asked with a text of what is folded: it reads all of that
+  anew and writes as many tokens;
+- clew, extending: the same, and the model is asked at the end of the conversation, which it reads from the cache;
 - prune in place: at half of the window, old tool results become one line where they stand, which moves the prefix each
   time; only when that is not enough, a model folds the middle;
 - Hermes: the real compressor of Hermes Agent 0.19.0 with its own threshold, where `--hermes` names its folder; a model
@@ -22,7 +24,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -44,10 +46,16 @@ FIXED_TOKENS = 10_000
 """Tools and what else stands before the system prompt."""
 PROMPT_TOKENS = 1_500
 """What a summariser is told beside what it reads."""
+INSTRUCTION = user("word " * PROMPT_TOKENS)
+"""What stands behind the conversation where a summary extends it."""
 PACE_SECONDS = 20.0
 PRUNED_CHARS = 200
 PROTECTED_MESSAGES = 20
 HEAD_MESSAGES = 4
+COMPACTION_COLUMNS = (
+    "file", "window", "compactions", "text read", "text $", "extending read", "from the cache %", "extending $",
+    "cold $", "of text %",
+)  # fmt: skip
 COLUMNS = (
     "file", "window", "policy", "calls", "compactions", "mean prompt", "hits %", "summaries $", "cost $",
     "of no compaction %",
@@ -76,6 +84,8 @@ class NoCompaction:
 class ClewPolicy:
     def __init__(self, window: int, blocks: Blocks) -> None:
         self.spent: Counter[str] = Counter()
+        self.written: list[int] = []
+        """The tokens of each summary."""
         self._engine = ContextCompressor(window, system_as_blocks=True)
         self._blocks = blocks
 
@@ -90,7 +100,8 @@ class ClewPolicy:
         start, stop = done.replaced
         self.spent["compactions"] += 1
         self.spent["read"] += PROMPT_TOKENS + self._blocks.tokens(view[start:stop])
-        self.spent["written"] += self._blocks.tokens([user(done.summary or "")])
+        self.written.append(self._blocks.tokens([user(done.summary or "")]))
+        self.spent["written"] += self.written[-1]
         return list(done.messages)
 
 
@@ -158,39 +169,79 @@ def _pruned(message: Message) -> Message:
 
 def money(
     data: Path, windows: Sequence[int], pace: float = PACE_SECONDS, hermes: HermesSide | None = None
-) -> Iterator[dict[str, Any]]:
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """The rows of both tables: what sessions cost by policy, and what a compaction costs by how the model is asked."""
+    sessions, compactions = list[dict[str, Any]](), list[dict[str, Any]]()
     for path in conversation_files(data):
         history = long_session(sessions_in(path))
-        for row in compared(history, windows, pace, hermes):
-            yield {"file": name_of(path), **row}
+        by_policy, by_way = compared(history, windows, pace, hermes)
+        sessions += [{"file": name_of(path), **row} for row in by_policy]
+        compactions += [{"file": name_of(path), **row} for row in by_way]
+    return sessions, compactions
 
 
 def compared(
     history: Sequence[Message], windows: Sequence[int], pace: float = PACE_SECONDS, hermes: HermesSide | None = None
-) -> Iterator[dict[str, Any]]:
-    """A row for each window and policy."""
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """A row for each window and policy, and one for each window about its compactions."""
     blocks = Blocks()
     whole = NoCompaction()
     unlimited = replayed(history, whole, blocks, pace)
+    sessions, compactions = list[dict[str, Any]](), list[dict[str, Any]]()
     for window in windows:
         clew, pruning = ClewPolicy(window, blocks), PruneInPlace(window, blocks)
-        views = replayed(history, clew, blocks, pace)
+        extended = list[CanonicalUsage]()
+        cold = list[CanonicalUsage]()
+
+        def ask(cache: PrefixCache, view: Sequence[Message], now: float) -> None:
+            extended.append(cache.send(view, now, [INSTRUCTION]))  # noqa: B023 (called before the next window)
+            cold.append(PrefixCache(blocks, FIXED_TOKENS).send(view, now, [INSTRUCTION]))  # noqa: B023
+
+        views = replayed(history, clew, blocks, pace, ask)
         free = Counter({"compactions": clew.spent["compactions"]})
         runs = {
             "no compaction": (unlimited, whole.spent),
             "clew, built-in": (views, free),
-            "clew, a model": (views, clew.spent),
+            "clew, text": (views, clew.spent),
+            "clew, extending": (views, free),
             "prune in place": (replayed(history, pruning, blocks, pace), pruning.spent),
         }
         if hermes is not None:
             theirs = HermesPolicy(window, blocks, hermes)
             runs[f"Hermes {hermes.version}"] = (replayed(history, theirs, blocks, pace), theirs.spent)
+        summaries = [_with_output(each, wrote) for each, wrote in zip(extended, clew.written, strict=True)]
         for policy, (calls, spent) in runs.items():
-            yield {"window": window, "policy": policy, **_account(calls, spent, unlimited)}
+            own = summaries if policy == "clew, extending" else [CanonicalUsage(spent["read"], spent["written"])]
+            sessions.append({"window": window, "policy": policy, **_account(calls, spent, own, unlimited)})
+        all_cold = [_with_output(each, wrote) for each, wrote in zip(cold, clew.written, strict=True)]
+        compactions.append({"window": window, **_ways(clew.spent, summaries, all_cold)})
+    return sessions, compactions
 
 
-def replayed(history: Sequence[Message], policy: Policy, blocks: Blocks, pace: float) -> list[CanonicalUsage]:
-    """The usage of each call of a session under a policy."""
+def _ways(spent: Counter[str], extended: Sequence[CanonicalUsage], cold: Sequence[CanonicalUsage]) -> dict[str, Any]:
+    """What a compaction costs on average: asked with a text, at the end of the conversation, and that uncached."""
+    times, prompts = max(1, spent["compactions"]), sum(usage.prompt_tokens for usage in extended)
+    text = _dollars([CanonicalUsage(spent["read"], spent["written"])])
+    return {
+        "compactions": spent["compactions"],
+        "text read": spent["read"] // times,
+        "text $": text / times,
+        "extending read": prompts // times,
+        "from the cache %": 100 * sum(usage.cache_read_tokens for usage in extended) / max(1, prompts),
+        "extending $": _dollars(extended) / times,
+        "cold $": _dollars(cold) / times,
+        "of text %": 100 * _dollars(extended) / max(1e-9, text),
+    }
+
+
+def replayed(
+    history: Sequence[Message],
+    policy: Policy,
+    blocks: Blocks,
+    pace: float,
+    ask: Callable[[PrefixCache, Sequence[Message], float], None] | None = None,
+) -> list[CanonicalUsage]:
+    """The usage of each call of a session under a policy; `ask` is called with what a compaction is made of."""
     cache, view, new = PrefixCache(blocks, FIXED_TOKENS), list[Message](), list[Message]()
     usages: list[CanonicalUsage] = []
     tokens = FIXED_TOKENS
@@ -198,6 +249,8 @@ def replayed(history: Sequence[Message], policy: Policy, blocks: Blocks, pace: f
         if message["role"] == "assistant" and view:
             fitted = policy.fitted(view, new, tokens)
             if fitted is not view:
+                if ask is not None:
+                    ask(cache, view, len(usages) * pace)
                 view, tokens = fitted, FIXED_TOKENS + blocks.tokens(fitted)
             new = []
             prompt = cache.send(view, len(usages) * pace)
@@ -241,10 +294,13 @@ def _with_output(prompt: CanonicalUsage, output: int) -> CanonicalUsage:
 
 
 def _account(
-    usages: Sequence[CanonicalUsage], spent: Counter[str], unlimited: Sequence[CanonicalUsage]
+    usages: Sequence[CanonicalUsage],
+    spent: Counter[str],
+    written: Sequence[CanonicalUsage],
+    unlimited: Sequence[CanonicalUsage],
 ) -> dict[str, Any]:
     prompts = sum(usage.prompt_tokens for usage in usages)
-    summaries = _dollars([CanonicalUsage(spent["read"], spent["written"], 0, 0, 0)])
+    summaries = _dollars(written)
     cost = _dollars(usages) + summaries
     return {
         "calls": len(usages),
@@ -288,7 +344,9 @@ def main() -> None:
     if not options.data.is_dir():
         print(f"no data at {options.data}: nothing is replayed")
         return
-    report("money", list(money(options.data, options.windows, options.pace, load_hermes(options.hermes))), COLUMNS)
+    sessions, compactions = money(options.data, options.windows, options.pace, load_hermes(options.hermes))
+    report("money", sessions, COLUMNS)
+    report("money, a compaction", compactions, COMPACTION_COLUMNS)
 
 
 if __name__ == "__main__":

@@ -35,6 +35,15 @@ def test_a_short_prompt_is_not_cached() -> None:
     assert sent.cache_read_tokens == sent.cache_write_tokens == 0 and sent.input_tokens > 0
 
 
+def test_what_stands_behind_the_breakpoints_is_neither_read_nor_written() -> None:
+    blocks = Blocks()
+    cache, messages = PrefixCache(blocks, 0), [PROMPT, user("one " * 500)]
+    cache.send(messages, 0.0)
+    sent = cache.send(messages, 1.0, [user("only now " * 200)])
+    assert sent.cache_read_tokens == blocks.tokens(messages) and sent.cache_write_tokens == 0
+    assert sent.input_tokens == blocks.tokens([user("only now " * 200)])
+
+
 def test_a_note_behind_the_system_prompt_leaves_the_prompt_cached() -> None:
     cache = PrefixCache(Blocks(), 0)
     written = cache.send([PROMPT, user("one")], 0.0)
@@ -45,12 +54,17 @@ def test_a_note_behind_the_system_prompt_leaves_the_prompt_cached() -> None:
 
 def test_every_policy_sends_every_call() -> None:
     history = money.long_session([synthetic_history(90), synthetic_history(60, seed=1)], 60_000)
-    rows = list(money.compared(history, [32_000]))
-    assert [row["policy"] for row in rows] == ["no compaction", "clew, built-in", "clew, a model", "prune in place"]
+    rows, compactions = money.compared(history, [64_000])
+    policies = ["no compaction", "clew, built-in", "clew, text", "clew, extending", "prune in place"]
+    assert [row["policy"] for row in rows] == policies
     calls = sum(message["role"] == "assistant" for message in history)
     assert {row["calls"] for row in rows} == {calls}
     assert all(row["compactions"] for row in rows[1:])
-    assert rows[1]["summaries $"] == 0 < rows[2]["summaries $"]
+    assert rows[1]["summaries $"] == 0 < rows[3]["summaries $"] < rows[2]["summaries $"]
+    (ways,) = compactions
+    # Without the cache the whole conversation is read, and not only what is folded.
+    assert ways["extending $"] < ways["text $"] < ways["cold $"]
+    assert 50 < ways["from the cache %"] < 100
 
 
 def test_sessions_behind_each_other_have_one_system_prompt_and_ids_of_their_own() -> None:
