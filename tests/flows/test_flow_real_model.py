@@ -100,7 +100,7 @@ async def test_a_conversation_overflows_for_real_is_compacted_goes_on_and_surviv
         after = await flow.turn(user("And when was it oiled?"))
         assert after.usage is not None and reply.usage is not None
         assert after.usage.cache_read_tokens >= reply.usage.prompt_tokens - 5
-    async with flow_with(heard, tmp_path, window=BELIEVED, model=local.model, max_tokens=12) as flow:
+    async with flow_with(heard, tmp_path, window=None, model=local.model, max_tokens=12) as flow:
         again = await flow.turn(user("Thank you. Is that all?"))
         conversation = await flow.runtime.conversation(SESSION)
         assert (conversation.window.tokens, conversation.window.source) == (WINDOW, "stated")

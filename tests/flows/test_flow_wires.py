@@ -165,7 +165,7 @@ async def test_an_overflow_is_compacted_and_the_limit_remembered(wire: Wire, tmp
         assert text_of(reply.message) == "It fits now."
         assert size_sent(upstream, 9) < size_sent(upstream, 8) / 2
         assert [(it.tokens, it.is_stated) for it in flow.events_of(WindowLearnt)] == [(9_000, True)]
-    async with talking(wire, tmp_path, window=60_000) as (flow, _):
+    async with talking(wire, tmp_path, window=None) as (flow, _):
         assert (await flow.runtime.conversation(SESSION)).window.tokens == 9_000
 
 
