@@ -26,6 +26,7 @@ from clew.events import CompactionFinished, CompactionStarted, Event, Events, Ou
 from clew.messages import ToolCall, text_of
 from clew.providers import AnthropicProvider, OnDelta, OpenAIChatProvider, Provider, Reply, Request, ResponsesProvider
 from clew.store import open_store
+from clew.summaries import is_instruction
 from clew.testing import call, user
 from clew.testing.runtime import PrefixChecker, answers, calls_have_results, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses
@@ -50,7 +51,7 @@ class Worker(ScriptedProvider):
         self.summaries: list[Request] = []
 
     async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        if request.tools:
+        if request.tools and not is_instruction(request.messages[-1]):
             return await super().send(request, on_delta)
         self.summaries.append(request)
         if not self.summary:
