@@ -48,7 +48,7 @@ def test_the_charts_have_every_day_in_between_and_one_scale(kept: Kept) -> None:
     bars = [line.split()[-1] for line in chart]
     assert set(bars[3]) == {"r", "f", "o"}
     assert 0 < len(bars[0]) < len(bars[3])
-    assert any("unknown" in line for line in lines)
+    assert any("no price" in line for line in lines)
     assert any(line.split()[-1].startswith("#") for line in lines if "67%" in line)
 
 

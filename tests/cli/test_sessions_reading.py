@@ -67,11 +67,11 @@ def test_show_tells_of_chain_compaction_children_and_cost(kept: Kept) -> None:
     (compaction,) = shown["compactions"]
     assert (compaction["replaced"], compaction["in_effect"]) == ([[1, 3]], True)
     assert [child["id"] for child in shown["children"]] == ["other-way"]
-    assert (shown["usage"]["calls"], shown["usage"]["calls_of_unknown_cost"]) == (2, 1)
+    assert (shown["usage"]["calls"], shown["usage"]["calls_of_unknown_cost"]) == (3, 1)
     assert shown["auxiliary_usage"]["cost_usd"] == 0.0005
     out = kept.run("sessions", "show", "clock-2")[1]
     assert "m1-m2 folded, 900 → 300 tokens" in out
-    assert "$0.0120 + unknown; auxiliary 1 call" in " ".join(out.split())
+    assert "$0.0125 + no price, of it $0.0005 for 1 auxiliary call" in " ".join(out.split())
 
 
 def test_show_gives_the_history_or_what_the_model_sees(kept: Kept) -> None:

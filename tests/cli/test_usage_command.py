@@ -7,19 +7,19 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew.cli.views.amounts import format_cost, format_micros, percent, short_count
+from clew.cli.views.amounts import format_cost, format_dollars, percent, short_count
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
 
 
-def test_totals_are_by_model_day_and_session_with_auxiliary_calls_apart(kept: Kept) -> None:
+def test_totals_are_by_model_day_and_session_and_say_what_auxiliary_calls_are_of_it(kept: Kept) -> None:
     account = kept.json("usage")
-    assert (account["total"]["calls"], account["auxiliary"]["calls"]) == (3, 1)
-    assert account["total"]["prompt_tokens"] == 3_000
-    assert account["total"]["cost_usd"] == 0.016
+    assert (account["total"]["calls"], account["auxiliary"]["calls"]) == (4, 1)
+    assert account["total"]["prompt_tokens"] == 4_000
+    assert account["total"]["cost_usd"] == 0.0165
     models = {row["model"]: row for row in account["by"]["model"]}
-    assert models["m-small"]["usage"] is None
+    assert models["m-small"]["usage"] == models["m-small"]["auxiliary"]
     assert models["m-small"]["auxiliary"]["cost_usd"] == 0.0005
     assert models["nobodys"]["usage"]["cost_usd"] is None
     assert account["models_without_a_price"] == ["nobodys"]
@@ -31,16 +31,17 @@ def test_totals_are_by_model_day_and_session_with_auxiliary_calls_apart(kept: Ke
 
 def test_people_are_told_what_is_unknown(kept: Kept) -> None:
     out = kept.run("usage")[1]
-    assert "3 calls: 3,000 prompt tokens, 80% of them cached, 120 output, cost $0.0160 + unknown" in out
-    assert "1 auxiliary call: 1,000 prompt tokens" in out
+    said = " ".join(out.split())
+    assert "4 calls: 4,000 prompt tokens, 80% of them cached, 160 output, cost $0.0165 + no price, of it" in said
+    assert "of it $0.0005 for 1 auxiliary call" in said
     assert "no price is known for some calls of nobodys" in out
     (row,) = [line for line in out.splitlines() if line.split()[:1] == ["nobodys"]]
-    assert row.split()[-2] == "unknown"
+    assert row.split()[-3:-1] == ["no", "price"]
 
 
 def test_one_conversation_counts_alone_with_all_of_its_chain(kept: Kept) -> None:
     account = kept.json("usage", "clock-1", "--by", "session")
-    assert (account["of"], account["total"]["calls"], account["auxiliary"]["calls"]) == ("Late clock", 2, 1)
+    assert (account["of"], account["total"]["calls"], account["auxiliary"]["calls"]) == ("Late clock", 3, 1)
     assert set(account["by"]) == {"session"}
     assert kept.run("usage", "nobody")[0] == 1
 
@@ -48,13 +49,13 @@ def test_one_conversation_counts_alone_with_all_of_its_chain(kept: Kept) -> None
 def test_a_period_narrows_it(kept: Kept) -> None:
     assert kept.json("usage", "--since", "2026-03-03")["total"] is None
     assert "no calls recorded" in kept.run("usage", "--until", "2026-02-01")[1]
-    assert kept.json("usage", "--since", "2026-02-27", "--until", "2026-03-02")["total"]["calls"] == 3
+    assert kept.json("usage", "--since", "2026-02-27", "--until", "2026-03-02")["total"]["calls"] == 4
 
 
 def test_what_was_spent_stays_when_its_conversation_is_deleted(kept: Kept) -> None:
     assert kept.run("sessions", "delete", "s_4f1c", "--yes")[0] == 0
     account = kept.json("usage")
-    assert account["total"]["calls"] == 3
+    assert account["total"]["calls"] == 4
     assert account["by"]["session"][0]["session"] is None
     assert "(deleted)" in kept.run("usage")[1]
 
@@ -82,11 +83,12 @@ def test_figures_are_short_and_honest() -> None:
         "1.24M",
         "2.00G",
     ]
-    assert [format_micros(micros) for micros in (0, 50, 4_200, 1_234_567)] == ["$0.00", "<$0.0001", "$0.0042", "$1.23"]
-    assert [format_cost(5, 0, 0), format_cost(0, 2, 2), format_cost(4_200, 2, 1)] == [
-        "-",
-        "unknown",
-        "$0.0042 + unknown",
+    shown = [format_dollars(amount) for amount in (0, 0.00005, 0.0042, 1.234567)]
+    assert shown == ["$0.00", "<$0.0001", "$0.0042", "$1.23"]
+    assert [format_cost(0, 0, 0), format_cost(0, 2, 2), format_cost(4_200, 2, 1)] == [
+        "$0.00",
+        "no price",
+        "$0.0042 + no price",
     ]
     assert [percent(0, 0), percent(1, 1000), percent(1, 2)] == ["-", "<1%", "50%"]
 

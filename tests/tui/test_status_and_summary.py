@@ -60,7 +60,7 @@ def test_an_unknown_price_is_no_zero() -> None:
     unknown = replace(FIGURES, session=CallTotals(2, 10, 0, 1, 0, 2))
     assert "no price" in status_text(unknown, 160)
     some = replace(FIGURES, session=CallTotals(2, 10, 0, 1, 500_000, 1))
-    assert "$0.5000 + unknown" in status_text(some, 160)
+    assert "$0.5000 + no price" in status_text(some, 160)
 
 
 def test_a_paused_engine_and_a_preparation_are_seen() -> None:

@@ -135,10 +135,10 @@ class CachePolicy:
     """Whether to send `prompt_cache_key`."""
 
     def describe(self) -> str:
-        """The line at start-up."""
+        """The line at start-up. Not `off` without markers: many providers cache by themselves, and report it."""
         if self.enabled:
             return f"prompt caching: on for {self.model} through {self.served_by}, TTL {self.ttl} ({self.why})"
-        return f"prompt caching: off for {self.model} through {self.served_by} ({self.why})"
+        return f"prompt caching: left to {self.served_by} for {self.model}, without markers ({self.why})"
 
 
 def caching_for(model: str, provider: str | None = None, base_url: str | None = None, ttl: str = "5m") -> CachePolicy:

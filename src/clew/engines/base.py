@@ -144,6 +144,12 @@ class ContextEngine(ABC):
         if state is not None:
             self._state = dict(state)
 
+    def on_compaction_undone(self) -> None:
+        """The newest compaction is not in effect any more, and so does not count among those of the conversation."""
+        made = self.state.get("compactions")
+        if isinstance(made, int) and made > 0:
+            self.restore({**self.state, "compactions": made - 1})
+
     # -- what happens in the conversation ------------------------------------------------------------------------------
 
     def observe(self, messages: Sequence[Message]) -> None:

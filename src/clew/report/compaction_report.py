@@ -47,14 +47,8 @@ class RegionGroup:
 
     region: CompactionRegion
     outcomes: tuple[MessageOutcome, ...]
-
-    @property
-    def tokens(self) -> int:
-        return sum(outcome.tokens for outcome in self.outcomes)
-
-    @property
-    def tokens_after(self) -> int:
-        return sum(outcome.tokens_after for outcome in self.outcomes)
+    tokens: int
+    tokens_after: int
 
     @property
     def shortened(self) -> int:
@@ -185,7 +179,11 @@ def summary_tokens(compaction: Compaction, count: CountMessages) -> int:
 
 def group_by_region(outcomes: Iterable[MessageOutcome]) -> tuple[RegionGroup, ...]:
     """Neighbours of the same region together, in order."""
-    return tuple(RegionGroup(region, tuple(row)) for region, row in groupby(outcomes, key=lambda each: each.region))
+    rows = ((region, tuple(row)) for region, row in groupby(outcomes, key=lambda each: each.region))
+    return tuple(
+        RegionGroup(region, row, sum(each.tokens for each in row), sum(each.tokens_after for each in row))
+        for region, row in rows
+    )
 
 
 def merged_handoff_tokens(messages: Sequence[Message], model: str | None) -> int:

@@ -107,7 +107,7 @@ def _templates() -> Environment:
     )
     templates.filters["thousands"] = lambda number: f"{number:,}"
     templates.filters["opening"] = _opening
-    templates.filters["dollars"] = lambda amount: f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
+    templates.filters["dollars"] = lambda amount: f"${amount:,.2f}" if not amount or amount >= 1 else f"${amount:.4f}"
     return templates
 
 

@@ -127,9 +127,13 @@ class ConversationSize:
     @property
     def tokens(self) -> int:
         """The size of the next request: based on the last real size where there is one."""
+        return self.tokens_of(self.counted)
+
+    def tokens_of(self, counted: int) -> int:
+        """What `tokens` would be if the next request had this count instead of `counted`."""
         if self._observed is None:
-            return self.calibration.corrected(self.counted)
-        difference = self.calibration.corrected(self.counted - self._observed.counted)
+            return self.calibration.corrected(counted)
+        difference = self.calibration.corrected(counted - self._observed.counted)
         return max(self._counter.request, self._observed.real + difference)
 
     @property

@@ -48,9 +48,16 @@ class PreparedCompaction:
     focus: str | None = None
     engine: str = ""
 
-    def for_tokens(self, tokens: int) -> PreparedCompaction:
-        """The same for a request that has grown since: what it frees stays the same."""
-        freed = self.compaction.tokens_before - self.compaction.tokens_after
+    def measured(self, now: ConversationView, tokens: int) -> PreparedCompaction:
+        """The same with the sizes that the conversation itself will have: engines know neither what real usage
+        taught of our count, nor what stands behind the system prompt after a compaction, nor what came since.
+
+        `tokens` is the size of the whole request now.
+        """
+        if not self.compaction.changed:
+            return self
+        counted = now.counted_with(len(self.view.messages), self.compaction.messages)
+        freed = now.size.tokens - now.size.tokens_of(counted)
         return replace(self, compaction=replace(self.compaction, tokens_before=tokens, tokens_after=tokens - freed))
 
     def entry(self) -> CompactionEntry:
@@ -121,7 +128,7 @@ class CompactionPreparer:
         view = self._view.compactable()
         self.reason = request.reason
         done = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
-        return PreparedCompaction(view, done, request.focus, self.engine.name)
+        return PreparedCompaction(view, done, request.focus, self.engine.name).measured(self._view, request.tokens)
 
     def prepare_ahead(self, tokens: int) -> None:
         """Start in the background where the threshold is near and nothing was started since the last compaction."""
@@ -157,9 +164,11 @@ class CompactionPreparer:
             why = "." if task.cancelled() else f": {problem}"
             self._services.tell(Notice(f"A compaction could not be prepared{why}"))
             return None
-        ready = task.result().for_tokens(tokens)
-        helps = ready.compaction.changed and ready.compaction.tokens_after < self.engine.get_status().threshold_tokens
-        return ready if helps and self._view.starts_with(ready.view) else None
+        ready = task.result()
+        if not ready.compaction.changed or not self._view.starts_with(ready.view):
+            return None
+        ready = ready.measured(self._view, tokens)
+        return ready if ready.compaction.tokens_after < self.engine.get_status().threshold_tokens else None
 
     async def drop(self) -> None:
         """Forget what was prepared ahead, as if it had never been."""

@@ -292,14 +292,13 @@ class Conversation:
             await self.store_pending_calls()
             return prepared
 
-    async def apply_compaction(self, prepared: PreparedCompaction) -> bool:
-        """Apply a previewed compaction; False when the conversation is no longer the one that it was made for."""
+    async def apply_compaction(self, prepared: PreparedCompaction) -> Compaction | None:
+        """Apply a previewed compaction; None when the conversation is no longer the one that it was made for."""
         async with self.locks.compaction:
             await self.drop_prepared()
             if not prepared.compaction.changed or not self.view.starts_with(prepared.view):
-                return False
-            request = self._manual_request(prepared.focus)
-            return await self.compact(request, prepared.for_tokens(request.tokens)) is not None
+                return None
+            return await self.compact(self._manual_request(prepared.focus), prepared)
 
     async def undo_compaction(self) -> bool:
         """Bring back the view from before the newest compaction; False when none is in effect."""
@@ -308,6 +307,8 @@ class Conversation:
             undone = await self.services.store.undo(self.session)
             if undone is not None:
                 await self.reload()
+                self.engine.on_compaction_undone()
+                await self.store_engine_state()
                 self.services.tell(CompactionUndone(self.session))
             return undone is not None
 
@@ -344,7 +345,9 @@ class Conversation:
             async with compaction_lease(self.services, old, self.reload) as lease:
                 if lease is None or self.view.base != base:
                     return None
-                prepared = ready or await self.preparer.prepare(request)
+                # What was prepared may be older than the newest messages.
+                prepared = await self.preparer.prepare(request) if ready is None else ready
+                prepared = prepared.measured(self.view, request.tokens)
                 tell(CompactionPhase(old, "swap" if ready else "summarise", time.monotonic() - started))
                 if prepared.compaction.changed:
                     started = time.monotonic()

@@ -166,11 +166,16 @@ class ConversationView:
 
     def system_message(self, *, as_block: bool) -> Message | None:
         """The system prompt; after a compaction with a note and pins behind it, which leaves what is cached cached."""
+        if self.base is not None or self.pinned_text:
+            return self._with_note_and(self.pinned_text, as_block=as_block, has_note=self.base is not None)
+        return self.prompt
+
+    def _with_note_and(self, pinned: str, *, as_block: bool, has_note: bool = True) -> Message | None:
+        """The system prompt as it is after a compaction that leaves these pins out of view."""
         if self.prompt is None:
-            return {"role": "system", "content": self.pinned_text} if self.pinned_text else None
-        note = "" if self.base is None else SYSTEM_NOTE
-        behind = "\n\n".join(text for text in (note, self.pinned_text) if text)
-        return with_text_after_system(self.prompt, behind, as_block=as_block) if behind else self.prompt
+            return {"role": "system", "content": pinned} if pinned else None
+        behind = "\n\n".join(text for text in (SYSTEM_NOTE if has_note else "", pinned) if text)
+        return with_text_after_system(self.prompt, behind, as_block=as_block)
 
     def set_prompt(self, prompt: Message | None) -> None:
         if prompt != self.prompt:
@@ -202,6 +207,17 @@ class ConversationView:
         self._count_prompt()
 
     # -- sizes ---------------------------------------------------------------------------------------------------------
+
+    def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
+        """Our own count of the next request once `messages` stand for the first `replaced` ones by a compaction."""
+        counts = self.size.counts
+        known = dict(zip(map(id, self.messages), counts, strict=True))
+        unknown = [message for message in messages if id(message) not in known]
+        shown = sum(known.get(id(message), 0) for message in messages) + sum(count_each(unknown, self._model))
+        texts = {text_of(message) for message in (*messages, *self.messages[replaced:])} if self.pins else set()
+        prompt = self._with_note_and(pinned_text(pin for pin in self.pins if pin.text not in texts), as_block=False)
+        system = counter_for(self._model).system(prompt.get("content") if prompt else None)
+        return self.size.counted - sum(counts[:replaced]) + shown + system - self.size.system
 
     def count(self, messages: Sequence[Message]) -> list[int]:
         counter = counter_for(self._model)

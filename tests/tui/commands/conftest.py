@@ -19,7 +19,7 @@ from clew.messages import Message
 from clew.providers import Reply, Request
 from clew.store import open_store
 from clew.testing import assistant, call, tool, user
-from clew.testing.runtime import answers
+from clew.testing.runtime import answers, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses, says
 from clew.turn import Runtime, receive
 
@@ -35,11 +35,14 @@ class Talker(ScriptedProvider):
         self.summary: str | None = None
         self.unseen = 0
         """Tokens that it counts in a prompt and nobody else does."""
+        self.factor = 1.0
+        """How many tokens it counts for one of ours."""
         self.summaries = 0
 
     def answered(self, request: Request) -> Reply:
         if len(request.messages) > 1:
-            return answers(f"answer {len(self.requests) - self.summaries}", grows=self.unseen)(request)
+            grows = self.unseen + round((self.factor - 1) * request_tokens(request))
+            return answers(f"answer {len(self.requests) - self.summaries}", grows=grows)(request)
         self.summaries += 1
         if self.summary is None:
             raise refuses("auth", "no key for summaries")
@@ -128,7 +131,7 @@ async def chat(tmp_path: Path) -> AsyncIterator[Chat]:
         project, approvals="deny", events=Events(events.append), provider=provider, has_tools=False
     )
     async with (
-        open_store(tmp_path / "state.db", flush="normal") as store,
+        open_store(home / "state.db", flush="normal") as store,
         open_agent_app(config, environ, store, options) as app,
     ):
         shown: list[RenderableType] = []

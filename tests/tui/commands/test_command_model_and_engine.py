@@ -29,8 +29,8 @@ async def test_it_shows_the_model_its_window_price_and_caching(chat: Any) -> Non
     shown = await chat.type("/model")
     assert "scripted-model" in shown
     assert "20,000 tokens, from the config" in shown
-    assert "unknown" in shown
-    assert "caching off for scripted-model" in " ".join(shown.split())
+    assert "no price is known" in shown
+    assert "caching left to scripted for scripted-model, without markers" in " ".join(shown.split())
 
 
 async def test_the_window_of_a_model_in_a_file_is_the_one_it_runs_with(chat: Any) -> None:

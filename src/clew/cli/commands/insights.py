@@ -71,7 +71,7 @@ async def read_insights(store: Store, first: datetime, last: datetime | None) ->
 
 
 async def _read_compactions(store: Store, first: datetime, last: datetime | None) -> list[CompactionStats]:
-    """The compactions of that time, each with the model and the source of its session."""
+    """The compactions of that time that are in effect, each with the model and the source of its session."""
     from clew.cli.store_access import NO_LIMIT
     from clew.cli.views.usage import CompactionStats
 
@@ -88,5 +88,5 @@ async def _read_compactions(store: Store, first: datetime, last: datetime | None
         )
         for session in continued.values()
         for each in await store.compactions(session)
-        if first <= each.at and (last is None or each.at < last)
+        if each.is_in_effect and first <= each.at and (last is None or each.at < last)
     ]

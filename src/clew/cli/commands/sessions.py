@@ -149,11 +149,15 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
     from clew.cli.views.sessions import SessionListItem, message_preview
 
     family = await store.sessions_of(session.conversation)
-    earlier = [it for it in family if it.kind == "continuation" and it.first_seq <= session.first_seq]
+    until = next(number for number, it in enumerate(family) if it.id == session.id)
+    earlier = {it.id for it in family[: until + 1]}
+    # Only a compaction opens another session: conversations of one need not be asked.
+    made = await store.compactions(session.id) if until else []
     first = await store.messages(session.id, 0, FIRST_ROWS)
     shown = next((row for row in first if row.message.get("role") == "user"), first[0] if first else None)
     span = await session_range(store, session, family)
-    return SessionListItem(session, span, len(earlier), message_preview(shown.message) if shown else "")
+    folds = sum(each.is_in_effect and each.session in earlier for each in made)
+    return SessionListItem(session, span, folds, message_preview(shown.message) if shown else "")
 
 
 # -- show --------------------------------------------------------------------------------------------------------------
@@ -198,7 +202,7 @@ async def _read_details(store: Store, name: str, as_view: bool, last: int | None
             ShownMessage(row.message, row.seq, False, row) for row in await store.messages(session.id, first, span.stop)
         ]
     children = [child for each in chain for child in await store.children_of(each.id)]
-    calls = CallFilter(conversation=session.conversation, auxiliary=False)
+    calls = CallFilter(conversation=session.conversation)
     return SessionDetails(
         session=session,
         chain=tuple(chain),

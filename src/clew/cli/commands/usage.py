@@ -1,4 +1,4 @@
-"""`clew usage [SESSION]`: tokens and cost of every call, by model, day and session; auxiliary calls apart."""
+"""`clew usage [SESSION]`: tokens and cost of calls, by model, day and session, and what auxiliary ones took of it."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 SESSION is an id, the beginning of one, or a title: then its whole conversation counts.
 
-Auxiliary calls are those that no turn asked for, such as the summariser's. A cost
-is what the recorded prices say; where no price is known, that is said. Days are
-those of UTC.
+All calls count; auxiliary ones, which no turn asked for, such as the summariser's,
+are also shown apart. A cost is what the recorded prices say; where no
+price is known, that is said. Days are those of UTC.
 
 examples:
   clew usage
@@ -85,25 +85,25 @@ async def _read_total(store: Store, asked: CallFilter) -> UsageGroup:
     """All calls as one group."""
     from clew.cli.views.usage import UsageGroup
 
-    main, auxiliary = [(await store.usage((), which))[0] for which in _main_and_auxiliary(asked)]
-    return UsageGroup("", main, auxiliary)
+    total, auxiliary = [(await store.usage((), which))[0] for which in _all_and_auxiliary(asked)]
+    return UsageGroup("", total, auxiliary)
 
 
 async def _read_groups(store: Store, asked: CallFilter, grouping: Grouping) -> tuple[UsageGroup, ...]:
     from clew.cli.views.usage import UsageGroup
 
-    main, auxiliary = [
+    totals, auxiliary = [
         {total.group[grouping]: total for total in await store.usage((grouping,), which)}
-        for which in _main_and_auxiliary(asked)
+        for which in _all_and_auxiliary(asked)
     ]
-    return tuple(UsageGroup(key, main.get(key), auxiliary.get(key)) for key in sorted({*main, *auxiliary}))
+    return tuple(UsageGroup(key, totals[key], auxiliary.get(key)) for key in sorted(totals))
 
 
 async def _unpriced_models(store: Store, asked: CallFilter) -> list[str]:
     return [total.group["model"] for total in await store.usage(("model",), asked) if total.calls_of_unknown_cost]
 
 
-def _main_and_auxiliary(asked: CallFilter) -> tuple[CallFilter, CallFilter]:
+def _all_and_auxiliary(asked: CallFilter) -> tuple[CallFilter, CallFilter]:
     from dataclasses import replace
 
-    return replace(asked, auxiliary=False), replace(asked, auxiliary=True)
+    return asked, replace(asked, auxiliary=True)

@@ -16,6 +16,7 @@ from clew.events import (
     CompactionFinished,
     CompactionPhase,
     CompactionStarted,
+    CompactionUndone,
     Event,
     Notice,
     OutputCapLowered,
@@ -43,7 +44,7 @@ class ScreenObserver(AgentObserver):
         self.is_preparing = False
         """A compaction is being made ahead of time."""
         self.compactions: list[CompactionFinished] = []
-        """Those of this chat that changed something."""
+        """Those of this chat that changed something and are in effect."""
         self.outputs: list[ShownOutput] = []
         """What tools printed in this chat, oldest first."""
 
@@ -177,6 +178,9 @@ class ScreenObserver(AgentObserver):
                 self._live.compacting.phase = "commit"
             case CompactionFinished():
                 self._print_compaction(event)
+            case CompactionUndone():
+                # The newest one; it may have been made before this chat.
+                del self.compactions[-1:]
             case _:
                 self._print_event(event)
         self._screen.refresh()

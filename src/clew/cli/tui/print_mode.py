@@ -128,7 +128,7 @@ def exchange_json(exchange: Exchange, session: str, recorder: ExchangeRecorder) 
         "rounds": exchange.rounds,
         "is_cut": exchange.hit_round_limit,
         "usage": _usage_json(recorder.usage),
-        "cost": None if totals.unpriced or not totals.calls else totals.cost_micros / _MICROS,
+        "cost": None if totals.unpriced else totals.cost_micros / _MICROS,
         "tools": recorder.tools,
         "refused": recorder.refusals,
         "compactions": recorder.compactions,

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from clew.cli.views.amounts import format_cost, percent, short_count
 from clew.cli.views.text import clip, display_width
-from clew.events import Event, Replied
+from clew.events import Event, Replied, SummaryReplied
 
 if TYPE_CHECKING:
     from clew.store import Store
@@ -48,10 +48,7 @@ class CallTotals:
 
     @property
     def cost_text(self) -> str:
-        """Money; `no price` where none is known at all."""
-        if self.calls and self.unpriced == self.calls:
-            return "no price"
-        return format_cost(self.cost_micros, self.calls, self.unpriced) if self.calls else "$0"
+        return format_cost(self.cost_micros, self.calls, self.unpriced)
 
 
 class UsageCounter:
@@ -59,9 +56,9 @@ class UsageCounter:
 
     def __init__(self) -> None:
         self.last = CallTotals()
-        """The newest reply."""
+        """The newest reply of a turn."""
         self.since_start = CallTotals()
-        """Replies since the program began, in whichever conversation."""
+        """Replies and summaries since the program began, in whichever conversation."""
         self._stored = CallTotals()
         self._new = CallTotals()
 
@@ -71,10 +68,13 @@ class UsageCounter:
         return self._stored.plus(self._new)
 
     def on_event(self, event: Event) -> None:
+        if not isinstance(event, Replied | SummaryReplied):
+            return
+        totals = _reply_totals(event)
+        self.since_start = self.since_start.plus(totals)
+        self._new = self._new.plus(totals)
         if isinstance(event, Replied):
-            self.last = _reply_totals(event)
-            self.since_start = self.since_start.plus(self.last)
-            self._new = self._new.plus(self.last)
+            self.last = totals
 
     async def load(self, store: Store, session: str) -> None:
         """Start from what the store has of the conversation."""
@@ -98,7 +98,7 @@ async def conversation_totals(store: Store, session: str) -> CallTotals:
     )
 
 
-def _reply_totals(reply: Replied) -> CallTotals:
+def _reply_totals(reply: Replied | SummaryReplied) -> CallTotals:
     return CallTotals(
         1,
         reply.prompt_tokens,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from datetime import UTC, date, datetime, timedelta
 
 _MICROS = 1_000_000
-UNKNOWN = "unknown"
+NO_PRICE = "no price"
+"""What is said wherever a price is not known; it is never taken for zero."""
 
 
 def plural(count: int, noun: str) -> str:
@@ -41,24 +42,23 @@ def message_range(numbers: list[int]) -> str:
 
 
 def format_dollars(amount: float) -> str:
-    """Money, with four digits behind the point where it is less than a dollar."""
-    return f"${amount:,.2f}" if amount >= 1 else f"${amount:.4f}"
-
-
-def format_micros(micros: int) -> str:
-    """Money that is counted in millionths of a dollar, with as many digits as it is worth."""
-    if micros == 0:
-        return "$0.00"
-    return format_dollars(micros / _MICROS) if micros >= 100 else "<$0.0001"
+    """Money, with four digits behind the point where it is less than a dollar; nothing is $0.00."""
+    if not amount or amount >= 1:
+        return f"${amount:,.2f}"
+    return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
 
 
 def format_cost(micros: int, calls: int, unknown: int) -> str:
-    """What calls cost; where the price of some is not known, that is said, not taken for zero."""
-    if not calls:
-        return "-"
-    if unknown == calls:
-        return UNKNOWN
-    return f"{format_micros(micros)} + {UNKNOWN}" if unknown else format_micros(micros)
+    """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, which is said."""
+    if calls and unknown == calls:
+        return NO_PRICE
+    known = format_dollars(micros / _MICROS)
+    return f"{known} + {NO_PRICE}" if unknown else known
+
+
+def cost_usd(micros: int, calls: int, unknown: int) -> float | None:
+    """The same for programs: of the calls whose price is known; None where there are calls and none has a price."""
+    return None if calls and unknown == calls else micros / _MICROS
 
 
 # -- times -------------------------------------------------------------------------------------------------------------

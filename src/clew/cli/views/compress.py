@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from clew.cli.console import Console
-from clew.cli.views.amounts import message_range, plural
+from clew.cli.views.amounts import format_dollars, message_range, plural
 from clew.cli.views.tables import (
     MARGIN,
     BarStyle,
@@ -333,7 +333,7 @@ def _remarks(report: CompactionReport, console: Console, written: Sequence[str])
     if result.changed:
         yield from warning_lines(result.warnings, console)
     if report.cost and result.changed:
-        before, after = (f"${amount:,.4f}" for amount in (report.cost.before, report.cost.after))
+        before, after = map(format_dollars, (report.cost.before, report.cost.after))
         text = f"{before} {console.sign('→', '->')} {after} for the prompt of a request, uncached"
         yield f"{pad('cost', 8)} {clip(text, console.width - 13)}"
     for name in written:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.cli.console import Console
-from clew.cli.views.amounts import format_dollars, percent, plural
+from clew.cli.views.amounts import NO_PRICE, format_dollars, percent, plural
 from clew.cli.views.tables import (
     BarStyle,
     bar_cells,
@@ -248,9 +248,9 @@ def _reported_text(reported: ReportedPrompt) -> str:
 
 def _cost_text(report: ContextReport) -> str:
     if report.model is None:
-        return "unknown: no model is named"
+        return f"{NO_PRICE}: no model is named"
     if report.cost is None:
-        return f"unknown: no price for {report.model}"
+        return f"{NO_PRICE} is known for {report.model}"
     cached = "" if report.cost.cached is None else f", {format_dollars(report.cost.cached)} cached"
     checked = f" (prices of {report.cost.checked})" if report.cost.checked else ""
     return f"one call's prompt {format_dollars(report.cost.uncached)}{cached}{checked}"

@@ -10,6 +10,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from clew.cli.console import Console
+from clew.cli.views.amounts import NO_PRICE
 from clew.cli.views.tables import table_lines
 from clew.cli.views.text import Align, printable
 from clew.providers import FetchableModel, LocalModel, trained_window
@@ -178,7 +179,7 @@ def _price(price: Price | None) -> str:
 
 def _rate(price: Price | None) -> str:
     if price is None:
-        return "price unknown"
+        return NO_PRICE
     return f"{_dollars(price.input)} in, {_dollars(price.output)} out" if price.input or price.output else "free"
 
 

@@ -11,7 +11,7 @@ from clew.cli.store_access import SessionRange, short_ids
 from clew.cli.views.amounts import format_time, iso_time, message_range, plural, short_count
 from clew.cli.views.tables import fact_lines, page_width, print_blocks, table_lines
 from clew.cli.views.text import Align, clip, display_width, printable, printable_line
-from clew.cli.views.usage import cached_percent, cost_text, usage_json
+from clew.cli.views.usage import auxiliary_text, cached_percent, cost_text, usage_json
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
 from clew.store import CommittedCompaction, Session, StoredMessage, UsageTotal
 
@@ -29,7 +29,7 @@ class SessionListItem:
     session: Session
     span: SessionRange
     compactions: int
-    """Since the beginning of its conversation."""
+    """Since the beginning of its conversation; undone ones do not count."""
     first_message: str
 
 
@@ -57,6 +57,7 @@ class SessionDetails:
     system: str | None
     calls: UsageTotal
     auxiliary: UsageTotal
+    """Of the calls, those that no turn asked for."""
     is_view: bool
     """Whether the messages are those of the view, not of the history."""
     messages: tuple[ShownMessage, ...]
@@ -235,7 +236,7 @@ def _facts_of(details: SessionDetails, console: Console) -> Iterator[tuple[str, 
         ids = short_ids(each.id for each in details.chain)
         names = [ids[each.id] + (" (this)" if each.id == session.id else "") for each in details.chain]
         yield "chain", console.sign(" → ", " -> ").join(names if len(names) <= 6 else [*names[:2], "...", *names[-3:]])
-    hidden = len(details.compactions) - MAX_COMPACTIONS
+    hidden = sum(each.is_in_effect for each in details.compactions[:-MAX_COMPACTIONS])
     for number, each in enumerate(details.compactions[-MAX_COMPACTIONS:]):
         state = "" if each.is_in_effect else ", undone"
         earlier = f" (and {hidden:,} before it)" if hidden > 0 and not number else ""
@@ -250,15 +251,13 @@ def _facts_of(details: SessionDetails, console: Console) -> Iterator[tuple[str, 
 
 def _usage_text(details: SessionDetails) -> str:
     total, auxiliary = details.calls, details.auxiliary
-    if not total.calls and not auxiliary.calls:
+    if not total.calls:
         return "no calls recorded"
     text = (
         f"{plural(total.calls, 'call')}, {short_count(total.usage.prompt_tokens)} prompt tokens "
         f"({cached_percent(total)} cached), {short_count(total.usage.output_tokens)} output, cost {cost_text(total)}"
     )
-    if auxiliary.calls:
-        text += f"; auxiliary {plural(auxiliary.calls, 'call')}, {cost_text(auxiliary)}"
-    return text
+    return text + auxiliary_text(auxiliary)
 
 
 def _heading(details: SessionDetails, console: Console) -> str:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 
 from clew.cli.console import Console
 from clew.cli.store_access import short_ids
-from clew.cli.views.amounts import format_cost, format_day, iso_time, percent, plural, short_count
+from clew.cli.views.amounts import NO_PRICE, cost_usd, format_cost, format_day, iso_time, percent, plural, short_count
 from clew.cli.views.tables import (
     BarStyle,
     bar_cells,
@@ -30,7 +30,7 @@ MAX_NAME = 24
 MIN_BAR, MAX_BAR = 10, 60
 MAX_FILLED_DAYS = 62
 DAY_SECONDS = 86_400
-HEADINGS: tuple[str, ...] = ("calls", "prompt", "cached", "output", "cost", "auxiliary")
+HEADINGS: tuple[str, ...] = ("calls", "prompt", "cached", "output", "cost", "of it auxiliary")
 NO_SESSION = "(deleted)"
 TOKEN_STYLES = {
     "cache read": BarStyle("green", "r"),
@@ -49,16 +49,9 @@ class UsageGroup:
     """Calls of one model, day, session, ..."""
 
     key: Any
-    main: UsageTotal | None
+    total: UsageTotal
     auxiliary: UsageTotal | None
-
-    @property
-    def calls(self) -> int:
-        return sum(total.calls for total in (self.main, self.auxiliary) if total)
-
-    @property
-    def tokens(self) -> int:
-        return sum(total.usage.total_tokens for total in (self.main, self.auxiliary) if total)
+    """Of these, the calls that no turn asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +97,8 @@ class Insights:
 
 
 def usage_json(total: UsageTotal) -> dict[str, Any]:
-    """Calls added up, for programs; `cost_usd` is that of the calls whose price is known, None if there are none."""
+    """Calls added up, for programs; `cost_usd` is that of the calls whose price is known, None if none has one."""
     used = total.usage
-    known = total.calls - total.calls_of_unknown_cost
     return {
         "calls": total.calls,
         "prompt_tokens": used.prompt_tokens,
@@ -115,13 +107,20 @@ def usage_json(total: UsageTotal) -> dict[str, Any]:
         "cache_write_tokens": used.cache_write_tokens,
         "output_tokens": used.output_tokens,
         "reasoning_tokens": used.reasoning_tokens,
-        "cost_usd": total.cost_micros / 1_000_000 if known else None,
+        "cost_usd": cost_usd(total.cost_micros, total.calls, total.calls_of_unknown_cost),
         "calls_of_unknown_cost": total.calls_of_unknown_cost,
     }
 
 
 def cost_text(total: UsageTotal) -> str:
     return format_cost(total.cost_micros, total.calls, total.calls_of_unknown_cost)
+
+
+def auxiliary_text(auxiliary: UsageTotal) -> str:
+    """What of a cost was for calls that no turn asked for; nothing where there were none."""
+    if not auxiliary.calls:
+        return ""
+    return f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}"
 
 
 def cached_percent(total: UsageTotal) -> str:
@@ -133,7 +132,7 @@ def cached_percent(total: UsageTotal) -> str:
 
 def print_usage(report: UsageReport, console: Console, *, every_row: bool) -> None:
     blocks = [_usage_head(report, console)]
-    if report.total.calls:
+    if report.total.total.calls:
         blocks += [_usage_table(report, grouping, console, every_row) for grouping in report.groups]
     if report.unpriced:
         blocks.append(_unpriced_lines(report.unpriced, console))
@@ -144,14 +143,14 @@ def usage_report_json(report: UsageReport) -> dict[str, Any]:
     return {
         "of": report.of,
         "period": report.period,
-        "total": _usage_or_none(report.total.main),
+        "total": _usage_or_none(report.total.total),
         "auxiliary": _usage_or_none(report.total.auxiliary),
         "by": {
             grouping: [
                 {
                     grouping: _key_json(grouping, group.key),
                     **({"title": report.titles.get(group.key) or None} if grouping == "session" else {}),
-                    "usage": _usage_or_none(group.main),
+                    "usage": _usage_or_none(group.total),
                     "auxiliary": _usage_or_none(group.auxiliary),
                 }
                 for group in groups
@@ -175,17 +174,16 @@ def _key_json(grouping: str, key: Any) -> Any:
 def _usage_head(report: UsageReport, console: Console) -> Iterator[str]:
     title = f"usage of {report.of}{', ' + report.period if report.period else ''}"
     yield console.style(clip(printable(title), page_width(console)), "bold")
-    if not report.total.calls:
+    total, auxiliary = report.total.total, report.total.auxiliary
+    if not total.calls:
         yield "no calls recorded"
         return
-    for kind, total in (("", report.total.main), ("auxiliary ", report.total.auxiliary)):
-        if total is not None and (total.calls or not kind):
-            yield from wrap(
-                f"{plural(total.calls, f'{kind}call')}: {short_count(total.usage.prompt_tokens)} prompt tokens, "
-                f"{cached_percent(total)} of them cached, {short_count(total.usage.output_tokens)} output, "
-                f"cost {cost_text(total)}",
-                page_width(console),
-            )
+    yield from wrap(
+        f"{plural(total.calls, 'call')}: {short_count(total.usage.prompt_tokens)} prompt tokens, "
+        f"{cached_percent(total)} of them cached, {short_count(total.usage.output_tokens)} output, "
+        f"cost {cost_text(total)}{auxiliary_text(auxiliary) if auxiliary else ''}",
+        page_width(console),
+    )
 
 
 def _usage_table(report: UsageReport, grouping: str, console: Console, every_row: bool) -> Iterator[str]:
@@ -206,7 +204,7 @@ def _usage_table(report: UsageReport, grouping: str, console: Console, every_row
 
 def _unpriced_lines(models: Sequence[str], console: Console) -> Iterator[str]:
     names = ", ".join(printable(name) or "(no model named)" for name in models)
-    for line in wrap(f"unknown: no price is known for some calls of {names}", page_width(console)):
+    for line in wrap(f"{NO_PRICE} is known for some calls of {names}", page_width(console)):
         yield console.style(line, "yellow")
 
 
@@ -214,7 +212,7 @@ def _chosen_groups(grouping: str, groups: tuple[UsageGroup, ...], every_row: boo
     """Days in order, the newest last; everything else by size."""
     if grouping == "day":
         return list(groups if every_row else groups[-MAX_ROWS:])
-    largest = sorted(groups, key=lambda group: -group.tokens)
+    largest = sorted(groups, key=lambda group: -group.total.usage.total_tokens)
     return largest if every_row else largest[:MAX_ROWS]
 
 
@@ -229,12 +227,9 @@ def _group_name(report: UsageReport, grouping: str, group: UsageGroup, ids: Mapp
 
 
 def _figures(group: UsageGroup) -> tuple[str, ...]:
-    main, auxiliary = group.main, group.auxiliary
-    if main is None:
-        own: tuple[str, ...] = ("-", "-", "-", "-", "-")
-    else:
-        prompt, output = short_count(main.usage.prompt_tokens), short_count(main.usage.output_tokens)
-        own = (f"{main.calls:,}", prompt, cached_percent(main), output, cost_text(main))
+    total, auxiliary = group.total, group.auxiliary
+    prompt, output = short_count(total.usage.prompt_tokens), short_count(total.usage.output_tokens)
+    own = (f"{total.calls:,}", prompt, cached_percent(total), output, cost_text(total))
     return (*own, f"{auxiliary.calls:,}: {cost_text(auxiliary)}" if auxiliary else "-")
 
 
@@ -301,8 +296,7 @@ def _insights_head(insights: Insights, console: Console) -> Iterator[str]:
         f"{cached_percent(total)} of them from the cache, {short_count(total.usage.output_tokens)} output",
         page_width(console),
     )
-    of_it = f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}" if auxiliary.calls else ""
-    yield from wrap(f"cost {cost_text(total)}{of_it}", page_width(console))
+    yield from wrap(f"cost {cost_text(total)}{auxiliary_text(auxiliary)}", page_width(console))
 
 
 def _tokens_by_day(insights: Insights, console: Console) -> Iterator[str]:

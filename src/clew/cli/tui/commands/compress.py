@@ -6,11 +6,11 @@ While it runs the screen shows the phases by itself, from events; here is what i
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
+from clew.cli.tui.commands.page import current_conversation, share_of, show_lines, show_text
 from clew.cli.views.amounts import percent, plural
 from clew.cli.views.compress import region_table, writer_name
 from clew.cli.views.tables import fact_lines, hint_line, page_width, warning_lines
@@ -103,12 +103,13 @@ async def _apply(state: ChatState, conversation: Conversation) -> None:
     if prepared is None:
         raise InvalidArgument("no preview is waiting to be applied; /compress --preview makes one")
     state.previewed = None
-    if not await conversation.apply_compaction(prepared):
+    applied = await conversation.apply_compaction(prepared)
+    if applied is None:
         raise InvalidArgument(
             "the preview was made for another state of this conversation and was not applied; "
             "/compress --preview makes a new one"
         )
-    show_lines(state, lambda console: _applied_lines(prepared.compaction, prepared.focus, console))
+    show_lines(state, lambda console: _applied_lines(applied, prepared.focus, console))
 
 
 async def _undo(state: ChatState, conversation: Conversation) -> None:
@@ -153,15 +154,25 @@ class ChatPreview:
 
 
 def preview_of(prepared: PreparedCompaction, conversation: Conversation) -> ChatPreview:
-    compaction, count = prepared.compaction, conversation.view.count
-    outcomes = compaction_outcomes(compaction, prepared.view.seqs, count)
+    compaction, size, count = prepared.compaction, conversation.size, conversation.view.count
+    counted_after = conversation.view.counted_with(len(prepared.view.messages), compaction.messages)
+
+    def before(counted: int) -> int:
+        return share_of(counted, size.counted, compaction.tokens_before)
+
+    def after(counted: int) -> int:
+        return share_of(counted, counted_after, compaction.tokens_after)
+
     pins = _folded_pins(compaction, conversation)
     count_text = counter_for(conversation.target.model).text
+    groups = group_by_region(compaction_outcomes(compaction, prepared.view.seqs, count))
     return ChatPreview(
-        groups=group_by_region(outcomes),
-        handoff=summary_tokens(compaction, count),
+        groups=tuple(
+            replace(group, tokens=before(group.tokens), tokens_after=after(group.tokens_after)) for group in groups
+        ),
+        handoff=after(summary_tokens(compaction, count)),
         pins=len(pins),
-        pinned=sum(count_text(pin.text) for pin in pins),
+        pinned=after(sum(count_text(pin.text) for pin in pins)),
     )
 
 
@@ -202,7 +213,7 @@ def _preview_lines(
     if preview.pins:
         texts = plural(preview.pins, "pinned text")
         facts.append(
-            ("pinned", f"{texts} would come back behind the system prompt, {preview.pinned:,} tokens beside these")
+            ("pinned", f"{texts} would come back behind the system prompt, {preview.pinned:,} tokens of these")
         )
     yield from fact_lines(facts, console)
     yield from warning_lines(compaction.warnings, console)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands.page import count_tools, show_page, window_source
+from clew.cli.tui.commands.page import count_tools, share_of, show_page, window_source
 from clew.cli.views.amounts import percent, plural
 from clew.cli.views.context import largest_rows
 from clew.cli.views.models import WINDOW_SOURCES
@@ -108,10 +108,10 @@ async def read_context(state: ChatState) -> ContextSnapshot:
     await count_tools(state, conversation)
     status, compression = conversation.engine.get_status(), state.app.settings.compression
     size, window, model = conversation.size, conversation.window, conversation.target.model
-    count = counter_for(model).message
+    largest = measure_window(conversation.messages, size.counts, counter_for(model).message, top=MAX_LARGEST).largest
     return ContextSnapshot(
         model=model,
-        parts=_scaled(list(_parts(conversation)), size.tokens),
+        parts=_scaled(list(_parts(conversation)), size.counted, size.tokens),
         tokens=size.tokens,
         counted=size.counted,
         reported=conversation.view.last_prompt_tokens,
@@ -121,7 +121,7 @@ async def read_context(state: ChatState) -> ContextSnapshot:
         threshold=status.threshold_tokens if compression.enabled else None,
         reserve=conversation.target.max_tokens or window.max_output,
         paused=status.paused,
-        largest=measure_window(conversation.messages, size.counts, count, top=MAX_LARGEST).largest,
+        largest=tuple(replace(each, tokens=share_of(each.tokens, size.counted, size.tokens)) for each in largest),
         numbers=tuple(conversation.view.seqs),
     )
 
@@ -170,18 +170,15 @@ def _summary_tokens(message: Message, tokens: int, count: Callable[[Message], in
     return tokens if wrapped.message is None else min(tokens, max(0, tokens - count(wrapped.message)))
 
 
-def _scaled(parts: Sequence[ContextPart], tokens: int) -> tuple[ContextPart, ...]:
+def _scaled(parts: Sequence[ContextPart], counted: int, tokens: int) -> tuple[ContextPart, ...]:
     """The parts corrected by real figures: they add up to `tokens`, in the same proportions as before."""
-    counted = sum(part.tokens for part in parts)
-    given = [part.tokens for part in parts]
-    if counted and counted != tokens:
-        exact = [part.tokens * tokens / counted for part in parts]
-        given = [int(share) for share in exact]
-        for index in sorted(range(len(parts)), key=lambda at: given[at] - exact[at])[: tokens - sum(given)]:
-            given[index] += 1
+    system, *others = parts
+    given = [share_of(part.tokens, counted, tokens) for part in others]
+    # What rounding leaves goes to the system prompt, so that the others have the figures of other pages.
+    shares = [tokens - sum(given), *given]
     return tuple(
         replace(part, tokens=share)
-        for part, share in zip(parts, given, strict=True)
+        for part, share in zip((system, *others), shares, strict=True)
         if share or part.name in ALWAYS_SHOWN
     )
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from clew.cli.console import Console
 from clew.cli.tui.commands import learn_names
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_text, window_source
-from clew.cli.views.amounts import plural
+from clew.cli.views.amounts import NO_PRICE, plural
 from clew.cli.views.models import WINDOW_SOURCES
 from clew.cli.views.tables import fact_lines, page_width
 from clew.cli.views.text import printable, wrap, wrap_all
@@ -68,7 +68,7 @@ def _model_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
         yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
     price = price_of(target.model, target.provider.name or None, prompt_tokens=tokens)
     if price is None:
-        yield "price", "unknown"
+        yield "price", f"{NO_PRICE} is known"
         return
     cached = f", {_format_price(price.cache_read)} from the cache" if price.cache_read is not None else ""
     checked = f" (looked up {price.checked})" if price.checked else ""
