@@ -68,9 +68,18 @@ class CompactionUndone(Event):
 
 @dataclass(frozen=True, slots=True)
 class Overflowed(Event):
+    """A provider refused a request as too large; what follows is one compaction and one more call."""
+
     session: str
     attempt: int
     limit: int | None
+    """The window that the provider states; None where it states none."""
+    model: str = ""
+    provider: str = ""
+    window: int | None = None
+    """The window that is used from now on; None where it stays the same."""
+    configured: int | None = None
+    """A configured window that is larger than the stated one, and is not used any more."""
 
 
 @dataclass(frozen=True, slots=True)

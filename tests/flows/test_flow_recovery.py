@@ -51,7 +51,9 @@ async def test_a_limit_that_a_provider_states_is_adopted_told_and_remembered_ove
         await past(flow)
         await flow.turn(user("go"))
         assert flow.events_of(WindowLearnt) == [WindowLearnt(SESSION, MODEL, 16_000, is_stated=True)]
-        assert any("16,000" in notice.text for notice in flow.events_of(Notice))
+        (told,) = flow.events_of(Overflowed)
+        assert (told.limit, told.window, told.configured) == (16_000, 16_000, 200_000)
+        assert not flow.events_of(Notice)
         assert LearntLimits(tmp_path / "limits.json").limit(MODEL) == 16_000
         assert await flow.store.learnt_windows() == []
     async with flow_with(ScriptedProvider(), tmp_path, window=None) as flow:

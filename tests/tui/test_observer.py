@@ -24,7 +24,6 @@ from clew.events import (
     OutputCapLowered,
     OutputSpilled,
     Overflowed,
-    WindowLearnt,
 )
 from clew.providers import Delta
 from clew.store import UnknownSession
@@ -207,9 +206,13 @@ def test_a_preparation_shows_in_the_status_line_only() -> None:
 @pytest.mark.parametrize(
     ("event", "told"),
     [
-        (Overflowed("s", 1, 8_192), "states a window of 8,192 tokens"),
-        (WindowLearnt("s", "m-1", 8_192, True), "the window of m-1 is taken to be 8,192 tokens: the provider states"),
-        (WindowLearnt("s", "m-1", 64_000, False), "a guess for this session"),
+        (Overflowed("s", 1, 8_192, "m-1", "mock", 8_192), "too large for m-1: mock states a window of 8,192 tokens"),
+        (
+            Overflowed("s", 1, 8_192, "m-1", "mock", 8_192, 64_000),
+            "mock states a window of 8,192 tokens, not the configured 64,000",
+        ),
+        (Overflowed("s", 2, None, "m-1", "mock", 64_000), "mock states no window, 64,000 tokens are assumed"),
+        (Overflowed("s", 3, None, "m-1", "mock"), "the request was again too large for m-1"),
         (OutputCapLowered("s", 900), "at most 900 tokens of output"),
         (OutputSpilled("s", "terminal", 300_000), "terminal gave 300,000 characters"),
         (Notice("Read this."), "Read this."),

@@ -261,6 +261,9 @@ class Conversation:
             real = self.view.last_prompt_tokens
             if self.view.open_group() < len(self.messages) or not real:
                 return
+            if self.is_compacted and self.view.appended <= 1:
+                # Only the reply has come since: what was just compacted would be compacted again for hardly anything.
+                return
             # Only the prompt counts: what a model thought and wrote is not all in the next one.
             if self.engine.should_compress(real):
                 await self._compact_due(CompactionRequest("usage", self.size.tokens))

@@ -82,8 +82,6 @@ class Recovery:
         if not (is_overflow(fault) or fault.is_about_media) or self.attempts >= MAX_ATTEMPTS:
             return False
         self.attempts += 1
-        if is_overflow(fault):
-            self.conversation.services.tell(Overflowed(self.conversation.session, self.attempts, fault.limit))
         async with self.conversation.locks.compaction:
             await self.conversation.drop_prepared()
             done = await self._shrink(fault)
@@ -97,13 +95,32 @@ class Recovery:
 
     async def _shrink(self, fault: ErrorClass) -> str | None:
         """Make the view smaller; how, in words, or None where nothing could be."""
-        if fault.kind == "payload_too_large":
-            return await self._drop_media(fault) or await self._compact()
-        if fault.is_about_media:
-            return await self._drop_media(fault)
+        is_about_bytes = fault.kind == "payload_too_large"
+        if (is_about_bytes or fault.is_about_media) and (left_out := await self._drop_media(fault)) is not None:
+            return left_out
+        if not is_overflow(fault):
+            return None
+        before = self.conversation.window
         if fault.kind == "prompt_too_long":
             await self._adopt_window(fault)
+        self._tell_overflow(fault, before)
         return await self._compact()
+
+    def _tell_overflow(self, fault: ErrorClass, before: Window) -> None:
+        """One event for all of it: that it was too large, what the provider says of it, and what is made of that."""
+        session, target, window = self.conversation.session, self.conversation.target, self.conversation.window
+        configured = target.context_length
+        self.conversation.services.tell(
+            Overflowed(
+                session,
+                self.attempts,
+                fault.limit,
+                model=target.model,
+                provider=target.provider.name,
+                window=None if window.tokens == before.tokens else window.tokens,
+                configured=configured if configured and fault.limit and fault.limit < configured else None,
+            )
+        )
 
     # -- windows -------------------------------------------------------------------------------------------------------
 
@@ -124,16 +141,8 @@ class Recovery:
 
     async def _adopt_stated_limit(self, limit: int) -> None:
         """A limit that the provider stated holds from now on, and after a restart unless another is configured."""
-        services, target = self.conversation.services, self.conversation.target
-        if target.context_length is not None and limit < target.context_length:
-            services.tell(
-                Notice(
-                    f"{target.model} takes {limit:,} tokens, says its provider, not the configured "
-                    f"{target.context_length:,}; {limit:,} is used."
-                )
-            )
         self._use_window(Window(limit, "stated", self.conversation.window.max_output), is_stated=True)
-        await services.learn_window(target, limit)
+        await self.conversation.services.learn_window(self.conversation.target, limit)
 
     def _use_window(self, window: Window, *, is_stated: bool) -> None:
         conversation = self.conversation

@@ -112,6 +112,11 @@ class ConversationView:
         """The compaction in effect; None while the history is seen whole."""
         return self.stored.base
 
+    @property
+    def appended(self) -> int:
+        """How many messages came since the view was loaded or last compacted."""
+        return len(self.messages) - len(self.stored.messages)
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def show(self, stored: View, messages: Sequence[Message] | None = None) -> None:

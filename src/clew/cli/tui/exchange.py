@@ -7,6 +7,7 @@ from typing import Any
 from clew.cli.failures import failure_json
 from clew.cli.views.text import printable_line
 from clew.errors import ClewError, StoreError
+from clew.events import Overflowed
 from clew.messages import calls_of, text_of
 from clew.providers import ErrorKind, FinishReason, ProviderRefused, Reply, explain_refusal
 
@@ -47,6 +48,19 @@ def reply_remark(reply: Reply) -> str:
     if reply.finish in FINISH_REMARKS:
         return FINISH_REMARKS[reply.finish]
     return "" if calls_of(reply.message) or text_of(reply.message).strip() else EMPTY_REPLY
+
+
+def overflow_notice(event: Overflowed) -> str:
+    """That a request was too large, what its provider says of the window, and what is made of that."""
+    again = "again " if event.attempt > 1 else ""
+    told = f"the request was {again}too large for {event.model or 'the model'}"
+    provider = event.provider or "the provider"
+    if event.limit:
+        configured = f", not the configured {event.configured:,}" if event.configured else ""
+        return f"{told}: {provider} states a window of {event.limit:,} tokens{configured}"
+    if event.window:
+        return f"{told}; {provider} states no window, {event.window:,} tokens are assumed in this session"
+    return told
 
 
 def explain_problem(problem: ClewError) -> str:

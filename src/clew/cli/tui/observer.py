@@ -8,7 +8,7 @@ from rich.text import Text
 
 from clew.agent import AgentObserver, ToolActivity, ToolResult
 from clew.cli.tui.commands import ShownOutput
-from clew.cli.tui.exchange import reply_remark
+from clew.cli.tui.exchange import overflow_notice, reply_remark
 from clew.cli.tui.markdown import MarkdownStream, diff_renderable, is_diff
 from clew.cli.tui.screen import RunningCompaction, RunningTool, Screen
 from clew.cli.views.text import clip, display_width, sanitize, sanitize_line
@@ -23,7 +23,6 @@ from clew.events import (
     OutputSpilled,
     Overflowed,
     SummaryReplied,
-    WindowLearnt,
 )
 from clew.messages import text_of
 from clew.providers import Delta, Reply
@@ -206,12 +205,8 @@ class ScreenObserver(AgentObserver):
 
     def _print_event(self, event: Event) -> None:
         match event:
-            case Overflowed(attempt=attempt, limit=limit):
-                stated = f", which states a window of {limit:,} tokens" if limit else ""
-                self._warn(f"the request was too large for the provider{stated}; attempt {attempt} with less follows")
-            case WindowLearnt(model=model, tokens=tokens, is_stated=is_stated):
-                how = "the provider states it" if is_stated else "a guess for this session"
-                self._warn(f"the window of {model} is taken to be {tokens:,} tokens: {how}")
+            case Overflowed():
+                self._warn(overflow_notice(event))
             case OutputCapLowered(max_tokens=most):
                 self._print_dim(f"asked again for at most {most:,} tokens of output")
             case OutputSpilled(tool=tool, chars=chars):

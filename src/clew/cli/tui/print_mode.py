@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from clew.agent import AgentObserver, Exchange, Risk, ToolActivity, ToolResult
 from clew.cli.tui.attachments import question_message
-from clew.cli.tui.exchange import reply_remark, title_from
+from clew.cli.tui.exchange import overflow_notice, reply_remark, title_from
 from clew.cli.tui.status import UsageCounter
 from clew.cli.views.text import sanitize, sanitize_line
-from clew.events import CompactionFinished, CompactionStarted, Event, Notice
+from clew.events import CompactionFinished, CompactionStarted, Event, Notice, Overflowed
 from clew.messages import text_of
 from clew.providers import Delta, Reply
 from clew.usage import CanonicalUsage
@@ -85,9 +85,10 @@ class ExchangeRecorder(AgentObserver):
             self.compactions.append({**sizes, "written_by": event.written_by})
             self.warnings += event.warnings
             self.emit("compaction", **self.compactions[-1], warnings=list(event.warnings))
-        elif isinstance(event, Notice):
-            self.warnings.append(event.text)
-            self.emit("notice", text=event.text)
+        elif isinstance(event, Notice | Overflowed):
+            text = event.text if isinstance(event, Notice) else overflow_notice(event)
+            self.warnings.append(text)
+            self.emit("notice", text=text)
 
 
 async def ask_once(app: AgentApp, session: str, question: str, recorder: ExchangeRecorder) -> Exchange:
