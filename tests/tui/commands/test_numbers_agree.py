@@ -26,7 +26,8 @@ class Meter:
     """The status line and the summary of a chat, as its terminal shows them."""
 
     def __init__(self, chat: Any) -> None:
-        terminal = ChatTerminal.on(Screen(TerminalLook(colors=False), lambda: (160, 40), [].append))
+        written: list[str] = []
+        terminal = ChatTerminal.on(Screen(TerminalLook(colors=False), lambda: (160, 40), written.append))
         chat.runtime.events.listen(terminal.on_event)
         self._chat = chat
         self._terminal_chat = TerminalChat(
