@@ -14,6 +14,7 @@
     ├── ContextExhausted         a request that does not fit, after everything was tried
     ├── MemoryUnusable           a memory file that cannot be read or written
     ├── UnreadableCommand        a shell command line that cannot be parsed
+    ├── SandboxUnavailable       a sandbox for commands that was chosen and cannot run here
     └── StoreError               a database that cannot do what was asked
         ├── UnknownSession       no session of that id
         ├── AmbiguousSession     a name that several sessions have
@@ -203,6 +204,10 @@ class MemoryUnusable(ClewError):  # noqa: N818
 
 class UnreadableCommand(ClewError):  # noqa: N818
     """A shell command line that cannot be parsed."""
+
+
+class SandboxUnavailable(ClewError):  # noqa: N818
+    """A sandbox for commands that was chosen and cannot run here; no command runs without it."""
 
 
 class StoreError(ClewError):

@@ -12,6 +12,7 @@ import pytest
 from clew.app import AgentApp, AgentAppOptions, NoModel, open_agent_app
 from clew.app.models import settings_for_model
 from clew.config import ModelSettings, load_config
+from clew.errors import SandboxUnavailable
 from clew.events import Event, Events, Notice
 from clew.messages import text_of
 from clew.providers import Provider, RetryPolicy
@@ -210,3 +211,25 @@ async def test_a_wait_for_the_provider_is_told(tmp_path: Path) -> None:
     assert waited == [20.0, 20.0]
     told = [event.text for event in heard if isinstance(event, Notice)]
     assert told == ["The provider is busy or limits the rate; it is asked again in 20 s."] * 2
+
+
+async def test_a_sandbox_that_is_chosen_and_missing_stops_the_start(tmp_path: Path) -> None:
+    environ = {"PATH": str(tmp_path)}
+    with pytest.raises(SandboxUnavailable, match="install it"):
+        async with app_in(tmp_path, ScriptedProvider(), "terminal.sandbox=bubblewrap", more=environ):
+            raise AssertionError("it started")
+
+
+async def test_commands_of_the_agent_run_in_the_sandbox_that_is_chosen(tmp_path: Path) -> None:
+    provider = ScriptedProvider(
+        calls(call("terminal", {"command": "ls -A $CLEW_HOME; ls -A /run"}, id="c1")), answers("Done.")
+    )
+    (tmp_path / "home").mkdir()
+    (tmp_path / "home" / "keys.txt").write_text("a key")
+    try:
+        async with app_in(tmp_path, provider, "terminal.sandbox=bubblewrap", more={"HOME": str(tmp_path)}) as app:
+            await app.agent.ask(await app.new_session(), user("Look."))
+    except SandboxUnavailable as problem:
+        pytest.skip(str(problem))
+    (result,) = [text_of(m) for m in provider.requests[1].messages if m["role"] == "tool"]
+    assert "[exit 0]" in result and "keys.txt" not in result

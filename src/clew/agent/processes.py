@@ -12,10 +12,11 @@ import re
 import shutil
 import signal
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from types import MappingProxyType
+from typing import Protocol
 
 from clew.agent.process_output import CarriageReturnFilter, OutputDecoder, OutputTail
 from clew.providers import PROVIDER_PRESETS
@@ -34,9 +35,27 @@ OUTPUT_CHARS = 1_000_000
 OnBytes = Callable[[bytes], None]
 
 
-def shell_command(command: str) -> list[str]:
-    """The arguments that run a command: by bash where there is one, since models write for bash."""
-    return [shutil.which("bash") or shutil.which("sh") or "/bin/sh", "-c", command]
+_PARENT_SCRIPT = 'exec 3>&2 2>/dev/null; (exec "$@" 2>&3 3>&-); exit $?'
+"""Of the shell that is the parent of a command, and says nothing of its own."""
+
+
+def shell_command(command: str, sandbox: CommandSandbox | None = None, folder: Path = Path()) -> list[str]:
+    """The arguments that run a command: by bash where there is one, since models write for bash.
+
+    Its parent is a shell, not this process: what it can read of its parent under /proc is an environment without keys.
+    In a sandbox it sees no process outside.
+    """
+    run = [shutil.which("bash") or shutil.which("sh") or "/bin/sh", "-c", command]
+    if sandbox is not None:
+        return [*sandbox.arguments(folder), *run]
+    return [shutil.which("sh") or "/bin/sh", "-c", _PARENT_SCRIPT, "command", *run]
+
+
+class CommandSandbox(Protocol):
+    """Walls around a command."""
+
+    def arguments(self, folder: Path) -> list[str]:
+        """The words before a command that run it inside, in that folder."""
 
 
 class ProcessGroup:
@@ -49,9 +68,11 @@ class ProcessGroup:
         self.started = time.monotonic()
 
     @classmethod
-    async def start(cls, command: str, folder: Path, environ: Mapping[str, str], on_bytes: OnBytes) -> ProcessGroup:
-        """Start a command. Raises OSError where that fails. When it is cancelled, nothing is left running."""
-        starting = asyncio.ensure_future(cls._start(command, folder, environ, on_bytes))
+    async def start(
+        cls, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], on_bytes: OnBytes
+    ) -> ProcessGroup:
+        """Start a program. Raises OSError where that fails. When it is cancelled, nothing is left running."""
+        starting = asyncio.ensure_future(cls._start(arguments, folder, environ, on_bytes))
         try:
             return await asyncio.shield(starting)
         except asyncio.CancelledError:
@@ -64,12 +85,14 @@ class ProcessGroup:
             raise
 
     @classmethod
-    async def _start(cls, command: str, folder: Path, environ: Mapping[str, str], on_bytes: OnBytes) -> ProcessGroup:
+    async def _start(
+        cls, arguments: Sequence[str], folder: Path, environ: Mapping[str, str], on_bytes: OnBytes
+    ) -> ProcessGroup:
         # A pipe of our own: asyncio's would make waiting for the exit wait for grandchildren that hold it, too.
         read_end, write_end = os.pipe()
         try:
             child = await asyncio.create_subprocess_exec(
-                *shell_command(command),
+                *arguments,
                 stdin=asyncio.subprocess.DEVNULL,
                 stdout=write_end,
                 stderr=write_end,
@@ -92,7 +115,7 @@ class ProcessGroup:
         return self._child.pid
 
     async def exit_code(self) -> int:
-        """Wait for the end and for the output; the exit code, negative where a signal ended it."""
+        """Wait for the end and for the output; the exit code, 128 and its number where a signal ended the command."""
         code = await self._child.wait()
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.shield(self._reader.at_end), LINGER_SECONDS)
@@ -194,8 +217,8 @@ class BackgroundCommand:
         self._tail = OutputTail(OUTPUT_CHARS)
         self._read_chars = 0
 
-    async def start(self, folder: Path, environ: Mapping[str, str]) -> None:
-        self._process = await ProcessGroup.start(self.command, folder, environ, self._on_bytes)
+    async def start(self, arguments: Sequence[str], folder: Path, environ: Mapping[str, str]) -> None:
+        self._process = await ProcessGroup.start(arguments, folder, environ, self._on_bytes)
         self._watching = asyncio.create_task(self._watch(self._process))
 
     @property
@@ -247,8 +270,9 @@ class BackgroundCommand:
 class BackgroundCommands:
     """The background commands of one agent."""
 
-    def __init__(self, max_running: int = MAX_RUNNING) -> None:
+    def __init__(self, max_running: int = MAX_RUNNING, sandbox: CommandSandbox | None = None) -> None:
         self._max_running = max_running
+        self._sandbox = sandbox
         self._commands: dict[str, BackgroundCommand] = {}
         self._started = 0
         self._reported: set[str] = set()
@@ -268,7 +292,7 @@ class BackgroundCommands:
         """Start a command. Raises OSError where that fails; ask `is_full` first."""
         self._started += 1
         started = BackgroundCommand(self._started, command)
-        await started.start(folder, environ)
+        await started.start(shell_command(command, self._sandbox, folder), folder, environ)
         self._commands[started.id] = started
         ended = [command.id for command in self.commands if command.has_ended]
         for forgotten in ended[: max(0, len(ended) - MAX_ENDED)]:
@@ -324,6 +348,14 @@ def provider_key_variables() -> frozenset[str]:
     return frozenset(name for preset in PROVIDER_PRESETS for name in (preset.key_env, *preset.other_key_envs) if name)
 
 
+def withheld_variables(
+    environ: Mapping[str, str], keep: Collection[str] = (), withhold: Collection[str] = ()
+) -> frozenset[str]:
+    """Names of the variables that commands do not get."""
+    ours = provider_key_variables().union(withhold)
+    return frozenset(name for name in environ if name not in keep and (name in ours or _OWN_SECRET.match(name)))
+
+
 def command_environment(
     environ: Mapping[str, str], keep: Collection[str] = (), withhold: Collection[str] = ()
 ) -> dict[str, str]:
@@ -331,10 +363,6 @@ def command_environment(
 
     `withhold` names more variables that hold our keys, as the config says.
     """
-    withheld = provider_key_variables().union(withhold)
-    passed = {
-        name: value
-        for name, value in environ.items()
-        if name in keep or not (name in withheld or _OWN_SECRET.match(name))
-    }
+    withheld = withheld_variables(environ, keep, withhold)
+    passed = {name: value for name, value in environ.items() if name not in withheld}
     return {**_DEFAULT_VARIABLES, **passed, **_FIXED_VARIABLES}

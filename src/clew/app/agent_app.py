@@ -15,6 +15,7 @@ from clew.agent.files.pages import PAGE_CHARS
 from clew.agent.memory import Memory, MemorySnapshot
 from clew.agent.processes import BackgroundCommands
 from clew.agent.prompt import PromptParts, build_prompt, is_clew_prompt, shows_memory
+from clew.agent.sandbox import BubblewrapSandbox
 from clew.agent.skills import Skill, find_skills
 from clew.agent.tools.mcp import connect_servers
 from clew.agent.tools.memory_and_skill import MemoryTool, SkillTool
@@ -227,7 +228,8 @@ class AgentApp:
         skills = [skill.path.parent for skill in self.skills]
         notes = [file.path for file in context_files(self.project, self.home)]
         workspace = Workspace(self.project, allowed, read_only_allowed=[spilled, *skills, *notes])
-        seen, background = FileTracker(), BackgroundCommands()
+        sandbox = self._sandbox(allowed)
+        seen, background = FileTracker(), BackgroundCommands(sandbox=sandbox)
         seconds = self.settings.agent.command_seconds
         tools: list[AgentTool] = [
             # What was read is never spilled, so a page has to fit.
@@ -235,7 +237,14 @@ class AgentApp:
             WriteFileTool(workspace, seen),
             PatchTool(workspace, seen),
             SearchFilesTool(workspace, self.environ),
-            TerminalTool(self.project, self.environ, seconds, withhold=self._key_names(), background=background),
+            TerminalTool(
+                self.project,
+                self.environ,
+                seconds,
+                withhold=self.key_variables,
+                background=background,
+                sandbox=sandbox,
+            ),
             ProcessTool(background),
             RecallTool(self.store),
         ]
@@ -245,8 +254,15 @@ class AgentApp:
             tools.append(SkillTool(self.skills))
         return [*tools, *self._more_tools]
 
-    def _key_names(self) -> tuple[str, ...]:
-        """The environment variables that hold API keys: commands that a model runs do not get them."""
+    def _sandbox(self, allowed: Sequence[Path]) -> BubblewrapSandbox | None:
+        """Walls around commands, where they are chosen. Raises SandboxUnavailable where they cannot be had."""
+        if self.settings.terminal.sandbox != "bubblewrap":
+            return None
+        return BubblewrapSandbox.open(self.environ, self.project, allowed, self.home)
+
+    @property
+    def key_variables(self) -> tuple[str, ...]:
+        """The environment variables that the config names for API keys: commands that a model runs do not get them."""
         named = (self.settings.model.api_key_env, self.settings.auxiliary.compression.api_key_env)
         return tuple(name for name in named if name)
 

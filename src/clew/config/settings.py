@@ -118,6 +118,17 @@ class AgentSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class TerminalSettings:
+    """How commands of the agent run."""
+
+    sandbox: str = setting(
+        "none",
+        "Walls around commands: bubblewrap runs them without network, with only the project and allowed paths writable",
+        choices=("none", "bubblewrap"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class MemorySettings:
     """What the agent remembers from one session to the next, in MEMORY.md and USER.md."""
 
@@ -146,6 +157,7 @@ class Settings:
     prompt_caching: PromptCachingSettings = field(default_factory=PromptCachingSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)
     agent: AgentSettings = field(default_factory=AgentSettings)
+    terminal: TerminalSettings = field(default_factory=TerminalSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
 

@@ -1,8 +1,8 @@
 """The tools `terminal` and `process`: run a shell command in the project, and look after those in the background.
 
 Every call of `terminal` is a new shell in a process group of its own, which ends with the call whatever happens. What
-is dangerous about a command is decided in `clew.agent.command_risk`. This is no sandbox: an allowed command can do what
-its user can.
+is dangerous about a command is decided in `clew.agent.command_risk`. Without a sandbox (`clew.agent.sandbox`) an
+allowed command can do what its user can.
 """
 
 from __future__ import annotations
@@ -18,7 +18,14 @@ from pathlib import Path
 from clew.agent.approvals import Risk
 from clew.agent.command_risk import outside_risk, risk_of_command
 from clew.agent.process_output import CommandOutput
-from clew.agent.processes import BackgroundCommand, BackgroundCommands, ProcessGroup, command_environment
+from clew.agent.processes import (
+    BackgroundCommand,
+    BackgroundCommands,
+    CommandSandbox,
+    ProcessGroup,
+    command_environment,
+    shell_command,
+)
 from clew.agent.safe_text import printable_line
 from clew.agent.tools.base import (
     AgentTool,
@@ -42,6 +49,10 @@ _TERMINAL_DESCRIPTION = (
     "No terminal and no standard input: use flags that answer questions (`-y`). What a command leaves running is ended "
     "with it; for servers and watchers use background: true, then the tool `process`. Dangerous commands are shown to "
     "the user first. To read, search or change files use the tools for files."
+)
+_SANDBOX_DESCRIPTION = (
+    " Commands run in a sandbox: there is no network, only the project and /tmp can be written, and secrets of the "
+    "user are hidden. What fails for that reason fails in every other way, too; say what you need instead."
 )
 
 
@@ -71,18 +82,20 @@ class TerminalTool(AgentTool):
         keep_secrets: Collection[str] = (),
         withhold: Collection[str] = (),
         background: BackgroundCommands | None = None,
+        sandbox: CommandSandbox | None = None,
     ) -> None:
+        self._sandbox = sandbox
         self._project = project.resolve()
         self._environ = command_environment(environ, keep_secrets, withhold)
         self._seconds = seconds
         self._max_seconds = max_seconds
         self._keep_chars = keep_chars
-        self.background = background or BackgroundCommands()
+        self.background = background or BackgroundCommands(sandbox=sandbox)
         """Share it with `ProcessTool`."""
         limit = f"Seconds until it is ended; {seconds:.0f} unless given, at most {max_seconds:.0f}."
         self.schema = function_schema(
             self.name,
-            _TERMINAL_DESCRIPTION,
+            _TERMINAL_DESCRIPTION + (_SANDBOX_DESCRIPTION if sandbox else ""),
             {
                 "command": {"type": "string"},
                 "workdir": {"type": "string", "description": "Folder to run in; the project unless given."},
@@ -126,7 +139,10 @@ class TerminalTool(AgentTool):
         output = CommandOutput(self._keep_chars)
         started = time.monotonic()
         process = await ProcessGroup.start(
-            request.command, request.folder, self._environ, lambda piece: _pass_on(on_output, output.feed(piece))
+            shell_command(request.command, self._sandbox, request.folder),
+            request.folder,
+            self._environ,
+            lambda piece: _pass_on(on_output, output.feed(piece)),
         )
         code: int | None = None
         try:

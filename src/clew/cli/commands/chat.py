@@ -274,6 +274,7 @@ async def _open_app(
 ) -> AsyncIterator[tuple[AgentApp, str]]:
     """The app in the project that is named, over the configured store, and the session to talk in."""
     # Late, because a provider takes longer to import than `clew chat --help` should.
+    from clew.agent.process_privacy import hide_keys_of_process
     from clew.app import AgentAppOptions, open_agent_app
     from clew.cli.store_access import open_location, store_location
     from clew.events import Events
@@ -290,6 +291,7 @@ async def _open_app(
     async with open_location(store_location(settings, console.environ)) as store:
         loaded, session = await _config(arguments, console, store)
         async with open_agent_app(loaded, console.environ, store, options) as app:
+            hide_keys_of_process(console.environ, app.key_variables)
             yield app, session or await app.new_session()
 
 
