@@ -206,7 +206,8 @@ def test_requests_without_room_are_counted_and_the_count_goes_on() -> None:
     handoff = handoff_of([*asked_often(0, 80), user("on")], 500)
     remark, *entries = handoff.lines(COMPLETED)
     assert entries[0] == "Asked, as above (m0)"
-    assert entries[1:] == [f'"Then build the part called part_{n}." (m{2 * n})' for n in range(81 - len(entries), 80)]
+    told = [entry.split("\n")[0] for entry in entries[1:]]
+    assert told == [f'"Then build the part called part_{n}." (m{2 * n})' for n in range(81 - len(entries), 80)]
     left_out = 80 - len(entries)
     assert remark.startswith(f"{left_out} earlier requests, no longer told one by one (m2-m{2 * left_out})")
     assert parse_handoff(handoff.render()).lines(COMPLETED) == handoff.lines(COMPLETED)
@@ -306,3 +307,65 @@ def test_what_is_certain_stays_whatever_the_focus() -> None:
         focus_topic="billing",
     )
     assert "Never touch prod.db." in json.dumps(focused.messages)
+
+
+TRIP = [
+    ("We are Elena, Matteo and I, from Zurich to Lisbon in April.", "Late April is mild. Shall I look for flights?"),
+    ("Yes, but Elena can't leave before the 19th.", "TAP TP931 leaves Zurich on April 19 at 12:10."),
+    ("When is the way back?", "At 18:25 on April 27."),
+    ("Elena is allergic to peanuts, by the way.", "Noted."),
+    ("Where do we stay?", "Five nights in Graça for 480 euros, then three nights in Cascais for 354 euros."),
+]
+
+
+def test_a_talk_without_tools_keeps_every_request_and_the_short_answers() -> None:
+    small_talk = [
+        (f"Tell me about sight {n} of the town.", "It is old. " + "People like it a lot. " * 6) for n in range(12)
+    ]
+    said = [message for ask, reply in [*TRIP, *small_talk] for message in (user(ask), assistant(reply))]
+    text = handoff_of([*said, user("List what we decided.")], 800).render()
+    assert all(f'"{ask}"' in text for ask, _ in [*TRIP, *small_talk])
+    assert '"At 18:25 on April 27." (m5)' in text and "TP931" in text
+
+
+def test_a_handoff_is_filled_while_there_is_material() -> None:
+    messages = [user("Read the harbour book.")]
+    for day in range(20):
+        page = "".join(f"day {day}, ship {n}: salt from the north quay\n" for n in range(30))
+        messages += did("read_file", {"path": f"logs/day_{day}.txt"}, page, f"c{day}")
+    handoff = handoff_of([*messages, user("on")], 1_500)
+    assert count(handoff.render()) > 1_350
+    assert "day 19, ship 0: salt from the north quay" in handoff.render()
+
+
+def test_quotes_keep_the_line_numbers_of_a_listing_and_leave_progress_bars_out() -> None:
+    listing = "1340:   const passThroughStream = openStream(request)\n████▒▒▒▒ 2.00 MB / 2.53 MB package_cache_dir\n"
+    listing += "".join(f"{n}:   return undefined\n" for n in range(1341, 1375))
+    messages = [user("Look."), *did("read_file", {"path": "src/routes.ts"}, listing, "a"), user("on")]
+    text = handoff_of(messages).render()
+    assert "1340: const passThroughStream = openStream(request)" in text
+    assert "▒" not in text
+
+
+def test_what_is_quoted_of_a_message_is_not_told_again_as_a_sentence() -> None:
+    said = "存储桶叫 acme-eu-west-1，在 config/prod.toml 第 14 行。"
+    messages = [
+        user("存储桶叫什么名字？"),
+        assistant(said),
+        user("好的，继续往下做。"),
+        assistant("还剩 docs/api.md 要更新。"),
+    ]
+    text = handoff_of([*messages, user("on")]).render()
+    assert text.count("acme-eu-west-1") == 1
+    assert '- "存储桶叫什么名字？" (m0)' in text
+
+
+def test_a_failure_that_was_spoken_about_before_the_next_request_does_not_block_it() -> None:
+    messages = [
+        user("Set the timeout."),
+        *did("terminal", {"command": "powercfg /x"}, "Invalid Parameters\n[exit 1]", "a"),
+    ]
+    messages += [assistant("Set with another command; the timeout is now 10 minutes."), user("Now install warp.")]
+    handoff = handoff_of(messages)
+    assert not handoff.lines(BLOCKED)
+    assert "powercfg /x -> exit 1: Invalid Parameters" in handoff.lines(TRIED)[0]

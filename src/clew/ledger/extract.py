@@ -7,9 +7,14 @@ sentence by sentence, by markers in the languages listed below.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
+from typing import Any
+
+from clew.ledger.requests import without_harness_blocks
+from clew.ledger.tools import arguments_text
+from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 
 _SUFFIXES = (
     "py|pyi|tsx?|jsx?|mjs|json|md|go|rs|java|kt|cc?|hh?|cpp|hpp|cs|rb|php|swift|yaml|yml|toml|txt|sh|cfg|ini|env|lock"
@@ -350,3 +355,43 @@ def _both_ends(text: str) -> str:
 
 def _topics(text: str) -> set[str]:
     return {(pair or word).lower() for pair, word in _WORD.findall(text)} - _NO_TOPICS
+
+
+# -- the texts of a message --------------------------------------------------------------------------------------------
+
+
+def text_with_calls(message: Message) -> str:
+    """The text of a message and of its tool calls, with their arguments as written."""
+    calls = [f"{name_of_call(call)} {arguments_text(call)}" for call in calls_of(message)]
+    return "\n".join([text_of(message), *calls])
+
+
+# Arguments whose value says what it is; the others are quoted with their name.
+_PLAIN_ARGUMENTS = frozenset(
+    "path file_path filePath filename file target_file command cmd script code input content new_string old_string "
+    "newText oldText new_str old_str patch text prompt url query pattern".split()
+)
+_EMPTY_ARGUMENTS = frozenset(
+    "description activeForm status timeout limit offset run_in_background replace_all task_id id head_limit".split()
+)
+
+
+def quotable_texts(message: Message) -> list[str]:
+    """The texts of a message that can be quoted: its content, then the strings that each call was given, decoded."""
+    text = text_of(message)
+    if message["role"] == "user":
+        text = without_harness_blocks(text)
+    return [text, *("\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
+
+
+def _strings_in(value: Any, name: str = "") -> list[str]:
+    if isinstance(value, str):
+        return [value if not name or name in _PLAIN_ARGUMENTS or "\n" in value else f"{name}: {value}"]
+    if isinstance(value, Mapping):
+        named = [(str(key), inner) for key, inner in value.items() if key not in _EMPTY_ARGUMENTS]
+        return [text for key, inner in named for text in _strings_in(inner, key)]
+    if isinstance(value, list):
+        return [text for inner in value for text in _strings_in(inner, name)]
+    if value is None or isinstance(value, bool):
+        return []
+    return [f"{name}: {value}" if name else str(value)]

@@ -9,9 +9,10 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 from clew.ledger.extract import (
     atoms_by_word,
@@ -20,51 +21,14 @@ from clew.ledger.extract import (
     is_name,
     is_path,
     plain_words_in,
+    quotable_texts,
+    text_with_calls,
 )
-from clew.ledger.requests import without_harness_blocks
-from clew.ledger.tools import arguments_text
-from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
+from clew.messages import Message
 from clew.redact import redact_text
 
 _REQUEST_CHARS = 6_000
 _NEVER = -1
-
-
-def text_with_calls(message: Message) -> str:
-    """The text of a message and of its tool calls, with their arguments as written."""
-    calls = [f"{name_of_call(call)} {arguments_text(call)}" for call in calls_of(message)]
-    return "\n".join([text_of(message), *calls])
-
-
-# Arguments whose value says what it is; the others are quoted with their name.
-_PLAIN_ARGUMENTS = frozenset(
-    "path file_path filePath filename file target_file command cmd script code input content new_string old_string "
-    "newText oldText new_str old_str patch text prompt url query pattern".split()
-)
-_EMPTY_ARGUMENTS = frozenset(
-    "description activeForm status timeout limit offset run_in_background replace_all task_id id head_limit".split()
-)
-
-
-def quotable_texts(message: Message) -> list[str]:
-    """The texts of a message that can be quoted: its content, then the strings that each call was given, decoded."""
-    text = text_of(message)
-    if message["role"] == "user":
-        text = without_harness_blocks(text)
-    return [text, *("\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
-
-
-def _strings_in(value: Any, name: str = "") -> list[str]:
-    if isinstance(value, str):
-        return [value if not name or name in _PLAIN_ARGUMENTS or "\n" in value else f"{name}: {value}"]
-    if isinstance(value, Mapping):
-        named = [(str(key), inner) for key, inner in value.items() if key not in _EMPTY_ARGUMENTS]
-        return [text for key, inner in named for text in _strings_in(inner, key)]
-    if isinstance(value, list):
-        return [text for inner in value for text in _strings_in(inner, name)]
-    if value is None or isinstance(value, bool):
-        return []
-    return [f"{name}: {value}" if name else str(value)]
 
 
 class AtomStats:
@@ -189,9 +153,10 @@ _ATOMS_WEIGHED = 6_000
 # Under 1, so that one long path that is likely needed beats two short names that are less so.
 _LENGTH_POWER = 0.8
 _NEWNESS_POWER = 4
+_PARTS_OF_ROOM = 8
+_PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
+_LINE = re.compile(r"[^\n]*\S[^\n]*")
 _WORD = re.compile(r"_*[A-Za-z]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
-_INDENT = re.compile(r"\s*(?:\d{1,6}(?:→|\||:|\t)\s?|\d{1,6}\s{2,}(?=\S))?\s*")
-"""White space, and the line number that a listing puts before a line."""
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
@@ -216,6 +181,11 @@ class _QuoteSelection:
     spent: int = 0
     lines: set[Hashable] = field(default_factory=set)
     spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
+
+    def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
+        self.spent += chars
+        self.lines.add(line)
+        self.spans.setdefault((span.number, span.part), []).append(span)
 
     def overlaps(self, span: QuoteSpan) -> bool:
         taken = self.spans.get((span.number, span.part), ())
@@ -305,6 +275,30 @@ class QuoteSelector:
         self._cover([one for one in candidates if one.span not in taken], selection)
         return self._quotes(selection), selection.spent
 
+    def plain_lines(self, room: int, told: str) -> tuple[dict[tuple[int, int], list[str]], int]:
+        """Lines of the newest messages that `told` has not, also those without an atom, as `select` gives them."""
+        selection = _QuoteSelection(room, set())
+        for number in range(self._index.last, self._first - 1, -1):
+            if not self._may_quote(number):
+                continue
+            # What the agent said is told by sentences; the first line that a call was given is its target.
+            first = int(self._read(number)["role"] == "assistant")
+            for part, text in list(enumerate(self.texts(number)))[first:]:
+                most = selection.spent + max(_LONGEST_LINE, (room - selection.spent) // _PARTS_OF_ROOM)
+                for found in islice(_LINE.finditer(text), min(1, part), None):
+                    span = QuoteSpan(number, part, *_trimmed(text, *found.span()))
+                    line, frame = self._line_of(number, part)
+                    chars = span.end - span.start + _SEPARATOR_CHARS + (0 if line in selection.lines else frame)
+                    if selection.spent + chars > min(most, room):
+                        break
+                    quote = _quote(text, span.start, span.end)
+                    if len(quote) <= _LONGEST_LINE and quote not in told and _has_words(text, *span[2:], _FEWEST_WORDS):
+                        told += f"\n{quote}"
+                        selection.take(span, line, chars)
+            if room - selection.spent < _LONGEST_LINE // 4:
+                break
+        return self._quotes(selection), selection.spent
+
     def texts(self, number: int) -> Sequence[str]:
         """The quotable texts of a message."""
         if number not in self._texts:
@@ -337,9 +331,7 @@ class QuoteSelector:
             heapq.heappop(heap)
             chars = one.chars_in(selection)
             if density and selection.spent + chars <= selection.room:
-                selection.spent += chars
-                selection.lines.add(one.line)
-                selection.spans.setdefault((one.span.number, one.span.part), []).append(one.span)
+                selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
 
     def _candidates(self, room: int) -> list[_QuoteCandidate]:
@@ -383,7 +375,7 @@ class QuoteSelector:
         quotes: dict[tuple[int, int], list[str]] = {}
         for (number, part), spans in sorted(selection.spans.items()):
             text = self.texts(number)[part]
-            lines = dict.fromkeys(_quote(text, span.start, span.end) for span in sorted(spans))
+            lines = dict.fromkeys(_quote(text, start, end) for start, end in _merged(spans))
             if clean := [line for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean
         return quotes
@@ -397,6 +389,17 @@ class QuoteSelector:
             self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
         clean_text = self._clean[key]
         return clean_text is None or quote.removesuffix("…") in clean_text
+
+
+def _merged(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:
+    """Spans of one text in order, those that overlap as one."""
+    merged: list[tuple[int, int]] = []
+    for span in sorted(spans):
+        if merged and span.start < merged[-1][1]:
+            merged[-1] = (merged[-1][0], max(span.end, merged[-1][1]))
+        else:
+            merged.append((span.start, span.end))
+    return merged
 
 
 def spans_at(text: str, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
@@ -469,9 +472,9 @@ def _block_span(text: str, start: int, end: int) -> tuple[int, int] | None:
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without an indent or a listing's line number before it, and without blanks behind it."""
-    indent = _INDENT.match(text, start, end)
-    start = indent.end() if indent else start
+    """The span without blanks around it. The number that a listing puts before a line stays: it says where to look."""
+    while start < end and text[start].isspace():
+        start += 1
     while end > start and text[end - 1].isspace():
         end -= 1
     return start, end
@@ -479,6 +482,8 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 def _has_words(text: str, start: int, end: int, fewest: int) -> bool:
     """Whether the span has so many different words; no more of it is read than needed."""
+    if _PROGRESS_BAR.search(text, start, end):
+        return False
     words: set[str] = set()
     for found in _WORD.finditer(text, start, end):
         words.add(found[0])
@@ -488,7 +493,7 @@ def _has_words(text: str, start: int, end: int, fewest: int) -> bool:
 
 
 def _quote(text: str, start: int, end: int) -> str:
-    """The span on one line, without line numbers; marked where its last line goes on."""
+    """The span on one line; marked where its last line goes on."""
     first, *others = text[start:end].split("\n")
     lines = [first, *(line[_trimmed(line, 0, len(line))[0] :] for line in others)]
     _, line_end = _line_around(text, end) if end < len(text) else (end, end)

@@ -7,27 +7,28 @@ left goes to whole lines of the original text that will likely be needed again. 
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from clew.ledger import Action, FocusTopic, LedgerExchange, QuoteSelector, atoms_in, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
-    TELLING_CHARS,
+    TELLING_WIDTH,
     Sentence,
     ToldExchange,
     actions_by_exchange,
     brief_target,
     by_worth,
+    closing_sentences,
     deeds_of,
     exchange_text,
     lines_to_tell_again,
     owners_of,
     reference_of,
     sentences_in,
+    times_in,
 )
 from clew.summaries.handoff import CONTINUED, CountTokens, Handoff, Summary, SummaryInput
 from clew.summaries.required_facts import (
@@ -55,6 +56,8 @@ _SHARE_OF_CERTAIN = 0.85
 _SHARE_OF_TASK = 0.5
 _SHARE_OF_FAILURES = 0.2
 _SHARE_OF_REQUESTS = 0.38
+# All of them, though, where they take no more than this.
+_LARGEST_SHARE_OF_REQUESTS = 0.7
 _SHARE_OF_FORMER = 0.4
 _SHARE_OF_CONCLUSIONS = 0.3
 _SHARE_OF_DEEDS = 0.25
@@ -76,13 +79,13 @@ _LEFT_OUT = -1
 _ENTRY_CHARS = 5
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
+_LEAST_LEFT = 200
 _SEPARATOR = " · "
 _AS_TASK = "The active task, as above"
 _ASKED_BELOW = "Asked below"
 # Told under headings of their own.
 _TOLD_ELSEWHERE = frozenset({"WROTE", "CHANGED", "PLANNED"})
 _FAVOUR_NEW = 1.5
-_EARLIER = re.compile(r"(\d+) earlier requests")
 
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
@@ -159,6 +162,7 @@ class _Material:
         self._focus = FocusTopic(source.focus) if source.focus and source.focus.strip() else None
         self._about = messages_about(source, self._focus) if self._focus else []
         self._chars_about = sum(len(text_with_calls(source.read(number))) for number in self._about)
+        self._long_requests = {one.number for one in self._exchanges if len(one.request) > TASK_CHARS}
         self._selector = QuoteSelector(
             ledger.index,
             source.read,
@@ -194,7 +198,7 @@ class _Material:
         if n not in self._closings:
             closing, at = self._exchanges[n].closing, self._exchanges[n].closing_number
             is_quoted = at is not None and at < self._source.last
-            self._closings[n] = sentences_in(closing, at or 0, self._selector.worth_of) if is_quoted else []
+            self._closings[n] = closing_sentences(closing, at or 0, self._selector.worth_of) if is_quoted else []
         return self._closings[n]
 
     def _sentences(self, n: int) -> list[Sentence]:
@@ -216,7 +220,10 @@ class _Material:
     def _may_quote(self, number: int) -> bool:
         """Whether lines of a message may be quoted beside what is told of it: of a request its words are told."""
         source = self._source
-        if number in source.ledger.program_messages or number in self._requests:
+        if number in source.ledger.program_messages:
+            return False
+        # Of a request that is too long to be told whole, such as one with a log pasted in, lines may be quoted too.
+        if number in self._requests and number not in self._long_requests:
             return False
         return source.first <= number < source.last or number in source.shortened
 
@@ -239,7 +246,7 @@ class _Material:
         held = self._tell_focus(draft, room) if self._focus else 0
         draft.left -= held
         self._tell_former(draft)
-        self._tell_requests(draft, int(draft.left * _SHARE_OF_REQUESTS))
+        self._tell_requests(draft, self._room_for_requests(draft))
         self._tell_conclusions(draft)
         self._tell_deeds(draft)
         sentences = by_worth({n: self._sentences(n) for n in draft.entries}, len(self._exchanges) - 1)
@@ -252,6 +259,8 @@ class _Material:
         self._tell_passages(draft, held)
         self._tell_sentences(draft, sentences, draft.left, -1.0)
         self._tell_other_actions(draft)
+        self._tell_whole_requests(draft)
+        self._tell_plain_lines(draft)
         return self._written(draft), draft.left
 
     def _tell_certain(self, draft: _Draft) -> None:
@@ -299,6 +308,13 @@ class _Material:
         self._tell_requests(draft, int(held * _SHARE_OF_FOCUS_REQUESTS), self._focus)
         return held - (before - draft.left)
 
+    def _room_for_requests(self, draft: _Draft) -> int:
+        top = " ".join(line.text for line in draft.top)
+        untold = [one.request for one in self._exchanges if " ".join(one.request.split()) not in top]
+        chars = sum(min(len(request), _OLD_REQUEST_CHARS) + _REFERENCE_CHARS + _ENTRY_CHARS for request in untold)
+        share = int(draft.left * _SHARE_OF_REQUESTS)
+        return max(share, chars) if chars <= draft.left * _LARGEST_SHARE_OF_REQUESTS else share
+
     def _tell_requests(self, draft: _Draft, room: int, topic: FocusTopic | None = None) -> None:
         """Every request, newest first; with a topic only those about it, each in detail."""
         top = " ".join(line.text for line in draft.top)
@@ -333,7 +349,8 @@ class _Material:
     def _tell_conclusions(self, draft: _Draft) -> None:
         room = int(draft.left * _SHARE_OF_CONCLUSIONS)
         for n in draft.entries:
-            telling = [one for one in self._closing(n) if len(one.text) >= TELLING_CHARS and one.text not in draft.told]
+            new = [one for one in self._closing(n) if one.text not in draft.told]
+            telling = [one for one in new if one.width >= TELLING_WIDTH] or new
             best = max(telling, key=lambda one: (one.worth, -one.order), default=None)
             if best is not None and best.chars > room:
                 # An older one that is shorter would be told in the place of this one, and not where there is more room.
@@ -362,7 +379,8 @@ class _Material:
         """Sentences of the agent, in this order as far as there is room; returns the chars they take."""
         left = room
         for one, n in sentences:
-            if one.worth > least and one.text not in draft.told and one.chars <= left:
+            is_new = one.text not in draft.told and not draft.entries[n].shows(one)
+            if one.worth > least and is_new and one.chars <= left:
                 draft.take(one, n)
                 left -= one.chars
         return room - left
@@ -383,7 +401,26 @@ class _Material:
     def _tell_passages(self, draft: _Draft, for_focus: int) -> None:
         about = [number for number in self._about if self._may_quote(number)] if for_focus else []
         favoured = self._focus.spans_in(about, self._selector.texts) if self._focus else ()
-        chosen, spent = self._selector.select(draft.left, draft.covered, favoured, for_focus)
+        self._place(draft, *self._selector.select(draft.left, draft.covered, favoured, for_focus))
+
+    def _tell_whole_requests(self, draft: _Draft) -> None:
+        """With room left, what people asked is told whole, however long ago."""
+        top = " ".join(line.text for line in draft.top)
+        for n in sorted(draft.entries, reverse=True):
+            head = self._head(n, top, TASK_CHARS) if n != _LEFT_OUT else ""
+            longer = len(head) - len(draft.entries[n].head)
+            if 0 < longer <= draft.left:
+                draft.entries[n].head = head
+                draft.left -= longer
+
+    def _tell_plain_lines(self, draft: _Draft) -> None:
+        """With room left, lines that hold nothing exact too: of a talk they may be all there is."""
+        if draft.left > _LEAST_LEFT:
+            told = [line.text for line in draft.top] + [exchange_text(entry, None) for entry in draft.entries.values()]
+            self._place(draft, *self._selector.plain_lines(draft.left, "\n".join(told)))
+
+    def _place(self, draft: _Draft, chosen: Mapping[tuple[int, int], list[str]], spent: int) -> None:
+        """Put quotes under the exchanges that they are of."""
         draft.left -= spent
         top = " ".join(line.text for line in draft.top)
         starts = [exchange.number for exchange in self._exchanges]
@@ -448,7 +485,7 @@ class _Material:
         numbers = [*(number for number, _ in former), *(exchange.number for exchange in new)]
         if not numbers:
             return ""
-        times = sum(_times_in(lines[0]) for _, lines in former) + len(new)
+        times = sum(times_in(lines[0]) for _, lines in former) + len(new)
         return f"{times} earlier requests, no longer told one by one (m{min(numbers)}-m{max(numbers)})"
 
 
@@ -456,9 +493,3 @@ def _is_failure_in(top: Iterable[HandoffLine], deed: str) -> bool:
     """Whether what a single run failed with stands above, with its message."""
     failures = {reference_of(line.text) for line in top if line.heading in (parts.BLOCKED, parts.TRIED)}
     return " -> " in deed and reference_of(deed) in failures
-
-
-def _times_in(line: str) -> int:
-    """How many requests an entry stands for: one, or as many as it says."""
-    found = _EARLIER.match(line)
-    return int(found[1]) if found else 1

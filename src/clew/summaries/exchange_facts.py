@@ -13,7 +13,7 @@ from clew.ledger import LedgerExchange, atoms_in
 from clew.ledger.verify import claims_in
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
-    TELLING_CHARS,
+    TELLING_WIDTH,
     Sentence,
     actions_by_exchange,
     deeds_of,
@@ -76,7 +76,7 @@ def _conclusion(source: SummaryInput, exchange: LedgerExchange, age: int) -> Ite
     if number is None or not source.first <= number < source.last:
         return
     worth = _worth_in(source)
-    telling = [one for one in sentences_in(exchange.closing, number, worth) if len(one.text) >= TELLING_CHARS]
+    telling = [one for one in sentences_in(exchange.closing, number, worth) if one.width >= TELLING_WIDTH]
     ranked = sorted(telling, key=lambda one: (-one.worth, one.order))
     chosen = _fitting(ranked, _CONCLUSION_CHARS) if age < _NEWEST_IN_DETAIL else ranked[:1]
     if chosen:

@@ -38,11 +38,17 @@ _STATING_WORDS = frozenset(
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
 _WORD = re.compile(r"\w+")
-_SHORTEST, _LONGEST = 25, 700
-TELLING_CHARS = 40
-"""A sentence that is to stand for an exchange has at least so many."""
-_GOOD_LENGTHS = range(TELLING_CHARS, 301)
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_EXTRA_WIDTH = 2
+"""What a char of a script that writes a word in one or two chars counts beside itself."""
+_NARROWEST, _LONGEST = 25, 700
+_SHORT_CLOSING_CHARS = 240
+TELLING_WIDTH = 40
+"""A sentence that is to stand for an exchange is at least so wide."""
+_GOOD_WIDTHS = range(TELLING_WIDTH, 301)
 _MOST_STATED = 4
+_EARLIER = re.compile(r"(\d+) earlier requests")
+_FIGURE = re.compile(r"\d+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +66,11 @@ class Sentence:
         """What it takes in a handoff, quotes and reference included."""
         return len(self.text) + 14
 
+    @property
+    def width(self) -> int:
+        """How much it may say: its chars, and more for those of a dense script."""
+        return _width(self.text)
+
 
 def sentences_in(text: str, number: int, worth_of: Callable[[str], float]) -> list[Sentence]:
     """The sentences of a text, code and headings left out, each with what it is worth telling."""
@@ -67,15 +78,30 @@ def sentences_in(text: str, number: int, worth_of: Callable[[str], float]) -> li
     end = _ASCII_END if text.isascii() else _END
     for order, raw in enumerate(end.split(_CODE.sub("\n", text))):
         said = " ".join(raw.split())
-        if _SHORTEST <= len(said) <= _LONGEST and not _NO_SENTENCE.match(raw):
+        if len(said) <= _LONGEST and _width(said) >= _NARROWEST and not _NO_SENTENCE.match(raw):
             found.append(Sentence(said, number, order, _worth(said, not found, worth_of)))
     return found
+
+
+def closing_sentences(text: str, number: int, worth_of: Callable[[str], float]) -> list[Sentence]:
+    """The sentences of an agent's last words on a request; a short answer is told whole: "42." may be all it says."""
+    found = sentences_in(text, number, worth_of)
+    said = " ".join(text.split())
+    if not found and said and len(said) <= _SHORT_CLOSING_CHARS:
+        return [Sentence(said, number, 0, _worth(said, True, worth_of))]
+    return found
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else len(text) + _EXTRA_WIDTH * len(_WIDE.findall(text))
 
 
 def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> float:
     worth: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
     worth += 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
-    worth += 0.5 * is_first + 0.6 * (len(said) in _GOOD_LENGTHS)
+    # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
+    worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
+    worth += 0.5 * is_first + 0.6 * (_width(said) in _GOOD_WIDTHS)
     if _ANNOUNCES.match(said.lstrip(_MARKS)):
         worth -= 1.2
     return worth - 0.4 * said.endswith(("?", "？"))
@@ -186,6 +212,10 @@ class ToldExchange:
     told_before: list[str] = field(default_factory=list)
     """Lines of the previous handoff."""
 
+    def shows(self, sentence: Sentence) -> bool:
+        """Whether a quoted line has the sentence."""
+        return any(sentence.text in line for own in self.passages.values() for _, _, line in own)
+
 
 def actions_by_exchange(exchanges: list[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:
     by: dict[int, list[Action]] = {}
@@ -215,9 +245,12 @@ def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
         by_message.setdefault(one.number, []).append(one)
     conclusion = [quoted_sentences(by_message.pop(closing_number))] if closing_number in by_message else []
     body = [(number, quoted_sentences(own)) for number, own in by_message.items()]
-    body += [
-        (min(number for number, _, _ in own), _passage_line(key, own)) for key, own in entry.passages.items() if own
-    ]
+    folders: set[str] = set()
+    shown = sorted(
+        (min(number for number, _, _ in own), order) for order, own in enumerate(entry.passages.values()) if own
+    )
+    passages = list(entry.passages.items())
+    body += [(number, _passage_line(*passages[order], folders)) for number, order in shown]
     body += [(number_in(reference_of(line)), line) for line in entry.told_before]
     lines = [entry.head, *conclusion, *entry.deeds, *(text for _, text in sorted(body, key=lambda one: one[0]))]
     return CONTINUED.join(line for line in lines if line)
@@ -243,8 +276,8 @@ def reference_of(line: str) -> str:
     return line[line.rfind("(") :] if line.endswith(")") else ""
 
 
-def _passage_line(key: Hashable, own: list[tuple[int, bool, str]]) -> str:
-    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`"""
+def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[str]) -> str:
+    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings of paths told before."""
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
@@ -255,7 +288,9 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]]) -> str:
         name, told = _joined(called), (line for _, is_call, line in own if not is_call)
     else:
         # A path that was chosen to be quoted is told whole, and once.
-        name = target if any(line.startswith(target) for line in called) else ""
+        is_whole = any(line.startswith(target) for line in called) and target[:_BRIEF_CHARS] not in folders
+        name = target if is_whole else ""
+        folders.update([target[:_BRIEF_CHARS]] if is_whole else ())
         told = (line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in own)
     shown = _joined(filter(None, told))
     return f"{verb} {name or brief_target(target)}{': ' if shown else ''}{shown} ({where})"
@@ -263,3 +298,9 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]]) -> str:
 
 def _joined(lines: Iterable[str]) -> str:
     return " · ".join(dict.fromkeys(lines))
+
+
+def times_in(line: str) -> int:
+    """How many requests an entry stands for: one, or as many as it says."""
+    found = _EARLIER.match(line)
+    return int(found[1]) if found else 1

@@ -50,6 +50,7 @@ _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
 _NUMBER = re.compile(r"\bm(\d+)\b")
+_DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _CHANGED = "changed"
 _CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
 FILE_SEPARATOR = " · "
@@ -123,7 +124,7 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
         yield RequiredFact(parts.GOAL, told[0], told[0])
         return
     asked = [one for one in source.ledger.exchanges if one.request]
-    first = next((one for one in asked if len(one.request.split()) >= _WORDS_OF_GOAL), asked[0] if asked else None)
+    first = next((one for one in asked if _says_what_for(one.request)), asked[0] if asked else None)
     if first is not None:
         yield RequiredFact(parts.GOAL, quoted_request(source.ledger, first, _GOAL_CHARS), first.request)
 
@@ -140,6 +141,11 @@ def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
     if state.serving:
         serving, number = shorten_redacted(state.serving[0], _SERVING_CHARS), state.serving[1]
         yield RequiredFact(parts.STATE, f"Running: {serving} (m{number}).", serving, number)
+
+
+def _says_what_for(request: str) -> bool:
+    """Whether it is more than a greeting or a choice; scripts without blanks have a word in one or two chars."""
+    return len(request.split()) >= _WORDS_OF_GOAL or len(_DENSE.findall(request)) > 2 * _WORDS_OF_GOAL
 
 
 def quoted_request(ledger: Ledger, exchange: LedgerExchange, most: int) -> str:
@@ -208,9 +214,11 @@ def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFa
     blocking: list[RequiredFact] = []
     overcome: list[RequiredFact] = []
     recent = source.ledger.next_number - _RECENT_MESSAGES
+    # What the agent spoke about before the next request came is not in the way of that one.
+    answered = next((one.closing_number for one in source.ledger.exchanges[-2:-1] if one.closing_number), -1)
     for key, action in sorted(last.items(), key=lambda item: -item[1].number)[:_NEWEST]:
         since = max(worked.get(key, -1), worked.get(_TESTS, -1) if action.outcome and action.outcome.tests else -1)
-        is_over = since > action.number or action.number < recent
+        is_over = since > action.number or action.number < max(recent, answered)
         if is_over and action.outcome and not action.outcome.error:
             continue  # no error text, and no longer in the way
         (overcome if is_over else blocking).append(_failure(action, parts.TRIED if is_over else parts.BLOCKED))

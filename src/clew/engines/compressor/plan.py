@@ -77,6 +77,8 @@ class CompactionPlan:
     """For the text of the summary; 0 where there is none."""
     is_over: bool
     """Whether the request is at or over the threshold."""
+    largest: int
+    """What one message may take at most."""
 
     @property
     def items(self) -> tuple[CompactionItem, ...]:
@@ -107,11 +109,11 @@ class CompactionPlan:
 
     @property
     def cut_newest(self) -> dict[int, int]:
-        """The newest messages that only a part of their text stays of, being so large: the chars of each, by number."""
+        """Newest messages so large that most of their text was left out: the chars of each, by number."""
         messages, numbers = self.history.messages, self.history.numbers
         newest = {*newest_visible(messages), *_last_group(messages)}
-        chars = {position: len(text_of(messages[position])) for position in sorted(newest) if position in self.staying}
-        return {numbers[position]: was for position, was in chars.items() if len(text_of(self.staying[position])) < was}
+        huge = [at for at in sorted(newest) if self.sizes[at] > self.largest and at in self.staying]
+        return {numbers[at]: len(text_of(messages[at])) for at in huge if self.staying[at] is not messages[at]}
 
     @property
     def prompt_tokens(self) -> int:
@@ -147,6 +149,7 @@ def plan_compaction(
         tokens_beside=before - counted,
         summary_budget=_summary_budget(settings, history, cut, sizes, staying),
         is_over=is_over,
+        largest=settings.budgets.threshold // 2,
     )
 
 
