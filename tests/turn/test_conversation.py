@@ -10,7 +10,7 @@ from clew.events import CompactionFinished, CompactionStarted, Notice
 from clew.messages import Message, text_of
 from clew.store import NewSession
 from clew.summaries import SYSTEM_NOTE
-from clew.testing import PlainEngine, assistant, call, tool, user
+from clew.testing import PlainEngine, assistant, call, system, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says
 from clew.turn import TurnOptions, answer, receive
@@ -233,18 +233,19 @@ async def test_the_main_model_writes_the_summaries_where_no_other_is_configured(
 
 
 async def test_strikes_are_not_forgotten_by_a_restart(tmp_path: Path) -> None:
-    huge = user("All of this is the task. " + "word by word " * 6_000)
+    # A rule in the middle has an authority that no handoff has: it stays whole, however long.
+    huge = system("All of this is the rule. " + "word by word " * 6_000)
     provider = ScriptedProvider(*[answers("ok") for _ in range(6)])
     async with flow_with(provider, tmp_path) as flow:
         await talk(flow, turns=2)
-        await flow.turn(huge)
+        await flow.turn(huge, user("go on"))
         for _ in range(3):
             await flow.turn(user("go on"))
         started = len(flow.events_of(CompactionStarted))
         assert (await flow.runtime.conversation(SESSION)).engine.get_status().paused is not None
         assert any("the system prompt" in notice.text for notice in flow.events_of(Notice))
         warned = " ".join(warning for done in flow.events_of(CompactionFinished) for warning in done.warnings)
-        assert "System prompt, tools and what else is sent take" in warned
+        assert "The system prompt takes 18,845 tokens, tools and what else is sent 56." in warned
     async with flow_with(provider, tmp_path) as flow:
         assert (await flow.runtime.conversation(SESSION)).engine.get_status().paused is not None
         await flow.turn(user("go on"))
