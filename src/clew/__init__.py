@@ -5,6 +5,10 @@ Fold a conversation:
     compress, acompress, preview      make a conversation shorter; the same, async; what it would do, without doing it
     Compressed                        what `compress` gives back: messages, summary, tokens, warnings
 
+Keep one inside the window, call after call:
+
+    Projection                        give it the whole history, send what comes back: folded once, then the same bytes
+
 Count, cache, read what providers say:
 
     count_tokens                      the size of messages, system prompt and tools
@@ -75,6 +79,7 @@ if TYPE_CHECKING:
     from clew.providers import classify_error
     from clew.store import open_store
     from clew.tokens import count_tokens
+    from clew.turn import Projection
     from clew.usage import CanonicalUsage, normalize_usage
 
 __version__ = "0.1.0"
@@ -100,6 +105,7 @@ __all__ = [
     "NoDatabase",
     "NoModel",
     "PluginError",
+    "Projection",
     "ProviderRefused",
     "SchemaTooNew",
     "StaleHistory",
@@ -132,6 +138,7 @@ __getattr__, __dir__ = lazy_names(
         ".providers": "classify_error",
         ".store": "open_store",
         ".tokens": "count_tokens",
+        ".turn": "Projection",
         ".usage": "CanonicalUsage normalize_usage",
     },
 )

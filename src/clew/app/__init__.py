@@ -11,7 +11,6 @@ from clew.app.engines import (
     LoadedEngine,
     engine_setup,
     load_engine,
-    register_built_in_engines,
 )
 from clew.lazy import lazy_names
 
@@ -33,7 +32,6 @@ __all__ = [
     "engine_setup",
     "load_engine",
     "open_agent_app",
-    "register_built_in_engines",
     "target_of",
 ]
 

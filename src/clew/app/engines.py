@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from clew import __version__
 from clew.config import LoadedConfig, Settings, clew_home
-from clew.engines import (
-    CONTEXT_ENGINE,
-    ContextCompressor,
-    ContextEngine,
-    EngineSetup,
-    problem_with_engine,
-    register_context_engine,
-)
+from clew.engines import ContextEngine, EngineCatalog, EngineSetup, engine_catalog, register_built_in_engines
 from clew.errors import PluginError
-from clew.plugins import Plugin, PluginCatalog
+from clew.plugins import Plugin
 from clew.summaries import Summarize
 from clew.tokens import DEFAULT_WINDOW
 
@@ -44,9 +36,7 @@ class EngineChoice:
     ) -> None:
         self.name = config.settings.context.engine
         self.is_named = config.origin_of(ENGINE_KEY).kind != "default"
-        self.catalog: PluginCatalog[EngineSetup, ContextEngine] = PluginCatalog(
-            CONTEXT_ENGINE, clew_home(environ) / "plugins", built_ins or register_built_in_engines, problem_with_engine
-        )
+        self.catalog: EngineCatalog = engine_catalog(clew_home(environ), built_ins or register_built_in_engines)
 
     def plugin(self) -> Plugin:
         """The chosen engine, not yet loaded; raises PluginError where the name is unknown."""
@@ -84,13 +74,3 @@ def engine_setup(
     """What an engine is made from, by these settings and by what was found out about the model."""
     window = context_length or settings.model.context_length or DEFAULT_WINDOW
     return EngineSetup(window, settings.model.name, max_output, settings.compression, summarize)
-
-
-def register_built_in_engines() -> None:
-    """Register the engines that ship with Clew, as a plugin would."""
-    register_context_engine(
-        "compressor",
-        ContextCompressor.of,
-        description="Keeps the start and the end, and folds what lies between into a handoff",
-        version=__version__,
-    )

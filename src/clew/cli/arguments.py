@@ -24,9 +24,10 @@ def add_set_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_store_flags(parser: argparse.ArgumentParser) -> None:
+def add_store_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
     """What every command that opens the store takes."""
-    parser.add_argument("--json", action="store_true", help="print JSON")
+    if json:
+        parser.add_argument("--json", action="store_true", help="print JSON")
     add_set_flag(parser)
 
 

@@ -18,6 +18,7 @@ from clew.engines.base import (
     register_context_engine,
     threshold_for,
 )
+from clew.engines.built_in import EngineCatalog, engine_catalog, register_built_in_engines
 from clew.engines.checks import account_problems, broken_promises, check_engine
 from clew.engines.compaction import (
     Added,
@@ -52,6 +53,7 @@ __all__ = [
     "CompactionRegion",
     "ContextCompressor",
     "ContextEngine",
+    "EngineCatalog",
     "EngineFactory",
     "EngineHost",
     "EngineSetup",
@@ -69,9 +71,11 @@ __all__ = [
     "checked_tokens",
     "checked_topic",
     "checked_window",
+    "engine_catalog",
     "kept_items",
     "messages_of",
     "problem_with_engine",
+    "register_built_in_engines",
     "register_context_engine",
     "repair_warnings",
     "threshold_for",

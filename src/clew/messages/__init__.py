@@ -1,6 +1,7 @@
 """Messages: their types, SDK objects as plain dicts, the three wire dialects, tool groups, the repair of histories."""
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
+from clew.messages.growing import GrowingHistory
 from clew.messages.message import (
     NO_RESULT,
     UNREADABLE,
@@ -43,6 +44,7 @@ __all__ = [
     "UNREADABLE",
     "DialectName",
     "FunctionCall",
+    "GrowingHistory",
     "Message",
     "ParsedConversation",
     "Part",

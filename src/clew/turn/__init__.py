@@ -8,6 +8,7 @@ Knows the store, engines, caching and providers; knows no tool, screen or wire.
 from clew.errors import ContextExhausted
 from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.conversation import Conversation
+from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
 from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, summary_model_of
 from clew.turn.run import answer, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
@@ -19,6 +20,9 @@ __all__ = [
     "ModelTarget",
     "Pin",
     "PreparedCompaction",
+    "ProjectedConversation",
+    "Projection",
+    "RecalledMessage",
     "Runtime",
     "RuntimeOptions",
     "TurnOptions",

@@ -129,6 +129,12 @@ class ConversationView:
         self._count(known)
         self._place_pins()
 
+    def adopt(self, messages: Sequence[Message]) -> None:
+        """Show other objects for the same messages: those of a caller, in place of what was read from the store."""
+        known = {id(message): count for message, count in zip(messages, self.size.counts, strict=True)}
+        self.messages = list(messages)
+        self._count(known)
+
     def append(self, appended: AppendResult, messages: Sequence[Message], counts: Sequence[int]) -> None:
         """Show what the store has taken in as the newest messages."""
         for seq, (message, count) in enumerate(zip(messages, counts, strict=True), appended.first_seq):

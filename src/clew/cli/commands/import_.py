@@ -92,6 +92,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> int:
     location = configured_store(arguments, console)
     report = asyncio.run(_import_all(arguments, location, console))
+    for source, notice in report.notices:
+        console.note(printable(f"{source}: {notice}"))
+    for skipped in report.skipped:
+        if skipped.is_failure:
+            console.error(f"{skipped.source}: {skipped.reason}")
     if arguments.json:
         console.print_json(import_json(report))
     else:
@@ -129,14 +134,12 @@ def _sources(names: Sequence[str]) -> Iterator[ImportSource]:
     from clew.importers import session_files
 
     if names.count("-") > 1:
-        raise InvalidArgument("- is given twice, and standard input can be read once; leave one out")
+        raise InvalidArgument("- is given twice: standard input can be read once")
     for name in dict.fromkeys(names):
         if name != "-" and Path(name).is_dir():
             found = session_files(Path(name))
             if not found:
-                raise InvalidArgument(
-                    f"{name}: there is no .jsonl, .json or .db file in this folder or below; name another"
-                )
+                raise InvalidArgument(f"{name}: there is no .jsonl, .json or .db file in this folder or below")
             yield from (ImportSource(str(path), is_named=False) for path in found)
         else:
             yield ImportSource(name, is_named=True)
@@ -164,8 +167,7 @@ class _ImportRun:
                     await self._take_session(session, source, progress)
                 self.report.notices += [(label, notice) for notice in file.notices.sentences()]
         except UnreadableTranscript as error:
-            reason = f"{error.problem}. {error.remedy}" if source.is_named else error.problem
-            self._skip(error.source, reason, is_failure=source.is_named)
+            self._skip(error.source, error.problem, is_failure=source.is_named)
 
     async def _take_session(self, session: SourceSession, source: ImportSource, progress: str) -> None:
         from clew.importers.into_store import import_session
@@ -199,18 +201,11 @@ class _ImportRun:
 
 
 def print_import(report: ImportReport, console: Console) -> None:
-    """What failed and what was odd to stderr, each once; what was done and what was passed over to stdout."""
-    for source, notice in report.notices:
-        console.note(printable(f"{source}: {notice}"))
-    for failed in (each for each in report.skipped if each.is_failure):
-        console.error(f"{failed.source}: {failed.reason}")
-    if not report.sessions and report.has_failed:
-        return
     changed = [each for each in report.sessions if each.added or each.is_new]
     _print_sessions(changed, console)
     console.print(_totals_line(report.sessions, report.is_dry_run))
-    if passed_over := [each for each in report.skipped if not each.is_failure]:
-        _print_skipped(passed_over, console)
+    if report.skipped:
+        _print_skipped(report.skipped, console)
     if report.is_dry_run:
         console.print(f"nothing was written to {report.store}")
     elif any(each.added for each in report.sessions):
@@ -225,9 +220,7 @@ def import_json(report: ImportReport) -> dict[str, Any]:
         "messages_known": sum(each.known for each in report.sessions),
         "calls_added": sum(each.calls for each in report.sessions),
         "sessions": [_session_json(each) for each in report.sessions],
-        "skipped": [
-            {"source": each.source, "reason": each.reason, "failed": each.is_failure} for each in report.skipped
-        ],
+        "skipped": [{"source": each.source, "reason": each.reason} for each in report.skipped],
         "notices": [{"source": source, "notice": notice} for source, notice in report.notices],
     }
 

@@ -44,7 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(title="what to do", metavar=VERBS, dest="verb", required=True)
     _add_reading(verbs)
     _add_changing(verbs)
-    exporting = verbs.add_parser("export", help="write a conversation out, for other programs")
+    shape = argparse.RawDescriptionHelpFormatter
+    exporting = verbs.add_parser("export", help="write a conversation out, for other programs", formatter_class=shape)
     export.add_arguments(exporting)
 
 

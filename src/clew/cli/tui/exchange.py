@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from clew.cli.failures import failure_json
 from clew.cli.views.text import printable_line
 from clew.errors import ClewError, StoreError
 from clew.events import Overflowed
@@ -82,8 +81,11 @@ def problem_line(problem: ClewError) -> str:
 
 def problem_json(problem: ClewError, session: str | None = None) -> dict[str, Any]:
     """What went wrong, for programs, and the session that the question is kept in."""
-    error: dict[str, Any] = {"type": type(problem).__name__, **failure_json(problem)["error"]}
+    error: dict[str, Any] = {"type": type(problem).__name__, "message": str(problem)}
     if isinstance(problem, ProviderRefused):
-        remedy = explain_refusal(problem, remedies=REMEDIES).remedy
-        error |= {"provider": problem.provider, "remedy": remedy}
+        error |= {
+            "kind": problem.fault.kind,
+            "provider": problem.provider,
+            "remedy": explain_refusal(problem, remedies=REMEDIES).remedy,
+        }
     return {"error": error, "session": session}

@@ -1,0 +1,404 @@
+"""A conversation for hosts that send the whole history with each call: folded once, the same bytes from then on.
+
+`ProjectedConversation` does it in one event loop, for hosts that have a runtime. `clew.Projection` is the same for
+everybody else, from synchronous and asynchronous code, with a store of its own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable, Coroutine, Mapping, Sequence
+from concurrent.futures import Future
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, replace
+from itertools import takewhile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, TypeVar
+
+from clew.config import CompressionSettings, Settings, clew_home
+from clew.engines import EngineFactory, engine_catalog
+from clew.errors import InvalidArgument
+from clew.events import Event, Events
+from clew.messages import (
+    DialectName,
+    GrowingHistory,
+    Message,
+    Tool,
+    as_sequence,
+    detect_dialect,
+    plain_system,
+    plain_tools,
+    text_of,
+)
+from clew.providers import OnDelta, Provider, Reply, Request
+from clew.store import CommittedCompaction, NewSession, SearchScope, View, open_store
+from clew.summaries import ModelSummarizer, SummaryModel, summary_model
+from clew.tokens import counter_for
+from clew.tooloutput import SpillFolder
+from clew.turn.conversation import Conversation
+from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of
+from clew.turn.runtime import Runtime
+from clew.usage import CanonicalUsage, normalize_usage
+
+_Result = TypeVar("_Result")
+_MEMORY = ":memory:"
+_ANY_MODEL = "any-model"
+"""Counted by the estimate, with the default window unless one is given."""
+
+MAX_RECALLED = 10
+_AROUND = 2
+"""Messages before and after one that is opened by its number."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecalledMessage:
+    """A message of the history, word for word."""
+
+    number: int
+    """As a handoff names it: m12 is 12."""
+    message: Message
+    snippet: str = ""
+    """The place that a search found."""
+
+
+class ProjectedConversation:
+    """One conversation. Calls of it must not overlap: whoever shares it holds a lock."""
+
+    def __init__(self, runtime: Runtime, new: NewSession | None = None, session: str | None = None) -> None:
+        self.session = session
+        """The session of the conversation; None until the first call, where none was given."""
+        self.is_branch = False
+        """Whether the last call went on in a branch, because an earlier message had been edited."""
+        self._runtime = runtime
+        self._new = new or NewSession(source="library", model=runtime.target.model)
+        self._history: GrowingHistory | None = None
+        self._shown: View | None = None
+        """The view whose messages are the caller's objects."""
+        self._sent = 0
+        """Messages in view at the last call: what the next usage is for."""
+
+    async def fit(
+        self,
+        items: Sequence[Any],
+        *,
+        prompt: Message | None = None,
+        tools: Sequence[Tool] = (),
+        dialect: DialectName | None = None,
+    ) -> list[Any]:
+        """What to send for a history: the same items as before for what was folded, and the rest as it is.
+
+        It is folded anew only where the request would pass the threshold. Items that were not changed are the very
+        objects that were given.
+        """
+        name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
+        conversation = await self._take(items, name)
+        await conversation.fit(TurnOptions(tools=tools, prompt=prompt))
+        self._show_own_objects(conversation)
+        self._sent = len(conversation.messages)
+        assert self._history is not None
+        return self._history.write(conversation.messages)
+
+    async def observe(self, usage: CanonicalUsage) -> None:
+        """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded."""
+        if self.session is None:
+            return
+        conversation = await self._runtime.conversation(self.session)
+        conversation.observe_usage(usage, self._sent, ())
+        call = call_of(usage, conversation.target, self._runtime.options.source)
+        await self._runtime.store.record_call(conversation.session, call)
+
+    async def undo(self) -> bool:
+        """Bring back the view from before the newest compaction; False where none is in effect."""
+        if self.session is None:
+            return False
+        return await (await self._runtime.conversation(self.session)).undo_compaction()
+
+    async def compactions(self) -> list[CommittedCompaction]:
+        """Those of the whole conversation, oldest first; `is_in_effect` tells the undone ones apart."""
+        return [] if self.session is None else await self._runtime.store.compactions(self.session)
+
+    async def recall(self, query: str | None = None, around: int | None = None) -> list[RecalledMessage]:
+        """Messages of the history, whether they are in view or not: those that words find, or those around a number."""
+        store = self._runtime.store
+        if self.session is None:
+            return []
+        if around is not None:
+            rows = await store.messages(self.session, max(0, around - _AROUND), around + _AROUND + 1)
+            return [RecalledMessage(row.seq, row.message) for row in rows]
+        scope = SearchScope(conversation_of=self.session, kinds=("message",))
+        found = await store.search(query or "", scope, limit=MAX_RECALLED)
+        recalled = []
+        for hit in found.hits:
+            if hit.seq is not None:
+                (row,) = await store.messages(self.session, hit.seq, hit.seq + 1)
+                recalled.append(RecalledMessage(hit.seq, row.message, hit.snippet.text))
+        return recalled
+
+    # -- the history ---------------------------------------------------------------------------------------------------
+
+    async def _take(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
+        """Bring what is new into the store, and the conversation to where the history is."""
+        history = self._history
+        self.is_branch = False
+        if history is None or history.dialect != dialect or not history.is_extended_by(items):
+            return await self._sync(items, dialect)
+        assert self.session is not None
+        conversation = await self._runtime.conversation(self.session)
+        if len(items) > len(history.items):
+            await conversation.append(history.extend(items[len(history.items) :]))
+            self.session = conversation.session
+        return conversation
+
+    async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
+        """The first call, and one whose history is not the known one with more behind it."""
+        history = GrowingHistory(dialect)
+        messages = history.extend(items)
+        synced = await self._runtime.store.sync(messages, session=self.session, new=self._new)
+        self.is_branch = synced.is_branch
+        if self.session is not None and synced.session != self.session:
+            await self._runtime.forget(self.session)
+        self.session, self._history, self._shown = synced.session, history, None
+        conversation = await self._runtime.conversation(self.session)
+        await conversation.follow_sync(synced, messages)
+        self._show_own_objects(conversation)
+        return conversation
+
+    def _show_own_objects(self, conversation: Conversation) -> None:
+        """Show the caller's objects for the rows that are in view, where the view was read from the store."""
+        view, history = conversation.view, self._history
+        self.session = conversation.session
+        if view.stored is self._shown or history is None:
+            return
+        own = history.messages
+        written = view.stored.written
+        objects = [
+            own[seq] if seq is not None and at not in written and seq < len(own) else message
+            for at, (seq, message) in enumerate(zip(view.seqs, view.messages, strict=True))
+        ]
+        if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
+            view.adopt(objects)
+        self._shown = view.stored
+
+
+# -- for everybody -----------------------------------------------------------------------------------------------------
+
+
+class Projection:
+    """A conversation that is folded once: give it the whole history, and send what comes back.
+
+        view = clew.Projection(model="claude-sonnet-4-5")
+        messages = view.fit(history, system=system, tools=tools)     # or: await view.afit(...)
+        view.observe(response.usage)
+
+    Between two folds what comes back only grows, so that a provider's cache goes on holding it; items that were not
+    changed are the very objects that were given, and an edited earlier message is a branch. Without a `store` it
+    remembers in memory; with one (a path or an address) it survives a restart and is shared: the conversation is found
+    by its `session`, or by the beginning of its history. From any thread, and from any event loop.
+    """
+
+    def __init__(
+        self,
+        model: str | None = None,
+        *,
+        engine: str | EngineFactory | None = None,
+        store: str | Path | None = None,
+        context_length: int | None = None,
+        max_output: int | None = None,
+        summarizer: Callable[..., Any] | SummaryModel | None = None,
+        settings: CompressionSettings | None = None,
+        session: str | None = None,
+        on_event: Callable[[Event], None] | None = None,
+    ) -> None:
+        self._model = model or _ANY_MODEL
+        self._new_engine = _engine_factory(engine, summarizer, self._model)
+        self._address = _MEMORY if store is None else str(Path(store).expanduser() if _is_path(store) else store)
+        self._target = ModelTarget(_NoProvider(), self._model, context_length=context_length, max_tokens=max_output)
+        self._settings = Settings(compression=settings or CompressionSettings())
+        self._session = session
+        self._on_event = on_event
+        self._loop = _LoopThread()
+        self._stack: AsyncExitStack | None = None
+        self._conversation: ProjectedConversation | None = None
+        self._lock = asyncio.Lock()
+
+    # -- the two doors of each call ------------------------------------------------------------------------------------
+
+    def fit(self, history: Any, *, system: Any = None, tools: Sequence[Any] | None = None) -> list[Any]:
+        """The messages to send for a history: a list of OpenAI chat, Anthropic or Responses messages.
+
+        `system` and `tools` are what goes beside it in the request, for its size. System messages at the beginning of
+        the list come back with it.
+        """
+        return self._loop.run(self._fit(history, system, tools))
+
+    async def afit(self, history: Any, *, system: Any = None, tools: Sequence[Any] | None = None) -> list[Any]:
+        """The same as `fit`, for a caller that is async itself."""
+        return await self._loop.arun(self._fit(history, system, tools))
+
+    def observe(self, usage: Any) -> None:
+        """The usage that the provider reported for the request of the last `fit`, in whatever shape it came."""
+        self._loop.run(self._observe(usage))
+
+    async def aobserve(self, usage: Any) -> None:
+        await self._loop.arun(self._observe(usage))
+
+    def undo(self) -> bool:
+        """Bring back what a fold left out; False where none is in effect. The next `fit` folds only if it must."""
+        return self._loop.run(self._undo())
+
+    def recall(self, query: str | None = None, *, around: int | None = None) -> list[RecalledMessage]:
+        """Originals, also of what was folded: those that words find, or those around a number of the handoff."""
+        return self._loop.run(self._recall(query, around))
+
+    @property
+    def compactions(self) -> list[CommittedCompaction]:
+        """The folds of this conversation, oldest first."""
+        return self._loop.run(self._compactions())
+
+    @property
+    def session(self) -> str | None:
+        """The session in the store; None before the first `fit`."""
+        return self._conversation.session if self._conversation else self._session
+
+    def close(self) -> None:
+        """Close the store. What it holds stays, unless it is in memory."""
+        if self._stack is not None:
+            self._loop.run(self._stack.aclose())
+            self._stack = self._conversation = None
+        self._loop.stop()
+
+    def __enter__(self) -> Projection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        return f"<Projection: {self._model}, session {self.session or 'not begun'}>"
+
+    # -- in the loop ---------------------------------------------------------------------------------------------------
+
+    async def _open(self) -> ProjectedConversation:
+        if self._conversation is None:
+            self._stack = AsyncExitStack()
+            store = await self._stack.enter_async_context(open_store(self._address))
+            folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="clew-")))
+            options = RuntimeOptions(self._new_engine, SpillFolder(folder), self._settings, summarizes=False)
+            runtime = Runtime(store, self._target, options, Events(self._on_event) if self._on_event else None)
+            self._stack.push_async_callback(runtime.close)
+            self._conversation = ProjectedConversation(runtime, session=self._session)
+        return self._conversation
+
+    async def _fit(self, history: Any, system: Any, tools: Sequence[Any] | None) -> list[Any]:
+        items = list(as_sequence(history))
+        lead, rest = split_prompt(items)
+        async with self._lock:
+            conversation = await self._open()
+            prompt = _prompt_of(lead, system)
+            dialect = detect_dialect(items)
+            if tools is not self._tools_given:
+                self._tools_given, self._tools = tools, tuple(plain_tools(tools or ()))
+            fitted = await conversation.fit(rest, prompt=prompt, tools=self._tools, dialect=dialect)
+        return [*lead, *fitted]
+
+    async def _observe(self, usage: Any) -> None:
+        canonical = usage if isinstance(usage, CanonicalUsage) else normalize_usage(usage)
+        async with self._lock:
+            await (await self._open()).observe(canonical)
+
+    async def _undo(self) -> bool:
+        async with self._lock:
+            return await (await self._open()).undo()
+
+    async def _recall(self, query: str | None, around: int | None) -> list[RecalledMessage]:
+        if (query is None) == (around is None):
+            raise InvalidArgument("recall takes words to look for, or around=NUMBER; give one of them")
+        return await (await self._open()).recall(query, around)
+
+    async def _compactions(self) -> list[CommittedCompaction]:
+        return await (await self._open()).compactions()
+
+    _tools_given: Sequence[Any] | None = None
+    _tools: Sequence[Any] = ()
+    """The same object for as long as the caller gives the same: tools are then counted once."""
+
+
+class _NoProvider(Provider):
+    """Stands where a turn has its provider: a projection sends nothing."""
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        del request, on_delta
+        raise InvalidArgument("a projection sends nothing; send what `fit` gives back")
+
+
+class _LoopThread:
+    """An event loop in a thread of its own, begun with the first call: callers are sync, or have loops of their own."""
+
+    def __init__(self) -> None:
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._thread: threading.Thread | None = None
+        self._starting = threading.Lock()
+
+    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        return self._submit(work).result()
+
+    async def arun(self, work: Coroutine[Any, Any, _Result]) -> _Result:
+        return await asyncio.wrap_future(self._submit(work))
+
+    def stop(self) -> None:
+        with self._starting:
+            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
+        if loop is not None and thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
+
+    def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
+        with self._starting:
+            if self._loop is None:
+                self._loop = asyncio.new_event_loop()
+                self._thread = threading.Thread(target=self._loop.run_forever, name="clew-projection", daemon=True)
+                self._thread.start()
+        return asyncio.run_coroutine_threadsafe(work, self._loop)
+
+
+def _engine_factory(
+    engine: str | EngineFactory | None, summarizer: Callable[..., Any] | SummaryModel | None, model: str
+) -> EngineFactory:
+    """Makes the engine that is named or given, with the summariser that is given; the built-in one without."""
+    make = engine if callable(engine) else _named_engine(engine)
+    if summarizer is None:
+        return make
+    writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
+    summarize = ModelSummarizer([writer], counter_for(model).text)
+    return lambda setup: make(replace(setup, summarize=summarize))
+
+
+def _named_engine(name: str | None) -> EngineFactory:
+    catalog = engine_catalog(clew_home(os.environ))
+    plugin = catalog.find(name) if name else catalog.find_built_in("compressor")
+    return lambda setup: catalog.build(plugin, setup)
+
+
+def split_prompt(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
+    """The system messages at the beginning of a list, and the rest: a prompt is no part of the history."""
+
+    def is_prompt(item: Any) -> bool:
+        return isinstance(item, Mapping) and item.get("role") in ("system", "developer")
+
+    lead = list(takewhile(is_prompt, items))
+    return lead, items[len(lead) :]
+
+
+def _prompt_of(lead: Sequence[Any], system: Any) -> Message | None:
+    """What stands before the history, as one prompt, for its size."""
+    texts = [text_of({"role": "system", "content": plain_system(system)})] if system else []
+    texts += [text_of(message) for message in lead]
+    return {"role": "system", "content": "\n\n".join(texts)} if texts else None
+
+
+def _is_path(store: str | Path) -> bool:
+    return isinstance(store, Path) or "://" not in store
