@@ -18,6 +18,7 @@ from clew.events import Event, Events
 from clew.messages import Message
 from clew.providers import Reply, Request
 from clew.store import open_store
+from clew.summaries import is_instruction
 from clew.testing import assistant, call, tool, user
 from clew.testing.runtime import answers, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses, says
@@ -40,7 +41,7 @@ class Talker(ScriptedProvider):
         self.summaries = 0
 
     def answered(self, request: Request) -> Reply:
-        if len(request.messages) > 1:
+        if len(request.messages) > 1 and not is_instruction(request.messages[-1]):
             grows = self.unseen + round((self.factor - 1) * request_tokens(request))
             return answers(f"answer {len(self.requests) - self.summaries}", grows=grows)(request)
         self.summaries += 1
