@@ -217,8 +217,9 @@ class StoreError(ClewError):
 class UnknownSession(StoreError):  # noqa: N818
     """No session of that id, or none of that owner."""
 
-    def __init__(self, session: str) -> None:
-        super().__init__(f"no session {session!r} in this store; `clew sessions list` shows those there are")
+    def __init__(self, session: str, near: str = "") -> None:
+        remedy = f"near it: {near}" if near else "`clew sessions list` shows those there are"
+        super().__init__(f"no session {session!r}{'' if near else ' in this store'}; {remedy}")
         self.session = session
 
 

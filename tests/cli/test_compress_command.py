@@ -266,7 +266,6 @@ def test_foreign_escape_codes_do_not_reach_the_terminal(tmp_path: Path, capsys: 
         ["--to", "1e999k"],
         ["--preview", "--report", "r.html"],
         ["--preview", "--output", "o.json"],
-        ["--json", "--output", "-"],
         ["--report", "-"],
         ["--output", "no/such/folder/o.json"],
         ["--report", "."],

@@ -53,8 +53,8 @@ def run(folder: Path, content: Any, *words: str) -> tuple[int, str, str]:
 def check(folder: Path, content: list[Any]) -> None:
     code, out, err = run(folder, content, "--to", "700", "--json", "--report", str(folder / "page.html"))
     if code:
-        assert (code, out) == (1, "")
-        assert err.startswith("clew: ")
+        assert (code, err) == (1, "")
+        assert json.loads(out)["error"]["message"]
         return
     told = json.loads(out)
     assert told["tokens_after"] <= told["tokens_before"]

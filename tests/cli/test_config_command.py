@@ -75,7 +75,7 @@ def test_an_unknown_key_to_show_is_refused_with_the_one_that_was_meant(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, tmp_path, "show", "modle.name")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "did you mean model.name?" in err
 
 
@@ -90,7 +90,7 @@ def test_set_refuses_a_value_that_is_not_allowed_and_writes_nothing(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, out, err = run(capsys, tmp_path, "set", "prompt_caching.cache_ttl", "2h")
-    assert (code, out) == (1, "")
+    assert (code, out) == (2, "")
     assert "prompt_caching.cache_ttl = '2h': not allowed; expects 5m or 1h" in err
     assert not (tmp_path / "config.yaml").exists()
 

@@ -35,7 +35,7 @@ def test_the_version_is_that_of_the_package(capsys: pytest.CaptureFixture[str]) 
 
 
 @pytest.mark.parametrize(
-    "words", [["frobnicate"], ["config"], ["config", "frobnicate"], ["config", "set"], ["--wrong"]]
+    "words", [["frobnicate"], ["search"], ["config", "frobnicate"], ["config", "set"], ["--wrong"]]
 )
 def test_wrong_use_exits_with_2_and_says_so_on_stderr(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert main(words, {}) == 2
@@ -48,7 +48,7 @@ def test_wrong_use_exits_with_2_and_says_so_on_stderr(words: list[str], capsys: 
     ("words", "remedy"),
     [
         (["compress", "talk.json", "--frobnicate"], "`clew compress --help`"),
-        (["sessions", "list", "--frobnicate"], "`clew sessions --help`"),
+        (["sessions", "list", "--frobnicate"], "`clew sessions list --help`"),
     ],
 )
 def test_an_unknown_flag_leads_to_the_help_of_its_command(
@@ -67,7 +67,7 @@ def test_every_command_explains_itself(noun: str, capsys: pytest.CaptureFixture[
 
 
 def test_an_error_is_one_line_without_a_traceback(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["config", "set", "compression.treshold", "1"], {"CLEW_HOME": str(tmp_path)}) == 1
+    assert main(["config", "set", "compression.treshold", "1"], {"CLEW_HOME": str(tmp_path)}) == 2
     out, err = capsys.readouterr()
     assert out == ""
     assert err == "clew: config set: compression.treshold: no such setting; did you mean compression.threshold?\n"

@@ -40,7 +40,7 @@ def test_list_with_nothing_there_says_how_to_begin(tmp_path: Path, capsys: pytes
     assert (code, err) == (0, "")
     assert "no model is configured; `clew models use NAME` chooses one" in out
     assert "none yet" in out
-    assert "smollm2  93 MB" in out
+    assert "smollm2  98 MB" in out
 
 
 def test_list_shows_the_model_in_use_with_its_window_where_that_is_from_and_its_price(
@@ -176,7 +176,7 @@ def test_a_name_that_nobody_serves_is_refused_and_nothing_is_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     code, _, err = run(capsys, tmp_path, "use", "hm-hm")
-    assert code == 2 and "Say who does with --provider NAME" in err
+    assert code == 2 and "say who does with --provider NAME" in err
     assert run(capsys, tmp_path, "use", "x", "--provider", "nobody")[0] == 2
     assert run(capsys, tmp_path, "use", "local")[0] == 2
     assert not (tmp_path / "config.yaml").exists()

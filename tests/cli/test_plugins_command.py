@@ -215,6 +215,6 @@ def test_text_of_strangers_cannot_drive_the_terminal(tmp_path: Path, capsys: pyt
         assert "\x1b" not in out
 
 
-@pytest.mark.parametrize("words", [[], ["show"], ["use"], ["remove", "mine"]])
+@pytest.mark.parametrize("words", [["show"], ["use"], ["remove", "mine"]])
 def test_wrong_use_exits_with_2(tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
     assert run(capsys, tmp_path, *words)[0] == 2

@@ -24,10 +24,9 @@ def add_set_flag(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_store_flags(parser: argparse.ArgumentParser, *, json: bool = True) -> None:
+def add_store_flags(parser: argparse.ArgumentParser) -> None:
     """What every command that opens the store takes."""
-    if json:
-        parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--json", action="store_true", help="print JSON")
     add_set_flag(parser)
 
 

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 from clew.cli.views.text import printable_line
 
-MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 60, 120, 80
+MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 30, 120, 80
 _CODES = {
     "bold": "1",
     "dim": "2",
@@ -116,7 +116,7 @@ class Console:
 def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str]) -> Console:
     """The console that these streams and this environment make."""
     is_dumb = environ.get("TERM") == "dumb"
-    colors = out.isatty() and not environ.get("NO_COLOR") and not is_dumb
+    colors = _has_colors(out, environ)
     return Console(out, err, environ, _width(out, environ), colors, _fits("█░·", out), err.isatty() and not is_dumb)
 
 
@@ -124,6 +124,16 @@ def json_text(value: Any, stream: TextIO | None = None, indent: int | None = Non
     """JSON in the characters of a stream (UTF-8 for none); what it cannot write, as half a surrogate pair, escaped."""
     text = json.dumps(value, ensure_ascii=False, indent=indent)
     return text if _fits(text, stream) else json.dumps(value, indent=indent)
+
+
+def _has_colors(out: TextIO, environ: Mapping[str, str]) -> bool:
+    """NO_COLOR turns them off, FORCE_COLOR on; otherwise a terminal has them, unless it is a dumb one."""
+    if environ.get("NO_COLOR"):
+        return False
+    forced = environ.get("FORCE_COLOR")
+    if forced is not None and forced != "":
+        return forced.lower() not in ("0", "false")
+    return out.isatty() and environ.get("TERM") != "dumb"
 
 
 def _width(out: TextIO, environ: Mapping[str, str]) -> int:

@@ -1,7 +1,7 @@
 """The entry point of every command: the table of commands, their arguments, exit codes, and errors.
 
 Exit codes: 0 done, 1 failed, 2 wrong use, 130 stopped with Ctrl-C. A command's module is imported only when it is asked
-for.
+for. Commands whose verb can be left out (`clew sessions` lists) get it put in before anything is parsed.
 """
 
 from __future__ import annotations
@@ -16,12 +16,11 @@ from typing import Protocol, cast
 
 from clew import __version__
 from clew.cli.console import Console, console_for
-from clew.errors import ClewError, ConfigError, InvalidArgument, ProviderRefused
+from clew.cli.failures import FAILED, INTERRUPTED, WRONG_USE, report_failure, wants_json
+from clew.cli.parser import CommandParser, parser_of, subcommands
+from clew.errors import ClewError
 
-FAILED = 1
-WRONG_USE = 2
-INTERRUPTED = 130
-SET_FLAG = "--set"
+HELP_FLAGS = ("-h", "--help")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +30,8 @@ class CliCommand:
     name: str
     module: str
     about: str
+    default_verb: str | None = None
+    """What `clew NAME` alone does, of the verbs it has."""
 
 
 COMMANDS = (
@@ -38,7 +39,7 @@ COMMANDS = (
     CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
     CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
     CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
-    CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, branch, undo and delete what is kept"),
+    CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, undo and delete what is kept", "list"),
     CliCommand("search", "clew.cli.commands.search", "find words in everything that was ever said"),
     CliCommand("usage", "clew.cli.commands.usage", "tokens and cost of every call"),
     CliCommand("insights", "clew.cli.commands.insights", "where tokens and money went, as tables and charts"),
@@ -47,9 +48,14 @@ COMMANDS = (
     CliCommand(
         "import", "clew.cli.commands.import_", "take in sessions of Claude Code, Codex, opencode, Hermes and pi"
     ),
-    CliCommand("config", "clew.cli.commands.config", "show, set and check settings"),
-    CliCommand("models", "clew.cli.commands.models", "list models, fetch one that runs on this machine, choose one"),
-    CliCommand("plugins", "clew.cli.commands.plugins", "list, describe and choose context engines"),
+    CliCommand("config", "clew.cli.commands.config", "show, set and check settings", "show"),
+    CliCommand(
+        "models", "clew.cli.commands.models", "list models, fetch one to run on this machine, choose one", "list"
+    ),
+    CliCommand("plugins", "clew.cli.commands.plugins", "list, describe and choose context engines", "list"),
+    CliCommand("completion", "clew.cli.commands.completion", "print what a shell needs to complete these commands"),
+    CliCommand("help", "clew.cli.commands.help", "explain a command"),
+    CliCommand("version", "clew.cli.commands.version", "print the version"),
 )
 
 DESCRIPTION = """\
@@ -69,7 +75,7 @@ first steps:
 Settings are read from ~/.clew/config.yaml (CLEW_HOME moves the folder), then
 from the environment (CLEW_COMPRESSION_THRESHOLD is compression.threshold), then
 from --set key=value; the last one counts. Results go to stdout, notices to
-stderr. Exit status: 0 done, 1 failed, 2 wrong use. `clew COMMAND --help` says more.
+stderr. Exit status: 0 done, 1 failed, 2 wrong use. `clew help COMMAND` says more.
 """
 
 
@@ -89,9 +95,8 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
         code = _run(words, console)
         console.out.flush()
     except ClewError as error:
-        console.error(_error_text(error))
-        return WRONG_USE if _is_wrong_use(error) else FAILED
-    except SystemExit as exit_:  # argparse has printed its message already
+        return report_failure(error, console, as_json=wants_json(words))
+    except SystemExit as exit_:  # argparse has printed the help or the version
         return exit_.code if isinstance(exit_.code, int) else WRONG_USE
     except BrokenPipeError:
         _silence(console)
@@ -108,33 +113,41 @@ def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = 
     return code
 
 
-def _error_text(error: ClewError) -> str:
-    if not isinstance(error, ProviderRefused):
-        return str(error)
-    from clew.providers import explain_refusal
-
-    return str(explain_refusal(error))
-
-
-def _is_wrong_use(error: ClewError) -> bool:
-    """Whether the command line is wrong: also a `--set` of what cannot be set."""
-    return isinstance(error, InvalidArgument) or (isinstance(error, ConfigError) and error.source == SET_FLAG)
-
-
 def _run(words: Sequence[str], console: Console) -> int:
     chosen = _command_in(words)
-    module = cast(CommandModule, import_module(chosen.module)) if chosen else None
-    parser = _parser(chosen, module)
+    module = _module_of(chosen) if chosen else None
+    parser = _parser({} if chosen is None or module is None else {chosen: module})
     if not words:
         parser.print_help(console.err)
         return WRONG_USE
-    arguments, unknown = parser.parse_known_args(words)
+    arguments, unknown = parser.parse_known_args(_with_verb(words, chosen))
     if unknown:
-        command = f"clew {chosen.name}" if chosen else "clew"
-        parser.error(f"unknown: {' '.join(unknown)}; `{command} --help` says what it takes")
+        leaf = parser_of(parser, (arguments.noun, getattr(arguments, "verb", None)))
+        cast(CommandParser, leaf).refuse_unknown(unknown)
     if module is None:
         parser.error("a command is missing")
     return module.run(arguments, console)
+
+
+def explain(names: Sequence[str], console: Console) -> None:
+    """Print the help of a command, or of all of them."""
+    chosen = next((command for command in COMMANDS if names and command.name == names[0]), None)
+    parser: argparse.ArgumentParser = _parser({chosen: _module_of(chosen)} if chosen else {})
+    for name in names:
+        below = subcommands(parser)
+        if name not in below:
+            cast(CommandParser, parser).refuse_command(name)
+        parser = below[name]
+    parser.print_help(console.out)
+
+
+def full_parser() -> CommandParser:
+    """The parser with the arguments of every command, for completion and man pages."""
+    return _parser({command: _module_of(command) for command in COMMANDS})
+
+
+def _module_of(command: CliCommand) -> CommandModule:
+    return cast(CommandModule, import_module(command.module))
 
 
 def _command_in(words: Sequence[str]) -> CliCommand | None:
@@ -142,17 +155,28 @@ def _command_in(words: Sequence[str]) -> CliCommand | None:
     return next((command for command in COMMANDS if command.name == first), None)
 
 
-def _parser(chosen: CliCommand | None, module: CommandModule | None) -> argparse.ArgumentParser:
-    """The parser of everything, with the arguments of the chosen command only."""
-    shape = argparse.RawDescriptionHelpFormatter
-    parser = argparse.ArgumentParser("clew", description=DESCRIPTION, epilog=EPILOG, formatter_class=shape)
+def _with_verb(words: Sequence[str], chosen: CliCommand | None) -> list[str]:
+    """The words, with the verb that is meant where none is given: `clew sessions --json` lists."""
+    if chosen is None or chosen.default_verb is None:
+        return list(words)
+    behind = words.index(chosen.name) + 1
+    has_verb = behind < len(words) and (not words[behind].startswith("-") or words[behind] in HELP_FLAGS)
+    return list(words) if has_verb else [*words[:behind], chosen.default_verb, *words[behind:]]
+
+
+def _parser(modules: Mapping[CliCommand, CommandModule]) -> CommandParser:
+    """The parser of everything, with the arguments of these commands only."""
+    parser = CommandParser("clew", description=DESCRIPTION, epilog=EPILOG)
     parser.add_argument("--version", action="version", version=f"clew {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", dest="noun")
     for each in COMMANDS:
         sentence = f"{each.about[0].upper()}{each.about[1:]}."
-        command = commands.add_parser(each.name, help=each.about, description=sentence, formatter_class=shape)
-        if each is chosen and module is not None:
-            module.add_arguments(command)
+        if each.default_verb:
+            sentence += f" `clew {each.name}` alone is `clew {each.name} {each.default_verb}`."
+        command = commands.add_parser(each.name, help=each.about, description=sentence)
+        command.default_verb = each.default_verb
+        if each in modules:
+            modules[each].add_arguments(command)
     return parser
 
 

@@ -60,9 +60,9 @@ def _usual_provider(name: str, before: ModelSettings) -> str | None:
     except InvalidArgument:
         if before.provider and not is_local:
             return None
-        meant = f"; did you mean {', '.join(others)}?" if (others := similar_names(name)) else "."
+        meant = f"did you mean {', '.join(others)}? Say" if (others := similar_names(name)) else "say"
         raise InvalidArgument(
-            f"nobody is known to serve {name!r}{meant} Say who does with --provider NAME, "
+            f"nobody is known to serve {name!r}; {meant} who does with --provider NAME, "
             "or give the name of a file that `clew models list` shows"
         ) from None
 

@@ -67,7 +67,7 @@ def setup_options(home: Path, where_key: Callable[[str], str | None]) -> list[Se
         options.append(SetupOption("use", f"{local.name} on this machine", "no key needed", local.name, LOCAL))
     for row in FETCHABLE_MODELS:
         if row.file not in {local.name for local in there}:
-            size = f"{row.package_bytes / 1_000_000:.0f} MB to fetch"
+            size = f"{row.file_bytes / 1_000_000:.0f} MB to fetch"
             options.append(
                 SetupOption("fetch", f"{row.name}, a small one that runs here", f"{size}, no key needed", row.name)
             )
@@ -183,7 +183,9 @@ def store_key(preset: ProviderPreset, key: str, place: KeyPlace | None, console:
     return where
 
 
-def use_model(name: str, provider: str | None, base_url: str | None, console: Console) -> None:
+def use_model(
+    name: str, provider: str | None, base_url: str | None, console: Console, *, as_json: bool = False
+) -> None:
     """Write a model to the config and say what is known of it."""
     from clew.cli.commands.models import write_choice
     from clew.cli.model_choice import chosen_settings
@@ -194,7 +196,7 @@ def use_model(name: str, provider: str | None, base_url: str | None, console: Co
         chosen = ModelSettings(name=name, provider=provider, base_url=base_url)
     else:
         chosen = chosen_settings(name, provider, before.settings.model, home)
-    write_choice(before, chosen, console)
+    write_choice(before, chosen, console, as_json=as_json)
 
 
 def _distinct_presets() -> list[ProviderPreset]:

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
 from clew.cli.console import Console
-from clew.cli.views.amounts import format_time
+from clew.cli.views.amounts import format_time, message_range
 from clew.config import Settings, clew_home, load_config, path_exists
 from clew.errors import AmbiguousSession, NoDatabase, StoreError
 
@@ -133,8 +133,8 @@ class SessionRange:
 
     @property
     def numbers(self) -> str:
-        """`m4-m12`; empty for no message."""
-        return f"m{self.first}-m{self.stop - 1}" if self.count else ""
+        """`m4-m12`, `m4` for one; empty for no message."""
+        return message_range([self.first, self.stop - 1]) if self.count else ""
 
     @property
     def updated(self) -> datetime:
@@ -163,7 +163,7 @@ async def find_session(store: Store, name: str) -> Session:
     ):
         if titled:
             return _only_match(name, titled, "give the id")
-    raise StoreError(_unknown_session_text(name, everyone))
+    raise UnknownSession(name, _near_sessions(name, everyone))
 
 
 async def session_range(store: Store, session: Session, siblings: Sequence[Session] | None = None) -> SessionRange:
@@ -285,12 +285,11 @@ def _candidates_text(found: Sequence[Session]) -> str:
     return ", ".join(describe_candidate(it) for it in found[:MAX_CANDIDATES]) + more
 
 
-def _unknown_session_text(name: str, everyone: Sequence[Session]) -> str:
+def _near_sessions(name: str, everyone: Sequence[Session]) -> str:
+    """Sessions that may have been meant, as a list; empty where none is like it."""
     folded = name.strip().casefold()
     near = _newest_per_conversation(it for it in everyone if it.title and folded in it.title.casefold())
     if not near:
         by_word = {it.id: it for it in everyone} | {it.title: it for it in reversed(everyone) if it.title}
         near = _newest_per_conversation(by_word[word] for word in get_close_matches(name, by_word, MAX_CANDIDATES))
-    if near:
-        return f"no session {name!r}; near it: {_candidates_text(near)}"
-    return f"no session {name!r} in this store; `clew sessions list` shows those there are"
+    return _candidates_text(near)

@@ -13,6 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from clew.config.home import clew_home, read_text, replace_file
 from clew.errors import ClewError, InvalidArgument
+from clew.install import install_command
 
 KeyPlace: TypeAlias = Literal["keyring", "file"]
 KEYS_FILE = "keys.json"
@@ -107,7 +108,7 @@ def _ask_keyring(action: str, *arguments: str) -> Any:
         import keyring  # late: it looks for every backend there is
         from keyring.errors import KeyringError, PasswordDeleteError
     except ImportError as error:
-        raise InvalidArgument("the keyring needs the extra `keyring`: pip install 'clew[keyring]'") from error
+        raise InvalidArgument(f"the keyring needs the extra `keyring`; {install_command('keyring')}") from error
     try:
         return getattr(keyring, action)(*arguments)
     except PasswordDeleteError:

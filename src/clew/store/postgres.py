@@ -11,6 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from clew.errors import DatabaseBusy, DatabaseFull, StoreError
+from clew.install import install_command
 from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute
 from clew.store.migrate import apply_next
 from clew.store.search.index import TsvectorIndex
@@ -20,7 +21,7 @@ try:
     from psycopg import errors
     from psycopg_pool import AsyncConnectionPool, PoolTimeout
 except ImportError as missing:
-    raise StoreError("PostgreSQL needs its driver; install it with: pip install 'clew[postgres]'") from missing
+    raise StoreError(f"PostgreSQL needs its driver; install it with: {install_command('postgres')}") from missing
 
 T = TypeVar("T")
 

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, cast
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
+from clew.cli.failures import exit_code
 from clew.config import LoadedConfig, load_config
 from clew.errors import ClewError, InvalidArgument, NoModel, StoreError
 
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from clew.events import Event
     from clew.store import Store
 
-FAILED, WRONG_USE, REFUSED = 1, 2, 3
-"""REFUSED: there is an answer, but something that it needed was not allowed to run."""
+REFUSED = 3
+"""The exit code where there is an answer, but something that it needed was not allowed to run."""
 LAST_SESSION = "\0last"
 CHAT_SOURCE = "terminal"
 """Of sessions that a chat began, not a gateway or an import."""
@@ -93,7 +94,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
     if _is_interactive(arguments, console):
         if arguments.json or arguments.json_stream:
-            raise InvalidArgument('--json and --json-stream are for -p: clew chat -p "..." --json')
+            raise InvalidArgument('--json and --json-stream are for -p; ask with it: clew chat -p "..." --json')
         try:
             return asyncio.run(_run_chat(arguments, console))
         except NoModel:
@@ -156,7 +157,7 @@ def _report_failure(
         console.print_json(problem_json(problem, session))
     else:
         console.error(problem_line(problem))
-    return WRONG_USE if isinstance(problem, InvalidArgument) else FAILED
+    return exit_code(problem)
 
 
 def _question_text(arguments: argparse.Namespace, console: Console) -> str:

@@ -253,22 +253,22 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     if arguments.report == "-":
         raise InvalidArgument("--report - is not possible: a page goes to a file; name one, such as report.html")
     if arguments.preview and (arguments.output or arguments.report):
-        raise InvalidArgument("--preview writes nothing: leave out --output and --report, or --preview")
+        raise InvalidArgument("--preview writes nothing; leave out --output and --report, or --preview")
     if arguments.json and arguments.output == "-":
-        raise InvalidArgument("--json and --output - both want standard output: give one of them")
+        raise InvalidArgument("--json and --output - both want standard output; give one of them")
     for name in files:
         _check_target(Path(name), arguments.file)
     if len(files) == 2 and Path(files[0]).absolute() == Path(files[1]).absolute():
-        raise InvalidArgument(f"--output and --report both name {files[0]}: give each a file of its own")
+        raise InvalidArgument(f"--output and --report both name {files[0]}; give each a file of its own")
 
 
 def _check_target(path: Path, source: str) -> None:
     if path.is_dir():
-        raise InvalidArgument(f"{path} is a folder: name a file in it")
+        raise InvalidArgument(f"{path} is a folder; name a file in it")
     if not path.parent.is_dir():
-        raise InvalidArgument(f"{path}: there is no folder {path.parent}: make it first, or name another file")
+        raise InvalidArgument(f"{path}: there is no folder {path.parent}; make it first, or name another file")
     if source != "-" and path.exists() and Path(source).exists() and path.samefile(source):
-        raise InvalidArgument(f"{path} is the conversation itself, and would be lost: name another file")
+        raise InvalidArgument(f"{path} is the conversation itself, and would be lost; name another file")
 
 
 def _target(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
+from clew.cli.parser import did_you_mean
 from clew.cli.views.amounts import plural
 from clew.cli.views.tables import table_lines
 from clew.cli.views.text import Align, clip, pad, wrap_all
@@ -25,6 +26,7 @@ from clew.config import (
 from clew.errors import InvalidArgument
 
 MIN_WIDTH_FOR_MEANING = 100
+MIN_WIDTH_FOR_ORIGIN = 60
 EXAMPLES = """\
 examples:
   clew config show compression
@@ -48,8 +50,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
     path = verbs.add_parser("path", help="where the config file is, or would be")
     check = verbs.add_parser("check", help="list everything that is wrong, all at once")
-    for reading in (show, path, check):
-        reading.add_argument("--json", action="store_true", help="print JSON")
+    for each in (show, change, path, check):
+        each.add_argument("--json", action="store_true", help="print JSON")
     for reading in (show, check):
         add_set_flag(reading)
 
@@ -76,7 +78,9 @@ def _set(arguments: argparse.Namespace, console: Console) -> int:
     from clew.config import set_in_file, unset_in_file
 
     if (arguments.value is None) == (not arguments.default):
-        raise InvalidArgument("clew config set takes a value, or --default to remove the setting from the file")
+        raise InvalidArgument(
+            "config set: VALUE is missing; give one, or --default to remove the setting from the file"
+        )
     path = config_path(console.environ)
     setting = setting_named(arguments.key, "config set")
     if arguments.default:
@@ -85,7 +89,7 @@ def _set(arguments: argparse.Namespace, console: Console) -> int:
         text = sys.stdin.readline().rstrip("\r\n") if arguments.value == "-" else arguments.value
         notices = set_in_file(path, setting, value_from(text, setting, "config set"))
     console.notes(notices)
-    _print_outcome(setting, arguments.key, console)
+    _print_outcome(setting, arguments, console)
     return 0
 
 
@@ -117,13 +121,16 @@ def _verdict(loaded: LoadedConfig) -> str:
     return f"no problems; {plural(len(loaded.origins), 'setting')} changed from the default"
 
 
-def _print_outcome(setting: Setting, asked: str, console: Console) -> None:
+def _print_outcome(setting: Setting, arguments: argparse.Namespace, console: Console) -> None:
     """The value in force, which another source may still overrule, and what else is wrong with the file."""
     loaded = read_config(console.environ)
-    if setting.key != asked:
-        console.note(f"{asked} has moved to {setting.key}")
+    if setting.key != arguments.key:
+        console.note(f"{arguments.key} has moved to {setting.key}")
     origin = loaded.origin_of(setting.key)
-    console.print(f"{setting.key} = {setting.shown(loaded.value_of(setting.key))}  ({origin}, {loaded.path})")
+    if arguments.json:
+        console.print_json(_settings_json(loaded, [setting]))
+    else:
+        console.print(f"{setting.key} = {setting.shown(loaded.value_of(setting.key))}  ({origin}, {loaded.path})")
     if origin.kind == "env":
         console.note(f"the environment variable {origin.where} overrules the file")
     console.notes(problem.text for problem in loaded.problems)
@@ -135,6 +142,9 @@ def _chosen(keys: Sequence[str]) -> list[Setting]:
     for key in keys:
         below = {name: each for name, each in declared_settings().items() if name == key or name.startswith(f"{key}.")}
         if not below:
+            groups = {name.partition(".")[0] for name in declared_settings()}
+            if near := did_you_mean(key, groups) if "." not in key else "":
+                raise InvalidArgument(f"no setting or group {key!r}; {near}`clew config show` lists them all")
             named = setting_named(key, "config show")
             below = {named.key: named}
         chosen |= below
@@ -158,7 +168,8 @@ def _print_all(chosen: Sequence[Setting], loaded: LoadedConfig, console: Console
     state = "" if path_exists(loaded.path) else "  (not there yet)"
     console.print(console.style(f"{loaded.path}{state}", "dim"))
     explained = console.width >= MIN_WIDTH_FOR_MEANING
-    rows = [_row(setting, loaded, explained) for setting in chosen]
+    narrow = console.width < MIN_WIDTH_FOR_ORIGIN
+    rows = [_row(setting, loaded, explained, narrow) for setting in chosen]
     aligns: list[Align] = ["<"] * len(rows[0])
     lines = table_lines(rows, aligns, console.width - 2)
     group = None
@@ -174,9 +185,11 @@ def _print_all(chosen: Sequence[Setting], loaded: LoadedConfig, console: Console
         console.print(console.style(line, "dim"))
 
 
-def _row(setting: Setting, loaded: LoadedConfig, explained: bool) -> tuple[str, ...]:
+def _row(setting: Setting, loaded: LoadedConfig, explained: bool, narrow: bool) -> tuple[str, ...]:
     name = setting.key.rpartition(".")[2]
     shown = clip(setting.shown(loaded.value_of(setting.key)), 40)
+    if narrow:
+        return (name, shown)
     row = (name, shown, str(loaded.origin_of(setting.key)))
     return (*row, setting.limits.about) if explained else row
 

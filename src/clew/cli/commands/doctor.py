@@ -311,7 +311,9 @@ def _check_lines(report: DoctorReport, console: Console) -> Iterator[str]:
                 yield f"{sign} {first}"
                 yield from (f"{'':11} {line}" for line in more)
         elif name in report.checked:
-            yield f"{console.style(good, 'green')} {pad(name, 9)} {PASSED[name]}"
+            first, *more = wrap(PASSED[name], console.width - 12)
+            yield f"{console.style(good, 'green')} {pad(name, 9)} {first}"
+            yield from (f"{'':11} {line}" for line in more)
         else:
             yield console.style(f"{open_} {pad(name, 9)} not checked", "dim")
 

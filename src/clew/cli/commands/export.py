@@ -12,9 +12,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from clew.cli.arguments import add_store_flags
+from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console, json_text
 from clew.cli.store_access import configured_store, run_with_store
+from clew.cli.views.amounts import plural
 from clew.cli.views.text import printable
 from clew.errors import ClewError, InvalidArgument
 
@@ -50,18 +51,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--view", action="store_true", help="what the model sees, not the whole history")
     parser.add_argument("--output", metavar="FILE", default="-", help="write here; - is standard output (default)")
-    add_store_flags(parser, json=False)
+    parser.add_argument("--json", action="store_true", help="with --output FILE: say as JSON what was written")
+    add_set_flag(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.output != "-" and Path(arguments.output).is_dir():
-        raise InvalidArgument(f"{arguments.output} is a folder: name a file in it")
+        raise InvalidArgument(f"{arguments.output} is a folder; name a file in it")
     location = configured_store(arguments, console)
     named = f"session {arguments.session!r}"
     session, count = run_with_store(location, lambda store: _export(store, arguments, console), named=named)
-    if arguments.output != "-":
+    if arguments.output == "-":
+        return 0
+    if arguments.json:
+        written = {"session": session.id, "output": arguments.output, "messages": count, "shape": arguments.shape}
+        console.print_json({**written, "view": arguments.view})
+    else:
         what = "the view" if arguments.view else "the whole history"
-        console.note(printable(f"{what} of {session.id}, {count:,} messages, is in {arguments.output}"))
+        console.note(printable(f"{what} of {session.id}, {plural(count, 'message')}, is in {arguments.output}"))
     return 0
 
 

@@ -92,11 +92,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace, console: Console) -> int:
     location = configured_store(arguments, console)
     report = asyncio.run(_import_all(arguments, location, console))
-    for source, notice in report.notices:
-        console.note(printable(f"{source}: {notice}"))
-    for skipped in report.skipped:
-        if skipped.is_failure:
-            console.error(f"{skipped.source}: {skipped.reason}")
     if arguments.json:
         console.print_json(import_json(report))
     else:
@@ -134,12 +129,14 @@ def _sources(names: Sequence[str]) -> Iterator[ImportSource]:
     from clew.importers import session_files
 
     if names.count("-") > 1:
-        raise InvalidArgument("- is given twice: standard input can be read once")
+        raise InvalidArgument("- is given twice, and standard input can be read once; leave one out")
     for name in dict.fromkeys(names):
         if name != "-" and Path(name).is_dir():
             found = session_files(Path(name))
             if not found:
-                raise InvalidArgument(f"{name}: there is no .jsonl, .json or .db file in this folder or below")
+                raise InvalidArgument(
+                    f"{name}: there is no .jsonl, .json or .db file in this folder or below; name another"
+                )
             yield from (ImportSource(str(path), is_named=False) for path in found)
         else:
             yield ImportSource(name, is_named=True)
@@ -167,7 +164,8 @@ class _ImportRun:
                     await self._take_session(session, source, progress)
                 self.report.notices += [(label, notice) for notice in file.notices.sentences()]
         except UnreadableTranscript as error:
-            self._skip(error.source, error.problem, is_failure=source.is_named)
+            reason = f"{error.problem}. {error.remedy}" if source.is_named else error.problem
+            self._skip(error.source, reason, is_failure=source.is_named)
 
     async def _take_session(self, session: SourceSession, source: ImportSource, progress: str) -> None:
         from clew.importers.into_store import import_session
@@ -201,11 +199,18 @@ class _ImportRun:
 
 
 def print_import(report: ImportReport, console: Console) -> None:
+    """What failed and what was odd to stderr, each once; what was done and what was passed over to stdout."""
+    for source, notice in report.notices:
+        console.note(printable(f"{source}: {notice}"))
+    for failed in (each for each in report.skipped if each.is_failure):
+        console.error(f"{failed.source}: {failed.reason}")
+    if not report.sessions and report.has_failed:
+        return
     changed = [each for each in report.sessions if each.added or each.is_new]
     _print_sessions(changed, console)
     console.print(_totals_line(report.sessions, report.is_dry_run))
-    if report.skipped:
-        _print_skipped(report.skipped, console)
+    if passed_over := [each for each in report.skipped if not each.is_failure]:
+        _print_skipped(passed_over, console)
     if report.is_dry_run:
         console.print(f"nothing was written to {report.store}")
     elif any(each.added for each in report.sessions):
@@ -220,7 +225,9 @@ def import_json(report: ImportReport) -> dict[str, Any]:
         "messages_known": sum(each.known for each in report.sessions),
         "calls_added": sum(each.calls for each in report.sessions),
         "sessions": [_session_json(each) for each in report.sessions],
-        "skipped": [{"source": each.source, "reason": each.reason} for each in report.skipped],
+        "skipped": [
+            {"source": each.source, "reason": each.reason, "failed": each.is_failure} for each in report.skipped
+        ],
         "notices": [{"source": source, "notice": notice} for source, notice in report.notices],
     }
 

@@ -10,13 +10,12 @@ import argparse
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
-from clew.cli.views.text import printable
+from clew.cli.views.text import printable, wrap
 from clew.config import (
     LoadedConfig,
     ModelSettings,
@@ -33,7 +32,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 A model runs at a provider, which needs its key in the environment, or on this
-machine, out of a GGUF file, which needs the extra `local` (pip install 'clew[local]').
+machine, out of a GGUF file, which needs the extra `local` (in a clone of Clew:
+pip install '.[local]').
 Files are kept in the folder models/ of the Clew home; `local` is the one that was
 chosen, or the only one there is.
 
@@ -78,7 +78,6 @@ out, at every address, for a server that was restarted with a larger window.
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    shape = argparse.RawDescriptionHelpFormatter
     verbs = parser.add_subparsers(
         title="what to do", metavar="list|show|get|use|key|forget", dest="verb", required=True
     )
@@ -86,27 +85,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("words", nargs="*", metavar="WORD", help="of a provider's models, only names with these words")
     listing.add_argument("--provider", metavar="NAME", help="ask this provider what it serves (over the network)")
     listing.add_argument("--remote", action="store_true", help="ask the configured provider")
-    listing.add_argument("--json", action="store_true", help="print JSON")
     add_set_flag(listing)
-    get = verbs.add_parser("get", help="bring a model file here", epilog=GET_EPILOG, formatter_class=shape)
+    get = verbs.add_parser("get", help="bring a model file here", epilog=GET_EPILOG)
     get.add_argument("name", metavar="NAME|URL|FILE")
-    use = verbs.add_parser("use", help="write a model to the config", epilog=USE_EPILOG, formatter_class=shape)
+    use = verbs.add_parser("use", help="write a model to the config", epilog=USE_EPILOG)
     use.add_argument("name", metavar="NAME")
     use.add_argument("--provider", metavar="NAME", help="who serves it: openai, anthropic, openrouter, ..., local")
-    show = verbs.add_parser("show", help="what is known of a model", epilog=SHOW_EPILOG, formatter_class=shape)
+    show = verbs.add_parser("show", help="what is known of a model", epilog=SHOW_EPILOG)
     show.add_argument("name", nargs="?", metavar="NAME")
     show.add_argument("--provider", metavar="NAME", help="who serves it, where its name does not tell")
-    show.add_argument("--json", action="store_true", help="print JSON")
     add_set_flag(show)
-    key = verbs.add_parser("key", help="store a provider's key", epilog=KEY_EPILOG, formatter_class=shape)
+    key = verbs.add_parser("key", help="store a provider's key", epilog=KEY_EPILOG)
     key.add_argument("provider", metavar="PROVIDER", help="openai, anthropic, openrouter, ...")
     key.add_argument(
         "--in", dest="place", choices=["keyring", "file"], help="where; without it the keyring if there is one"
     )
     key.add_argument("--remove", action="store_true", help="remove the stored key")
-    forget = verbs.add_parser("forget", help="a learnt window", epilog=FORGET_EPILOG, formatter_class=shape)
+    forget = verbs.add_parser("forget", help="a learnt window", epilog=FORGET_EPILOG)
     forget.add_argument("name", metavar="NAME")
-    forget.add_argument("--json", action="store_true", help="print JSON")
+    for each in (listing, get, use, show, forget):
+        each.add_argument("--json", action="store_true", help="print JSON")
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
@@ -149,14 +147,16 @@ def _print_models(config: LoadedConfig, remote: ProviderModels | None, console: 
     home = clew_home(console.environ)
     info, problem = _configured_model(config, console)
     console.print(console.style("In use", "bold"))
-    console.print(f"  {printable(model_line(info) if info else problem)}")
+    for line in wrap(model_line(info) if info else problem, console.width - 2):
+        console.print(f"  {line}")
     there = local_models(home)
     console.print(console.style(f"On this machine ({printable(str(models_folder(home)))})", "bold"))
     for line in local_lines(there, chosen_local_model(home), console) or ["  none yet"]:
         console.print(line)
     missing = [row for row in FETCHABLE_MODELS if row.file not in {model.name for model in there}]
     if missing:
-        console.print(console.style("To be fetched with `clew models get`", "bold"))
+        for line in wrap("To be fetched with `clew models get`", console.width):
+            console.print(console.style(line, "bold"))
         for line in fetchable_lines(missing, console):
             console.print(line)
     if remote is not None and not remote.problem and remote.provider != "local":
@@ -220,13 +220,16 @@ def _ask_provider(arguments: argparse.Namespace, config: LoadedConfig, console: 
     if arguments.provider and arguments.provider != settings.provider:
         settings = ModelSettings(provider=arguments.provider)
 
+    if not (settings.provider or settings.base_url or settings.name):
+        return ProviderModels("", (), "there is no provider to ask; --provider NAME names one, such as openai")
+
     async def ask(provider: Provider) -> Sequence[Any]:
         try:
             return await provider.models()
         finally:
             await provider.close()
 
-    name = arguments.provider or settings.provider or settings.base_url or settings.name or "no provider"
+    name = arguments.provider or settings.provider or settings.base_url or settings.name or ""
     try:
         provider = provider_for(
             settings, environ=console.environ, retry_policy=RetryPolicy(retries=1, idle_seconds=30.0)
@@ -248,14 +251,18 @@ def _ask_provider(arguments: argparse.Namespace, config: LoadedConfig, console: 
 
 def _get(arguments: argparse.Namespace, console: Console) -> int:
     from clew.cli.views.models import format_bytes
+    from clew.install import has_extra, install_command
     from clew.providers import trained_window
 
     file = fetch_file(arguments.name, console)
     window = trained_window(file)
-    size = format_bytes(file.stat().st_size)
-    console.print(f"{file}  ({size}{f', window {window:,} tokens' if window else ''})")
-    if find_spec("xllamacpp") is None:
-        console.note("to run it, Clew needs the extra `local`: pip install 'clew[local]'")
+    size_bytes = file.stat().st_size
+    if arguments.json:
+        console.print_json({"file": str(file), "bytes": size_bytes, "window": window, "runs_here": has_extra("local")})
+        return 0
+    console.print(f"{file}  ({format_bytes(size_bytes)}{f', window {window:,} tokens' if window else ''})")
+    if not has_extra("local"):
+        console.note(f"to run it, Clew needs the extra `local`: {install_command('local')}")
     console.note(f"`clew chat --model local:{file.stem}` talks to it; `clew models use {file.name}` keeps it chosen")
     return 0
 
@@ -281,13 +288,13 @@ def fetch_file(name: str, console: Console) -> Path:
 def _use(arguments: argparse.Namespace, console: Console) -> int:
     from clew.cli.model_setup import use_model
 
-    use_model(arguments.name, arguments.provider, None, console)
+    use_model(arguments.name, arguments.provider, None, console, as_json=arguments.json)
     return 0
 
 
-def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console) -> None:
+def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console, *, as_json: bool = False) -> None:
     """Write a chosen model to the config, and print what is known of it and what it lacks."""
-    from clew.cli.views.models import is_known, model_line, similar_names
+    from clew.cli.views.models import is_known, model_json, model_line, similar_names
     from clew.providers import provider_for
 
     _write_settings(before, chosen, clew_home(console.environ), console)
@@ -296,7 +303,10 @@ def write_choice(before: LoadedConfig, chosen: ModelSettings, console: Console) 
         if after.origin_of(key).kind == "env":
             console.note(f"the environment variable {after.origin_of(key).where} overrules the file")
     info = _model_info(after.settings.model, console)
-    console.print(printable(model_line(info)))
+    if as_json:
+        console.print_json(model_json(info))
+    else:
+        console.print(printable(model_line(info)))
     if info.source == "default" or not is_known(info):
         _warn_unknown_model(info, similar_names(info.name), console)
     try:

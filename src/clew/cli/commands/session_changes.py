@@ -21,9 +21,9 @@ _YES = ("y", "yes")
 def check_arguments(arguments: argparse.Namespace) -> None:
     """Refuse what contradicts itself, before any work is done."""
     if arguments.verb == "rename" and (arguments.title is None) == (not arguments.none):
-        raise InvalidArgument("clew sessions rename takes a title, or --none to take the title away")
+        raise InvalidArgument("sessions rename: TITLE is missing; give one, or --none to take the title away")
     if arguments.verb == "rename" and arguments.title is not None and not arguments.title.strip():
-        raise InvalidArgument("an empty title is none: give some words, or --none to take the title away")
+        raise InvalidArgument("an empty title is none; give some words, or --none to take the title away")
     if arguments.verb == "delete" and not arguments.yes and not _is_interactive():
         raise InvalidArgument(
             f"delete removes {arguments.session!r} for good and asks first, but nobody is at a terminal here; "

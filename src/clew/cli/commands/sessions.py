@@ -44,8 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     verbs = parser.add_subparsers(title="what to do", metavar=VERBS, dest="verb", required=True)
     _add_reading(verbs)
     _add_changing(verbs)
-    shape = argparse.RawDescriptionHelpFormatter
-    exporting = verbs.add_parser("export", help="write a conversation out, for other programs", formatter_class=shape)
+    exporting = verbs.add_parser("export", help="write a conversation out, for other programs")
     export.add_arguments(exporting)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from clew.cli.failures import failure_json
 from clew.cli.views.text import printable_line
 from clew.errors import ClewError, StoreError
 from clew.events import Overflowed
@@ -81,11 +82,8 @@ def problem_line(problem: ClewError) -> str:
 
 def problem_json(problem: ClewError, session: str | None = None) -> dict[str, Any]:
     """What went wrong, for programs, and the session that the question is kept in."""
-    error: dict[str, Any] = {"type": type(problem).__name__, "message": str(problem)}
+    error: dict[str, Any] = {"type": type(problem).__name__, **failure_json(problem)["error"]}
     if isinstance(problem, ProviderRefused):
-        error |= {
-            "kind": problem.fault.kind,
-            "provider": problem.provider,
-            "remedy": explain_refusal(problem, remedies=REMEDIES).remedy,
-        }
+        remedy = explain_refusal(problem, remedies=REMEDIES).remedy
+        error |= {"provider": problem.provider, "remedy": remedy}
     return {"error": error, "session": session}

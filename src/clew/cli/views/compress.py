@@ -23,7 +23,7 @@ from clew.cli.views.tables import (
     table_lines,
     warning_lines,
 )
-from clew.cli.views.text import Align, clip, display_width, pad, printable, printable_line, wrap_all
+from clew.cli.views.text import Align, clip, display_width, pad, printable, printable_line, wrap, wrap_all
 from clew.engines import CompactionPreview, CompactionRegion, Fate
 from clew.report import (
     CompactionReport,
@@ -150,7 +150,8 @@ def preview_json(preview: CompactionPreview) -> dict[str, Any]:
 def _title(source: str, messages: int, origin: str, model: str | None, console: Console) -> Iterator[str]:
     facts = (plural(messages, "message"), origin, model or "no model named")
     yield console.style(clip(printable(source), page_width(console)), "bold")
-    yield console.style(printable(console.sign(" · ", " - ").join(facts)), "dim")
+    for line in wrap(console.sign(" · ", " - ").join(facts), page_width(console)):
+        yield console.style(line, "dim")
 
 
 # -- bars --------------------------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from clew.cli.views.tables import (
     table_lines,
     window_bar,
 )
-from clew.cli.views.text import Align, clip, printable, printable_line
+from clew.cli.views.text import Align, clip, printable, printable_line, wrap
 from clew.cli.window_usage import ContentKind, LargeMessage, WindowUsage
 
 KIND_STYLES: dict[ContentKind, BarStyle] = {
@@ -40,6 +40,7 @@ FORMAT_NAMES = {
     "hermes": "Hermes",
 }
 MAX_REPAIRS = 5
+MIN_WIDTH_FOR_COUNTS = 48
 MAX_STRIP = 30
 WORTH_MENTIONING = 0.2
 _QUOTED = re.compile(r" ?'[^']*'")
@@ -143,7 +144,8 @@ def _title(report: ContextReport, console: Console) -> Iterator[str]:
     origin = format_name(report.kind, report.dialect)
     facts = (plural(report.messages, "message"), origin, report.model or "no model named")
     yield console.style(clip(printable(report.source), page_width(console)), "bold")
-    yield console.style(printable(console.sign(" · ", " - ").join(facts)), "dim")
+    for line in wrap(console.sign(" · ", " - ").join(facts), page_width(console)):
+        yield console.style(line, "dim")
 
 
 def format_name(kind: str, dialect: str) -> str:
@@ -155,7 +157,8 @@ def format_name(kind: str, dialect: str) -> str:
 def _bar(report: ContextReport, console: Console) -> Iterator[str]:
     tokens, window = report.usage.tokens, report.window.tokens
     about = "" if report.counting.is_exact else "about "
-    yield console.style(f"{about}{tokens:,} of {window:,} tokens, {percent(tokens, window)}", "bold")
+    for line in wrap(f"{about}{tokens:,} of {window:,} tokens, {percent(tokens, window)}", page_width(console)):
+        yield console.style(line, "bold")
     parts = [(KIND_STYLES[share.kind], share.tokens) for share in report.usage.shares]
     yield from window_bar(parts, tokens, window, report.threshold, console)
 
@@ -169,14 +172,15 @@ def _legend(report: ContextReport, console: Console) -> Iterator[str]:
     free = abs(report.free)
     name = "free" if report.free >= 0 else "too much"
     row = (name, f"{free:,}", percent(free, report.window.tokens), "of the window")
-    *lines, last = table_lines([*rows, row], ("<", ">", ">", "<"), page_width(console) - 2)
+    aligns: list[Align] = ["<", ">", ">", "<"] if console.width >= MIN_WIDTH_FOR_COUNTS else ["<", ">", ">"]
+    *lines, last = table_lines([*rows, row], aligns, page_width(console) - 2)
     widest = max(map(len, (*lines, last)))
-    room = min(MAX_STRIP, console.width - 8 - widest)
+    room = max(0, min(MAX_STRIP, console.width - 8 - widest))
     longest = max((share.tokens for share in usage.shares), default=0) or 1
     for share, line in zip(usage.shares, lines, strict=True):
         style = KIND_STYLES[share.kind]
-        strip = bar_cells(style, max(1, share.tokens * room // longest), console)
-        yield f"{bar_cells(style, 1, console)} {line.ljust(widest)}  {strip}"
+        strip = bar_cells(style, max(min(1, room), share.tokens * room // longest), console)
+        yield f"{bar_cells(style, 1, console)} {line.ljust(widest)}  {strip}".rstrip()
     if report.free >= 0:
         yield f"{console.style(free_cells(1, console), 'dim')} {last}"
     else:

@@ -147,7 +147,7 @@ def local_lines(models: Sequence[LocalModel], chosen: str | None, console: Conso
 
 
 def fetchable_lines(rows: Sequence[FetchableModel], console: Console) -> list[str]:
-    cells = [(row.name, format_bytes(row.package_bytes), row.about) for row in rows]
+    cells = [(row.name, format_bytes(row.file_bytes), row.about) for row in rows]
     return [_MARGIN + line for line in table_lines(cells, ["<", ">", "<"], console.width - len(_MARGIN))]
 
 

@@ -96,6 +96,7 @@ def _group_lines(group: SearchHitGroup, first_message: str, ids: Mapping[str, st
         said_by = " ".join(word for word in (hit.role if hit.kind == "message" else "", hit.tool) if word)
         session = ids.get(hit.session or "", "")
         facts = "  ".join(printable(fact) for fact in (said_by, format_time(hit.at), session) if fact)
+        facts = clip(facts, console.width - len(MARGIN) - max(5, len(label)) - 2)
         yield f"{MARGIN}{console.style(pad(label, 5), 'cyan')}  {console.style(facts, 'dim')}"
         for line in _snippet_lines(hit.snippet, console):
             yield f"{MARGIN * 2}{line}"

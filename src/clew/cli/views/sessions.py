@@ -270,7 +270,9 @@ def _heading(details: SessionDetails, console: Console) -> str:
         else f"the last {len(details.messages):,} of {details.total:,} messages of"
     )
     hint = "" if len(details.messages) == details.total else "  --all, --last N, --full"
-    return console.style(f"{some} {where}", "bold") + console.style(hint, "dim")
+    fits = len(some) + len(where) + len(hint) < page_width(console)
+    text = clip(f"{some} {where}", page_width(console))
+    return console.style(text, "bold") + (console.style(hint, "dim") if fits else "")
 
 
 def _message_rows(details: SessionDetails, console: Console) -> Iterator[str]:

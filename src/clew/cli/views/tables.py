@@ -10,6 +10,7 @@ from clew.cli.views.text import Align, clip, display_width, pad, wrap
 
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
+MIN_LAST_WIDTH = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,13 +68,31 @@ def hint_line(text: str, console: Console) -> str:
 
 
 def table_lines(rows: Sequence[Sequence[str]], aligns: Sequence[Align], width: int, gap: int = 2) -> list[str]:
-    """Rows as lines: each column as wide as its widest cell, the last one cut to what is left."""
+    """Rows as lines: each column as wide as its widest cell, the last one cut to what is left.
+
+    Where that leaves the last one no room, columns between the first and the last are left out: texts before figures.
+    """
     if not rows:
         return []
     widths = [max(display_width(row[index]) for row in rows) for index in range(len(aligns))]
-    before_last = sum(widths[:-1]) + gap * (len(widths) - 1)
-    widths[-1] = max(1, min(widths[-1], width - before_last))
-    return [_row_line(row, aligns, widths, gap).rstrip() for row in rows]
+    kept = _columns_that_fit(widths, aligns, width, gap)
+    room = width - gap * (len(kept) - 1)
+    fitted = [widths[at] for at in kept]
+    fitted[-1] = max(1, min(fitted[-1], room - sum(fitted[:-1])))
+    while sum(fitted) > room and max(fitted) > 1:
+        fitted[fitted.index(max(fitted))] -= 1
+    return [_row_line([row[at] for at in kept], [aligns[at] for at in kept], fitted, gap).rstrip() for row in rows]
+
+
+def _columns_that_fit(widths: Sequence[int], aligns: Sequence[Align], width: int, gap: int) -> list[int]:
+    kept = list(range(len(widths)))
+    between = kept[-2:0:-1]
+    for column in sorted(between, key=lambda at: aligns[at] == ">"):
+        least = sum(widths[at] for at in kept[:-1]) + min(widths[-1], MIN_LAST_WIDTH)
+        if least + gap * (len(kept) - 1) <= width:
+            break
+        kept.remove(column)
+    return kept
 
 
 def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
@@ -152,4 +171,6 @@ def marker_line(position: float, text: str, cells: int, console: Console) -> str
     arrow = console.sign("▲", "^")
     if at + len(text) + 2 <= cells:
         return " " * at + f"{arrow} {text}"
+    if len(text) + 2 > cells:
+        return " " * at + arrow
     return f"{text} {arrow}".rjust(at + 1)

@@ -286,9 +286,10 @@ def insights_json(insights: Insights) -> dict[str, Any]:
 
 def _insights_head(insights: Insights, console: Console) -> Iterator[str]:
     total, auxiliary = insights.total, insights.auxiliary
-    yield console.style(f"insights {insights.period}".strip(), "bold")
+    for line in wrap(f"insights {insights.period}".strip(), page_width(console)):
+        yield console.style(line, "bold")
     if not total.calls:
-        yield "no calls recorded in that time"
+        yield from wrap("no calls recorded in that time", page_width(console))
         return
     yield from wrap(
         f"{plural(total.calls, 'call')}, {short_count(total.usage.prompt_tokens)} prompt tokens, "
@@ -306,9 +307,9 @@ def _tokens_by_day(insights: Insights, console: Console) -> Iterator[str]:
         for total in days
     ]
     yield from _table_with_bars(rows, [_token_bar(total) for total in days], console)
-    yield "  ".join(
-        f"{bar_cells(style, 1, console)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()
-    )
+    legend = [f"{bar_cells(style, 1, console)} {console.style(kind, 'dim')}" for kind, style in TOKEN_STYLES.items()]
+    whole = sum(len(kind) + 4 for kind in TOKEN_STYLES) - 2
+    yield from ["  ".join(legend)] if whole <= page_width(console) else legend
 
 
 def _cost_by_day(insights: Insights, console: Console) -> Iterator[str]:

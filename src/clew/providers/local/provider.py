@@ -23,6 +23,7 @@ from threading import Lock, Thread
 from typing import Any
 
 from clew.errors import InvalidArgument, ProviderRefused
+from clew.install import install_command
 from clew.providers.base import OnDelta, Provider, Reply, Request
 from clew.providers.http.connection import RetryPolicy
 from clew.providers.local.models import is_gguf, trained_window
@@ -145,7 +146,7 @@ class LocalServerProcess:
         file = self._options.model
         if answer.get("kind") == MISSING:
             return InvalidArgument(
-                f"models in files need the extra `local`; pip install 'clew[local]' ({answer['error']})"
+                f"models in files need the extra `local` ({answer['error']}); {install_command('local')}"
             )
         if not is_gguf(file):
             return InvalidArgument(f"{file} cannot be run: it is no GGUF file; `clew models get smollm2` fetches one")

@@ -1,0 +1,193 @@
+"""Every command of the README's table, bare, with wrong input and with --json, as strangers and programs try it."""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from clew.cli.entry import COMMANDS, full_parser
+from clew.cli.parser import subcommands
+
+if TYPE_CHECKING:
+    from tests.cli.conftest import Kept
+
+README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A command line, how it ends, and what is printed: to stdout where it succeeds, else to stderr."""
+
+    words: str
+    code: int
+    says: str
+
+
+# fmt: off
+BARE = [
+    Attempt("chat", 2, "there is no question; give one"),
+    Attempt("init", 1, "nobody is here to choose; `clew init --model NAME` takes one"),
+    Attempt("models", 0, "no model is configured"),
+    Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
+    Attempt("context", 2, "FILE is missing; `clew context --help`"),
+    Attempt("import", 2, "FILE is missing; `clew import --help`"),
+    Attempt("sessions", 0, "Late clock"),
+    Attempt("export", 2, "SESSION is missing; `clew export --help`"),
+    Attempt("search", 2, "QUERY is missing; `clew search --help`"),
+    Attempt("usage", 0, "all sessions"),
+    Attempt("insights", 0, "insights since"),
+    Attempt("doctor", 0, "All is well."),
+    Attempt("plugins", 0, "compressor"),
+    Attempt("config", 0, "compression"),
+    Attempt("completion", 2, "SHELL is missing; it is one of bash, zsh, fish"),
+    Attempt("help", 0, "commands:"),
+    Attempt("version", 0, "clew 0."),
+]
+WRONG = [
+    Attempt("chat -p hello", 1, "no model is chosen"),
+    Attempt("chat -p hello --modl gpt-5", 2, "unknown option --modl; did you mean --model?"),
+    Attempt("chat -p hello --model gpt-5", 2, "OPENAI_API_KEY"),
+    Attempt("init now", 2, "too many arguments: now"),
+    Attempt("models lst", 2, "no command 'lst'; did you mean list?"),
+    Attempt("models get nothing", 2, "give an address or a path"),
+    Attempt("models use nothing", 2, "--provider NAME"),
+    Attempt("compress /no/such/file", 1, "there is no such file"),
+    Attempt("compress /no/such/file --to 3", 2, "expects a number of tokens, 500 or more"),
+    Attempt("compress /no/such/file --to 9k --window 9k", 2, "--window: not allowed with --to"),
+    Attempt("context /no/such/file", 1, "there is no such file"),
+    Attempt("context /no/such/file --tp 3", 2, "unknown option --tp; did you mean --top?"),
+    Attempt("import /no/such/file", 1, "there is no such file"),
+    Attempt("import /no/such/file --from codx", 2, "'codx' is not allowed; did you mean codex?"),
+    Attempt("sessions show nothing", 1, "no session 'nothing'"),
+    Attempt("sessions show clok-1", 1, "near it: clock-1"),
+    Attempt("sessions shw clock-1", 2, "no command 'shw'; did you mean show?"),
+    Attempt("sessions --limt 3", 2, "unknown option --limt; did you mean --limit?"),
+    Attempt("sessions rename clock-1", 2, "TITLE is missing"),
+    Attempt("export nothing", 1, "no session 'nothing'"),
+    Attempt("export clock-1 --as chatt", 2, "did you mean chat? It takes chat,"),
+    Attempt("search clock --role usr", 2, "did you mean user? It takes"),
+    Attempt("search clock --session nothing", 1, "no session 'nothing'"),
+    Attempt("usage nothing", 1, "no session 'nothing'"),
+    Attempt("usage --since whenever", 2, "'whenever' is no moment"),
+    Attempt("usage --by modl", 2, "did you mean model?"),
+    Attempt("insights --since whenever", 2, "'whenever' is no moment"),
+    Attempt("doctor now", 2, "too many arguments: now"),
+    Attempt("doctor --repare", 2, "did you mean --repair?"),
+    Attempt("plugins show compresor", 1, "did you mean compressor?"),
+    Attempt("plugins use nothing", 1, "no context engine is called 'nothing'"),
+    Attempt("config show modl", 2, "did you mean model?"),
+    Attempt("config set compression.treshold 1", 2, "did you mean compression.threshold?"),
+    Attempt("config set compression.threshold 7", 2, "compression.threshold"),
+    Attempt("config set compression.threshold", 2, "VALUE is missing"),
+    Attempt("completion tcsh", 2, "it takes bash, zsh, fish"),
+    Attempt("help sesions", 2, "no command 'sesions'; did you mean sessions?"),
+    Attempt("help sessions shw", 2, "no command 'shw'; did you mean show?"),
+    Attempt("version --verbose", 2, "unknown option --verbose"),
+    Attempt("sesions", 2, "no command 'sesions'; did you mean sessions?"),
+    Attempt("--verion", 2, "unknown option --verion; did you mean --version?"),
+]
+FOR_PROGRAMS = [
+    "models", "models list", "sessions", "sessions list", "sessions show clock-1", "sessions tree", "search clock",
+    "usage", "insights", "doctor", "plugins", "plugins show compressor", "config", "config path", "config check",
+    "config set compression.threshold 0.6", "sessions rename clock-1 Clock", "sessions branch clock-1",
+    "sessions undo clock-1", "sessions delete s_4f1c0d --yes", "version", "compress examples/session.json",
+    "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5",
+]
+FOR_PEOPLE = [
+    "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",
+    "plugins", "usage", "insights --since 2026-01-01", "doctor", "context examples/session.json",
+]
+# fmt: on
+
+
+@pytest.fixture(autouse=True)
+def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(Path(__file__).parents[2])
+    # Nobody is at a terminal, and nothing is piped in.
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(), "utf-8"))
+
+
+def test_every_command_of_the_table_is_tried() -> None:
+    named = set(re.findall(r"`clew ([a-z]+)", "\n".join(re.findall(r"^\| `clew .+", README, re.MULTILINE))))
+    assert {each.words for each in BARE} == named == {command.name for command in COMMANDS}
+    assert {each.words.split()[0] for each in WRONG} >= named
+
+
+@pytest.mark.parametrize("attempt", BARE, ids=lambda attempt: attempt.words)
+def test_a_bare_command_shows_something_or_says_what_is_missing(kept: Kept, attempt: Attempt) -> None:
+    code, out, err = kept.run(*attempt.words.split())
+    assert code == attempt.code
+    assert attempt.says in (err if code else out)
+    assert (out if code == 2 else err if code == 0 else "") == ""
+
+
+@pytest.mark.parametrize("attempt", WRONG, ids=lambda attempt: attempt.words)
+def test_wrong_input_is_one_line_with_a_remedy(kept: Kept, attempt: Attempt) -> None:
+    code, out, err = kept.run(*attempt.words.split())
+    assert (code, out) == (attempt.code, "")
+    assert attempt.says in err
+    assert err.startswith("clew: ") and err.count("\n") == 1
+    assert not re.search(r"\bNone\b|clew: clew\b|Traceback", err)
+
+
+@pytest.mark.parametrize("attempt", WRONG, ids=lambda attempt: attempt.words)
+def test_a_program_that_asks_for_json_gets_its_errors_as_json(kept: Kept, attempt: Attempt) -> None:
+    code, out, err = kept.run(*attempt.words.split(), "--json")
+    assert (code, err) == (attempt.code, "")
+    told: dict[str, Any] = json.loads(out)
+    if attempt.words.startswith("import") and code == 1:
+        assert [(each["failed"], attempt.says in each["reason"]) for each in told["skipped"]] == [(True, True)]
+        return
+    assert attempt.says in told["error"]["message"] or "--json" in told["error"]["message"]
+    assert told["error"]["kind"] == "wrong_use" if code == 2 else told["error"]["kind"] != "wrong_use"
+    assert told["error"]["remedy"]
+
+
+@pytest.mark.parametrize("words", FOR_PROGRAMS)
+def test_a_command_that_reads_or_changes_gives_json(kept: Kept, words: str) -> None:
+    code, out, _ = kept.run(*words.split(), "--json")
+    assert code == 0
+    assert isinstance(json.loads(out), dict)
+
+
+def test_every_command_that_reads_or_changes_takes_json() -> None:
+    without = []
+    for name, parser in subcommands(full_parser()).items():
+        leaves = subcommands(parser) or {"": parser}
+        without += [f"{name} {verb}".strip() for verb, leaf in leaves.items() if "--json" not in leaf.format_help()]
+    assert without == ["models key", "completion", "help"]
+
+
+@pytest.mark.parametrize("columns", ["30", "60", "80", "140"])
+@pytest.mark.parametrize("words", FOR_PEOPLE)
+def test_lines_fit_the_terminal(kept: Kept, words: str, columns: str) -> None:
+    _, out, _ = kept.run(*words.split(), COLUMNS=columns)
+    assert out
+    shown = [line for line in out.splitlines() if str(kept.home) not in line]
+    assert [line for line in shown if len(line) > int(columns)] == []
+
+
+@pytest.mark.parametrize(
+    ("environ", "colored"),
+    [
+        ({}, False),
+        ({"FORCE_COLOR": "1"}, True),
+        ({"FORCE_COLOR": "0"}, False),
+        ({"FORCE_COLOR": ""}, False),
+        ({"FORCE_COLOR": "1", "TERM": "dumb"}, True),
+        ({"FORCE_COLOR": "1", "NO_COLOR": "1"}, False),
+        ({"FORCE_COLOR": "1", "NO_COLOR": ""}, True),
+    ],
+)
+@pytest.mark.parametrize("words", ["sessions", "models", "config", "usage", "doctor", "search clock"])
+def test_colours_are_forced_and_forbidden_by_the_environment(
+    kept: Kept, words: str, environ: dict[str, str], colored: bool
+) -> None:
+    _, out, _ = kept.run(*words.split(), **environ)
+    assert ("\x1b[" in out) is colored
