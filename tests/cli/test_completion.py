@@ -135,7 +135,9 @@ def test_sessions_of_a_store_that_is_not_there_are_none(empty_home: Kept) -> Non
     assert not empty_home.database.exists()
 
 
-@pytest.mark.parametrize("program", [("mandoc", "-T", "lint", "-W", "warning"), ("groff", "-man", "-ww", "-Tutf8", "-z")])
+@pytest.mark.parametrize(
+    "program", [("mandoc", "-T", "lint", "-W", "warning"), ("groff", "-man", "-ww", "-Tutf8", "-z")]
+)
 def test_the_manual_page_is_in_order(tmp_path: Path, program: tuple[str, ...]) -> None:
     if shutil.which(program[0]) is None:
         pytest.skip(f"{program[0]} is not installed")
