@@ -1,4 +1,4 @@
-"""How Clew was installed, so that advice fits: the command that adds an extra, and what a system lacks."""
+"""How Clew was installed, so that advice fits: the command that adds an extra, and which extras are there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from urllib.request import url2pathname
 
 EXTRAS = {"keyring": "keyring", "local": "xllamacpp", "postgres": "psycopg"}
 """Each extra with the module that it brings."""
-POSIX_ONLY = "works on Linux and macOS only; on Windows, use WSL"
 
 
 def has_extra(name: str) -> bool:

@@ -1,7 +1,8 @@
 """The agent: a model with tools, memory, skills and approvals, in one project.
 
 `Agent.ask` runs one exchange over `clew.turn`: it asks the model, runs the tools that it calls, and asks again until it
-answers. An `AgentObserver` shows what happens; `clew.app` builds an agent from the config.
+answers. An `AgentObserver` shows what happens; `clew.app` builds an agent from the config. It needs POSIX, for process
+groups and files that are opened from their folders; elsewhere importing it raises a ClewError that says so.
 """
 
 from clew.agent.approvals import ApprovalAnswer, ApprovalDecision, ApprovalMode, Approvals, AskPerson, Risk

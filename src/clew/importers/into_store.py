@@ -102,7 +102,7 @@ async def _open_writer(
     if not dry_run:
         parent = await _parent(store, session.kind, metadata)
         model = next((entry.model for entry in batch if entry.model), None) or metadata.model
-        source = "import" if session.kind in ("json", "jsonl") else session.kind
+        source = "import" if session.kind in ("json", "jsonl") else session.kind.replace("_", "-")
         kind = metadata.parent_relation if metadata.parent else None
         new = NewSession(own, source, model_name(model), title, metadata.system, parent=parent, kind=kind)
         await store.start_session(replace(new, created=start_time(batch)))

@@ -10,6 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from clew.importers.session import SourceEntry, SourceMetadata
+from clew.ledger import person_said
 from clew.messages import Message, text_of
 from clew.store import CallSource, HashChain, ModelCall
 from clew.usage import cost_of, normalize_usage
@@ -20,17 +21,15 @@ IMPORTED: CallSource = "import"
 _MAX_ID_CHARS = 200
 _MIN_CALL_ID_CHARS = 16
 _MAX_TITLE_CHARS = 80
+_SAID_CHARS = 50_000
+"""How much of a message is searched for what a person said."""
 _TITLE_SEARCH_CHARS = 4_000
 """How much of a message is searched for a title."""
 _MILLIS_FROM = 1e11
 """Seconds since 1970 reach this in the year 5138; a greater number counts milliseconds."""
 _UNPRINTABLE = re.compile("[\x00-\x1f\x7f-\x9f\ud800-\udfff]+")
-# What programs write as the user before the user has said anything, and bare commands to the program.
-_PROGRAM_TEXT = re.compile(
-    r"\s*(<(environment_context|user_instructions|permissions|turn_|skills_instructions|command-|local-command"
-    r"|task-notification|system-reminder|bash-)|# AGENTS\.md instructions|Caveat: The messages below|\[CONTEXT "
-    r"|/[\w:.-]+\s*$)"
-)
+_BARE_COMMAND = re.compile(r"\s*/[\w:.-]+\s*$")
+"""A command to the program: no request."""
 _TAG = re.compile(r"^\s*</?[A-Za-z][\w-]*>\s*")
 
 
@@ -53,11 +52,12 @@ def branch_id(session: str, position: int, message: Message) -> str:
 
 
 def title_from(entries: Iterable[SourceEntry]) -> str | None:
-    """The first thing that the user asked for, as a title; None where there is nothing."""
+    """The first thing that a person asked for, as a title; None where only programs spoke."""
     for entry in entries:
-        text = text_of(entry.message)
-        is_asked = entry.message.get("role") == "user" and not entry.is_summary and not _PROGRAM_TEXT.match(text)
-        if is_asked and (title := clean_title(text)):
+        if entry.message.get("role") != "user" or entry.is_summary:
+            continue
+        said = person_said(text_of(entry.message)[:_SAID_CHARS])
+        if not _BARE_COMMAND.match(said) and (title := clean_title(said)):
             return title
     return None
 

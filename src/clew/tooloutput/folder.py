@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import os
 import re
 import secrets
@@ -19,11 +18,22 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clew.errors import InvalidArgument
+from clew.portable import (
+    BINARY,
+    CLOSE_ON_EXEC,
+    IS_POSIX,
+    NO_FOLLOW,
+    flush_folder,
+    is_own,
+    lock_file,
+    make_private,
+)
 
 QUOTA_BYTES = 1 << 30
 MAX_AGE_SECONDS = 30 * 24 * 3600.0
 PART_CHARS = 20_000
 
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | BINARY | NO_FOLLOW | CLOSE_ON_EXEC
 _ID = re.compile(r"[0-9a-f]{32}")
 _FILE = re.compile(r"([0-9a-f]{32})\.txt")
 _PARTIAL = re.compile(r"\.[0-9a-f]{32}\.part")
@@ -117,7 +127,7 @@ class SpillFolder:
         if offset_chars < 0 or limit_chars < 1:
             return SpillRefused(f"offset {offset_chars}, limit {limit_chars}: pass 0 or more, and 1 or more")
         try:
-            descriptor = os.open(self.path(spill_id), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+            descriptor = os.open(self.path(spill_id), os.O_RDONLY | BINARY | NO_FOLLOW | CLOSE_ON_EXEC)
             with os.fdopen(descriptor, "rb") as file:
                 text = file.read().decode("utf-8", "surrogatepass")
         except FileNotFoundError:
@@ -151,9 +161,9 @@ class SpillFolder:
     def _make_private(self) -> None:
         _make_private_folder(self.folder)
         found = self.folder.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid():
+        if not stat.S_ISDIR(found.st_mode) or not is_own(found):
             raise PermissionError(errno.EPERM, "it is a link, or belongs to another user")
-        if stat.S_IMODE(found.st_mode) != 0o700:
+        if IS_POSIX and stat.S_IMODE(found.st_mode) != 0o700:
             self.folder.chmod(0o700)
 
     def _make_room(self, size_bytes: int, keep: Collection[str]) -> bool:
@@ -182,7 +192,7 @@ class SpillFolder:
         partial = self.folder / f".{spill_id}.part"
         try:
             with os.fdopen(_open_locked(partial), "wb") as file:
-                os.fchmod(file.fileno(), 0o600)
+                make_private(file.fileno())
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())
@@ -190,7 +200,7 @@ class SpillFolder:
         except OSError:
             _removed(partial)
             raise
-        _sync_folder(self.folder)
+        flush_folder(self.folder)
 
 
 def line_count(text: str) -> int:
@@ -201,9 +211,9 @@ def line_count(text: str) -> int:
 def _open_locked(partial: Path) -> int:
     """A new private file, locked while this process lives: a partial file without a lock was left by a killed one."""
     while True:
-        descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(partial, _CREATE, 0o600)
         with contextlib.suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
+            lock_file(descriptor, wait=True)
         # Another process removed it between the two calls: try again.
         if os.fstat(descriptor).st_nlink:
             return descriptor
@@ -212,11 +222,11 @@ def _open_locked(partial: Path) -> int:
 
 def _remove_if_abandoned(partial: Path) -> None:
     try:
-        descriptor = os.open(partial, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        descriptor = os.open(partial, os.O_RDONLY | BINARY | NO_FOLLOW | CLOSE_ON_EXEC)
     except OSError:
         return
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        lock_file(descriptor, wait=False)
         # While we hold the lock, so that its writer cannot have begun since.
         _removed(partial)
     except OSError:
@@ -238,11 +248,3 @@ def _make_private_folder(folder: Path) -> None:
     if not folder.parent.exists():
         _make_private_folder(folder.parent)
     folder.mkdir(mode=0o700, exist_ok=True)
-
-
-def _sync_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -18,6 +18,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from clew.errors import InvalidArgument
+from clew.portable import require_posix
+
+require_posix("the agent")
 
 MAX_BYTES = 50 << 20
 # O_PATH (Linux) needs no right to list a folder that is only passed through.

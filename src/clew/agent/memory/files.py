@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import errno
-import fcntl
 import glob
 import json
 import os
@@ -22,6 +21,7 @@ from pathlib import Path
 from clew.agent.files.disk import FileStamp, read_prefix
 from clew.agent.safe_text import without_invisible
 from clew.errors import MemoryUnusable
+from clew.portable import flush_folder, lock_file
 
 LOCK = ".memory.lock"
 JOURNAL = "memory.log.jsonl"
@@ -122,14 +122,6 @@ def flush_file(path: Path) -> None:
             os.close(descriptor)
 
 
-def flush_folder(folder: Path) -> None:
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _decoded(path: Path, content: bytes, stamp: FileStamp) -> MemoryFile:
     try:
         return MemoryFile(content.decode("utf-8-sig"), stamp)
@@ -142,7 +134,7 @@ def _acquire(descriptor: int, folder: Path) -> None:
     deadline = time.monotonic() + LOCK_SECONDS
     while True:
         try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock_file(descriptor, wait=False)
         except BlockingIOError:
             if time.monotonic() > deadline:
                 raise MemoryUnusable(

@@ -21,7 +21,6 @@ from clew.agent.memory.files import (
     clean_entry,
     entries_of,
     flush_file,
-    flush_folder,
     matching_entries,
     memory_lock,
     read_journal,
@@ -33,6 +32,7 @@ from clew.agent.memory.files import (
 )
 from clew.agent.safe_text import without_invisible
 from clew.errors import MemoryUnusable
+from clew.portable import flush_folder
 from clew.redact import redact, redact_text
 
 MemoryName: TypeAlias = Literal["memory", "user"]

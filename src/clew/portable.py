@@ -1,0 +1,61 @@
+"""What differs between systems: locks on files, flags of `open` that only POSIX has, flushing a folder.
+
+The one place that imports `fcntl`. Where there is none, as on Windows, no lock is taken, a flag is 0 and no folder is
+flushed. The agent, which cannot do without, says so with `require_posix`.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from pathlib import Path
+
+from clew.errors import ClewError
+
+try:
+    import fcntl
+except ImportError:
+    IS_POSIX = False
+else:
+    IS_POSIX = True
+
+NO_FOLLOW: int = getattr(os, "O_NOFOLLOW", 0)
+CLOSE_ON_EXEC: int = getattr(os, "O_CLOEXEC", 0)
+NON_BLOCKING: int = getattr(os, "O_NONBLOCK", 0)
+BINARY: int = getattr(os, "O_BINARY", 0)
+"""Windows translates line ends without it."""
+
+
+def lock_file(descriptor: int, *, wait: bool) -> None:
+    """Lock a file until it is closed. Raises BlockingIOError where another has it, OSError where there are no locks."""
+    if not IS_POSIX:
+        raise OSError(errno.ENOTSUP, "this system has no locks that Clew uses")
+    fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+
+
+def make_private(descriptor: int) -> None:
+    """Let only its owner read and write a file; Windows does so by the folder it is in."""
+    if IS_POSIX:
+        os.fchmod(descriptor, 0o600)
+
+
+def is_own(status: os.stat_result) -> bool:
+    """Whether a file belongs to who runs this."""
+    return not IS_POSIX or status.st_uid == os.geteuid()
+
+
+def flush_folder(folder: Path) -> None:
+    """Write the names in a folder to the disk; Windows needs and allows no such thing."""
+    if not IS_POSIX:
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | CLOSE_ON_EXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def require_posix(what: str) -> None:
+    """Refuse, in one sentence, where a part of Clew cannot work."""
+    if not IS_POSIX:
+        raise ClewError(f"{what} works on Linux and macOS only; on Windows, run Clew in WSL")
