@@ -154,7 +154,7 @@ def test_the_report_fits_the_terminal_and_says_what_happened(
     assert max(len(line) for line in out.replace(str(tmp_path / "short.json"), "").splitlines()) <= int(width)
     assert re.search(r"^  before  68,\d{3}  ", out, re.MULTILINE)
     assert re.search(r"\d\d% less$", out, re.MULTILINE)
-    assert re.search(r"^  m2-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the han", out, re.MULTILINE)
+    assert re.search(r"^  m2-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the", out, re.MULTILINE)
     for words_of_it in ("head", "tail", "the handoff", "Active task", "Completed actions", "cost", "tidepost replay"):
         assert words_of_it in out
     assert "\x1b" not in out

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
-from rich.table import Table
 from rich.text import Text
 
 from clew import __version__
 from clew.cli.tui.chat import Chat, run_chat, summary_lines
 from clew.cli.tui.commands import COMMANDS, ChatState
+from clew.cli.tui.commands.page import ScreenPage
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.observer import ScreenObserver
 from clew.cli.tui.prompt import ApprovalPrompts, LineCompleter, LineReader, PromptCallbacks, open_history
@@ -23,6 +23,7 @@ from clew.cli.tui.screen import Screen, Size
 from clew.cli.tui.status import UsageCounter
 from clew.cli.views.amounts import plural, short_count
 from clew.cli.views.sessions import message_preview
+from clew.cli.views.tables import fact_lines, print_lines
 from clew.cli.views.text import clip, sanitize
 from clew.events import Event
 
@@ -193,18 +194,9 @@ def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: s
         )
         rows += _last_messages(conversation)
     head = Text.assemble(("clew ", "bold"), (__version__, "bold"), ("  /help lists commands, Ctrl-D leaves", "dim"))
+    facts = ScreenPage(lambda console: print_lines(fact_lines(rows, console, names=9, gap=1), console))
     notices = [Padding(Text(sanitize(notice), "yellow"), (0, 0, 0, 2)) for notice in app.notices]
-    return Group(head, _fact_table(rows), *notices)
-
-
-def _fact_table(rows: Sequence[tuple[str, str]]) -> Table:
-    """Facts wrapped beside their names, however narrow the terminal is."""
-    table = Table.grid(padding=(0, 1, 0, 0), pad_edge=False)
-    table.add_column(width=11, no_wrap=True)
-    table.add_column(overflow="fold")
-    for name, words in rows:
-        table.add_row(Text(f"  {name}", "dim"), Text(sanitize(words)))
-    return table
+    return Group(head, facts, *notices)
 
 
 def _last_messages(conversation: Conversation) -> list[tuple[str, str]]:

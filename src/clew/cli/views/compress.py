@@ -16,7 +16,7 @@ from clew.cli.views.tables import (
     BarStyle,
     bar_cells,
     free_cells,
-    hint_line,
+    hint_lines,
     page_width,
     print_blocks,
     stacked_bar,
@@ -57,6 +57,7 @@ REGION_TEXTS: Mapping[CompactionRegion, str] = {
 MAX_SECTION_LINES = 2
 MAX_TASK_LINES = 4
 MAX_LARGEST = 5
+MIN_WIDTH_FOR_TEXTS = 60
 _REFERENCE = re.compile(r"(?<![\w/.])m\d+(?![\w/]|\.\w)")
 _NUMBER = re.compile(r"\d+[.)]\s")
 _SOURCE = re.compile(r"\s(?:\([^()]{0,40}m\d+[^()]{0,40}\)|\[[^\[\]]{1,60} m\d+\])$")
@@ -245,7 +246,11 @@ def region_table(groups: Sequence[RegionGroup], handoff: int, console: Console) 
             size += f"{console.sign(' → ', ' -> ')}{after:,}"
         rows.append((message_range(group.numbers), f"{len(group.outcomes):,}", str(group.region), size, text))
     aligns: tuple[Align, ...] = ("<", ">", "<", ">", "<")
-    head, *lines = table_lines([("messages", "", "", "tokens", ""), *rows], aligns, page_width(console))
+    columns: list[tuple[str, ...]] = [("messages", "", "", "tokens", ""), *rows]
+    if console.width < MIN_WIDTH_FOR_TEXTS:
+        # Where they are, what becomes of them and their size; the words say the same again.
+        aligns, columns = ("<", "<", ">"), [(row[0], row[2], row[3]) for row in columns]
+    head, *lines = table_lines(columns, aligns, page_width(console))
     yield console.style(head, "dim")
     for group, line in zip(groups, lines, strict=True):
         yield console.style(line, PART_STYLES[str(group.region)].color)
@@ -339,4 +344,4 @@ def _remarks(report: CompactionReport, console: Console, written: Sequence[str])
     for name in written:
         yield f"{pad('written', 8)} {printable(name)}"
     if not written:
-        yield hint_line("keep the result: --output FILE    see all of it: --report FILE.html", console)
+        yield from hint_lines("keep the result: --output FILE    see all of it: --report FILE.html", console)

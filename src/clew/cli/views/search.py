@@ -9,7 +9,7 @@ from typing import Any
 from clew.cli.console import Console
 from clew.cli.views.amounts import format_time, iso_time, plural
 from clew.cli.views.tables import MARGIN
-from clew.cli.views.text import clip, display_width, fitting_chars, pad, printable
+from clew.cli.views.text import clip, display_width, fitting_chars, pad, printable, whole_facts, wrap
 from clew.store import SearchHit, SearchHitGroup, SearchResult, Snippet
 
 MAX_SNIPPET_LINES = 5
@@ -34,7 +34,8 @@ def print_results(page: SearchPage, where: str, console: Console) -> None:
         return
     groups = result.groups
     head = f"{plural(len(result.hits), 'hit')} in {plural(len(groups), 'conversation')}"
-    console.print(console.style(printable(f"{head}{', ' + where if where else ''}"), "dim"))
+    for line in wrap(f"{head}{', ' + where if where else ''}", console.width):
+        console.print(console.style(line, "dim"))
     for group in groups:
         console.print()
         first_message = page.first_messages.get(group.conversation, "")
@@ -95,8 +96,8 @@ def _group_lines(group: SearchHitGroup, first_message: str, ids: Mapping[str, st
         )
         said_by = " ".join(word for word in (hit.role if hit.kind == "message" else "", hit.tool) if word)
         session = ids.get(hit.session or "", "")
-        facts = "  ".join(printable(fact) for fact in (said_by, format_time(hit.at), session) if fact)
-        facts = clip(facts, console.width - len(MARGIN) - max(5, len(label)) - 2)
+        told = [printable(fact) for fact in (said_by, format_time(hit.at), session) if fact]
+        facts = whole_facts(told, console.width - len(MARGIN) - max(5, len(label)) - 2)
         yield f"{MARGIN}{console.style(pad(label, 5), 'cyan')}  {console.style(facts, 'dim')}"
         for line in _snippet_lines(hit.snippet, console):
             yield f"{MARGIN * 2}{line}"

@@ -14,7 +14,7 @@ from clew.cli.store_access import NO_LIMIT, SessionRange, find_session, session_
 from clew.cli.views.amounts import format_time, plural
 from clew.cli.views.sessions import compaction_json, folded_range, message_preview, session_json, token_change
 from clew.cli.views.tables import page_width, print_lines
-from clew.cli.views.text import clip, display_width, printable
+from clew.cli.views.text import clip, display_width, printable, whole_facts, wrap
 from clew.store import CommittedCompaction, Session, Store
 
 MAX_DEPTH = 30
@@ -172,7 +172,8 @@ class TreeDrawing:
         last = chain.nodes[-1]
         for number, node in enumerate(chain.nodes):
             for first, text in enumerate(self.compaction_texts(node) if number else ()):
-                yield self.console.style(clip(f"{bar if first else down} {text}", room), "magenta")
+                for row, line in enumerate(wrap(text, room - 2)):
+                    yield self.console.style(f"{bar if first or row else down} {line}", "magenta")
             yield f"{dot} {self.session_line(node, node is last and number > 0, room - 2)}"
             for child in node.children:
                 yield bar
@@ -198,10 +199,6 @@ class TreeDrawing:
         session, span = node.session, node.span
         facts = [f"{span.numbers or 'empty':<11}", f"{plural(span.count, 'message'):<14}", format_time(span.updated)]
         facts += [fact for fact in ("newest" if is_newest else "", session.source, session.model) if fact]
-        name, line = printable(self.ids[session.id]), ""
-        for fact in map(printable, facts):
-            # Whole facts only: half a date says less than none.
-            if display_width(name) + display_width(line) + display_width(fact) + 2 > room:
-                break
-            line += f"  {fact}"
-        return self.console.style(name, "cyan") + line
+        name = printable(self.ids[session.id])
+        line = whole_facts(map(printable, facts), room - display_width(name) - 2)
+        return self.console.style(name, "cyan") + (f"  {line}" if line else "")

@@ -11,6 +11,7 @@ from clew.cli.views.text import Align, clip, display_width, pad, wrap
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
 MIN_LAST_WIDTH = 8
+MIN_FACT_WIDTH = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +47,21 @@ def print_blocks(blocks: Iterable[Iterable[str]], console: Console) -> None:
 
 def fact_lines(facts: Iterable[tuple[str, str]], console: Console, names: int = 10, gap: int = 2) -> Iterator[str]:
     """Facts with their names before them; a long one is continued below its beginning."""
+    if page_width(console) - names - gap < MIN_FACT_WIDTH:
+        yield from _stacked_facts(facts, console)
+        return
     for name, fact in facts:
         first, *more = wrap(fact, page_width(console) - names - gap) or [""]
         yield f"{console.style(name.ljust(names), 'dim')}{' ' * gap}{first}"
         yield from (f"{'':{names + gap}}{line}" for line in more)
+
+
+def _stacked_facts(facts: Iterable[tuple[str, str]], console: Console) -> Iterator[str]:
+    """Facts below their names, for a screen that has no room for both on a line."""
+    for name, fact in facts:
+        if name:
+            yield console.style(name, "dim")
+        yield from (f"{MARGIN}{line}" for line in wrap(fact, page_width(console) - len(MARGIN)))
 
 
 def warning_lines(warnings: Iterable[str], console: Console) -> Iterator[str]:
@@ -59,9 +71,14 @@ def warning_lines(warnings: Iterable[str], console: Console) -> Iterator[str]:
             yield console.style(f"{' ' if number else '!'} {line}", "yellow")
 
 
-def hint_line(text: str, console: Console) -> str:
-    """One dim line of what could be done next."""
-    return console.style(clip(text, page_width(console)), "dim")
+def hint_lines(text: str, console: Console) -> Iterator[str]:
+    """What could be done next, dim."""
+    return styled_lines(text, console, "dim")
+
+
+def styled_lines(text: str, console: Console, *styles: str) -> Iterator[str]:
+    """A sentence on as many lines as it takes, in a style."""
+    return (console.style(line, *styles) for line in wrap(text, page_width(console)))
 
 
 # -- tables ------------------------------------------------------------------------------------------------------------
@@ -98,7 +115,7 @@ def _columns_that_fit(widths: Sequence[int], aligns: Sequence[Align], width: int
 def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
     """Rows of a name and figures for a width, headings first: less important columns go, then names are cut."""
     kept = list(range(len(figures[0])))
-    for least in ("output", "cached", "calls", None):
+    for least in ("output", "cached", "calls", "of it auxiliary", "prompt", "folds", "tokens", None):
         taken = sum(max(display_width(row[at]) for row in figures) + 2 for at in kept)
         if least is None or room - taken >= min(MIN_NAME_WIDTH, max(display_width(name) for name in names)):
             break

@@ -56,10 +56,13 @@ def display_width(text: str) -> int:
 
 
 def clip(text: str, width: int) -> str:
-    """The text cut to a number of columns, with an ellipsis where something is missing."""
+    """The text cut to a number of columns, with an ellipsis where something is missing; between words, if a third of
+    the room is filled by then."""
     if display_width(text) <= width:
         return text
-    return text[: fitting_chars(text, width - 1)] + "…"
+    end = fitting_chars(text, width - 1)
+    space = text.rfind(" ", 0, end + 1)
+    return (text[:space].rstrip(" ,;:") if 3 * space >= end > 0 else text[:end]) + "…"
 
 
 def pad(text: str, width: int, align: Align = "<") -> str:
@@ -69,18 +72,32 @@ def pad(text: str, width: int, align: Align = "<") -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """The text, made printable, as lines of at most so many columns; none for an empty text."""
+    """The text, made printable, as lines of at most so many columns; none for an empty text.
+
+    A word is broken only where it is longer than a line.
+    """
     safe = printable(text)
     if safe.isascii():
-        return textwrap.wrap(safe, width)
+        return textwrap.wrap(safe, width, break_on_hyphens=False)
     from wcwidth import wrap as wrap_columns
 
-    return wrap_columns(safe, width)
+    return wrap_columns(safe, width, break_on_hyphens=False)
 
 
 def wrap_all(sentences: Iterable[str], width: int) -> list[str]:
     """Each sentence on lines of its own."""
     return [line for sentence in sentences for line in wrap(sentence, width)]
+
+
+def whole_facts(facts: Iterable[str], width: int, gap: str = "  ") -> str:
+    """The first facts that fit on a line together: half a date says less than none."""
+    line = ""
+    for fact in facts:
+        longer = f"{line}{gap}{fact}" if line else fact
+        if display_width(longer) > width:
+            break
+        line = longer
+    return line
 
 
 def tail_rows(text: str, width: int, most: int) -> list[str]:
@@ -91,11 +108,11 @@ def tail_rows(text: str, width: int, most: int) -> list[str]:
     start = max(0, len(text) - room) // room * room
     rows: list[str] = []
     for line in sanitize(text[start:]).expandtabs(TAB_COLUMNS).split("\n"):
-        rows += _rows(line, width)
+        rows += line_rows(line, width)
     return rows[-most:]
 
 
-def _rows(line: str, width: int) -> list[str]:
+def line_rows(line: str, width: int) -> list[str]:
     """Rows of a line, broken at spaces where there are any; unlike `wrap`, runs of spaces stay."""
     rows = []
     while display_width(line) > width:

@@ -13,7 +13,7 @@ from clew.cli.console import Console
 from clew.cli.tui.commands.page import current_conversation, share_of, show_lines, show_text
 from clew.cli.views.amounts import percent, plural
 from clew.cli.views.compress import region_table, writer_name
-from clew.cli.views.tables import fact_lines, hint_line, page_width, warning_lines
+from clew.cli.views.tables import fact_lines, hint_lines, page_width, styled_lines, warning_lines
 from clew.cli.views.text import wrap
 from clew.engines import Compaction, Fate
 from clew.errors import InvalidArgument
@@ -188,7 +188,7 @@ def _folded_pins(compaction: Compaction, conversation: Conversation) -> list[Pin
 
 def _applied_lines(compaction: Compaction, focus: str | None, console: Console) -> Iterator[str]:
     """What a compaction did that was applied."""
-    yield f"{console.style('compacted', 'bold')}  {_sizes(compaction, console)}"
+    yield from _heading("compacted", _sizes(compaction, console), console)
     folded = sum(fate is Fate.SUMMARISED for fate in compaction.fates)
     shortened = sum(fate is Fate.PRUNED for fate in compaction.fates)
     facts = [("folded", f"{plural(folded, 'message')} into one handoff")] if folded else []
@@ -196,7 +196,7 @@ def _applied_lines(compaction: Compaction, focus: str | None, console: Console) 
         facts.append(("shortened", f"{plural(shortened, 'message')}, the originals are kept"))
     yield from fact_lines([*facts, *_facts(compaction, focus)], console)
     yield from warning_lines(compaction.warnings, console)
-    yield hint_line("/compress --undo brings every message back; /tree shows the chain", console)
+    yield from hint_lines("/compress --undo brings every message back; /tree shows the chain", console)
 
 
 def _preview_lines(
@@ -204,8 +204,8 @@ def _preview_lines(
 ) -> Iterator[str]:
     """What a compaction would do, with the very text of its handoff."""
     compaction = prepared.compaction
-    yield f"{console.style('preview', 'bold')}  {_sizes(compaction, console)}"
-    yield hint_line("nothing is changed yet", console)
+    yield from _heading("preview", _sizes(compaction, console), console)
+    yield from hint_lines("nothing is changed yet", console)
     yield ""
     yield from region_table(preview.groups, preview.handoff, console)
     yield ""
@@ -220,6 +220,15 @@ def _preview_lines(
     if compaction.summary:
         yield ""
         yield from _handoff_lines(compaction.summary, preview.handoff, console, full=full)
+
+
+def _heading(name: str, text: str, console: Console, *styles: str) -> Iterator[str]:
+    """A name in bold and what is said of it, beside it or, on a narrow screen, below."""
+    if len(name) + 2 + len(text) <= page_width(console):
+        yield f"{console.style(name, 'bold')}  {console.style(text, *styles)}"
+        return
+    yield console.style(name, "bold")
+    yield from styled_lines(text, console, *styles)
 
 
 def _sizes(compaction: Compaction, console: Console) -> str:
@@ -249,11 +258,11 @@ def _handoff_lines(summary: str, tokens: int, console: Console, *, full: bool) -
     lines = [piece for line in summary.splitlines() for piece in wrap(line, page_width(console) - 2) or [""]]
     shown = lines if full else lines[:MAX_HANDOFF_LINES]
     counts = f"{tokens:,} tokens, {plural(len(lines), 'line')}"
-    yield f"{console.style('the handoff', 'bold')}  {console.style(counts, 'dim')}"
+    yield from _heading("the handoff", counts, console, "dim")
     edge = console.sign("│", "|")
     for line in shown:
         style = ("cyan",) if line.startswith("#") else ()
         yield f"{console.style(edge, 'dim')} {console.style(line, *style)}"
     if len(shown) < len(lines):
         hidden = f"{plural(len(lines) - len(shown), 'more line')}: /compress --preview --full shows all"
-        yield console.style(f"{edge} {hidden}", "dim")
+        yield from (console.style(f"{edge} {line}", "dim") for line in wrap(hidden, page_width(console) - 2))

@@ -19,9 +19,11 @@ from clew.cli.views.tables import (
     free_cells,
     page_width,
     print_blocks,
+    styled_lines,
     table_lines,
     window_bar,
 )
+from clew.cli.views.text import Align
 from clew.cli.window_usage import LargeMessage, measure_window
 from clew.engines import CompactionRegion, ContextCompressor
 from clew.messages import Message, text_of
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from clew.turn import Conversation
 
 MAX_LARGEST = 5
+MIN_WIDTH_FOR_TEXTS = 48
 ALWAYS_SHOWN = ("system", "memory", "tools", "head", "summary", "tail")
 """Parts that are shown even where there is nothing of them."""
 PART_STYLES = {
@@ -196,7 +199,7 @@ def print_snapshot(snapshot: ContextSnapshot, console: Console) -> None:
 
 def _bar(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
     full = percent(snapshot.tokens, snapshot.window)
-    yield console.style(f"{snapshot.tokens:,} of {snapshot.window:,} tokens, {full} full", "bold")
+    yield from styled_lines(f"{snapshot.tokens:,} of {snapshot.window:,} tokens, {full} full", console, "bold")
     parts = [(PART_STYLES[part.name], part.tokens) for part in snapshot.parts]
     yield from window_bar(parts, snapshot.tokens, snapshot.window, snapshot.threshold, console)
 
@@ -210,7 +213,10 @@ def _part_lines(snapshot: ContextSnapshot, console: Console) -> Iterator[str]:
     free = abs(snapshot.free)
     remedy = "" if is_free else "/compress, or a larger window"
     rows.append(("free" if is_free else "too much", f"{free:,}", percent(free, snapshot.window), remedy))
-    *lines, last = table_lines(rows, ("<", ">", ">", "<"), page_width(console) - 2)
+    aligns: list[Align] = ["<", ">", ">", "<"]
+    if console.width < MIN_WIDTH_FOR_TEXTS:
+        aligns.pop()
+    *lines, last = table_lines(rows, aligns, page_width(console) - 2)
     for part, line in zip(snapshot.parts, lines, strict=True):
         yield f"{bar_cells(PART_STYLES[part.name], 1, console)} {line}"
     if is_free:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from clew.cli.console import Console
 from clew.cli.tui.commands import COMMANDS, find_command, unknown_command
 from clew.cli.tui.commands.page import show_lines
-from clew.cli.views.tables import MARGIN, hint_line, page_width
+from clew.cli.views.tables import MARGIN, hint_lines, page_width, styled_lines
 from clew.cli.views.text import clip, wrap
 from clew.errors import InvalidArgument
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
 
 MAX_USAGE_WIDTH = 36
+MIN_WIDTH_FOR_COLUMNS = 60
 HELP_EXAMPLES = {
     "compress": (
         "/compress                       fold now",
@@ -77,10 +78,11 @@ async def run_help(state: ChatState, words: str) -> None:
         raise InvalidArgument(unknown_command(words.split()[0]))
 
     def lines(console: Console) -> Iterator[str]:
-        yield console.style(f"/{command.name} {command.usage}".rstrip(), "bold")
+        yield from styled_lines(f"/{command.name} {command.usage}".rstrip(), console, "bold")
         yield from wrap(f"{command.about[0].upper()}{command.about[1:]}.", page_width(console))
         for line in HELP_EXAMPLES.get(command.name, ()):
-            yield MARGIN + console.style(line[: page_width(console) - 2], "dim")
+            for row in _example_rows(line, page_width(console) - len(MARGIN)):
+                yield MARGIN + console.style(row, "dim")
 
     show_lines(state, lines)
 
@@ -90,9 +92,23 @@ async def run_quit(state: ChatState, words: str) -> None:
     state.is_leaving = True
 
 
+def _example_rows(line: str, room: int) -> list[str]:
+    """What is typed and what it does, below each other where they do not fit on a line."""
+    if len(line) <= room:
+        return [line]
+    typed, _, about = (part.strip() for part in line.partition("  "))
+    return [*wrap(typed, room), *(f"{MARGIN}{row}" for row in wrap(about, room - len(MARGIN)))]
+
+
 def _all_commands(console: Console) -> Iterator[str]:
     left = min(MAX_USAGE_WIDTH, (console.width - 6) // 2)
+    is_narrow = console.width < MIN_WIDTH_FOR_COLUMNS
     for command in COMMANDS:
+        if is_narrow:
+            name, *more = wrap(f"/{command.name} {command.usage}".rstrip(), page_width(console))
+            yield from (console.style(line, "cyan") for line in (name, *more))
+            yield from (f"{MARGIN}{line}" for line in wrap(command.about, page_width(console) - len(MARGIN)))
+            continue
         name, usage = f"/{command.name}", clip(command.usage, left - len(command.name) - 2)
         first, *more = wrap(command.about, page_width(console) - left - 2)
         yield f"{console.style(name, 'cyan')} {usage}{' ' * (left - len(f'{name} {usage}'))}  {first}"
@@ -100,4 +116,4 @@ def _all_commands(console: Console) -> Iterator[str]:
     yield ""
     yield from wrap(INPUT_HELP, page_width(console))
     yield ""
-    yield hint_line("A beginning is enough: /comp. /help COMMAND says more about one.", console)
+    yield from hint_lines("A beginning is enough: /comp. /help COMMAND says more about one.", console)

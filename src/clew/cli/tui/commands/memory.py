@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from clew.cli.console import Console
 from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
 from clew.cli.views.amounts import percent
-from clew.cli.views.tables import MARGIN, hint_line, page_width, table_lines
+from clew.cli.views.tables import MARGIN, hint_lines, page_width, styled_lines, table_lines
 from clew.cli.views.text import Align, clip, printable, printable_line, wrap
 from clew.errors import InvalidArgument
 from clew.messages import text_of
@@ -76,19 +76,19 @@ def _memory_lines(state: ChatState, console: Console) -> Iterator[str]:
         yield from _memory_file_lines(state.app.memory, which, console)
         yield ""
     if not state.app.settings.memory.enabled:
-        yield console.style("The model does not see it: memory.enabled is off in the config.", "yellow")
+        yield from styled_lines("The model does not see it: memory.enabled is off in the config.", console, "yellow")
     for line in wrap(f"/memory {MEMORY_VERBS}. {WHEN_SEEN}", page_width(console)):
         yield console.style(line, "dim")
 
 
 def _memory_file_lines(memory: Memory, which: MemoryName, console: Console) -> Iterator[str]:
-    yield console.style(memory.fullness(which), "bold")
+    yield from styled_lines(memory.fullness(which), console, "bold")
     entries = memory.entries(which)
     for entry in entries:
         for number, line in enumerate(wrap(entry, page_width(console) - 4)):
             yield f"{'  ' if number else '- '}{line}"
     if not entries:
-        yield console.style("nothing is remembered there", "dim")
+        yield from styled_lines("nothing is remembered there", console, "dim")
 
 
 # -- /skills -----------------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ async def run_skills(state: ChatState, words: str) -> None:
             yield console.style(printable(skill.name), "cyan", "bold")
             yield from (MARGIN + line for line in wrap(skill.description, room))
             yield MARGIN + console.style(clip(printable(str(skill.path)), room), "dim")
-        yield hint_line("/skills NAME has one opened; its text then survives compactions", console)
+        yield from hint_lines("/skills NAME has one opened; its text then survives compactions", console)
 
     show_lines(state, lines)
 
@@ -217,7 +217,8 @@ def _list_pins(state: ChatState, conversation: Conversation) -> None:
         first, *table = table_lines(rows, aligns, page_width(console))
         yield console.style(first, "dim")
         yield from table
-        yield hint_line(f"{total:,} tokens together, {share} of the window. /pin remove N takes one away.", console)
+        together = f"{total:,} tokens together, {share} of the window."
+        yield from hint_lines(f"{together} /pin remove N takes one away.", console)
 
     show_lines(state, lines)
 

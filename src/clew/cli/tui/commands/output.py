@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from clew.cli.console import Console
 from clew.cli.tui.commands.page import show_lines
 from clew.cli.views.amounts import plural
-from clew.cli.views.tables import hint_line, page_width
-from clew.cli.views.text import TAB_COLUMNS, clip, fitting_chars, printable, sanitize
+from clew.cli.views.tables import hint_lines, page_width
+from clew.cli.views.text import TAB_COLUMNS, clip, line_rows, printable, sanitize
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def _list_lines(outputs: list[ShownOutput], console: Console) -> Iterator[str]:
         size = plural(output.text.count("\n") + 1, "line")
         headline = clip(printable(output.headline), room - len(size) - 7)
         yield f"{console.style(f'{number:>3}', 'cyan')}  {headline}, {size}"
-    yield hint_line("/output NUMBER opens one; Ctrl-O the newest", console)
+    yield from hint_lines("/output NUMBER opens one; Ctrl-O the newest", console)
 
 
 def _output_lines(output: ShownOutput, number: int, lines: list[str], first: int, console: Console) -> Iterator[str]:
@@ -63,16 +63,7 @@ def _output_lines(output: ShownOutput, number: int, lines: list[str], first: int
     last = min(len(lines), first + MAX_LINES - 1)
     yield console.style(clip(f"{number}  {printable(output.headline)}", room), "bold")
     for line in lines[first - 1 : last]:
-        yield from _rows(line, room)
+        yield from line_rows(line.expandtabs(TAB_COLUMNS), room)
     if last < len(lines):
         more = f"lines {first:,} to {last:,} of {len(lines):,}; /output {number} {last + 1} goes on"
-        yield hint_line(more, console)
-
-
-def _rows(line: str, width: int) -> Iterator[str]:
-    """A line with its indentation, broken where the screen ends."""
-    rest = line.expandtabs(TAB_COLUMNS)
-    while (fits := fitting_chars(rest, width)) < len(rest):
-        yield rest[: max(1, fits)]
-        rest = rest[max(1, fits) :]
-    yield rest
+        yield from hint_lines(more, console)

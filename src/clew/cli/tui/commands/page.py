@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
     from clew.turn import Conversation
 
-MIN_PAGE_WIDTH = 40
+MIN_PAGE_WIDTH = 20
 PrintPage: TypeAlias = Callable[[Console], None]
 """Prints a page; everything that it shows is known before."""
 

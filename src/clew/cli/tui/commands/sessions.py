@@ -21,8 +21,8 @@ from clew.cli.views.compress import writer_name
 from clew.cli.views.search import print_results
 from clew.cli.views.session_tree import SessionNode, TreeDrawing, read_trees
 from clew.cli.views.sessions import SessionListItem, folded_range, message_preview, token_change
-from clew.cli.views.tables import fact_lines, hint_line, page_width, print_lines, table_lines
-from clew.cli.views.text import Align, clip, printable
+from clew.cli.views.tables import fact_lines, hint_lines, page_width, print_lines, table_lines
+from clew.cli.views.text import Align, clip, printable, whole_facts
 from clew.cli.views.usage import print_insights, print_usage
 from clew.errors import ClewError, InvalidArgument
 
@@ -149,7 +149,7 @@ async def run_sessions(state: ChatState, words: str) -> None:
         yield from _session_table(items, ids, here, console)
         more = "; there are more: /sessions WORDS" if len(found) > MAX_LISTED else ""
         star = "* is here; " if here in state.listed else ""
-        yield hint_line(f"{star}/resume NUMBER goes on with one{more}", console)
+        yield from hint_lines(f"{star}/resume NUMBER goes on with one{more}", console)
 
     show_lines(state, lines)
 
@@ -232,8 +232,10 @@ class ChatTreeDrawing(TreeDrawing):
             facts.append(printable(session.model))
         mark = self.console.sign("  ◀ here", "  <- here") if session.id == self.here else ""
         name = printable(self.ids[session.id])
-        line = clip(f"  {', '.join(facts)}", room - len(name) - len(mark))
-        return self.console.style(name, "cyan") + line + self.console.style(mark, "bold", "green")
+        line = whole_facts(facts, room - len(name) - len(mark) - 2, ", ")
+        return (
+            self.console.style(name, "cyan") + (f"  {line}" if line else "") + self.console.style(mark, "bold", "green")
+        )
 
 
 # -- search, usage and insights ----------------------------------------------------------------------------------------
@@ -255,7 +257,7 @@ async def run_search(state: ChatState, words: str) -> None:
     def print_page(console: Console) -> None:
         print_results(page, "in this conversation" if is_here else "", console)
         hint = "/pin mN keeps one of this conversation; /resume SESSION goes to another"
-        print_lines(["", hint_line(hint, console)], console)
+        print_lines(["", *hint_lines(hint, console)], console)
 
     show_page(state, print_page)
 
