@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from clew.agent import ToolActivity
 from clew.agent.process_output import CommandOutput
-from clew.agent.processes import ProcessGroup
+from clew.agent.processes import ProcessGroup, shell_command
 from clew.errors import ClewError
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ async def run_person_command(command: str, app: AgentApp, observer: ScreenObserv
         observer.on_tool_output(activity, output.feed(piece))
 
     try:
-        process = await ProcessGroup.start(command, app.project, app.environ, on_bytes)
+        process = await ProcessGroup.start(shell_command(command), app.project, app.environ, on_bytes)
     except OSError as problem:
         raise ClewError(f"the command could not be started: {problem.strerror}; see to the shell") from problem
     code: int | None = None

@@ -162,7 +162,7 @@ def _wrap_spans(text: str, room: int) -> Iterator[tuple[int, int]]:
         at = start
         while display_width(text[at:stop]) > room:
             cut = at + fitting_chars(text[at:stop], room)
-            space = text.rfind(" ", at + room // 2, cut + 1)
+            space = text.rfind(" ", at + 1, cut + 1)
             cut = space if space > at else max(cut, at + 1)
             yield at, cut
             at = cut + 1 if text[cut : cut + 1] == " " else cut

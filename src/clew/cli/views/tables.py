@@ -10,6 +10,8 @@ from clew.cli.views.text import Align, clip, display_width, pad, wrap
 
 MARGIN = "  "
 MIN_NAME_WIDTH = 10
+GOOD_NAME_WIDTH = 16
+"""Columns that matter less go before a name has less than this."""
 MIN_LAST_WIDTH = 8
 MIN_FACT_WIDTH = 24
 
@@ -117,7 +119,7 @@ def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: 
     kept = list(range(len(figures[0])))
     for least in ("output", "cached", "calls", "of it auxiliary", "prompt", "folds", "tokens", None):
         taken = sum(max(display_width(row[at]) for row in figures) + 2 for at in kept)
-        if least is None or room - taken >= min(MIN_NAME_WIDTH, max(display_width(name) for name in names)):
+        if least is None or room - taken >= min(GOOD_NAME_WIDTH, max(display_width(name) for name in names)):
             break
         kept = [at for at in kept if figures[0][at] != least]
     width = max(MIN_NAME_WIDTH, room - taken)
