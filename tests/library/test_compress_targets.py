@@ -58,3 +58,18 @@ def test_nearly_all_of_a_target_is_used_while_there_is_material(seed: int, share
     target = int(share * clew.count_tokens(messages))
     done = clew.compress(messages, target_tokens=target)
     assert 0.9 * target <= done.tokens_after <= target
+
+
+@pytest.mark.parametrize("less", [5, 50, 200, 400, 1_000])
+def test_a_target_just_below_the_size_is_reached(less: int) -> None:
+    talk = [
+        message
+        for day in range(40)
+        for message in (
+            user(f"On day {day} we fly to city {day} at {day % 24}:05, and Anna{day} comes along; what shall we pack?"),
+            assistant(f"For city {day}: a coat, {day} shirts and the ticket AB{day:03}. Anna{day} takes the map."),
+        )
+    ]
+    target = clew.count_tokens(talk) - less
+    done = clew.compress(talk, target_tokens=target)
+    assert 0.9 * target <= done.tokens_after <= target

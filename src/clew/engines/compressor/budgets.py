@@ -23,6 +23,9 @@ _FEWEST_TOKENS = 100
 _LARGEST_SHARE_OF_CONTENT = 0.6
 # What a summary with as much room as it likes takes of what it stands for, at least.
 _SUMMARY_USES_OF_CONTENT = 0.28
+# And what it takes in any case, with the text around it.
+_LEAST_FOR_SUMMARY = 450
+_LEAST_SHARE_FOR_SUMMARY = 0.12
 _SUMMARY_SHARE_OF_WINDOW = 0.05
 _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
@@ -52,7 +55,8 @@ class Budgets:
         if self.total is None:
             return self.tail
         unused = self.total - head - _SUMMARY_USES_OF_CONTENT * (size - head)
-        return max(self.tail, int(unused / (1 - _SUMMARY_USES_OF_CONTENT)))
+        longest = self.total - head - max(_LEAST_FOR_SUMMARY, int(_LEAST_SHARE_FOR_SUMMARY * self.total))
+        return max(self.tail, min(longest, int(unused / (1 - _SUMMARY_USES_OF_CONTENT))))
 
     def summary(self, content: int, fixed: int) -> int:
         """For a summary of so many tokens of content, when head, tail and system take `fixed`."""

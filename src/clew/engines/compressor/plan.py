@@ -132,6 +132,9 @@ def plan_compaction(
     before = counted if current_tokens is None else current_tokens
     is_over = before >= settings.budgets.threshold
     cut, tail = choose_cut(settings, history, sizes)
+    if is_over and not cut.folded and settings.budgets.total is not None:
+        # All of it would fit the longer tail of a large target, and an earlier handoff beside it would not.
+        cut, tail = choose_cut(settings, history, sizes, settings.budgets.tail)
     if force and not cut.folded and (history.earlier is None or is_over):
         # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
         share = int(settings.compression.target_ratio * sum(sizes))
