@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from clew.cli.tui.commands import ShownOutput
 from clew.errors import InvalidArgument
 from clew.testing import user
 from clew.turn import run_turn
@@ -39,3 +40,10 @@ async def test_both_fit_from_60_to_120_columns(chat: Any) -> None:
         await chat.type(line)
     for width in (50, 60, 80, 120):
         chat.drawn(width)
+
+
+async def test_an_output_is_listed_with_as_many_lines_as_it_has(chat: Any) -> None:
+    chat.state.outputs = [ShownOutput("$ echo hello", "hello\n"), ShownOutput("$ ls", "a\nb")]
+    shown = await chat.type("/output")
+    assert "$ echo hello, 1 line\n" in shown
+    assert "$ ls, 2 lines" in shown

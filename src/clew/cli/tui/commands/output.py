@@ -52,7 +52,7 @@ def _list_lines(outputs: list[ShownOutput], console: Console) -> Iterator[str]:
     room = page_width(console)
     for number in range(max(1, len(outputs) - MAX_LISTED + 1), len(outputs) + 1):
         output = outputs[number - 1]
-        size = plural(output.text.count("\n") + 1, "line")
+        size = plural(output.text.rstrip("\n").count("\n") + 1, "line")
         headline = clip(printable(output.headline), room - len(size) - 7)
         yield f"{console.style(f'{number:>3}', 'cyan')}  {headline}, {size}"
     yield from hint_lines("/output NUMBER opens one; Ctrl-O the newest", console)
