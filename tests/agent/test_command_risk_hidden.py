@@ -236,8 +236,6 @@ HARMLESS: tuple[str, ...] = (
     "pytest -k 'not slow' --maxfail=1 -q 2>&1 | tail -30",
     "ruff check --fix . && mypy src",
     "npm ci && npm run lint",
-    "npx tsc --noEmit",
-    "npx prettier --write src",
     "python -m venv .venv && . .venv/bin/activate && pip install -U pip",
     "cargo test -- --nocapture",
     "docker build -t app .",

@@ -21,6 +21,8 @@ class Risk:
     """Why that is dangerous: `deletes files without a way back`."""
     scope: str
     """What "for this session" would allow: calls of the same scope are not asked for again."""
+    text: str = ""
+    """What a person should read before they agree, such as a script that would run."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -244,6 +244,7 @@ class AgentApp:
                 withhold=self.key_variables,
                 background=background,
                 sandbox=sandbox,
+                session_files=seen.session_files,
             ),
             ProcessTool(background),
             RecallTool(self.store),

@@ -4,6 +4,12 @@
 as `clew.agent.shell` reads it. Nothing is run, and nobody is asked.
 """
 
-from clew.agent.command_risk.assess import outside_risk, risk_kinds_of_command, risk_of_command
+from clew.agent.command_risk.assess import (
+    CommandAssessment,
+    assess_command,
+    outside_risk,
+    risk_kinds_of_command,
+    risk_of_command,
+)
 
-__all__ = ["outside_risk", "risk_kinds_of_command", "risk_of_command"]
+__all__ = ["CommandAssessment", "assess_command", "outside_risk", "risk_kinds_of_command", "risk_of_command"]

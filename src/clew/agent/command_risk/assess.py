@@ -1,8 +1,8 @@
 """The risk of a command line: whether a person must agree before it runs, and why.
 
 The line is read as far as that is possible without running it, commands that run other commands are unwrapped, and what
-cannot be known counts as a risk. This protects against mistakes, not against an attacker: scripts are not opened, so
-`python x.py` is harmless. Text that is only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
+cannot be known counts as a risk. This protects against mistakes, not against an attacker: scripts are not searched.
+Those that the session itself wrote are shown before they run; others, such as `python x.py`, are harmless. Text that is only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
 """
 
 from __future__ import annotations
@@ -10,15 +10,25 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from clew.agent.approvals import Risk
-from clew.agent.command_risk.command import Findings, InspectedCommand, PathResolver, RiskFinding
+from clew.agent.command_risk.command import Findings, InspectedCommand, PathResolver, RiskFinding, is_below
 from clew.agent.command_risk.facts import RiskKind
+from clew.agent.command_risk.foreign_code import (
+    asking_name_services,
+    escaping_editors,
+    installing_from_elsewhere,
+    running_fetched_code,
+    running_foreign_rules,
+    running_named_programs,
+    showing_processes,
+)
 from clew.agent.command_risk.nested import (
     assignments_in_arguments,
     awk_code,
+    awk_reads,
     code_findings,
     command_lines_in,
     database_loss,
@@ -37,9 +47,11 @@ from clew.agent.command_risk.programs import (
     COMMAND_VARIABLES,
     DECODERS,
     DOWNLOADERS,
+    EVERYDAY_PROGRAMS,
     INTERPRETERS,
     LOADS_CODE,
     MAY_RUN_ARGUMENTS,
+    SEARCH_PATH_VARIABLES,
     SHELLS,
 )
 from clew.agent.command_risk.rules import (
@@ -52,12 +64,19 @@ from clew.agent.command_risk.rules import (
     linking_out,
     moving_away,
     python_packages,
-    reading_secrets,
     redirecting,
     sending,
     showing_variables,
     writing,
 )
+from clew.agent.command_risk.secret_reads import (
+    reading_found_secrets,
+    reading_secrets,
+    redirected_secrets,
+    searching_folders,
+)
+from clew.agent.command_risk.written_scripts import files_run, files_written
+from clew.agent.files.session_files import SessionFiles, WrittenScript
 from clew.agent.safe_text import printable_line
 from clew.agent.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
 
@@ -70,12 +89,22 @@ RULES: tuple[RiskRule, ...] = (
     writing,
     linking_out,
     reading_secrets,
+    reading_found_secrets,
+    searching_folders,
     showing_variables,
+    showing_processes,
     sending,
+    asking_name_services,
     killing,
     python_packages,
+    running_fetched_code,
+    installing_from_elsewhere,
+    running_named_programs,
+    running_foreign_rules,
+    escaping_editors,
     database_loss,
     awk_code,
+    awk_reads,
     sed_code,
 )
 _ACTION_CHARS = 1_000
@@ -87,18 +116,42 @@ _COMMAND_PREFIX = re.compile(r"^\+?[:\s]*(?:!|(?:shell|spawn|system)\s+)?")
 """What an editor or a debugger needs before a shell command."""
 
 
-def risk_of_command(
-    command: str, project: Path, workdir: Path | None = None, environ: Mapping[str, str] | None = None
-) -> Risk | None:
-    """Why a command must be agreed to; None where nothing about it is dangerous. Never raises."""
+@dataclass(frozen=True, slots=True)
+class CommandAssessment:
+    """What is dangerous about a command, which files it writes, and which of the session's own files it runs."""
+
+    risk: Risk | None
+    written: frozenset[str] = frozenset()
+    scripts: tuple[WrittenScript, ...] = ()
+
+
+def assess_command(
+    command: str,
+    project: Path,
+    workdir: Path | None = None,
+    environ: Mapping[str, str] | None = None,
+    session_files: SessionFiles | None = None,
+) -> CommandAssessment:
+    """The risk of a command, in a session that wrote these files. Never raises."""
     folder = workdir or project
-    assessor = _CommandAssessor(project, environ)
+    assessor = _CommandAssessor(project, environ, session_files)
     try:
         found = list(assessor.assess(command, os.path.realpath(folder), 0))
     except UnreadableCommand as problem:
         reason = f"could not be read, so nobody knows what it does: {problem}"
         found = [RiskFinding(RiskKind.UNREADABLE, reason, printable_line(command), "", always_ask=True)]
-    return _risk(command, folder, found) if found else None
+    scripts = tuple({script.digest: script for script in assessor.scripts}.values())
+    risk = _risk(command, folder, found) if found else None
+    if risk is not None and scripts:
+        risk = replace(risk, text="\n".join(f"{script.path}:\n{script.text}" for script in scripts))
+    return CommandAssessment(risk, frozenset(assessor.written), scripts)
+
+
+def risk_of_command(
+    command: str, project: Path, workdir: Path | None = None, environ: Mapping[str, str] | None = None
+) -> Risk | None:
+    """Why a command must be agreed to; None where nothing about it is dangerous. Never raises."""
+    return assess_command(command, project, workdir, environ).risk
 
 
 def outside_risk(command: str, folder: Path, risk: Risk | None) -> Risk:
@@ -106,7 +159,7 @@ def outside_risk(command: str, folder: Path, risk: Risk | None) -> Risk:
     reason = f"runs outside the project, in {printable_line(str(folder))}"
     if risk is None:
         return Risk(f"run: {printable_line(command, _ACTION_CHARS)}", (reason,), f"run commands in {folder}")
-    return Risk(risk.action, (reason, *risk.reasons), f"{risk.scope} (in {folder})")
+    return replace(risk, reasons=(reason, *risk.reasons), scope=f"{risk.scope} (in {folder})")
 
 
 def _risk(command: str, folder: Path, found: list[RiskFinding]) -> Risk:
@@ -126,7 +179,8 @@ def risk_kinds_of_command(command: str, project: Path, environ: Mapping[str, str
     """The kinds of harm that a command can do."""
     try:
         return frozenset(
-            finding.kind for finding in _CommandAssessor(project, environ).assess(command, os.path.realpath(project), 0)
+            finding.kind
+            for finding in _CommandAssessor(project, environ, None).assess(command, os.path.realpath(project), 0)
         )
     except UnreadableCommand:
         return frozenset({RiskKind.UNREADABLE})
@@ -139,8 +193,12 @@ class _NestedTooDeep(UnreadableCommand):
 class _CommandAssessor:
     """Goes through a command line, and through the command lines inside it."""
 
-    def __init__(self, project: Path, environ: Mapping[str, str] | None) -> None:
+    def __init__(self, project: Path, environ: Mapping[str, str] | None, session_files: SessionFiles | None) -> None:
         self._environ = environ
+        self._session_files = session_files or SessionFiles()
+        self.written: set[str] = set()
+        """Files that the line writes."""
+        self.scripts: list[WrittenScript] = []
         self._paths = PathResolver(project, environ or {})
         self._variables = {name: value for name in _PASSED if (value := (environ or {}).get(name))}
         self._downloaded: set[str] = set()
@@ -167,6 +225,7 @@ class _CommandAssessor:
         self._own_jobs.update(name for name, value in simple.assignments if value.variables == ("!",))
         command = self._inspected(simple, folder)
         yield from redirecting(command)
+        yield from redirected_secrets(command)
         for name, value in (*simple.assignments, *assignments_in_arguments(command)):
             yield from self._assignment_findings(command, name, value, depth)
         if not simple.words:
@@ -176,6 +235,7 @@ class _CommandAssessor:
             if left is not None and left.words and program_name(left.words[0]) == command.name:
                 yield command.finding(RiskKind.EXHAUST, "starts copies of itself without end", always_ask=True)
         yield from self._findings(command, depth)
+        self.written.update(files_written(command))
 
     def _assignment_findings(self, command: InspectedCommand, name: str, value: Word, depth: int) -> Findings:
         """A variable that makes other programs run something."""
@@ -186,7 +246,16 @@ class _CommandAssessor:
                 RiskKind.HIDDEN_CODE, "NODE_OPTIONS makes every node run a file first", always_ask=True
             )
         elif COMMAND_VARIABLES.match(name):
+            program = next(iter(value.text.split()), "true").rpartition("/")[2]
+            if program not in EVERYDAY_PROGRAMS:
+                yield command.finding(RiskKind.HIDDEN_CODE, f"{name} makes other programs run it", always_ask=True)
             yield from self.assess(value.text, command.folder, depth + 1)
+        elif SEARCH_PATH_VARIABLES.match(name):
+            for part in value.text.split(":"):
+                if part.startswith("/") and self._paths.resolve(Word(part), command.folder).location == "scratch":
+                    yield command.finding(
+                        RiskKind.HIDDEN_CODE, f"{name} makes programs come out of a scratch folder", always_ask=True
+                    )
 
     def _possible_line(self, word: Word, folder: str | None, depth: int) -> Findings:
         """An argument that an editor or a debugger may run; what no shell could read is no command."""
@@ -205,6 +274,7 @@ class _CommandAssessor:
             or UNKNOWN in command.name
             or (not first.is_known and "IFS" in first.variables)
             or (first.is_glob and first.text not in ("[", "[["))
+            or (first.variables and re.search(r"[*?]", first.text))
         ):
             yield command.finding(
                 RiskKind.HIDDEN_CODE, "which command it runs is only known when it runs", always_ask=True
@@ -212,6 +282,7 @@ class _CommandAssessor:
         for rule in RULES:
             yield from rule(command)
         yield from self._downloads(command)
+        yield from self._written_scripts(command)
         yield from self._code(command, depth)
         for word in command_lines_in(command):
             yield from self.assess(word.text, command.folder, depth + 1)
@@ -349,6 +420,22 @@ class _CommandAssessor:
             self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
         elif "/" in command.parsed.words[0].text and command.name in self._downloaded:
             yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    def _written_scripts(self, command: InspectedCommand) -> Findings:
+        """Files that the session wrote, or this line: running one is running what the model made up."""
+        for path in files_run(command):
+            name = printable_line(os.path.relpath(path, self._paths.project) if self._is_inside(path) else path)
+            if path in self.written:
+                yield command.finding(
+                    RiskKind.WRITTEN_CODE, f"runs {name}, which the same line writes", always_ask=True
+                )
+            elif script := self._session_files.unagreed(path):
+                self.scripts.append(replace(script, path=name))
+                reason = f"runs {name}, which was written in this session; its text is below"
+                yield command.finding(RiskKind.WRITTEN_CODE, reason, f"{name} as sha256 {script.digest}")
+
+    def _is_inside(self, path: str) -> bool:
+        return is_below(path, self._paths.project)
 
     # -- where it runs -------------------------------------------------------------------------------------------------
 

@@ -27,7 +27,9 @@ class RiskKind(StrEnum):
     DATABASE = "lose data in a database"
     REMOTE_CODE = "run code from the network"
     HIDDEN_CODE = "run code that cannot be seen"
+    WRITTEN_CODE = "run what this session wrote"
     OUTSIDE = "write outside the project"
+    LASTING = "write what later sessions read or what runs by itself"
     SECRETS = "read secrets"
     SENDING = "send data away"
     PACKAGES = "change installed software"
@@ -149,7 +151,24 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.PUBLISH, "make|gmake|just|task|rake|invoke|inv|nox|tox", "deploy*|publish*|release*|upload*", "publishes, by its name", "-n|--dry-run"),
     CommandFact(RiskKind.PUBLISH, "npm|pnpm|yarn|bun", "run deploy*|publish*|release*", "publishes, by its name"),
     CommandFact(RiskKind.HIDDEN_CODE, "powershell*|pwsh*|cmd|cmd.exe|wsl|wsl.exe", "~.", "runs a line for another shell, which is not read here"),
-    CommandFact(RiskKind.HIDDEN_CODE, "tar", "~^--(?:checkpoint-action=exec|to-command|use-compress-program|rsh-command)", "makes tar run a command", always_ask=True),
+    CommandFact(RiskKind.HIDDEN_CODE, "tar", "~^--(?:checkpoint-action=exec|to-command|rsh-command)", "makes tar run a command", always_ask=True),
+    CommandFact(RiskKind.HIDDEN_CODE, "direnv", "allow|permit|exec", "lets a file of the folder run by itself", always_ask=True),
+    CommandFact(RiskKind.LASTING, "npm|pnpm|yarn", "pkg set ~^scripts", "writes a script that runs later"),
+    CommandFact(RiskKind.LASTING, "npm|pnpm|yarn", "set-script", "writes a script that runs later"),
+    CommandFact(RiskKind.LASTING, "pre-commit|husky|lefthook", "install|init|add|init-templatedir", "makes git run something by itself"),
+    CommandFact(RiskKind.HIDDEN_CODE, "expect|autoexpect", "-c", "runs programs and types into them"),
+    CommandFact(RiskKind.PRIVILEGES, "unshare|nsenter|chroot|runcon|setpriv|machinectl|systemd-run|capsh|bwrap", "~.", "runs in another view of the machine", always_ask=True),
+    CommandFact(RiskKind.SECRETS, "gdb|lldb|strace|ltrace|reptyr|py-spy|perf|rbspy|pyrasite|cdb", "-p|--pid|-attach|--attach|attach|dump", "reads the memory of another process", always_ask=True),
+    CommandFact(RiskKind.SECRETS, "gcore|procdump|memdump", "~.", "reads the memory of another process", always_ask=True),
+    CommandFact(RiskKind.SECRETS, "compgen", "-v|-e", "lists every variable"),
+    CommandFact(RiskKind.DELETE, "truncate", "-s|--size ~^(?:-s|--size=)?0$", "empties a file without a way back"),
+    CommandFact(RiskKind.HIDDEN_CODE, "ssh|scp|sftp|rsync|git", "~(?i:ProxyCommand|LocalCommand|KnownHostsCommand|PKCS11Provider)", "makes ssh run a command", always_ask=True),
+    CommandFact(RiskKind.HIDDEN_CODE, "ssh-keygen|ssh-add", "-D|-s", "loads a library"),
+    CommandFact(RiskKind.PACKAGES, "dotnet", "tool install|update|restore", "installs a program"),
+    CommandFact(RiskKind.PACKAGES, "code|codium|cursor", "--install-extension", "installs an extension"),
+    CommandFact(RiskKind.PACKAGES, "gh", "extension|ext install|upgrade|exec", "installs an extension"),
+    CommandFact(RiskKind.PACKAGES, "kubectl|helm|docker", "krew|plugin install|upgrade", "installs a plugin"),
+    CommandFact(RiskKind.SYSTEM, "launchctl|loginctl|systemd-run|schtasks|sc", "~.", "changes what the system starts"),
     CommandFact(RiskKind.HIDDEN_CODE, "make|gmake", "~^-$", "runs rules that come through a pipe", always_ask=True),
     CommandFact(RiskKind.HIDDEN_CODE, "test|[|[[|printf|read|let|declare|typeset|local|unset|export|mapfile|readarray", "~\\[[^\\]]*(?:\\$\\(|`)", "runs a command that is hidden in an index", always_ask=True),
     CommandFact(RiskKind.PUBLISH, "vercel|surge", "", "changes what runs in production", "dev build ls list logs login whoami env help --help --version"),
@@ -217,7 +236,7 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.SECRETS, "aws", "secretsmanager|ssm get-*", "reads secrets"),
     CommandFact(RiskKind.SECRETS, "kubectl|oc", "get|describe secret*|secrets/*", "reads secrets", "~^-o=?name$"),
     CommandFact(RiskKind.SECRETS, "git", "credential fill|get", "shows a password"),
-    CommandFact(RiskKind.SECRETS, "jq|yq|gojq", "~(?:^|[\\s|(,])(?:env|\\$ENV)\\s*(?:$|[|,)])", "shows every variable, with the keys among them"),
+    CommandFact(RiskKind.SECRETS, "jq|yq|gojq", "~(?:^|[\\s|(,])(?:env(?:\\s*(?:$|[|,)])|\\.)|\\$ENV|strenv|\\$__prog)", "shows every variable, with the keys among them"),
     CommandFact(RiskKind.SECRETS, "docker", "login", "takes a password", "--help"),
 )
 # fmt: on
@@ -237,16 +256,35 @@ def _code(kind: RiskKind, pattern: str, reason: str, *, always_ask: bool = False
     return CodeFact(kind, re.compile(pattern, re.IGNORECASE | re.DOTALL), reason, always_ask)
 
 
+_ENVIRONMENT = (
+    r"(?<![\w-])environb?(?![\w-])|\bgetenvb?\b|\bprocess\s*\.\s*env\b|\bprocess\s*\[|(?<![\w.'\"-])ENV\b(?!\s*=)|[%$]ENV\b|\bENVIRON\b|"
+    r"\bDeno\.env\b|\bBun\.env\b|\bimport\.meta\.env\b|\$_(?:ENV|SERVER)\b|\bgetenv\s*\(|\bSystem\.getenv\b|\bSys\.getenv\b|\bphpinfo\b"
+)
+"""Ways to the environment in all languages."""
+_HARMLESS_NAMES = (
+    r"(?:PATH|HOME|PWD|USER|LOGNAME|SHELL|LANG|LC_\w+|TERM|TZ|TMPDIR|CI|DEBUG|NODE_ENV|RAILS_ENV|RACK_ENV|APP_ENV|ENV|EDITOR|"
+    r"VIRTUAL_ENV|CONDA_PREFIX|PYTHON\w+|DJANGO_SETTINGS_MODULE|GOPATH|JAVA_HOME|PORT|HOST|HOSTNAME|COLUMNS|LINES|NO_COLOR)"
+)
+HARMLESS_READ = (
+    rf"(?:\.get)?\s*[\[({{.]?\s*[\[({{.]\s*['\"]?{_HARMLESS_NAMES}\b|\s*\[[^\]]+\]\s*=(?!=)|\.\w+\s*=(?!=)|"
+    r"\.(?:setdefault|update|pop)\s*\("
+)
+"""A variable that holds no secret is read, or one is set."""
+
 # fmt: off
 CODE_FACTS: tuple[CodeFact, ...] = (
     _code(RiskKind.DELETE, r"\brmtree\b|\brm_?rf?!?\b\s*[('\"]|\bDeno\.remove|\bFile\.rm|delete-directory|\brm\(.{0,200}recursive|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
     _code(RiskKind.DELETE, r"\bos\.(?:remove|unlink|rmdir|removedirs)\b|\.unlink\s*\(|\.rmdir\s*\(|\bunlink(?:Sync)?\b|\brm(?:dir)?Sync\b|\bfs(?:\.promises)?\.rm\b|\bFile\.(?:delete|unlink)\b|\bDir\.(?:delete|rmdir)\b|\bsend2trash\b", "the code deletes files"),
-    _code(RiskKind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bos\.execute\b|\bos:cmd\b|\.execute\s*\(\s*\)|\bexec\s+(?:sudo|rm|(?:ba|z|da)?sh)\b|shell-command|call-process|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
+    _code(RiskKind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bos\.execute\b|\bos:cmd\b|\.execute\s*\(\s*\)|\bexec\s+(?:sudo|rm|(?:ba|z|da)?sh)\b|shell-command|call-process|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bio\.popen|\bproc_open\b|\bOpen3\b|\bKernel\.(?:exec|spawn|system)|\bspawn\s*\(|(?<![\w.])popen\s*\(|\bDeno\.(?:run|Command)|\bBun\.(?:\$|spawn)|\bposix_spawn|\bopen\s*\(?[^;]*[\"'][^\"']*\|[\"']|\bexec\s*[\"'(]|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
     _code(RiskKind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]{0,500}(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
-    _code(RiskKind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*os\b", "the code hides what it calls"),
+    _code(RiskKind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*(?:os|sys|builtins|__builtins__|globals)\b|\bimportlib\.import_module\b|\b__builtins__\b|\bimport\s+(?:os|subprocess|shutil|pty|builtins)\s+as\b|\b(?:globals|vars|locals)\(\)\s*\[|\bprocess\.(?:binding|mainModule)|\bglobalThis\s*\[|\brequire\s*\(\s*[^'\"`\s)]|\bctypes\b", "the code hides what it calls"),
+    _code(RiskKind.HIDDEN_CODE, r"\bfrom\s+os\s+import\b[^;\n]*(?:\bsystem\b|\bpopen\b|\bexec\w*|\bspawn\w*|\bposix_spawn|\*)|\bfrom\s+pty\s+import\b", "the code runs other commands"),
+    _code(RiskKind.HIDDEN_CODE, r"(?<![\w.])(?:eval|exec)\s*\(|\bnew\s+Function\s*\(|\brunpy\b|\bloadstring\b|\bdofile\b|\binstance_eval\b", "the code runs text as code"),
     _code(RiskKind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.{0,1000}?(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
     _code(RiskKind.SENDING, r"\brequests\.(?:post|put|patch|delete)\b|\bhttpx\.(?:post|put|patch|delete)\b|\bsocket\.(?:socket|create_connection)\b|\bsmtplib\b|\bmethod\s*[:=]\s*['\"](?:POST|PUT|DELETE)", "the code sends data away"),
-    _code(RiskKind.SECRETS, r"\bos\.environ\b(?!\s*[\[.])|\bos\.environ\.(?:items|values|copy)\b|\bprocess\.env\b(?!\s*[\[.])|\bENV\.(?:each|to_h|inspect)\b|\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b", "the code reads secrets"),
+    _code(RiskKind.SECRETS, rf"(?:{_ENVIRONMENT})(?!{HARMLESS_READ})", "the code reads the environment, with the keys in it"),
+    _code(RiskKind.SECRETS, r"\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials|\.docker/config|\.kube/config|\.clew/config", "the code reads secrets"),
+    _code(RiskKind.SECRETS, r"/proc/(?!cpuinfo|meminfo|version|loadavg|uptime|stat\b|mounts|net/|sys/|self/(?:status|stat|statm|cgroup|limits|maps)\b)", "the code reads what the system knows of processes"),
     _code(RiskKind.OUTSIDE, r"open\s*\(\s*['\"](?:/(?!tmp/|dev/null)|~)[^'\"]*['\"]\s*,\s*['\"][wax]|/etc/(?:passwd|sudoers|cron)|\.(?:bashrc|zshrc|profile|bash_profile)\b", "the code writes outside the project"),
     _code(RiskKind.PERMISSIONS, r"\bos\.(?:chmod|chown)\b|\bset[ug]id\b", "the code changes permissions"),
     _code(RiskKind.SYSTEM, r"\bos\.(?:kill|killpg|reboot)\b|\bprocess\.kill\b|\bos\.fork\b", "the code ends processes or multiplies itself"),

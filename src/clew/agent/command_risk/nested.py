@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from clew.agent.command_risk.command import Findings, InspectedCommand
-from clew.agent.command_risk.facts import CODE_FACTS, SQL_CLIENTS, SQL_FACTS, CodeFact, RiskKind
+from clew.agent.command_risk.facts import CODE_FACTS, HARMLESS_READ, SQL_CLIENTS, SQL_FACTS, CodeFact, RiskKind
 from clew.agent.command_risk.programs import COMMAND_FLAGS, INTERPRETERS, WRAPPERS, Wrapper
 from clew.agent.command_risk.rules import written_to
-from clew.agent.shell import UNKNOWN, SimpleCommand, Word
+from clew.agent.command_risk.secret_reads import secret_file
+from clew.agent.shell import UNKNOWN, SimpleCommand, Word, unescape
 
 _WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
 
@@ -115,15 +116,17 @@ def pipe_sources(source: SimpleCommand | None) -> Iterator[str]:
 
 
 _AWK_RUNS = re.compile(
-    r'\bsystem\s*\(|\|&?\s*"(?:\S{0,80}/)?(?:sudo|rm|(?:ba|z|da|k)?sh)\b|"[^"]{0,200}"\s*\|\s*getline'
+    r'\bsystem\s*\(|\|&?\s*"(?!(?:sort|uniq|head|tail|column|wc|cat|tr|fmt|nl|tac)\b)|\|&?\s*getline|'
+    r"\bprintf?\b[^|/;}\n]*\|&?\s*[A-Za-z_(]|@load\b|@include\b"
 )
+_AWK_READS = re.compile(r'getline\s*(?:\w+\s*)?<\s*"([^"]*)"')
 AWK_NAMES = frozenset({"awk", "gawk", "mawk", "nawk"})
-_AWK_WRITES = re.compile(r'>\s*"([/~][^"]*)"')
-_AWK_SHOWS = re.compile(r"\bin\s+ENVIRON\b")
+_AWK_WRITES = re.compile(r'>\s*"([/~.A-Z][^"]*)"')
+_AWK_SHOWS = re.compile(rf"\bENVIRON\b(?!{HARMLESS_READ})|\bPROCINFO\b")
 _SED_ADDRESS = r"(?:^|[;{}\n])\s*(?:\d+|\$|/(?:\\.|[^/\\])*/)?(?:,(?:\d+|\$|/(?:\\.|[^/\\])*/))?\s*"
 _SED_CHANGE = r"s([^\w\s\\])(?:\\.|(?!\1)[^\\])*\1(?:\\.|(?!\1)[^\\])*\1"
 _SED_RUNS = re.compile(rf"{_SED_ADDRESS}(?:e(?:\s+\S|\s*$)|{_SED_CHANGE}[gpiIMm\d]*e)")
-_SED_WRITES = re.compile(rf"{_SED_ADDRESS}[wW]\s*([/~]\S*)")
+_SED_WRITES = re.compile(rf"{_SED_ADDRESS}[wW]\s*([/~.\w]\S*)")
 
 
 def database_loss(command: InspectedCommand) -> Findings:
@@ -136,11 +139,21 @@ def awk_code(command: InspectedCommand) -> Findings:
     if command.name in AWK_NAMES and any(_AWK_RUNS.search(text) for text in command.texts):
         yield command.finding(RiskKind.HIDDEN_CODE, "the code runs other commands")
     if command.name in AWK_NAMES and any(_AWK_SHOWS.search(text) for text in command.texts):
-        yield command.finding(RiskKind.SECRETS, "shows every variable, with the keys among them", "every variable")
+        yield command.finding(RiskKind.SECRETS, "shows variables, with the keys among them", "every variable")
     for path in (
         found[1] for text in command.texts for found in _AWK_WRITES.finditer(text) if command.name in AWK_NAMES
     ):
         yield from written_to(command, Word(path))
+
+
+def awk_reads(command: InspectedCommand) -> Findings:
+    """`getline < ".env"`."""
+    for text in command.texts if command.name in AWK_NAMES else ():
+        for found in _AWK_READS.finditer(text):
+            yield from secret_file(command, Word(found[1]))
+
+
+_SED_READS = re.compile(rf"{_SED_ADDRESS}[rR]\s*(\S+)")
 
 
 def sed_code(command: InspectedCommand) -> Findings:
@@ -149,6 +162,8 @@ def sed_code(command: InspectedCommand) -> Findings:
         return
     if any(_SED_RUNS.search(text) for text in command.texts):
         yield command.finding(RiskKind.HIDDEN_CODE, "the script runs other commands")
+    for path in (found[1] for text in command.texts for found in _SED_READS.finditer(text)):
+        yield from secret_file(command, Word(path))
     for path in (found[1] for text in command.texts for found in _SED_WRITES.finditer(text)):
         yield from written_to(command, Word(path))
 
@@ -173,7 +188,7 @@ def printed_text(source: SimpleCommand | None) -> str | None:
         name, *rest = (word.text for word in source.words)
         if name in {"echo", "printf"}:
             texts = (text for text in rest if not re.fullmatch(r"-[neE]+|%s(?:\\n)?", text))
-            return " ".join(texts).replace("\\n", "\n")
+            return unescape(" ".join(texts))
         if name != "cat" or rest not in ([], ["-"]):
             return None
         if source.stdin_text is not None:

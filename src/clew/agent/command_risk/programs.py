@@ -94,6 +94,50 @@ WRAPPERS: tuple[Wrapper, ...] = (
     Wrapper("kubectl exec", "-n --namespace -c --container --context", 1),
 )
 
+
+@dataclass(frozen=True, slots=True)
+class ProgramFlags:
+    """Flags of commands whose value is a program that they run."""
+
+    commands: str
+    flags: str
+    harmless: str = ""
+    """Programs that are run so every day."""
+    is_attached: bool = False
+    """The value may stand in one word with a short flag: `-Ix`."""
+
+
+PROGRAM_FLAGS: tuple[ProgramFlags, ...] = (
+    ProgramFlags(
+        "tar|gtar|bsdtar",
+        "-I --use-compress-program",
+        "gzip pigz bzip2 pbzip2 lbzip2 xz pixz zstd zstdmt lz4 lzma brotli",
+        True,
+    ),
+    ProgramFlags("tar|gtar|bsdtar", "--to-command --rsh-command --rmt-command --new-volume-script --info-script -F"),
+    ProgramFlags("rsync", "-e --rsh --rsync-path", "ssh rsync"),
+    ProgramFlags("rg", "--pre --hostname-bin"),
+    ProgramFlags("man", "-P --pager -H --html", "cat less more", True),
+    ProgramFlags("zip|zipcloak", "-TT --unzip-command"),
+    ProgramFlags("gcc|g++|cc|c++|clang|clang++", "-wrapper -fplugin -B"),
+    ProgramFlags("sort", "--compress-program", "gzip zstd xz lz4"),
+    ProgramFlags("split", "--filter", "gzip zstd xz bzip2 lz4 cat wc"),
+    ProgramFlags("wget", "--use-askpass"),
+    ProgramFlags("ssh|scp|sftp", "-S"),
+    ProgramFlags("fzf", "--preview --bind", "cat bat head"),
+    ProgramFlags("git", "--upload-pack --receive-pack --extcmd --exec-path --open-files-in-pager"),
+    ProgramFlags("sqlite3|sqlite", "-cmd"),
+    ProgramFlags("crontab|batch", "-e"),
+    ProgramFlags("ip", "netns"),
+    ProgramFlags("openssl", "-engine -provider-path"),
+    ProgramFlags("dpkg|rpm", "--pipe --pre-invoke --post-invoke"),
+    ProgramFlags("apt|apt-get", "-o"),
+    ProgramFlags("nmap", "--script"),
+    ProgramFlags("tcpdump", "-z"),
+    ProgramFlags("java", "-javaagent -agentpath"),
+    ProgramFlags("entr|watchexec|nodemon", "--exec", "node python pytest npm cargo go"),
+)
+
 VALUE_FLAGS: dict[str, str] = {
     "git": "-C -c --git-dir --work-tree --namespace --exec-path",
     "kubectl": "-n --namespace --context --kubeconfig -l --selector -o --output -f --filename --cluster --user",
@@ -168,7 +212,15 @@ READERS = frozenset(
     "vim vi nano emacs ed view install ln curl wget nc ncat socat xargs python python3 perl ruby node".split()
 )
 """Commands that show, copy or send what is in a file they are given."""
-PATTERN_FIRST = frozenset("grep egrep fgrep rg ag ack sed awk gawk mawk jq yq".split())
+HARMLESS_WITH_SECRETS = frozenset(
+    "ls stat test [ [[ touch rm unlink shred mkdir rmdir chmod chown chgrp file du df find fd fdfind echo printf cd pushd "
+    "basename dirname realpath readlink which type command tree export unset alias true false : pwd mktemp trash "
+    "declare local typeset readonly dirs hash locate lsattr getfacl setfacl kill sleep date seq".split()
+)
+"""Commands that show nothing of a file that they are given, but its name or its size."""
+FINDERS = frozenset({"find", "fd", "fdfind"})
+SEARCHERS = frozenset("grep egrep fgrep rg ag ack ugrep zgrep".split())
+PATTERN_FIRST = frozenset("grep egrep fgrep zgrep ugrep rg ag ack sed gsed awk gawk mawk nawk jq yq perl".split())
 """Their first positional argument is no file."""
 
 # fmt: off
@@ -180,10 +232,14 @@ SCRATCH_FOLDERS = ("/tmp", "/var/tmp", "/private/tmp")  # noqa: S108 (names what
 """Outside a project, but writing there is harmless."""
 STREAM_DEVICES = frozenset({"/dev/null", "/dev/zero", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty", "/dev/full"})
 """Devices that are no files."""
-CODE_VARIABLES = re.compile(r"^(?:LD_PRELOAD|LD_AUDIT|LESSOPEN|GIT_EXEC_PATH|GIT_PROXY_COMMAND|GIT_SSH|GIT_CONFIG_(?:COUNT|PARAMETERS|GLOBAL|SYSTEM|KEY_\d+)|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|PERL5OPT|RUBYOPT|PYTHONSTARTUP)$")
+CODE_VARIABLES = re.compile(r"^(?:LD_PRELOAD|LD_AUDIT|LESSOPEN|GIT_EXEC_PATH|GIT_PROXY_COMMAND|GIT_SSH|GIT_CONFIG_(?:COUNT|PARAMETERS|GLOBAL|SYSTEM|KEY_\d+)|DYLD_INSERT_LIBRARIES|BASH_ENV|PROMPT_COMMAND|GIT_SSH_COMMAND|GIT_EXTERNAL_DIFF|GIT_ASKPASS|PERL5OPT|PERL5DB|RUBYOPT|PYTHONSTARTUP|PYTHONHOME|PYTHONBREAKPOINT|LESSCLOSE|ZDOTDIR|GIT_TEMPLATE_DIR|GIT_CONFIG|MAKEFLAGS|TAR_OPTIONS|RSYNC_RSH|SSH_ASKPASS|SUDO_ASKPASS|RUSTC_WRAPPER|RUSTC_WORKSPACE_WRAPPER|JAVA_TOOL_OPTIONS|_JAVA_OPTIONS|JDK_JAVA_OPTIONS|OPENSSL_CONF|CURL_HOME|WGETRC|LUA_INIT|R_PROFILE(?:_USER)?|CMAKE_\\w+_COMPILER_LAUNCHER|GIT_SEQUENCE_EDITOR|EMACSLOADPATH|VIMINIT|EXINIT|PS4)$")
 """Variables that make other programs run something."""
 COMMAND_VARIABLES = re.compile(r"^(?:GIT_)?(?:PAGER|EDITOR|SEQUENCE_EDITOR)$|^(?:MANPAGER|VISUAL|BROWSER|LESSEDIT|FCEDIT)$")
 """Variables whose value is a command line that other programs run."""
+SEARCH_PATH_VARIABLES = re.compile(r"^(?:PATH|PYTHONPATH|LD_LIBRARY_PATH|DYLD_LIBRARY_PATH|NODE_PATH|RUBYLIB|PERL5LIB|LUA_PATH|GOPATH|CLASSPATH|MANPATH)$")
+"""Variables that say where programs and libraries are looked for."""
+EVERYDAY_PROGRAMS = frozenset("cat less more true : vim vi nvim nano emacs code delta bat most head tail false echo".split())
+"""Pagers and editors that such a variable may name."""
 LOADS_CODE = re.compile(r"(?:^|\s)(?:-r|--require|--import|--loader|--experimental-loader)\b")
 """In NODE_OPTIONS: makes every node run a file first."""
 # fmt: on
@@ -217,6 +273,8 @@ DESTINATIONS: dict[str, str] = {
     "zstd": "all",
 }
 """Commands that write files, and which of their positional arguments those are."""
+TEXT_WRITERS = frozenset("cp mv ln install tee sponge sed perl dd curl wget patch rsync split awk gawk unzip".split())
+"""Commands whose output may be a script; what compilers write is not read by people."""
 COMPRESSORS = frozenset("gzip gunzip bzip2 bunzip2 xz unxz zstd".split())
 """They replace the file they are given, unless told to print it."""
 BUNDLES_FLAGS = frozenset("curl wget tar unzip sort".split())

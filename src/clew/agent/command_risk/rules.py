@@ -15,6 +15,7 @@ from clew.agent.command_risk.command import (
     is_git_internal,
     positional_arguments,
 )
+from clew.agent.command_risk.destinations import LOOPBACK, destination_of
 from clew.agent.command_risk.facts import COMMAND_FACTS, CommandFact, RiskKind
 from clew.agent.command_risk.programs import (
     BUNDLES_FLAGS,
@@ -22,20 +23,15 @@ from clew.agent.command_risk.programs import (
     DESTINATIONS,
     DOWNLOADERS,
     OUTPUT_FLAGS,
-    PATTERN_FIRST,
-    READERS,
     SECRET_VARIABLE,
     WRITER_VALUE_FLAGS,
 )
-from clew.agent.files.file_types import secret_kind
+from clew.agent.files.file_types import lasting_effect
 from clew.agent.safe_text import printable_line
 from clew.agent.shell import UNKNOWN, Word
 
 _BY_SUBCOMMAND = frozenset({RiskKind.PUBLISH, RiskKind.HISTORY, RiskKind.PACKAGES, RiskKind.DATABASE})
 """Here an agreement for the session covers the subcommand; elsewhere, the same words only."""
-_LOOPBACK = re.compile(
-    r"^(?:\w+://)?(?:[^/@]*@)?(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)", re.I
-)
 _URL = re.compile(r"^\w+://|^(?:localhost|127\.0\.0\.1|\[::1\])|^[\w-]+(?:\.[\w-]+)+(?:[:/]|$)", re.I)
 _SENDS = re.compile(
     r"^(?:-d|--data(?:-\w+)?|--json|-F|--form(?:-string)?|-T|--upload-file|--post-data|--post-file|--body-data|--body-file)"
@@ -62,7 +58,14 @@ def _scope(command: InspectedCommand, fact: CommandFact) -> str:
     ):
         return ""
     terms = [term for term in fact.needs.split() if not term.startswith(("-", "~"))]
-    return printable_line(" ".join([command.name, *(word.text for word in command.positional[: max(1, len(terms))])]))
+    what = " ".join([command.name, *(word.text for word in command.positional[: max(1, len(terms))])])
+    return printable_line(f"{what}{_at(command)}")
+
+
+def _at(command: InspectedCommand) -> str:
+    """Where it sends to or takes from: an agreement covers that place only."""
+    place = destination_of(command)
+    return f" at {place}" if place else ""
 
 
 @lru_cache(maxsize=4_096)
@@ -167,11 +170,12 @@ def deleting_found_files(command: InspectedCommand) -> Findings:
 
 
 def writing(command: InspectedCommand) -> Findings:
-    for word in _written(command):
+    for word in written_words(command):
         yield from written_to(command, word)
 
 
-def _written(command: InspectedCommand) -> Iterator[Word]:
+def written_words(command: InspectedCommand) -> Iterator[Word]:
+    """Arguments that name files which the command writes."""
     value_flags = f"{OUTPUT_FLAGS.get(command.name, '')} {WRITER_VALUE_FLAGS.get(command.name, '')}"
     # BSD's `sed -i ''` has an empty one.
     positional = [word for word in positional_arguments(command.args, value_flags) if word.text]
@@ -234,6 +238,8 @@ def written_to(command: InspectedCommand, word: Word) -> Findings:
         yield command.finding(RiskKind.OUTSIDE, f"{reason}, outside the project", name, always_ask=is_personal)
     elif path.location == "inside" and is_git_internal(path.path):
         yield command.finding(RiskKind.HIDDEN_CODE, f"changes what git runs: {name}", name)
+    elif effect := lasting_effect(word.text if path.location == "unknown" or path.is_glob else name):
+        yield command.finding(RiskKind.LASTING, f"changes {effect}: {name}", name)
 
 
 # -- redirects and secrets ---------------------------------------------------------------------------------------------
@@ -243,31 +249,6 @@ def redirecting(command: InspectedCommand) -> Findings:
     for redirect in command.parsed.redirects:
         if redirect.writes:
             yield from written_to(command, redirect.target)
-        elif redirect.operator == "<":
-            yield from _secret_file(command, redirect.target)
-
-
-def reading_secrets(command: InspectedCommand) -> Findings:
-    if command.name in READERS:
-        words = command.positional
-        if command.name in PATTERN_FIRST and not command.has_flag("-e", "-f", "--regexp", "--expression"):
-            words = words[1:]
-        if DESTINATIONS.get(command.name) == "last":
-            words = words[:-1]
-        for word in words:
-            yield from _secret_file(command, word)
-    elif any(map(command.is_git, ("show", "diff", "cat-file", "blame"))):
-        for word in command.positional[1:]:
-            yield from _secret_file(command, Word(word.text.rpartition(":")[2], is_glob=word.is_glob))
-
-
-def _secret_file(command: InspectedCommand, word: Word) -> Findings:
-    path = command.path_of(word)
-    kind = secret_kind(word.text) or (secret_kind(path.path) if path.location != "unknown" else None)
-    if kind is None and word.is_glob:
-        kind = next(filter(None, map(secret_kind, command.paths.matching_files(word, command.folder))), None)
-    if kind is not None:
-        yield command.finding(RiskKind.SECRETS, f"reads {kind}: {printable_line(word.text)}", printable_line(word.text))
 
 
 def showing_variables(command: InspectedCommand) -> Findings:
@@ -303,7 +284,9 @@ def sending(command: InspectedCommand) -> Findings:
         or any(_METHOD.match(text) for text in command.texts)
         or any("=@" in t or t[:1] == "@" for t in command.texts)
     ):
-        yield command.finding(RiskKind.SENDING, "sends data to another machine")
+        yield command.finding(
+            RiskKind.SENDING, "sends data to another machine", f"{command.name}{_at(command)}" if _at(command) else ""
+        )
 
 
 def _prints_unseen(word: Word) -> bool:
@@ -315,7 +298,7 @@ def _prints_unseen(word: Word) -> bool:
 
 def _is_local(command: InspectedCommand) -> bool:
     addresses = [text for text in command.texts if _URL.match(text)]
-    return bool(addresses) and all(_LOOPBACK.match(address) for address in addresses)
+    return bool(addresses) and all(LOOPBACK.match(address) for address in addresses)
 
 
 # -- processes and packages --------------------------------------------------------------------------------------------
@@ -346,14 +329,18 @@ def python_packages(command: InspectedCommand) -> Findings:
     if not {"install", "uninstall"} & {word.text for word in command.positional[:1]} and command.name != "easy_install":
         return
     if command.has_flag("--user", "--break-system-packages"):
-        yield command.finding(RiskKind.PACKAGES, "changes software for every project", "pip outside the project")
+        yield command.finding(
+            RiskKind.PACKAGES, "changes software for every project", f"pip outside the project{_at(command)}"
+        )
     elif (
         command.environ is not None
         and not _is_in_venv(command)
         and not {"--target", "-t", "--dry-run"} & set(command.texts)
     ):
         yield command.finding(
-            RiskKind.PACKAGES, "changes software outside a virtual environment", "pip outside the project"
+            RiskKind.PACKAGES,
+            "changes software outside a virtual environment",
+            f"pip outside the project{_at(command)}",
         )
 
 

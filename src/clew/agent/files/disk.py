@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from clew.agent.files.session_files import SessionFiles
 from clew.errors import InvalidArgument
 from clew.portable import require_posix
 
@@ -170,9 +171,15 @@ class FileTracker:
 
     def __init__(self) -> None:
         self._stamps: dict[Path, FileStamp] = {}
+        self.session_files = SessionFiles()
 
     def record(self, path: Path, stamp: FileStamp) -> None:
         self._stamps[path] = stamp
+
+    def record_written(self, path: Path, stamp: FileStamp) -> None:
+        """The agent wrote the file, and knows its content."""
+        self.record(path, stamp)
+        self.session_files.record(path)
 
     def is_current(self, path: Path, stamp: FileStamp) -> bool:
         return self._stamps.get(path) == stamp

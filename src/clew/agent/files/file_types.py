@@ -152,7 +152,8 @@ _SECRET_FILES: tuple[tuple[str, str], ...] = (
     (r"(?:^|/)\.config/(?:gh|hub|op|rclone)(?:/.*)?$", "tokens"),
     (r"(?:^|/)\.(?:bash|zsh|python|psql|mysql|node_repl)_history$", "what the person typed"),
     (r"^/etc/(?:shadow|gshadow|sudoers)", "passwords of the machine"),
-    (r"^/proc/[^/]+/environ$", "the environment of a process"),
+    (r"^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|auxv|mem)$", "the environment or the memory of a process"),
+    (r"^/proc/(?!self/|thread-self/)[^/]+/(?:fd|root|cwd)/", "what a process has open"),
     (r"(?:^|/)(?:credentials|secrets?)(?:\.[\w.-]+)?$", "secrets and credentials, by its name"),
     (r"(?:^|/)\.clew/config\.ya?ml$", "Clew's own keys"),
     (r"(?:Login Data|cookies\.sqlite|Cookies|key4\.db|logins\.json)$", "passwords of a browser"),
@@ -167,3 +168,36 @@ def secret_kind(text: str) -> str | None:
     if _NOT_SECRET.search(text):
         return None
     return next((kind for pattern, kind in _SECRET_PATTERNS if any(pattern.search(name) for name in names)), None)
+
+
+# -- files with an effect later on -------------------------------------------------------------------------------------
+
+# fmt: off
+_LASTING_FILES: tuple[tuple[str, str], ...] = (
+    (r"(?:^|/)(?:AGENTS|CLAUDE|GEMINI|CONVENTIONS|QWEN)(?:\.local|\.override)?\.md$|(?:^|/)\.(?:cursorrules|windsurfrules|clinerules|goosehints|roorules|aider\.conf\.yml)$|(?:^|/)\.(?:cursor|roo|clinerules|windsurf)/rules?(?:/|$)|(?:^|/)copilot-instructions\.md$|\.(?:instructions|prompt)\.md$|\.mdc$", "instructions that later sessions read"),
+    (r"(?:^|/)SKILL\.md$|(?:^|/)\.(?:clew|claude|codex|agents|gemini|opencode)/", "skills, memory or settings of agents"),
+    (r"(?:^|/)\.mcp\.json$|(?:^|/)\.?mcp\.json$", "programs that agents start"),
+    (r"(?:^|/)\.envrc$|(?:^|/)\.?mise\.toml$|(?:^|/)\.tool-versions$", "what runs when a shell enters the folder"),
+    (r"(?:^|/)(?:\.git/hooks|\.githooks|\.husky|\.lefthook)(?:/|$)|(?:^|/)\.?lefthook(?:-local)?\.ya?ml$|(?:^|/)\.pre-commit-config\.yaml$|(?:^|/)\.gitmodules$|(?:^|/)\.gitconfig$", "what git runs by itself"),
+    (r"(?:^|/)\.(?:github/(?:workflows|actions)|gitea/workflows|forgejo/workflows|circleci|buildkite|woodpecker|teamcity)(?:/|$)|(?:^|/)\.(?:gitlab-ci|travis|drone|woodpecker|appveyor|cirrus)\.ya?ml$|(?:^|/)(?:Jenkinsfile|azure-pipelines\.ya?ml|bitbucket-pipelines\.ya?ml|appveyor\.yml|cloudbuild\.ya?ml|buildspec\.ya?ml|\.ci/.+)$", "what runs in CI"),
+    (r"(?:^|/)\.(?:bashrc|bash_profile|bash_login|bash_logout|bash_aliases|profile|zshrc|zshenv|zprofile|zlogin|kshrc|inputrc|xprofile|xinitrc|vimrc|exrc|gdbinit|pythonrc|Rprofile|irbrc|screenrc|tmux\.conf|login_conf)$|(?:^|/)\.config/(?:fish|nvim|autostart|systemd|environment\.d)(?:/|$)|(?:^|/)config\.fish$", "a profile that runs at every start"),
+    (r"(?:^|/)\.ssh/", "who may log in, or how"),
+    (r"(?:^|/)\.(?:vscode|idea|zed|fleet)/(?:tasks|launch|settings|runConfigurations|workspace)|\.code-workspace$|(?:^|/)\.devcontainer(?:/|\.json$)", "what an editor runs"),
+    (r"(?:^|/)(?:site|user)customize\.py$|\.pth$|(?:^|/)\.?(?:pip\.conf|pip\.ini|npmrc|yarnrc(?:\.yml)?|pypirc|condarc|bunfig\.toml|pnpmfile\.c?js)$|(?:^|/)\.cargo/config(?:\.toml)?$", "what every run of an interpreter or a package manager loads"),
+    (r"(?:^|/)(?:crontab|cron\.(?:d|daily|hourly|weekly|monthly))(?:/|$)|\.(?:service|timer|desktop|plist)$", "what the system starts by itself"),
+)
+# fmt: on
+_LASTING_PATTERNS = tuple((re.compile(pattern), effect) for pattern, effect in _LASTING_FILES)
+_PACKAGE_SCRIPT = re.compile(
+    r"\"(?:(?:pre|post)?(?:install|pack|publish|version)|prepare|prepublishOnly|dependencies)\"\s*:\s*\""
+)
+
+
+def lasting_effect(path: str, text: str = "") -> str | None:
+    """What a file does later on, without being asked: it speaks to later sessions, or it runs by itself.
+
+    `text` is what is to be written there: a package.json counts by the scripts in it that run by themselves.
+    """
+    if path.rpartition("/")[2] == "package.json" and _PACKAGE_SCRIPT.search(text):
+        return "a script that runs at every install"
+    return next((effect for pattern, effect in _LASTING_PATTERNS if pattern.search(path)), None)

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
 
-from clew.agent.files.file_types import secret_kind
+from clew.agent.files.file_types import lasting_effect, secret_kind
 from clew.errors import InvalidArgument
 
 SETTING = "agent.allowed_paths"
@@ -74,6 +74,16 @@ class Workspace:
     def secret_concerns(self, *paths: object) -> tuple[PathConcern, ...]:
         """Why showing these has to be asked for, wherever they are."""
         return tuple(concern for target in self._resolved_paths(paths) for concern in self._secret_concerns(target))
+
+    def lasting_concerns(self, path: object, text: str) -> tuple[PathConcern, ...]:
+        """Why writing this text there has to be asked for: later sessions read it, or it runs by itself."""
+        target = self.resolve(path)
+        if isinstance(target, UnusablePath) or _in_git(target.path):
+            return ()
+        effect = lasting_effect(target.display_name, text)
+        if effect is None:
+            return ()
+        return (PathConcern(f"{target.display_name} is {effect}", f"write lasting: {target.path}"),)
 
     def withdraw(self, *paths: object) -> None:
         """A person refused these: they do not count as agreed to."""

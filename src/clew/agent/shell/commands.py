@@ -247,11 +247,17 @@ class _CommandReader(WordReader):
         if self._peek() == "(":
             self._read_subshell_or_arithmetic()
             return True
-        self.variables[self._read_word().text] = UNKNOWN
+        name = self._read_word().text
         self._skip_blanks()
+        words: list[Word] = []
         while (here := self._peek()) and here not in WORD_END_CHARS:
-            self._read_word()
+            words += expand_word(self._read_word())
             self._skip_blanks()
+        values = words[1:]
+        # With one value, a pattern perhaps, the variable is that value; commands are read once, not for each.
+        self.variables[name] = values[0].text if len(values) == 1 else UNKNOWN
+        if values and values[0].text:
+            self.found.append(SimpleCommand([Word("for"), *values], subshells=self._subshells))
         return True
 
     def _read_case_head(self) -> bool:

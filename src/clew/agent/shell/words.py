@@ -373,6 +373,11 @@ _ESCAPED = re.compile(r"\\(x[0-9A-Fa-f]{1,2}|[0-7]{1,3}|u[0-9A-Fa-f]{1,4}|U[0-9A
 _LETTERS = {"n": "\n", "t": "\t", "r": "\r", "a": "\a", "b": "\b", "e": "\x1b", "E": "\x1b", "f": "\f", "v": "\v"}
 
 
+def unescape(text: str) -> str:
+    """A text with the escapes of `printf` and `echo -e` resolved."""
+    return _ESCAPED.sub(_unescaped, text)
+
+
 def _unescaped(found: re.Match[str]) -> str:
     code = found[1]
     if code[0] in "xuU" and len(code) > 1:

@@ -116,6 +116,7 @@ class PatchTool(AgentTool):
         paths = _paths(arguments)
         # Where an edit does not match, the report shows lines of the file.
         concerns = [*self._workspace.write_concerns(*paths), *self._workspace.secret_concerns(*paths)]
+        concerns += [concern for path in paths for concern in self._workspace.lasting_concerns(path, str(arguments))]
         return risk_from_concerns(f"patch {', '.join(map(str, paths))}", concerns)
 
     def refused(self, arguments: Arguments) -> None:
@@ -166,6 +167,7 @@ class PatchTool(AgentTool):
     def _write(self, target: ResolvedPath, content: bytes, before: FileStamp | None) -> None:
         was_known = before is None or self._tracker.is_current(target.path, before)
         stamp = write_atomically(target.path, content, before)
+        self._tracker.session_files.record(target.path)
         if was_known:
             self._tracker.record(target.path, stamp)
 

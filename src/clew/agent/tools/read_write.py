@@ -193,8 +193,9 @@ class WriteFileTool(AgentTool):
         self._tracker = tracker
 
     def risk(self, arguments: Arguments) -> Risk | None:
-        path = arguments.get("path")
-        return risk_from_concerns(f"write {path}", self._workspace.write_concerns(path))
+        path, content = arguments.get("path"), arguments.get("content")
+        lasting = self._workspace.lasting_concerns(path, content if isinstance(content, str) else "")
+        return risk_from_concerns(f"write {path}", [*self._workspace.write_concerns(path), *lasting])
 
     def refused(self, arguments: Arguments) -> None:
         self._workspace.withdraw(arguments.get("path"))
@@ -220,7 +221,7 @@ class WriteFileTool(AgentTool):
             raise InvalidArgument(f"{target.display_name} is a folder; give the path of a file in it")
         if target.path.exists():
             return self._replace(target, content)
-        self._tracker.record(target.path, write_atomically(target.path, TextFile("").encode(content), None))
+        self._tracker.record_written(target.path, write_atomically(target.path, TextFile("").encode(content), None))
         diff = file_diff(target.display_name, "", content)
         return ToolResult(f"created {target.display_name}: {count_lines(content):,} lines", display_text=diff)
 
@@ -240,7 +241,7 @@ class WriteFileTool(AgentTool):
         self, target: ResolvedPath, encoded: bytes, stamp: FileStamp, texts: tuple[str, str, str]
     ) -> ToolResult:
         before, after, notes = texts
-        self._tracker.record(target.path, write_atomically(target.path, encoded, stamp))
+        self._tracker.record_written(target.path, write_atomically(target.path, encoded, stamp))
         diff = file_diff(target.display_name, before, after)
         lines = f"{count_lines(before):,} -> {count_lines(after):,} lines"
         return ToolResult(f"replaced {target.display_name}: {lines}{notes}", display_text=diff or None)

@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from clew.agent.approvals import Risk
-from clew.agent.command_risk import outside_risk, risk_of_command
+from clew.agent.command_risk import CommandAssessment, assess_command, outside_risk
+from clew.agent.files.session_files import SessionFiles
 from clew.agent.process_output import CommandOutput
 from clew.agent.processes import (
     BackgroundCommand,
@@ -83,8 +84,12 @@ class TerminalTool(AgentTool):
         withhold: Collection[str] = (),
         background: BackgroundCommands | None = None,
         sandbox: CommandSandbox | None = None,
+        session_files: SessionFiles | None = None,
     ) -> None:
         self._sandbox = sandbox
+        self._session_files = session_files or SessionFiles()
+        self._shown: dict[_TerminalRequest, frozenset[str]] = {}
+        """The scripts, by their hashes, that a person saw with a call that has not run yet."""
         self._project = project.resolve()
         self._environ = command_environment(environ, keep_secrets, withhold)
         self._seconds = seconds
@@ -109,10 +114,35 @@ class TerminalTool(AgentTool):
         request = self._request(arguments)
         if isinstance(request, ToolResult):
             return None
-        risk = risk_of_command(request.command, self._project, request.folder, self._environ)
+        assessment = self._assess(request)
+        risk = assessment.risk
+        self._shown[request] = frozenset(script.digest for script in assessment.scripts)
         if request.folder.is_relative_to(self._project):
             return risk
         return outside_risk(request.command, request.folder, risk)
+
+    def refused(self, arguments: Arguments) -> None:
+        request = self._request(arguments)
+        if isinstance(request, _TerminalRequest):
+            self._shown.pop(request, None)
+
+    def _assess(self, request: _TerminalRequest) -> CommandAssessment:
+        return assess_command(
+            request.command, self._project, request.folder, self._environ, session_files=self._session_files
+        )
+
+    def _note_files(self, request: _TerminalRequest) -> str | None:
+        """Note what it writes and what was agreed to; the problem, where a script is not as it was shown."""
+        assessment = self._assess(request)
+        now = {script.digest: script.path for script in assessment.scripts}
+        shown = self._shown.pop(request, now.keys())
+        changed = [path for digest, path in now.items() if digest not in shown]
+        if changed:
+            return f"{changed[0]} has changed since this command was looked at; run it again"
+        self._session_files.agree(now)
+        for path in assessment.written:
+            self._session_files.record(path)
+        return None
 
     def headline(self, arguments: Arguments) -> str:
         lines = str(arguments.get("command", "")).strip().splitlines() or [""]
@@ -125,6 +155,9 @@ class TerminalTool(AgentTool):
         if not os.path.isdir(request.folder):  # noqa: PTH112, ASYNC240 (one look; a name that is too long raises with Path)
             folder = printable_line(str(request.folder), 200)
             return error_result(f"workdir {folder!r} is no folder; give one that is there, or none for the project")
+        problem = self._note_files(request)
+        if problem:
+            return error_result(problem)
         if request.in_background:
             return await self._start(request)
         return await self._finish(request, call.on_output)

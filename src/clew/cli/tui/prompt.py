@@ -57,6 +57,8 @@ STYLE = Style.from_dict(
 ONCE, ALWAYS, NO = ("y", "yes"), ("a", "always"), ("n", "no")
 _ANSWERS: dict[ApprovalAnswer, str] = {"once": "allowed once", "session": "allowed for this session", "no": "refused"}
 _TYPED_PATH = re.compile(r'(?:^|(?<=\s))@"?([^\s"]*)$')
+_SHOWN_LINES = 400
+"""Of a script that is about to run."""
 CHOICES = "y once, a for this session, n no (or n REASON), Ctrl-C stops the turn"
 
 
@@ -340,5 +342,10 @@ def _question_text(tool: str, risk: Risk) -> Text:
     text = Text.assemble(("? ", "yellow bold"), (f"{tool} wants to ", "bold"), (sanitize(risk.action), "bold yellow"))
     for reason in risk.reasons:
         text.append(f"\n  why you are asked: {sanitize(reason)}", "yellow")
+    lines = risk.text.splitlines()
+    for line in lines[:_SHOWN_LINES]:
+        text.append(f"\n  | {sanitize(line)}")
+    if len(lines) > _SHOWN_LINES:
+        text.append(f"\n  | … {len(lines) - _SHOWN_LINES:,} more lines", "dim")
     text.append(f"\n  {CHOICES}", "dim")
     return text

@@ -1,0 +1,238 @@
+"""Rules about reading secrets: files named or matched by a command, files that others find for it, whole folders.
+
+A name counts whether the file exists or not. A folder counts by what is in it: `grep -r` asks where a secret file lies
+below and the pattern would show a line of it.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import replace
+from fnmatch import fnmatchcase
+
+from clew.agent.command_risk.command import Findings, InspectedCommand, is_below
+from clew.agent.command_risk.facts import RiskKind
+from clew.agent.command_risk.listed_files import ListedFiles, files_listed_by, find_lists, matches_a_secret
+from clew.agent.command_risk.programs import (
+    DESTINATIONS,
+    FINDERS,
+    HARMLESS_WITH_SECRETS,
+    PATTERN_FIRST,
+    READERS,
+    SEARCHERS,
+)
+from clew.agent.command_risk.searches import Search, secret_files_below, shows_a_line_of
+from clew.agent.files.file_types import secret_kind
+from clew.agent.safe_text import printable_line
+from clew.agent.shell import UNKNOWN, Word
+
+_LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\S*$|-x$")
+"""Flags that name files which are not shown: left out, or handed to a program as its settings."""
+_CONFIRMED_BY_PATH = re.compile(r"[./~]")
+_GIT_SHOWS = frozenset(
+    "show diff log blame annotate cat-file grep stash archive format-patch difftool whatchanged range-diff "
+    "diff-tree diff-index diff-files rev-list show-branch hash-object bundle".split()
+)
+
+
+def reading_secrets(command: InspectedCommand) -> Findings:
+    """Secret files that a command names."""
+    if command.name == "git":
+        yield from _git_shows(command)
+    elif command.name not in HARMLESS_WITH_SECRETS:
+        for word in _named_files(command):
+            yield from secret_file(command, word)
+
+
+def redirected_secrets(command: InspectedCommand) -> Findings:
+    """`< .env`, and `< <(find . -name .env)`."""
+    for redirect in command.parsed.redirects:
+        if redirect.operator == "<":
+            yield from secret_file(command, redirect.target)
+            if redirect.target.substitutions and _lists(command, redirect.target.substitutions[-1]).names_secrets:
+                yield _finding(command, "reads secret files that another command finds")
+
+
+def secret_file(command: InspectedCommand, word: Word) -> Findings:
+    """What is secret about reading a file."""
+    path = command.path_of(word)
+    kind = secret_kind(word.text) or (secret_kind(path.path) if path.location != "unknown" else None)
+    if kind is None and _is_of_process(command, word):
+        kind = "the environment of a process"
+    if kind is None and word.is_glob:
+        matched = next(filter(None, map(secret_kind, command.paths.matching_files(word, command.folder))), None)
+        kind = matched or ("a file of secrets, by its pattern" if matches_a_secret(word.text) else None)
+    if kind is not None:
+        yield command.finding(RiskKind.SECRETS, f"reads {kind}: {printable_line(word.text)}", printable_line(word.text))
+
+
+def _is_of_process(command: InspectedCommand, word: Word) -> bool:
+    """`cd /proc/$PPID && cat environ`."""
+    is_near = command.folder is None or is_below(command.folder, "/proc")
+    return word.text.rpartition("/")[2] in {"environ", "mem"} and (is_near or UNKNOWN in word.text)
+
+
+def _named_files(command: InspectedCommand) -> Iterator[Word]:
+    """Arguments that name files which the command reads: `x`, `@x`, `if=x`, `--file=x`, `file://x`, `-fx`."""
+    words = list(command.args)
+    if command.name in PATTERN_FIRST and not command.has_flag("-e", "-f", "--regexp", "--expression"):
+        pattern = next(iter(command.positional), None)
+        words = [word for word in words if word is not pattern]
+    written = DESTINATIONS.get(command.name)
+    if written == "last" or command.name == "mv":
+        last = next(iter(command.positional[-1:]), None)
+        words = [word for word in words if word is not last]
+    elif written == "all" and command.name in {"tee", "touch", "mkdir", "truncate"}:
+        return
+    before = ""
+    for word in words:
+        is_flag_value, before_this, before = before.startswith("--"), before, word.text
+        if _LEFT_OUT_FLAG.match(before_this) or " " in word.text:
+            continue
+        for text in _spellings(word.text):
+            is_sure = command.name in READERS or (
+                not is_flag_value and (_CONFIRMED_BY_PATH.search(text) or _exists(command, text))
+            )
+            if is_sure:
+                yield replace(word, text=text)
+
+
+def _spellings(text: str) -> Iterator[str]:
+    if text.startswith("!"):
+        return
+    if not text.startswith("-"):
+        yield text.removeprefix("@").removeprefix("file://")
+    elif text[2:3] in {".", "/", "~", "@"} and text[1:2] != "-":
+        yield text[2:].removeprefix("@")
+    flag, equals, value = text.partition("=")
+    if equals and not _LEFT_OUT_FLAG.match(flag):
+        yield value.removeprefix("@").removeprefix("file://")
+
+
+def _exists(command: InspectedCommand, text: str) -> bool:
+    return command.folder is not None and UNKNOWN not in text and os.path.isfile(os.path.join(command.folder, text))  # noqa: PTH113, PTH118
+
+
+def _git_shows(command: InspectedCommand) -> Findings:
+    words = command.positional
+    if not words or words[0].text not in _GIT_SHOWS:
+        return
+    for word in words[1:]:
+        if word.text.startswith((":!", ":^", ":(exclude)")) or " " in word.text:
+            continue
+        for part in {word.text, word.text.rpartition(":")[2], word.text.rpartition(")")[2]}:
+            yield from secret_file(command, Word(part, is_glob=word.is_glob or "*" in part))
+
+
+# -- files that other commands find ------------------------------------------------------------------------------------
+
+
+def reading_found_secrets(command: InspectedCommand) -> Findings:
+    """`find -exec cat`, `find | xargs cat`, `cat $(find ...)`, `find | while read`."""
+    if command.name in FINDERS:
+        listed = find_lists([word.text for word in command.args], command.name)
+        for inner in _commands_of_find(command):
+            yield from _given(command, inner, listed)
+    source = command.parsed.piped_from
+    if command.name in {"xargs", "parallel"} and source is not None:
+        inner = [word for word in command.args if not word.text.startswith("-")]
+        yield from _given(command, inner or [Word("echo")], _lists(command, source))
+    elif command.name in {"read", "mapfile", "readarray"} and source is not None:
+        if _lists(command, source).names_secrets:
+            yield _finding(command, "reads secret files that another command finds")
+    elif command.name not in HARMLESS_WITH_SECRETS:
+        for word in command.args:
+            if word.substitutions and not word.is_known:
+                yield from _given(command, list(command.parsed.words), _lists(command, word.substitutions[-1]))
+
+
+def _commands_of_find(command: InspectedCommand) -> Iterator[list[Word]]:
+    words = list(command.args)
+    for at, word in enumerate(words):
+        if word.text in {"-exec", "-execdir", "-ok", "-okdir", "-x", "-X", "--exec", "--exec-batch"}:
+            yield words[at + 1 :]
+
+
+def _lists(command: InspectedCommand, source: object) -> ListedFiles:
+    del command
+    return files_listed_by(source)  # type: ignore[arg-type]
+
+
+def _given(command: InspectedCommand, inner: list[Word], listed: ListedFiles) -> Findings:
+    """What a command reads that is given the files which another found."""
+    names = [word.text.rpartition("/")[2] for word in inner]
+    if not names or _only_names(names):
+        return
+    if listed.names_secrets:
+        yield _finding(command, "reads secret files that it finds by their names")
+    elif listed.is_everything:
+        searched = Search.of(names[0], [word.text for word in inner[1:]]) if names[0] in SEARCHERS else None
+        yield from _folders(command, listed.roots, searched)
+
+
+def _only_names(names: list[str]) -> bool:
+    """Whether a command does nothing with the content of the files that it is given."""
+    inner = names[1:] if names[0] in {"sudo", "env", "nice", "time", "timeout"} else names
+    return bool(inner) and inner[0] in HARMLESS_WITH_SECRETS | {
+        "git",
+        "wc",
+        "xargs",
+        "kill",
+        "mv",
+        "cp",
+        "black",
+        "ruff",
+    }
+
+
+# -- whole folders -----------------------------------------------------------------------------------------------------
+
+
+def searching_folders(command: InspectedCommand) -> Findings:
+    """`grep -r`, `rg --hidden` and `diff -r` over a folder with secrets in it."""
+    if command.name == "diff" and command.has_flag("-r", "--recursive"):
+        yield from _folders(command, [word.text for word in command.positional], None)
+    search = Search.of(command.name, command.texts) if command.name in SEARCHERS else None
+    if search is None or not search.is_recursive:
+        return
+    if any(matches_a_secret(glob) or secret_kind(glob) for glob in search.included):
+        yield _finding(command, "searches secret files, by the names that it includes")
+    elif not search.included and search.sees_hidden and not search.only_names:
+        if search.hunts_credentials and any(command.paths.is_broad(root) for root in _resolved(command, search.roots)):
+            yield _finding(command, "searches the whole project for credentials")
+        else:
+            yield from _folders(command, search.roots, search)
+
+
+def _folders(command: InspectedCommand, roots: Iterable[str], search: Search | None) -> Findings:
+    for folder in _resolved(command, roots):
+        is_inside = is_below(folder, command.paths.project)
+        if not is_inside and command.paths.is_broad(folder):
+            yield _finding(command, f"reads everything below {printable_line(folder)}, secrets among it")
+            return
+        for path in secret_files_below(folder) if is_inside else ():
+            name = os.path.relpath(path, folder)
+            if search is None or (not search.leaves_out(name) and shows_a_line_of(search, path)):
+                yield command.finding(
+                    RiskKind.SECRETS,
+                    f"reads {secret_kind(name)}: {printable_line(name)} is among what it reads",
+                    printable_line(name),
+                )
+                return
+
+
+def _resolved(command: InspectedCommand, roots: Iterable[str]) -> Iterator[str]:
+    for root in roots:
+        path = command.path_of(Word(root))
+        if path.location != "unknown":
+            yield path.path
+
+
+def _finding(command: InspectedCommand, reason: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+    return command.finding(RiskKind.SECRETS, reason)
+
+
+def excluded(name: str, globs: Iterable[str]) -> bool:
+    return any(fnmatchcase(name, glob) for glob in globs)
