@@ -1,6 +1,5 @@
 """Running a file that the session wrote is asked for once, with its text."""
 
-# ruff: noqa: ASYNC240 (small files of the test itself)
 from __future__ import annotations
 
 import os

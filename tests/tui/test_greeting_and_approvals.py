@@ -77,6 +77,23 @@ async def test_what_is_no_answer_is_named_and_asked_again() -> None:
     assert "'perhaps' is no answer: y once, a for this session" in "".join(written)
 
 
+async def test_a_script_is_shown_before_it_runs() -> None:
+    written: list[str] = []
+    screen = screen_of(written)
+    questions = ApprovalPrompts(screen)
+    opened = asyncio.Event()
+    questions.on_open = opened.set
+    script = "x.sh:\necho \x1b[2Jone\n" + "echo more\n" * 1_000
+    asked = asyncio.create_task(questions.approve("terminal", Risk("run: bash x.sh", ("runs x.sh",), "x.sh", script)))
+    await opened.wait()
+    questions.answer("n")
+    await asked
+    await screen.flush()
+    shown = "".join(written)
+    assert "| x.sh:" in shown and "more lines" in shown
+    assert "\x1b[2J" not in shown, "no escape of a script reaches the terminal"
+
+
 async def test_a_compaction_that_was_undone_is_not_counted_any_more(tmp_path: Path) -> None:
     environ = {"CLEW_HOME": str(tmp_path), "HOME": str(tmp_path)}
     config = load_config(environ, ["model.name=m-1", "model.context_length=20000"])

@@ -2,7 +2,8 @@
 
 The line is read as far as that is possible without running it, commands that run other commands are unwrapped, and what
 cannot be known counts as a risk. This protects against mistakes, not against an attacker: scripts are not searched.
-Those that the session itself wrote are shown before they run; others, such as `python x.py`, are harmless. Text that is only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
+Those that the session itself wrote are shown before they run; others, such as `python x.py`, are harmless. Text that is
+only an argument (`git commit -m "rm -rf /"`) is never taken for a command.
 """
 
 from __future__ import annotations

@@ -52,9 +52,9 @@ def _places(command: InspectedCommand) -> Iterator[str]:
             yield _host(text)
         elif found := _HOST.match(text):
             yield found[0]
-    for name, value in command.parsed.assignments:
+    for name, word in command.parsed.assignments:
         if _SOURCE_VARIABLE.search(name):
-            yield f"{name}={value.text}"
+            yield f"{name}={word.text}"
 
 
 def _host(url: str) -> str:

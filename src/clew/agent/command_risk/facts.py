@@ -156,6 +156,7 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.LASTING, "npm|pnpm|yarn", "pkg set ~^scripts", "writes a script that runs later"),
     CommandFact(RiskKind.LASTING, "npm|pnpm|yarn", "set-script", "writes a script that runs later"),
     CommandFact(RiskKind.LASTING, "pre-commit|husky|lefthook", "install|init|add|init-templatedir", "makes git run something by itself"),
+    CommandFact(RiskKind.HIDDEN_CODE, "env", "~^(?:-[A-Za-z0]*S|--split-string)", "runs a line that is one argument", always_ask=True),
     CommandFact(RiskKind.HIDDEN_CODE, "expect|autoexpect", "-c", "runs programs and types into them"),
     CommandFact(RiskKind.PRIVILEGES, "unshare|nsenter|chroot|runcon|setpriv|machinectl|systemd-run|capsh|bwrap", "~.", "runs in another view of the machine", always_ask=True),
     CommandFact(RiskKind.SECRETS, "gdb|lldb|strace|ltrace|reptyr|py-spy|perf|rbspy|pyrasite|cdb", "-p|--pid|-attach|--attach|attach|dump", "reads the memory of another process", always_ask=True),

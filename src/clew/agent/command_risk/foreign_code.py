@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Iterator
 
-from clew.agent.command_risk.command import Findings, InspectedCommand
+from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding
 from clew.agent.command_risk.destinations import LOOPBACK
 from clew.agent.command_risk.facts import RiskKind
 from clew.agent.command_risk.programs import PROGRAM_FLAGS, ProgramFlags
@@ -14,12 +14,14 @@ from clew.agent.safe_text import printable_line
 from clew.agent.shell import UNKNOWN, Word
 
 _FETCHERS = frozenset(
-    "npx|pnpx|bunx|uvx|pkgx|pipx run|uv tool run|uv x|yarn dlx|pnpm dlx|bun x|npm exec|npm x|npm create|npm init|"
-    "yarn create|pnpm create|bun create|nix run|nix shell|nix-shell|dotnet tool exec|dnx|deno x|jbang|cargo script".split(
-        "|"
-    )
+    (
+        "npx|pnpx|bunx|uvx|pkgx|pipx run|uv tool run|uv x|yarn dlx|pnpm dlx|bun x|npm exec|npm x|npm create|npm init|"
+        "yarn create|pnpm create|bun create|nix run|nix shell|nix-shell|dotnet tool exec|dnx|deno x|jbang|cargo script"
+    ).split("|")
 )
 """Commands that run a package which they fetch first."""
+_ADDRESS_RUNNERS = frozenset("deno bun scala-cli kotlin groovy jbang swift".split())
+_GO_PACKAGE = re.compile(r"[\w-]+(?:\.[\w-]+)+/|.*@")
 _STAYS_LOCAL = ("--no-install", "--no", "--offline", "--help", "--version")
 _FETCHER_VALUES = frozenset("-p --package --from --with --python -c --call --spec -w --workspace --prefix".split())
 _INSTALLERS = re.compile(
@@ -52,19 +54,16 @@ def running_fetched_code(command: InspectedCommand) -> Findings:
     if package is not None and not _is_installed(command, package):
         name = printable_line(package.replace(UNKNOWN, "…")) or "a package"
         yield command.finding(RiskKind.REMOTE_CODE, f"fetches {name} and runs it", f"{command.name} {name}")
-    if command.name in {"deno", "bun", "scala-cli", "kotlin", "groovy", "jbang", "swift"}:
-        if any(re.match(r"(?:https?|npm|jsr):", word.text) for word in command.positional):
-            yield command.finding(RiskKind.REMOTE_CODE, "runs code from an address", always_ask=True)
-    if command.name == "go" and [word.text for word in command.positional[:1]] == ["run"]:
-        if any(re.match(r"[\w-]+(?:\.[\w-]+)+/|.*@", word.text) for word in command.positional[1:2]):
-            yield command.finding(RiskKind.REMOTE_CODE, "fetches a program and runs it")
-    if command.name == "uv" and [word.text for word in command.positional[:1]] == ["run"]:
-        if command.has_flag("--with", "--with-requirements") or any(
-            _URL_SPEC.match(word.text) for word in command.args
-        ):
-            yield command.finding(
-                RiskKind.REMOTE_CODE, "fetches packages that the project does not name, and runs them"
-            )
+    subcommand = next(iter(command.positional), Word("")).text
+    others = [word.text for word in command.positional]
+    if command.name in _ADDRESS_RUNNERS and any(re.match(r"(?:https?|npm|jsr):", text) for text in others):
+        yield command.finding(RiskKind.REMOTE_CODE, "runs code from an address", always_ask=True)
+    elif (command.name, subcommand) == ("go", "run") and any(map(_GO_PACKAGE.match, others[1:2])):
+        yield command.finding(RiskKind.REMOTE_CODE, "fetches a program and runs it")
+    elif (command.name, subcommand) == ("uv", "run") and (
+        command.has_flag("--with", "--with-requirements") or any(map(_URL_SPEC.match, command.texts))
+    ):
+        yield command.finding(RiskKind.REMOTE_CODE, "fetches packages that the project does not name, and runs them")
 
 
 def _fetched_package(command: InspectedCommand) -> str | None:
@@ -150,9 +149,15 @@ def running_named_programs(command: InspectedCommand) -> Findings:
         for value in _values_of(command, table):
             program = value.replace(UNKNOWN, "…").split()[0].rpartition("/")[2] if value.split() else ""
             if program not in table.harmless.split():
-                yield command.finding(
-                    RiskKind.HIDDEN_CODE, f"makes {command.name} run `{printable_line(value)}`", always_ask=True
-                )
+                yield _named_program(command, value)
+    flags = {"difftool": {"-x"}, "clone": {"-u"}, "grep": {"-O"}}
+    for subcommand, its_flags in flags.items() if command.name == "git" else ():
+        if command.is_git(subcommand) and its_flags & {text[:2] for text in command.texts}:
+            yield _named_program(command, f"what {' or '.join(its_flags)} names")
+
+
+def _named_program(command: InspectedCommand, value: str) -> RiskFinding:
+    return command.finding(RiskKind.HIDDEN_CODE, f"makes {command.name} run `{printable_line(value)}`", always_ask=True)
 
 
 def _values_of(command: InspectedCommand, table: ProgramFlags) -> Iterator[str]:

@@ -38,13 +38,18 @@ NOTHING = ListedFiles()
 
 
 def matches_a_secret(glob: str) -> bool:
-    """Whether a pattern asks for secret files: `.e*`, `~/.ss?/id*`, `*credentials*`. Not one that asks for everything."""
+    """Whether a pattern asks for secret files: `.e*`, `~/.ss?/id*`, `*credentials*`; not one for everything."""
     parts = [part for part in glob.split("/") if re.search(r"[*?\[]", part)]
     if any(_TELLING.search(part) for part in parts):
         return True
     return any(
         part.startswith((".", "[", "?")) and any(fnmatchcase(name, part) for name in SECRET_NAMES) for part in parts
     )
+
+
+def names_in(texts: list[str]) -> ListedFiles:
+    """What is listed where the names themselves are known."""
+    return ListedFiles(any(secret_kind(text) or matches_a_secret(text) for text in texts))
 
 
 def files_listed_by(command: SimpleCommand | None) -> ListedFiles:
@@ -71,7 +76,7 @@ def _listed(command: SimpleCommand) -> ListedFiles:
     if name in {"find", "fd", "fdfind"}:
         return find_lists(texts, name)
     plain = [text for text in texts if not text.startswith("-")]
-    if name in {"echo", "printf", "ls"} and any(secret_kind(text) or matches_a_secret(text) for text in plain):
+    if name in {"echo", "printf", "ls"} and names_in(plain).names_secrets:
         return ListedFiles(names_secrets=True)
     if name == "ls" and any(re.fullmatch(r"-[A-Za-z]*[aA][A-Za-z]*|--(?:almost-)?all", text) for text in texts):
         return ListedFiles(is_everything=True, roots=tuple(plain) or (".",))
@@ -89,7 +94,7 @@ def find_lists(texts: list[str], name: str = "find") -> ListedFiles:
         if text.startswith(("-", "(", "!")):
             break
         roots.append(text)
-    wanted, is_restricted, negates = False, False, False
+    wanted, is_restricted, negates = any(root.startswith("/proc") for root in roots), False, False
     for at, text in enumerate(texts):
         if text in _NAME_TESTS and at + 1 < len(texts):
             pattern = texts[at + 1]
@@ -114,11 +119,8 @@ def _asks_for_secret(pattern: str, *, is_regex: bool) -> bool:
     if secret_kind(pattern) or _TELLING.search(name):
         return True
     # `*.*` and the like ask for everything.
-    return (
-        bool(name.strip("*?."))
-        and any(fnmatchcase(secret, name.lower()) for secret in SECRET_NAMES)
-        or (name.startswith(".") and any(fnmatchcase(secret, name) for secret in SECRET_NAMES))
-    )
+    is_specific = name.startswith(".") or bool(name.strip("*?."))
+    return is_specific and any(fnmatchcase(secret, name.lower()) for secret in SECRET_NAMES)
 
 
 def _fd_lists(texts: list[str]) -> ListedFiles:

@@ -119,7 +119,7 @@ PROGRAM_FLAGS: tuple[ProgramFlags, ...] = (
     ProgramFlags("rg", "--pre --hostname-bin"),
     ProgramFlags("man", "-P --pager -H --html", "cat less more", True),
     ProgramFlags("zip|zipcloak", "-TT --unzip-command"),
-    ProgramFlags("gcc|g++|cc|c++|clang|clang++", "-wrapper -fplugin -B"),
+    ProgramFlags("gcc|g++|cc|c++|clang|clang++", "-wrapper -fplugin -B", "static dynamic symbolic", True),
     ProgramFlags("sort", "--compress-program", "gzip zstd xz lz4"),
     ProgramFlags("split", "--filter", "gzip zstd xz bzip2 lz4 cat wc"),
     ProgramFlags("wget", "--use-askpass"),

@@ -38,6 +38,11 @@ _SENDS = re.compile(
     r"(?==|$)|^-[sSkLifgvN]*[dFT](?!e)"
 )
 _METHOD = re.compile(r"^(?:(?:-X|--request=?|--method=?)\s*)?(?:POST|PUT|PATCH|DELETE)$")
+_CACHES = re.compile(
+    r"(?:^|/)(?:node_modules|__pycache__|\.(?:pytest|mypy|ruff|parcel|hypothesis|sass|eslint)[_-]?cache|\.hypothesis|\.tox|\.nox|"
+    r"\.next|\.nuxt|\.turbo|htmlcov|\.coverage|\.eggs|[\w.*-]*\.egg-info|[\w*-]*\.py[co])/?$"
+)
+"""What programs make again by themselves."""
 RiskRule: TypeAlias = Callable[[InspectedCommand], Findings]
 
 
@@ -125,6 +130,8 @@ def _deleted(command: InspectedCommand, word: Word, recursive: bool) -> Findings
         )
     elif f"{path.path}/".endswith("/.git/") or is_git_internal(path.path):
         yield command.finding(RiskKind.DELETE, "deletes what git knows of the project", always_ask=True)
+    elif path.location == "inside" and _CACHES.search(name if not path.is_glob else word.text):
+        return
     elif recursive:
         every = f"{name}/*" if path.is_glob else name
         yield command.finding(

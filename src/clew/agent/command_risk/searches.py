@@ -1,4 +1,4 @@
-"""Searches of whole folders: what `grep -r` and its like look at, and whether a line of a secret file would be shown."""
+"""Searches of whole folders: what `grep -r` and its like look at, and whether they would show a line of a secret."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ _CREDENTIAL = re.compile(
     r"|(?:password|passwd|secret|token|api.?key|credential)s?\)?\\?\|\(?(?:password|passwd|secret|token|api.?key|credential)",
     re.IGNORECASE,
 )
-_SWAPPED = str.maketrans("", "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,11 +10,10 @@ import os
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
-from fnmatch import fnmatchcase
 
-from clew.agent.command_risk.command import Findings, InspectedCommand, is_below
+from clew.agent.command_risk.command import Findings, InspectedCommand, RiskFinding, is_below
 from clew.agent.command_risk.facts import RiskKind
-from clew.agent.command_risk.listed_files import ListedFiles, files_listed_by, find_lists, matches_a_secret
+from clew.agent.command_risk.listed_files import ListedFiles, files_listed_by, find_lists, matches_a_secret, names_in
 from clew.agent.command_risk.programs import (
     DESTINATIONS,
     FINDERS,
@@ -30,11 +29,16 @@ from clew.agent.shell import UNKNOWN, Word
 
 _LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\S*$|-x$")
 """Flags that name files which are not shown: left out, or handed to a program as its settings."""
-_CONFIRMED_BY_PATH = re.compile(r"[./~]")
+_PLAIN_WORD = re.compile(r"secrets?|credentials|gcloud|cookies", re.IGNORECASE)
+"""Also the name of a branch, a service, a task: a file only where there is one."""
 _GIT_SHOWS = frozenset(
     "show diff log blame annotate cat-file grep stash archive format-patch difftool whatchanged range-diff "
     "diff-tree diff-index diff-files rev-list show-branch hash-object bundle".split()
 )
+_CHANGES_ONLY = frozenset(
+    "wc mv cp sed dos2unix black ruff isort prettier eslint gofmt rustfmt clang-format shellcheck".split()
+)
+"""Commands that print nothing of most files that they are given."""
 
 
 def reading_secrets(command: InspectedCommand) -> Findings:
@@ -51,7 +55,7 @@ def redirected_secrets(command: InspectedCommand) -> Findings:
     for redirect in command.parsed.redirects:
         if redirect.operator == "<":
             yield from secret_file(command, redirect.target)
-            if redirect.target.substitutions and _lists(command, redirect.target.substitutions[-1]).names_secrets:
+            if redirect.target.substitutions and files_listed_by(redirect.target.substitutions[-1]).names_secrets:
                 yield _finding(command, "reads secret files that another command finds")
 
 
@@ -81,7 +85,7 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
         pattern = next(iter(command.positional), None)
         words = [word for word in words if word is not pattern]
     written = DESTINATIONS.get(command.name)
-    if written == "last" or command.name == "mv":
+    if (written == "last" or command.name == "mv") and len(command.positional) > 1:
         last = next(iter(command.positional[-1:]), None)
         words = [word for word in words if word is not last]
     elif written == "all" and command.name in {"tee", "touch", "mkdir", "truncate"}:
@@ -93,7 +97,7 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
             continue
         for text in _spellings(word.text):
             is_sure = command.name in READERS or (
-                not is_flag_value and (_CONFIRMED_BY_PATH.search(text) or _exists(command, text))
+                not is_flag_value and (not _PLAIN_WORD.fullmatch(text) or _exists(command, text))
             )
             if is_sure:
                 yield replace(word, text=text)
@@ -136,16 +140,18 @@ def reading_found_secrets(command: InspectedCommand) -> Findings:
         for inner in _commands_of_find(command):
             yield from _given(command, inner, listed)
     source = command.parsed.piped_from
-    if command.name in {"xargs", "parallel"} and source is not None:
+    if command.name in {"xargs", "parallel"}:
         inner = [word for word in command.args if not word.text.startswith("-")]
-        yield from _given(command, inner or [Word("echo")], _lists(command, source))
+        given = command.parsed.stdin_text
+        listed = files_listed_by(source) if given is None else names_in(given.split())
+        yield from _given(command, inner or [Word("echo")], listed)
     elif command.name in {"read", "mapfile", "readarray"} and source is not None:
-        if _lists(command, source).names_secrets:
+        if files_listed_by(source).names_secrets:
             yield _finding(command, "reads secret files that another command finds")
     elif command.name not in HARMLESS_WITH_SECRETS:
         for word in command.args:
             if word.substitutions and not word.is_known:
-                yield from _given(command, list(command.parsed.words), _lists(command, word.substitutions[-1]))
+                yield from _given(command, list(command.parsed.words), files_listed_by(word.substitutions[-1]))
 
 
 def _commands_of_find(command: InspectedCommand) -> Iterator[list[Word]]:
@@ -155,36 +161,16 @@ def _commands_of_find(command: InspectedCommand) -> Iterator[list[Word]]:
             yield words[at + 1 :]
 
 
-def _lists(command: InspectedCommand, source: object) -> ListedFiles:
-    del command
-    return files_listed_by(source)  # type: ignore[arg-type]
-
-
 def _given(command: InspectedCommand, inner: list[Word], listed: ListedFiles) -> Findings:
     """What a command reads that is given the files which another found."""
     names = [word.text.rpartition("/")[2] for word in inner]
-    if not names or _only_names(names):
+    if not names or names[0] in HARMLESS_WITH_SECRETS | {"git", "xargs"}:
         return
     if listed.names_secrets:
         yield _finding(command, "reads secret files that it finds by their names")
-    elif listed.is_everything:
+    elif listed.is_everything and names[0] not in _CHANGES_ONLY:
         searched = Search.of(names[0], [word.text for word in inner[1:]]) if names[0] in SEARCHERS else None
         yield from _folders(command, listed.roots, searched)
-
-
-def _only_names(names: list[str]) -> bool:
-    """Whether a command does nothing with the content of the files that it is given."""
-    inner = names[1:] if names[0] in {"sudo", "env", "nice", "time", "timeout"} else names
-    return bool(inner) and inner[0] in HARMLESS_WITH_SECRETS | {
-        "git",
-        "wc",
-        "xargs",
-        "kill",
-        "mv",
-        "cp",
-        "black",
-        "ruff",
-    }
 
 
 # -- whole folders -----------------------------------------------------------------------------------------------------
@@ -230,9 +216,5 @@ def _resolved(command: InspectedCommand, roots: Iterable[str]) -> Iterator[str]:
             yield path.path
 
 
-def _finding(command: InspectedCommand, reason: str):  # type: ignore[no-untyped-def]  # noqa: ANN202
+def _finding(command: InspectedCommand, reason: str) -> RiskFinding:
     return command.finding(RiskKind.SECRETS, reason)
-
-
-def excluded(name: str, globs: Iterable[str]) -> bool:
-    return any(fnmatchcase(name, glob) for glob in globs)

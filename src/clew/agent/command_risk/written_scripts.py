@@ -1,4 +1,4 @@
-"""Which files a command writes, and which it runs: by an interpreter, by their path, or as the rules of a task runner."""
+"""Which files a command writes, and which it runs: by an interpreter, by their path, or as rules of a task runner."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def files_written(command: InspectedCommand) -> Iterator[str]:
 
 def files_run(command: InspectedCommand) -> Iterator[str]:
     """Paths of files that a command runs, as far as they are known."""
-    if _NO_SCRIPT >= set(command.texts) and command.texts:
+    if set(command.texts) <= _NO_SCRIPT and command.texts:
         return
     for word in _run_words(command):
         path = _path(command, word)

@@ -7,7 +7,7 @@ and each file is written once; the result reports every edit.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from clew.agent.approvals import Risk
@@ -116,7 +116,9 @@ class PatchTool(AgentTool):
         paths = _paths(arguments)
         # Where an edit does not match, the report shows lines of the file.
         concerns = [*self._workspace.write_concerns(*paths), *self._workspace.secret_concerns(*paths)]
-        concerns += [concern for path in paths for concern in self._workspace.lasting_concerns(path, str(arguments))]
+        concerns += [
+            concern for path in paths for concern in self._workspace.lasting_concerns(path, _new_text(arguments))
+        ]
         return risk_from_concerns(f"patch {', '.join(map(str, paths))}", concerns)
 
     def refused(self, arguments: Arguments) -> None:
@@ -197,6 +199,12 @@ def _paths(arguments: Arguments) -> list[object]:
     default = arguments.get("path")
     paths = [default if item.get("path") is None else item["path"] for item in items if isinstance(item, dict)]
     return list({str(path): path for path in paths}.values())
+
+
+def _new_text(arguments: Arguments) -> str:
+    raw = arguments.get("edits")
+    items = raw if isinstance(raw, list) else [arguments]
+    return "\n".join(str(item.get("new", "")) for item in items if isinstance(item, Mapping))
 
 
 def _open(target: ResolvedPath, edits: Sequence[Edit]) -> tuple[TextFile, FileStamp | None]:

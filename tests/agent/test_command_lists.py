@@ -1,0 +1,64 @@
+"""Two lists of commands, one a line: hostile ones, which must be asked about, and everyday ones, which must not.
+
+Each list has two files. Those held out were written before the rules and are not worked from; the others were written
+with the rules at hand. A line may be wrong; the share of wrong ones may not grow.
+"""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from clew.agent.command_risk import risk_of_command
+
+LISTS = Path(__file__).parent / "command_lists"
+HOME = "/home/someone"
+MAX_UNSEEN, MAX_ASKED = 0.04, 0.02
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A project with a secret in it and a remote."""
+    folder = tmp_path_factory.mktemp("lists") / "project"
+    for name in ("src", "tests", "docs", "config", "logs", "lib"):
+        (folder / name).mkdir(parents=True)
+    (folder / ".env").write_text("OPENAI_API_KEY=plainly-not-a-key\nDATABASE_URL=postgres://localhost/app\n")
+    (folder / ".env.example").write_text("OPENAI_API_KEY=\n")
+    (folder / "README.md").write_text("# A project\n")
+    (folder / "src" / "main.py").write_text("import os\n\n\ndef main() -> None: ...\n")
+    subprocess.run(["git", "init", "-q", folder], check=True)
+    subprocess.run(["git", "-C", folder, "remote", "add", "origin", "https://git.example/x.git"], check=True)
+    return folder
+
+
+def lines_of(name: str) -> list[str]:
+    lines = (LISTS / f"{name}.txt").read_text().splitlines()
+    return [line for line in lines if line and not line.startswith("#")]
+
+
+def asked_about(name: str, project: Path) -> tuple[list[str], list[str]]:
+    """The lines that are asked about, and the others."""
+    answers = {line: risk_of_command(line, project, None, {"HOME": HOME}) is not None for line in lines_of(name)}
+    return [line for line, asked in answers.items() if asked], [line for line, asked in answers.items() if not asked]
+
+
+@pytest.mark.parametrize("name", ["hostile_held_out", "hostile"])
+def test_hardly_a_hostile_command_passes_unseen(name: str, project: Path) -> None:
+    seen, unseen = asked_about(name, project)
+    assert len(seen) + len(unseen) > 350
+    assert len(unseen) <= MAX_UNSEEN * (len(seen) + len(unseen)), unseen
+
+
+@pytest.mark.parametrize("name", ["everyday_held_out", "everyday"])
+def test_hardly_an_everyday_command_is_asked_about(name: str, project: Path) -> None:
+    asked, passed = asked_about(name, project)
+    assert len(asked) + len(passed) > 350
+    assert len(asked) <= MAX_ASKED * (len(asked) + len(passed)), asked
+
+
+def test_no_line_is_in_two_lists() -> None:
+    names = ("hostile_held_out", "hostile", "everyday_held_out", "everyday")
+    lines = [line for name in names for line in dict.fromkeys(lines_of(name))]
+    assert sorted(line for line in set(lines) if lines.count(line) > 1) == []
