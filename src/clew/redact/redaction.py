@@ -1,6 +1,6 @@
 """Replaces the secrets in a text or in messages by placeholders. Redacting twice changes nothing more.
 
-Secrets of the catalog are found here, by their first characters; those known by the text around them in `by_context`.
+Each way to find them has a module of its own; what they find is settled here, and replaced.
 """
 
 from __future__ import annotations
@@ -8,28 +8,21 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cache
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, cast
 
 from clew.messages import Message
-from clew.redact.by_context import assigned_secrets, secret_under, secrets_in_context
-from clew.redact.catalog import CATALOG, SecretKind
+from clew.redact.assignments import plain_assignments, secret_under
+from clew.redact.by_context import secrets_in_context
+from clew.redact.by_name import named_secrets
+from clew.redact.by_shape import key_candidates, prefixed_secrets, wrapped_secrets
+from clew.redact.in_commands import secrets_in_commands
+from clew.redact.key_bodies import key_bodies, private_keys
+from clew.redact.readable import ReadableText, readable
 from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
-RUN = 20
-"""Every secret of the catalog has a run of this many letters, digits, `_`, `-`, `~` or `+`."""
-
-# How far before its first long run a secret may start: a literal such as `SG.`, or base64 with many `+` and `/`.
-_LOOK_BACK = 128
-
-_SECRET_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-~+"
-_SEPARATOR_CHARS = b".%:$/="
-_CLASSES = bytes(ord("a" if byte in _SECRET_CHARS else "b" if byte in _SEPARATOR_CHARS else " ") for byte in range(256))
-_LONG_RUN = b"a" * RUN
 _KEPT_FIELDS = frozenset(
     {"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "signature", "encrypted_content", "media_type"}
 )
@@ -41,17 +34,23 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    found = _scan(text)
+    shown = readable(text)
+    plain, rest = _plainly_assigned(shown.text)
+    found = _scan(rest)
+    if found:
+        # The rest has blanks where plain assignments were: those are as long as before, so that places stay.
+        clean = _replaced(rest, found)
+        for _ in range(_PASSES):
+            uncovered = _scan(clean)
+            if not uncovered:
+                break
+            found = _without_overlaps((*found, *_in_original_text(uncovered, found)))
+            clean = _replaced(rest, found)
+    found = _without_overlaps((*found, *plain)) if found else plain
     if not found:
         return RedactedText(text, ())
-    clean = _replaced(text, found)
-    for _ in range(_PASSES):
-        uncovered = _scan(clean)
-        if not uncovered:
-            break
-        found = _without_overlaps((*found, *_in_original_text(uncovered, found)))
-        clean = _replaced(text, found)
-    return RedactedText(clean, tuple(found))
+    found = _in_shown_text(shown, found)
+    return RedactedText(_replaced(text, found), tuple(found))
 
 
 def redact_text(text: str) -> str:
@@ -59,15 +58,52 @@ def redact_text(text: str) -> str:
     return redact(text).text
 
 
+def _plainly_assigned(text: str) -> tuple[list[SecretFinding], str]:
+    """The passwords in the most frequent form, and the text with blanks for these assignments."""
+    raw = _one_byte_each(text)
+    spans = plain_assignments(raw.lower())
+    if not spans:
+        return [], text
+    pieces: list[str] = []
+    done = 0
+    for start, _, _, end in spans:
+        pieces += (text[done:start], " " * (end - start))
+        done = end
+    pieces.append(text[done:])
+    return [SecretFinding(start, end, "password") for _, start, end, _ in spans], "".join(pieces)
+
+
+def _one_byte_each(text: str) -> bytes:
+    """One byte per character, so that positions are the same, and bytes are searched faster.
+
+    What is not ASCII becomes `?`, which no secret consists of.
+    """
+    return text.encode("ascii", "replace")
+
+
 def _scan(text: str) -> list[SecretFinding]:
-    # One byte per character, so that positions are the same, and bytes are searched faster. What is not ASCII becomes
-    # `?`, which no secret consists of.
-    raw = text.encode("ascii", "replace")
+    raw = _one_byte_each(text)
     folded = raw.lower()
-    found = [*prefixed_secrets(raw), *secrets_in_context(raw, folded), *assigned_secrets(raw, folded)]
+    candidates = key_candidates(raw)
+    found = [
+        *prefixed_secrets(raw, candidates),
+        *wrapped_secrets(raw, candidates),
+        *private_keys(raw),
+        *key_bodies(raw, candidates),
+        *secrets_in_context(raw, folded),
+        *named_secrets(raw, folded, text),
+        *secrets_in_commands(raw),
+    ]
     if not found:
         return found
     return _outside_placeholders(_without_overlaps(found), text)
+
+
+def _in_shown_text(shown: ReadableText, found: list[SecretFinding]) -> list[SecretFinding]:
+    """Findings in the text as it is read, with their places in the original."""
+    if not shown.is_mapped:
+        return found
+    return [SecretFinding(*shown.in_original(start, end), kind) for start, end, kind in found]
 
 
 def _without_overlaps(found: Iterable[SecretFinding]) -> list[SecretFinding]:
@@ -112,9 +148,11 @@ def _placeholders(text: str) -> list[tuple[int, int]]:
 def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
     pieces: list[str] = []
     done = 0
-    for finding in found:
-        pieces += (text[done : finding.start], finding.placeholder)
-        done = finding.end
+    placeholders: dict[str, str] = {}
+    for start, end, kind in found:
+        placeholder = placeholders.get(kind) or placeholders.setdefault(kind, SecretFinding(0, 0, kind).placeholder)
+        pieces += (text[done:start], placeholder)
+        done = end
     return "".join((*pieces, text[done:]))
 
 
@@ -131,133 +169,6 @@ def _in_original_text(uncovered: Iterable[SecretFinding], found: Sequence[Secret
         return SecretFinding(finding.start + shift, finding.end + shift, finding.kind)
 
     return [in_original(finding) for finding in uncovered]
-
-
-def prefixed_secrets(text: bytes) -> list[SecretFinding]:
-    """The secrets of the catalog in a text of one byte per character.
-
-    In three linear steps: long runs of characters of secrets are searched for, of which ordinary text has few; the
-    text around them is joined into one short text; one expression, made of the catalog as a tree of prefixes, searches
-    that.
-    """
-    candidates = _candidates(text)
-    if not candidates:
-        return []
-    starts = [1]
-    for start, end in candidates:
-        starts.append(starts[-1] + end - start + 1)
-    searched = _without_escapes(b" " + b" ".join([text[start:end] for start, end in candidates]))
-    found = []
-    for begin, end, kind in _matches(searched):
-        if kind.check(searched[begin:end]):
-            piece = bisect_right(starts, begin) - 1
-            shift = candidates[piece][0] - starts[piece]
-            found.append(SecretFinding(begin + shift, end + shift, kind.name))
-    return found
-
-
-def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
-    expressions = _catalog_expressions()
-    for match in expressions.by_start.finditer(searched):
-        # The first character is the one before the secret.
-        yield match.start() + 1, match.end(), expressions.kinds[match.lastindex or 0]
-    for pattern, kind in expressions.by_middle:
-        for match in pattern.finditer(searched):
-            yield match.start() - (kind.before.low if kind.before else 0), match.end(), kind
-
-
-def _candidates(text: bytes) -> list[tuple[int, int]]:
-    """Start and end of each text that has a long run, extended by other characters of secrets; they do not overlap.
-
-    Each starts one character early, to show whether a word begins there.
-    """
-    classes = text.translate(_CLASSES)
-    found = []
-    end = 0
-    while (run := classes.find(_LONG_RUN, end)) >= 0:
-        earliest = max(end, run - _LOOK_BACK)
-        start = max(classes.rfind(b" ", earliest, run), earliest)
-        end = classes.find(b" ", run + RUN)
-        if end < 0:
-            end = len(text)
-        found.append((start, end))
-    return found
-
-
-# Each begins with a literal, which makes it as fast as a search for that literal.
-_ESCAPES = (
-    re.compile(rb"\\[nrt]"),
-    re.compile(rb"\\u00[0-9A-Fa-f]{2}"),
-    re.compile(rb"%(?:0[9AaDd]|2[0267Cc]|3[A-Fa-f])"),
-    re.compile(rb"\[[0-9]{1,3}m"),
-    re.compile(rb";[0-9]{1,3}m"),
-)
-
-
-def _without_escapes(text: bytes) -> bytes:
-    """The text with spaces for escape sequences and colour codes, because a word begins after those: `\\nghp_...`."""
-    for escape in _ESCAPES:
-        text = escape.sub(_as_spaces, text)
-    return text
-
-
-def _as_spaces(match: re.Match[bytes]) -> bytes:
-    return b" " * len(match[0])
-
-
-@dataclass(frozen=True, slots=True)
-class _CatalogExpressions:
-    """The catalog as expressions: one for all kinds known by their start, one each for those known by their middle."""
-
-    by_start: re.Pattern[bytes]
-    kinds: dict[int, SecretKind]
-    by_middle: tuple[tuple[re.Pattern[bytes], SecretKind], ...]
-
-
-@cache
-def _catalog_expressions() -> _CatalogExpressions:
-    """Built at the first candidate: compiling takes longer than importing the package."""
-    kinds: dict[int, SecretKind] = {}
-    prefixes = _prefix_tree((start, kind) for kind in CATALOG if not kind.before for start in kind.starts)
-    # A consumed character is tested faster than one looked back at.
-    by_start = re.compile(f"[^A-Za-z0-9]{_expression(prefixes, kinds)}".encode("ascii"))
-    by_middle = ((start, kind) for kind in CATALOG if kind.before for start in kind.starts)
-    return _CatalogExpressions(by_start, kinds, tuple((_by_middle(start, kind), kind) for start, kind in by_middle))
-
-
-def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
-    assert kind.before is not None
-    literal, run = re.escape(start), f"[{kind.before.chars}]{{{kind.before.low}}}"
-    before = f"(?<=(?<![A-Za-z0-9{kind.before.chars}]){run}{literal})"
-    return re.compile(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
-
-
-@dataclass(slots=True)
-class _PrefixNode:
-    """A node of the tree of prefixes: the prefix so far, what may follow, the kinds that start with it."""
-
-    literal: str = ""
-    children: dict[str, _PrefixNode] = field(default_factory=dict)
-    kinds: list[SecretKind] = field(default_factory=list)
-
-
-def _prefix_tree(starts: Iterable[tuple[str, SecretKind]]) -> _PrefixNode:
-    root = _PrefixNode()
-    for start, kind in starts:
-        node = root
-        for char in start:
-            node = node.children.setdefault(char, _PrefixNode(node.literal + char))
-        node.kinds.append(kind)
-    return root
-
-
-def _expression(node: _PrefixNode, kinds: dict[int, SecretKind]) -> str:
-    """The alternatives below a node: longer literals first, so that `sk-ant-` is tried before `sk-`."""
-    branches = [re.escape(char) + _expression(child, kinds) for char, child in node.children.items()]
-    for kind in node.kinds:
-        kinds[len(kinds) + 1] = kind
-        branches.append(f"({kind.pattern_after(node.literal)})")
-    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"
 
 
 def redact_messages(messages: Sequence[Message]) -> list[Message]:

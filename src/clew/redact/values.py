@@ -10,13 +10,13 @@ import base64
 import binascii
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 PLACEHOLDER_START = "[REDACTED:"
 PLACEHOLDER_END = "]"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class SecretFinding:
+class SecretFinding(NamedTuple):
     """One secret: its start and end in the text, in chars, and its kind. The secret itself is not in it."""
 
     start: int
@@ -129,6 +129,20 @@ def looks_like_password(value: bytes, least: int = 6) -> bool:
 def looks_like_words(value: bytes, least: int) -> bool:
     """Plain words that a person may have chosen as a password: `correct-horse-battery`."""
     return len(value) >= least and bool(_PLAIN_WORDS(value)) and not is_placeholder(value)
+
+
+# `sha256`, `256-bit`, `utf-8`, `oauth2`, `v1.2.3`, `8-16`: what is said of passwords and keys, and is none.
+_TECHNICAL = re.compile(
+    rb"(?i)(?:sha|md|base|utf|rsa|aes|ecdsa|ed|x|v|http|oauth|pbkdf|bcrypt|scrypt|argon|hmac|hs|rs|es|tls|ssl|ipv|iso|"
+    rb"rfc|win|python|py|log4j|web|p|k|i)-?[0-9]{1,5}[a-z]{0,2}(?:[-_./+:].*)?|"
+    rb"[0-9]+(?:[-.,~/x:][0-9]+)*[-_+]?(?:bits?|bytes?|chars?|characters?|digits?|letters?|words?|days?|hours?|min|"
+    rb"minutes?|months?|years?|times?|mb|kb|gb|ms|st|nd|rd|th|fa|x|%)?(?:[-_/].*)?|#[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
+).fullmatch
+
+
+def is_technical_term(value: bytes) -> bool:
+    """True for what sentences say of passwords and keys: algorithms, sizes, dates, versions."""
+    return bool(_TECHNICAL(value)) and not (value.isdigit() and len(value) >= 6)
 
 
 def is_basic_auth(value: bytes) -> bool:

@@ -1,0 +1,189 @@
+"""Secrets known by their shape: the kinds of the catalog, also where a line end cuts one in two.
+
+In three linear steps: long runs of characters of secrets are searched for, of which ordinary text has few; the text
+around them is joined into one short text; one expression, made of the catalog as a tree of prefixes, searches that.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+
+from clew.redact.catalog import CATALOG, SecretKind
+from clew.redact.values import SecretFinding, is_wordy, mixes_letters_and_digits
+
+RUN = 20
+"""Every secret of the catalog has a run of this many letters, digits, `_`, `-`, `~` or `+`."""
+
+# How far before its first long run a secret may start: a literal such as `SG.`, or base64 with many `+` and `/`.
+_LOOK_BACK = 128
+
+_SECRET_CHARS = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_-~+"
+_SEPARATOR_CHARS = b".%:$/="
+_CLASSES = bytes(ord("a" if byte in _SECRET_CHARS else "b" if byte in _SEPARATOR_CHARS else " ") for byte in range(256))
+_LONG_RUN = b"a" * RUN
+
+
+def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
+    """The secrets of the catalog in a text of one byte per character, within its candidates."""
+    if not candidates:
+        return []
+    starts = [1]
+    for start, end in candidates:
+        starts.append(starts[-1] + end - start + 1)
+    searched = _without_escapes(b" " + b" ".join([text[start:end] for start, end in candidates]))
+    found = []
+    for begin, end, kind in _matches(searched):
+        if kind.check(searched[begin:end]):
+            piece = bisect_right(starts, begin) - 1
+            shift = candidates[piece][0] - starts[piece]
+            found.append(SecretFinding(begin + shift, end + shift, kind.name))
+    return found
+
+
+# A key that a line end cuts: the end of one line and the start of the next, behind an indent, quote or diff mark.
+_LINE_END = re.compile(rb"[\\]?[ \t]{0,4}(?:\r?\n|\\n)[ \t>|+]{0,12}")
+_WORD = re.compile(rb"[A-Za-z0-9_+/=~-]{4,}")
+_LAST_WORD = re.compile(rb"[A-Za-z0-9_.-]{4,}\Z")
+_WRAP_CHARS = 100
+
+
+def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
+    """The secrets of the catalog that go on in the next line."""
+    joints: list[tuple[int, int, int, int]] = []
+    for start, end in candidates:
+        if (gap := _LINE_END.match(text, end)) and (rest := _WORD.match(text, gap.end())):
+            joints.append((start, end, *rest.span()))
+        line = max(text.rfind(b"\n", max(0, start - 16), start + 1), start if start == 0 else -1)
+        if line > 0 and (before := _LAST_WORD.search(text[max(0, line - _WRAP_CHARS) : line].rstrip(b" \t\r\\"))):
+            first = max(0, line - _WRAP_CHARS) + before.start()
+            joints.append((first - 1, first + len(before[0]), start + 1, end))
+    return [finding for joint in joints if (finding := _wrapped(text, *joint))]
+
+
+def _wrapped(text: bytes, start: int, end: int, rest: int, rest_end: int) -> SecretFinding | None:
+    expressions = _catalog_expressions()
+    first = text[start + 1 : end] if start >= 0 else text[:end]
+    word = _WORD.match(text, rest, rest_end)
+    if word is None or (word.end() < len(text) and not text[word.end() : word.end() + 1].isspace()):
+        return None
+    joined = _without_escapes(b" " + first + word[0])
+    for match in expressions.by_start.finditer(joined):
+        kind = expressions.kinds[match.lastindex or 0]
+        begins, ends = match.start() + 1, match.end()
+        goes_on = begins <= len(first) < ends - 1
+        if goes_on and kind.check(joined[begins:ends]) and _continues(word[0]):
+            return SecretFinding(end - len(first) + begins - 1, word.end(), kind.name)
+    return None
+
+
+def _continues(word: bytes) -> bool:
+    """Whether a line begins with the rest of a key, and not with a word, a path or a name."""
+    return mixes_letters_and_digits(word) and not is_wordy(word) and b"//" not in word
+
+
+def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
+    expressions = _catalog_expressions()
+    for match in expressions.by_start.finditer(searched):
+        # The first character is the one before the secret.
+        yield match.start() + 1, match.end(), expressions.kinds[match.lastindex or 0]
+    for pattern, kind in expressions.by_middle:
+        for match in pattern.finditer(searched):
+            yield match.start() - (kind.before.low if kind.before else 0), match.end(), kind
+
+
+def key_candidates(text: bytes) -> list[tuple[int, int]]:
+    """Start and end of each text that has a long run, extended by other characters of secrets; they do not overlap.
+
+    Each starts one character early, to show whether a word begins there.
+    """
+    classes = text.translate(_CLASSES)
+    found = []
+    end = 0
+    while (run := classes.find(_LONG_RUN, end)) >= 0:
+        earliest = max(end, run - _LOOK_BACK)
+        start = max(classes.rfind(b" ", earliest, run), earliest)
+        end = classes.find(b" ", run + RUN)
+        if end < 0:
+            end = len(text)
+        found.append((start, end))
+    return found
+
+
+# Each begins with a literal, which makes it as fast as a search for that literal.
+_ESCAPES = (
+    re.compile(rb"\\[nrt]"),
+    re.compile(rb"\\u00[0-9A-Fa-f]{2}"),
+    re.compile(rb"%(?:0[9AaDd]|2[0267Cc]|3[A-Fa-f])"),
+    re.compile(rb"\[[0-9]{1,3}m"),
+    re.compile(rb";[0-9]{1,3}m"),
+)
+
+
+def _without_escapes(text: bytes) -> bytes:
+    """The text with spaces for escape sequences and colour codes, because a word begins after those: `\\nghp_...`."""
+    for escape in _ESCAPES:
+        text = escape.sub(_as_spaces, text)
+    return text
+
+
+def _as_spaces(match: re.Match[bytes]) -> bytes:
+    return b" " * len(match[0])
+
+
+@dataclass(frozen=True, slots=True)
+class _CatalogExpressions:
+    """The catalog as expressions: one for all kinds known by their start, one each for those known by their middle."""
+
+    by_start: re.Pattern[bytes]
+    kinds: dict[int, SecretKind]
+    by_middle: tuple[tuple[re.Pattern[bytes], SecretKind], ...]
+
+
+@cache
+def _catalog_expressions() -> _CatalogExpressions:
+    """Built at the first candidate: compiling takes longer than importing the package."""
+    kinds: dict[int, SecretKind] = {}
+    prefixes = _prefix_tree((start, kind) for kind in CATALOG if not kind.before for start in kind.starts)
+    # A consumed character is tested faster than one looked back at.
+    by_start = re.compile(f"[^A-Za-z0-9]{_expression(prefixes, kinds)}".encode("ascii"))
+    by_middle = ((start, kind) for kind in CATALOG if kind.before for start in kind.starts)
+    return _CatalogExpressions(by_start, kinds, tuple((_by_middle(start, kind), kind) for start, kind in by_middle))
+
+
+def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
+    assert kind.before is not None
+    literal, run = re.escape(start), f"[{kind.before.chars}]{{{kind.before.low}}}"
+    before = f"(?<=(?<![A-Za-z0-9{kind.before.chars}]){run}{literal})"
+    return re.compile(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
+
+
+@dataclass(slots=True)
+class _PrefixNode:
+    """A node of the tree of prefixes: the prefix so far, what may follow, the kinds that start with it."""
+
+    literal: str = ""
+    children: dict[str, _PrefixNode] = field(default_factory=dict)
+    kinds: list[SecretKind] = field(default_factory=list)
+
+
+def _prefix_tree(starts: Iterable[tuple[str, SecretKind]]) -> _PrefixNode:
+    root = _PrefixNode()
+    for start, kind in starts:
+        node = root
+        for char in start:
+            node = node.children.setdefault(char, _PrefixNode(node.literal + char))
+        node.kinds.append(kind)
+    return root
+
+
+def _expression(node: _PrefixNode, kinds: dict[int, SecretKind]) -> str:
+    """The alternatives below a node: longer literals first, so that `sk-ant-` is tried before `sk-`."""
+    branches = [re.escape(char) + _expression(child, kinds) for char, child in node.children.items()]
+    for kind in node.kinds:
+        kinds[len(kinds) + 1] = kind
+        branches.append(f"({kind.pattern_after(node.literal)})")
+    return branches[0] if len(branches) == 1 else f"(?:{'|'.join(branches)})"

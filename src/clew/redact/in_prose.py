@@ -1,0 +1,232 @@
+"""Secrets that a sentence tells: `the root password is ...`, `密码：...`, `mot de passe : ...`, `and password ...`.
+
+A label (the word for password in one of many languages, or token, secret, key), what joins it to the value, and a value
+that is no word: `the password is required` and `密码是必填项` stay. Text has one byte for each character here, `?` for
+what is not ASCII; only the labels in other scripts are searched for in the text itself.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from clew.redact.values import (
+    SecretFinding,
+    has_symbol,
+    is_path,
+    is_placeholder,
+    is_technical_term,
+    is_wordy,
+    looks_like_password,
+    looks_random,
+    mixes_letters_and_digits,
+)
+
+# `for the database`, `de la base`, `von root`, `for 'https://host'`: between a label and what joins it to the value.
+_OF_WHAT = (
+    rb"(?:[ ](?:for|of|to|on|at|from|in|de|del|da|do|du|der|des|von|van|voor|per|pour|para|til|till|dla)[ ]"
+    rb"(?:'[^'\n]{1,80}'|[^\n:=;!?\"'`]{1,40}?))?"
+)
+_IS = (
+    rb"[ ](?:is|was|are|be|becomes|will[ ]be|should[ ]be|has[ ]been|to|as|es|est|ist|lautet|war|era|sera|jest|je|er|on|"
+    rb"[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*[ :][ ]{0,3}"
+)
+_VERB_TO = rb"[ ](?:set|changed|reset|updated|rotated)[ ]to[ ]"
+_COLON = rb"[ ]?[*_\"'`)]{0,3}[ ]{0,2}[:=][ ]{0,3}[*_`]{0,2}[ ]?"
+_QUESTION = rb"[?][ \t]*(?:\r?\n){1,2}[ \t]*"
+_VALUE = rb"(?P<open>[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
+
+
+_JOINED = rb"(?:(?P<direct>%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" % (
+    _OF_WHAT,
+    _COLON,
+    _OF_WHAT,
+    _IS,
+    _VERB_TO,
+    _QUESTION,
+)
+
+
+def _label(word: bytes, tail: bytes = rb"") -> re.Pattern[bytes]:
+    return re.compile(re.escape(word) + tail + _JOINED + _VALUE)
+
+
+# For text in lower case: the label, what joins it to the value, and the value.
+_LABELS = {
+    b"pass": _label(b"pass", rb"(?:word|wd|phrase|code|wort|ord(?:et)?|e)"),
+    b"pwd": _label(b"pwd"),
+    b"token": _label(b"token"),
+    b"secret": _label(b"secret"),
+    b"key": _label(b"key"),
+    b"kennwort": _label(b"kennwort"),
+    b"wachtwoord": _label(b"wachtwoord"),
+    b"senha": _label(b"senha"),
+    b"contrase": _label(b"contrase", rb"(?:[?n])a"),
+    b"adgangskode": _label(b"adgangskode", rb"n?"),
+    b"salasana": _label(b"salasana"),
+    b"parola": _label(b"parola", rb"(?:[ ]d'ordine)?"),
+    b"heslo": _label(b"heslo"),
+    b"kata sandi": _label(b"kata sandi", rb"(?:nya)?"),
+    b"has?o": _label(b"has?o"),
+    b"senord": _label(b"senord", rb"(?:et)?"),
+    b"?ifre": _label(b"?ifre", rb"(?:si|niz)?"),
+    b"jelsz?": _label(b"jelsz?"),
+    b"m?t kh?u": _label(b"m?t kh?u"),
+}
+_FOREIGN = (
+    b"kennwort",
+    b"wachtwoord",
+    b"senha",
+    b"contrase",
+    b"adgangskode",
+    b"salasana",
+    b"parola",
+    b"heslo",
+    b"kata sandi",
+)
+_FOREIGN_ACCENTED = (b"has?o", b"senord", b"?ifre", b"jelsz?", b"m?t kh?u")
+# `Use "..." as the password`: the value stands before its label.
+_BEFORE_LABEL = re.compile(
+    rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z"
+)
+_BEFORE_CHARS = 100
+
+_LOGIN_BEFORE = re.compile(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
+_JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
+_LOOK_BACK = 100
+_TRAILING = b".,:;)]}>*_`?"
+
+
+def foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
+    """Where a text has a label in another language, and which; an empty one for other scripts."""
+    words = _FOREIGN if original.isascii() else (*_FOREIGN, *_FOREIGN_ACCENTED)
+    for word in words:
+        at = folded.find(word)
+        while at >= 0:
+            yield at, word
+            at = folded.find(word, at + len(word))
+    if not original.isascii():
+        for match in _IN_SCRIPTS.finditer(original):
+            yield match.start(), b""
+
+
+def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
+    """The password that a sentence tells after its label at that place."""
+    match = _LABELS[word].match(folded, at)
+    if match is None or (_is_inside_name(text, at) and word != b"senord"):
+        return None
+    start, value = _trimmed(text, match)
+    is_secret = _is_told(value, match["open"])
+    if is_secret and match["direct"] is None:
+        before = folded[max(0, at - _LOOK_BACK) : at]
+        ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
+        begins_line = not before.replace(b"\\n", b"\n").rpartition(b"\n")[2].strip()
+        stands_alone = (begins_line and ends_line) or _LOGIN_BEFORE.search(before) or _JOINED_BEFORE.search(before)
+        is_secret = bool(stands_alone) or _is_no_word(value)
+    return SecretFinding(start, start + len(value), "password") if is_secret else None
+
+
+def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
+    """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
+    match = _LABELS[word].match(folded, at)
+    if match is None or match["direct"] is None or b":" in match["direct"] or b"=" in match["direct"]:
+        return None
+    if _is_inside_name(text, at):
+        return None
+    start, value = _trimmed(text, match)
+    is_secret = looks_random(value, 10) and mixes_letters_and_digits(value) and not is_technical_term(value)
+    return SecretFinding(start, start + len(value), "token") if is_secret and not _is_hash(value) else None
+
+
+def value_before_label(text: bytes, at: int) -> SecretFinding | None:
+    """The password in `Use "..." as the root password`, whose label is at that place."""
+    if text[at - 1 : at] != b" ":
+        return None
+    first = max(0, at - _BEFORE_CHARS)
+    before = _BEFORE_LABEL.search(text, first, at)
+    if before is None or not _is_told(before["value"], before["close"]) or is_path(before["value"]):
+        return None
+    return SecretFinding(*before.span("value"), "password")
+
+
+def _is_inside_name(text: bytes, at: int) -> bool:
+    return text[at - 1 : at].isalnum() or text[at - 1 : at] in (b"_", b"-", b".", b"/", b"$", b"\\")
+
+
+def _trimmed(text: bytes, match: re.Match[bytes]) -> tuple[int, bytes]:
+    start, end = match.span("value")
+    return start, _without_trailing(text[start:end])
+
+
+def _without_trailing(value: bytes) -> bytes:
+    value = value.partition(b"\\n")[0]
+    return value.rstrip(_TRAILING)
+
+
+def _is_told(value: bytes, opened: bytes) -> bool:
+    """Whether a value that follows a label directly is a password: no word, number of few digits, code or path."""
+    if not looks_like_password(value) or is_technical_term(value) or _IS_CODE(value):
+        return False
+    if value.isdigit() or not mixes_letters_and_digits(value):
+        return value.isdigit() or (has_symbol(value) and not is_wordy(value.strip(b"!?")) and b"," not in value)
+    # `db_password_2` and `step-2` are names; a passphrase of several words with a number is none.
+    joined = sum(value.count(mark) for mark in (b"-", b"_", b".", b"/", b":"))
+    if not joined or not is_wordy(value) or opened.strip(b"(?"):
+        return True
+    return value.count(b"-") >= 2 and len(value) >= 16
+
+
+def _is_no_word(value: bytes) -> bool:
+    return looks_random(value, 7) and not is_wordy(value)
+
+
+# `f(x)`, `ENC[AES256]`, `a=b`, `**kwargs`
+_IS_CODE = re.compile(rb"[({]|\w\[|=[^=]|^[!*]\w+$").search
+_HASH = re.compile(rb"(?:[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+
+
+def _is_hash(value: bytes) -> bool:
+    return bool(_HASH.fullmatch(value))
+
+
+# The words for password, passphrase and key in other scripts. What they begin with is searched for first.
+_IN_SCRIPTS = re.compile(
+    "[密口秘通パ暗合비패암ПпЛлΚκΣσكرگסपकপรპգக]"
+    "(?:(?<=密)[码碼钥鑰匙]|(?<=口)令|(?<=秘)[钥密]码?|(?<=通)行[码碼]|(?<=パ)ス(?:ワード|フレーズ)|(?<=暗)証番号|(?<=合)言葉"
+    "|(?<=비)(?:밀번호|번)|(?<=패)스워드|(?<=암)호|(?<=[Пп])арол[ьяюем]{1,2}|(?<=П)АРОЛЬ|(?<=[Лл])озинк[аиу]"
+    "|(?<=[Κκ])ωδικός|(?<=[Σσ])υνθηματικό|(?<=ك)لمة (?:المرور|السر)|(?<=ر)مز عبور|(?<=گ)ذرواژه|(?<=ס)יסמ[הא]"
+    "|(?<=प)ासवर्ड|(?<=क)ूटशब्द|(?<=প)াসওয়ার্ড|(?<=ร)หัสผ่าน|(?<=პ)აროლი|(?<=գ)աղտնաբառ|(?<=க)டவுச்சொல்)"
+)
+_AFTER_LABEL = re.compile(
+    r"(?P<gap>[^\n:=：＝。！!?？;；|]{0,24}?)"
+    r"(?P<sign>\s?[:=：＝]|\s?[—–-]\s|[是为為はがにを는은가이을를]|\s(?:это|є|је|είναι|هي|هو|הוא|היא|है|คือ)\s|\s|)"
+    r"\s{0,3}[\"'`“”「『【（(*]{0,2}(?P<value>[!-~][!-~\u4e00-\u9fff]{3,64})"
+)
+_ASCII_PART = re.compile(r"[!-~]+(?:[\u4e00-\u9fff]{1,2}[!-~]+)*")
+_DIRECT_SIGNS = frozenset(":=：＝—–-是为為はがに는은")
+
+
+def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding | None:
+    """The password that follows a label in another script at that place."""
+    label = _IN_SCRIPTS.match(original, at)
+    match = _AFTER_LABEL.match(original, label.end()) if label else None
+    while match is not None:
+        start = match.start("value")
+        part = _ASCII_PART.match(match["value"])
+        value = _without_trailing(text[start : start + (part.end() if part else 0)].rstrip(b",'\"?"))
+        sign = match["sign"].strip()
+        is_direct = bool(sign) and (sign in _DIRECT_SIGNS or len(sign) > 1)
+        is_beside = is_direct and not match["gap"].strip()
+        if _is_told(value, b"`" if is_beside else b"") and (is_direct or _is_no_word(value)):
+            return SecretFinding(start, start + len(value), "password")
+        # `пароль от root ...`: the first ASCII word may name whose password it is.
+        following = match.end()
+        if is_direct or original[following : following + 1] not in (" ", "\u3000") or match.end() - label.end() > 40:
+            return None
+        match = _AFTER_LABEL.match(original, following)
+    return None
+
+
+def is_secret_cell(value: bytes) -> bool:
+    """Whether the cell of a column of passwords, secrets or tokens is one."""
+    return not is_placeholder(value) and (_is_told(value, b"`") or looks_random(value, 12))
