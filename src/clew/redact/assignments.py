@@ -173,17 +173,17 @@ _NAME_END = re.compile(rb"[A-Za-z0-9_-]*").match
 _PREFIXES = (b"db_", b"root_", b"admin_", b"user_", b"mysql_", b"postgres_", b"redis_", b"smtp_", b"app_", b"pg")
 _PLAIN = re.compile(
     rb"passw(?:(?<![\w.\-?$/\\]passw)|%b)(?:or)?d(?P<quote>[\"']?)(?:=|:[ ]?)(?P=quote)"
-    rb"(?P<value>(?=[a-z0-9_+-]{0,40}?(?:[0-9][a-z]|[!#^~@]))(?=[^a-z\s]{0,40}[a-z])(?!\S{0,40}?(?:##|xxx|@@|!!))"
-    rb"[a-z0-9^~@][a-z0-9_+!#^~@-]{5,64}+"
+    rb"(?P<value>(?=[!#]?+[a-z0-9_+-]{0,40}?(?:[0-9][a-z]|[!#^~@]))(?=[^a-z\s]{0,40}[a-z])(?!\S{0,40}?(?:##|xxx|@@|!!))"
+    rb"[a-z0-9!#^~@][a-z0-9_+!#^~@-]{5,64}+"
     rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
     rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
     rb"(?P=quote)(?=[\s,;}]|\Z)" % b"|".join(rb"(?<=[^a-z]%bpassw)" % prefix for prefix in _PREFIXES)
 )
 
 
-def plain_assignments(folded: bytes) -> list[tuple[int, int, int, int]]:
-    """Passwords in the most frequent form: where the name starts, the value starts and ends, and the whole ends."""
-    return [(match.start(), *match.span(2), match.end()) for match in _PLAIN.finditer(folded)]
+def plain_assignments(folded: bytes) -> list[tuple[int, int, int]]:
+    """Passwords in the most frequent form: where the name starts, and where the value starts and ends."""
+    return [(match.start(), *match.span(2)) for match in _PLAIN.finditer(folded)]
 
 
 def secret_under(name: str, value: str) -> str | None:

@@ -90,6 +90,7 @@ _BEFORE_LABEL = re.compile(
     rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z"
 )
 _BEFORE_CHARS = 100
+_END_CHARS = 100_000
 
 _LOGIN_BEFORE = re.compile(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
 _JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
@@ -100,14 +101,19 @@ _TRAILING = b".,:;)]}>*_`?"
 def foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     words = _FOREIGN if original.isascii() else (*_FOREIGN, *_FOREIGN_ACCENTED)
-    for word in words:
-        at = folded.find(word)
-        while at >= 0:
-            yield at, word
-            at = folded.find(word, at + len(word))
+    # A long text of ASCII alone is a log or code: there, only both ends are searched for so many words.
+    ends = ((0, _END_CHARS), (len(folded) - _END_CHARS, len(folded)))
+    is_long = original.isascii() and len(folded) > 2 * _END_CHARS
+    for first, last in ends if is_long else ((0, len(folded)),):
+        for word in words:
+            at = folded.find(word, first, last)
+            while at >= 0:
+                yield at, word
+                at = folded.find(word, at + len(word), last)
     if not original.isascii():
-        for match in _IN_SCRIPTS.finditer(original):
-            yield match.start(), b""
+        for run in _NOT_ASCII.finditer(folded):
+            for match in _IN_SCRIPTS.finditer(original, *run.span()) if run["near"] else ():
+                yield match.start(), b""
 
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
@@ -189,6 +195,8 @@ def _is_hash(value: bytes) -> bool:
     return bool(_HASH.fullmatch(value))
 
 
+# Labels in other scripts have two characters at least, and ASCII characters not far behind.
+_NOT_ASCII = re.compile(rb"\?\?[? ]*+(?=(?P<near>[^\n?]{4}|[*`\"' \t]{0,8}[|,;\t\n])?)")
 # The words for password, passphrase and key in other scripts. What they begin with is searched for first.
 _IN_SCRIPTS = re.compile(
     "[密口秘通パ暗合비패암ПпЛлΚκΣσكرگסपकপรპգக]"

@@ -7,95 +7,90 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from dataclasses import dataclass
+from collections.abc import Sequence
+
+from clew.redact.values import SecretFinding
 
 _INVISIBLE = "\u00ad\u180e\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufe00-\ufe0f\ufeff"
 _COLOUR = r"\[[0-9;:?]{0,24}[A-Za-z]"
-# Each begins with a set of characters, which makes it as fast as a search for those.
-_HIDDEN = re.compile(
-    rf"[\x1b\\{_INVISIBLE}](?:(?<=\x1b)(?:{_COLOUR}|\][^\x07\x1b]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])"
-    rf"|(?<=\\)(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
-    rf"|(?<=[{_INVISIBLE}]))"
+_ESCAPED = rf"\\(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
+# Each begins with a literal or a set of characters, which makes it as fast as a search for those.
+_FORMS = (
+    re.compile(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"),
+    re.compile(_ESCAPED),
+    re.compile(f"[{_INVISIBLE}](?P<code>)"),
 )
-_ESCAPED = re.compile(rf"\\(?:u[0-9A-Fa-f]{{4}}|(?:x1[bB]|033|e){_COLOUR})")
 _NOT_PLAIN = re.compile(f"[{_INVISIBLE}\uff10-\uff1a\uff1d\uff21-\uff3a\uff41-\uff5a]")
-_HAS_INVISIBLE = re.compile(f"[{_INVISIBLE}]")
 _WIDE = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 _FULL_WIDTH = {0xFF01 + n: 0x21 + n for n in range(94)}
 
 
-@dataclass(frozen=True, slots=True)
 class ReadableText:
-    """A text as a reader sees it, and where its pieces were in the original."""
+    """A text as a reader sees it. Where its characters were in the original is worked out when it is asked for."""
 
-    text: str
-    _starts: tuple[int, ...] = ()
-    """Where in `text` each piece starts, and in `_origins` where it started in the original."""
-    _origins: tuple[int, ...] = ()
-    _lengths: tuple[int, ...] = ()
-    """Of each piece in the original, with what was decoded to fewer characters; 0 where it is as it was."""
+    def __init__(self, text: str, original: str = "", forms: Sequence[re.Pattern[str]] = ()) -> None:
+        self.text = text
+        self._original = original
+        self._forms = forms
+        self._removed: list[tuple[int, int, int]] = []
+        """Of each hidden place: where it would be in `text`, its start in the original, and its length there."""
+        self._starts: list[int] = []
 
-    @property
-    def is_mapped(self) -> bool:
-        """Whether places in it differ from those in the original."""
-        return bool(self._starts)
+    def in_original(self, found: Sequence[SecretFinding]) -> list[SecretFinding]:
+        """Findings in the text, with their places in the original."""
+        if not self._forms:
+            return list(found)
+        self._locate()
+        return [SecretFinding(self._at(start), self._at(end - 1, last=True), kind) for start, end, kind in found]
 
-    def in_original(self, start: int, end: int) -> tuple[int, int]:
-        if not self._starts:
-            return start, end
-        return self._at(start)[0], self._at(end - 1)[1]
-
-    def _at(self, place: int) -> tuple[int, int]:
-        """Start and end of one character in the original."""
-        piece = bisect_right(self._starts, place) - 1
-        origin = self._origins[piece] + place - self._starts[piece]
-        return (
-            (self._origins[piece], self._origins[piece] + self._lengths[piece])
-            if self._lengths[piece]
-            else (
-                origin,
-                origin + 1,
-            )
+    def _locate(self) -> None:
+        spans = sorted(
+            (*match.span(), _decoded(match)) for form in self._forms for match in form.finditer(self._original)
         )
+        shift = done = 0
+        for start, end, char in spans:
+            if start >= done:
+                self._removed.append((start - shift, end, len(char)))
+                shift += end - start - len(char)
+                done = end
+        self._starts = [place for place, _, _ in self._removed]
+
+    def _at(self, place: int, *, last: bool = False) -> int:
+        """The place of a character in the original; with `last` the place behind it."""
+        before = bisect_right(self._starts, place) - 1
+        if before < 0:
+            return place + last
+        start, origin, kept = self._removed[before]
+        if kept and place == start:
+            # One character stands for all that was written.
+            return origin if last else origin - _ESCAPE_CHARS
+        return origin + place - start - kept + last
+
+
+_ESCAPE_CHARS = len("\\u0000")
 
 
 def readable(text: str) -> ReadableText:
     """The text as it is read; the same string where nothing is hidden in it."""
     plain = text
-    has_hidden = "\x1b" in text or _ESCAPED.search(text) is not None
+    forms = [form for form, mark in zip(_FORMS, ("\x1b", "\\"), strict=False) if mark in text and form.search(text)]
     if not text.isascii() and _NOT_PLAIN.search(text):
         # Of the same length, so that places stay.
         plain = text.translate(_FULL_WIDTH) if _WIDE.search(text) else text.replace("：", ":").replace("＝", "=")
-        has_hidden = has_hidden or _HAS_INVISIBLE.search(text) is not None
-    if not has_hidden:
+        if _FORMS[-1].search(text):
+            forms.append(_FORMS[-1])
+    if not forms:
         return ReadableText(plain)
-    return _without_hidden(plain)
+    original = plain
+    # The escaped ones first: what they decode to is not looked at again.
+    for form in reversed(forms):
+        plain = form.sub(_decoded if form is _FORMS[1] else "", plain)
+    return ReadableText(plain, original, forms)
 
 
-def _without_hidden(text: str) -> ReadableText:
-    pieces: list[str] = []
-    starts: list[int] = []
-    origins: list[int] = []
-    lengths: list[int] = []
-    done = size = 0
-    for match in _HIDDEN.finditer(text):
-        start, end = match.span()
-        code = match["code"]
-        char = chr(int(code, 16)) if code else ""
-        if char and ("\ud800" <= char <= "\udfff" or char < " "):
-            char = " "
-        elif char and _HAS_INVISIBLE.match(char):
-            char = ""
-        for piece, origin, length in ((text[done:start], done, 0), (char, start, end - start)):
-            if piece:
-                pieces.append(piece)
-                starts.append(size)
-                origins.append(origin)
-                lengths.append(length)
-                size += len(piece)
-        done = end
-    pieces.append(text[done:])
-    starts.append(size)
-    origins.append(done)
-    lengths.append(0)
-    return ReadableText("".join(pieces), tuple(starts), tuple(origins), tuple(lengths))
+def _decoded(match: re.Match[str]) -> str:
+    code = match["code"]
+    if not code:
+        return ""
+    char = chr(int(code, 16))
+    return " " if char < " " or char == "\\" or not char.isprintable() else char

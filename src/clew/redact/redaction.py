@@ -18,7 +18,7 @@ from clew.redact.by_name import named_secrets
 from clew.redact.by_shape import key_candidates, prefixed_secrets, wrapped_secrets
 from clew.redact.in_commands import secrets_in_commands
 from clew.redact.key_bodies import key_bodies, private_keys
-from clew.redact.readable import ReadableText, readable
+from clew.redact.readable import readable
 from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
@@ -34,43 +34,79 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    shown = readable(text)
-    plain, rest = _plainly_assigned(shown.text)
-    found = _scan(rest)
-    if found:
-        # The rest has blanks where plain assignments were: those are as long as before, so that places stay.
-        clean = _replaced(rest, found)
-        for _ in range(_PASSES):
-            uncovered = _scan(clean)
-            if not uncovered:
-                break
-            found = _without_overlaps((*found, *_in_original_text(uncovered, found)))
-            clean = _replaced(rest, found)
-    found = _without_overlaps((*found, *plain)) if found else plain
-    if not found:
-        return RedactedText(text, ())
-    found = _in_shown_text(shown, found)
-    return RedactedText(_replaced(text, found), tuple(found))
+    clean, found = _redacted(text)
+    return RedactedText(clean, tuple(found))
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    return redact(text).text
+    return _redacted(text)[0]
 
 
-def _plainly_assigned(text: str) -> tuple[list[SecretFinding], str]:
-    """The passwords in the most frequent form, and the text with blanks for these assignments."""
-    raw = _one_byte_each(text)
-    spans = plain_assignments(raw.lower())
-    if not spans:
-        return [], text
-    pieces: list[str] = []
-    done = 0
-    for start, _, _, end in spans:
-        pieces += (text[done:start], " " * (end - start))
-        done = end
-    pieces.append(text[done:])
-    return [SecretFinding(start, end, "password") for _, start, end, _ in spans], "".join(pieces)
+def _redacted(text: str) -> tuple[str, Sequence[SecretFinding]]:
+    shown = readable(text)
+    raw = _one_byte_each(shown.text)
+    folded = raw.lower()
+    if plain := plain_assignments(folded):
+        raw = _with_blanks(raw, plain)
+        folded = raw.lower()
+    found = _scan(raw, folded, shown.text)
+    if found:
+        found = _with_uncovered(found, raw, shown.text)
+    if plain:
+        # Made without calling the class, of which there may be one every dozen bytes.
+        made = [_new_finding(SecretFinding, (start, end, "password")) for _, start, end in plain]
+        found = _without_overlaps((*found, *made)) if found else made
+    if not found:
+        return text, ()
+    found = shown.in_original(found)
+    return _replaced(text, found), found
+
+
+_new_finding = tuple.__new__
+
+
+def _with_blanks(raw: bytes, plain: Sequence[tuple[int, int, int]]) -> bytes:
+    """The text with blanks for plain assignments, which are as long, so that places stay."""
+    blanked = bytearray(raw)
+    for start, _, end in plain:
+        blanked[start:end] = _BLANKS[: end - start]
+    return bytes(blanked)
+
+
+_BLANKS = b" " * 256
+
+
+def _with_uncovered(found: list[SecretFinding], raw: bytes, text: str) -> list[SecretFinding]:
+    """The findings, with those that show only when these are replaced."""
+    for _ in range(_PASSES):
+        clean = _replaced(text, found)
+        clean_raw = _replaced_bytes(raw, found)
+        if not _may_uncover(clean_raw, clean, found):
+            break
+        uncovered = _scan(clean_raw, clean_raw.lower(), clean)
+        if not uncovered:
+            break
+        found = _without_overlaps((*found, *_in_original_text(uncovered, found)))
+    return found
+
+
+def _may_uncover(raw: bytes, text: str, found: Sequence[SecretFinding]) -> bool:
+    """Whether there is anything to find near the placeholders, where these are few in a long text."""
+    if len(found) * 4 * _NEAR_CHARS > len(raw):
+        return True
+    places = _placeholders(text)
+    for start, end in places:
+        first = max(0, raw.rfind(b"\n", 0, max(0, start - _NEAR_CHARS)), start - 4 * _NEAR_CHARS)
+        last = raw.find(b"\n", end + _NEAR_CHARS)
+        last = min(len(raw) if last < 0 else last, end + 4 * _NEAR_CHARS)
+        near = raw[first:last]
+        if _scan(near, near.lower(), text[first:last]):
+            return True
+    return False
+
+
+_NEAR_CHARS = 300
 
 
 def _one_byte_each(text: str) -> bytes:
@@ -81,9 +117,7 @@ def _one_byte_each(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
-def _scan(text: str) -> list[SecretFinding]:
-    raw = _one_byte_each(text)
-    folded = raw.lower()
+def _scan(raw: bytes, folded: bytes, text: str) -> list[SecretFinding]:
     candidates = key_candidates(raw)
     found = [
         *prefixed_secrets(raw, candidates),
@@ -97,13 +131,6 @@ def _scan(text: str) -> list[SecretFinding]:
     if not found:
         return found
     return _outside_placeholders(_without_overlaps(found), text)
-
-
-def _in_shown_text(shown: ReadableText, found: list[SecretFinding]) -> list[SecretFinding]:
-    """Findings in the text as it is read, with their places in the original."""
-    if not shown.is_mapped:
-        return found
-    return [SecretFinding(*shown.in_original(start, end), kind) for start, end, kind in found]
 
 
 def _without_overlaps(found: Iterable[SecretFinding]) -> list[SecretFinding]:
@@ -143,6 +170,15 @@ def _placeholders(text: str) -> list[tuple[int, int]]:
         spans.append((start, end))
         start = text.find(PLACEHOLDER_START, end)
     return spans
+
+
+def _replaced_bytes(raw: bytes, found: Sequence[SecretFinding]) -> bytes:
+    pieces: list[bytes] = []
+    done = 0
+    for finding in found:
+        pieces += (raw[done : finding.start], finding.placeholder.encode("ascii"))
+        done = finding.end
+    return b"".join((*pieces, raw[done:]))
 
 
 def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
