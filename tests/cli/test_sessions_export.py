@@ -114,3 +114,37 @@ def test_a_stream_without_those_characters_gets_escapes(kept: Kept) -> None:
     assert (done.returncode, done.stderr) == (0, b"")
     said = [json.loads(line)["content"] for line in done.stdout.decode("ascii").splitlines()]
     assert "Oil it, please. 时钟慢了。" in said
+
+
+def _keep_a_secret(kept: Kept) -> None:
+    async def fill(store: Store) -> None:
+        await store.start_session(NewSession(id="s_5ec7e7"))
+        said = [
+            user("the root password is Tr0ub4dor-fake-3"),
+            assistant(None, [call("terminal", {"command": "mysql -u root -pFakeRoot99 shop"}, id="c1")]),
+            tool("c1", "machine h login bob password FakeNet11"),
+        ]
+        await store.append("s_5ec7e7", said)
+
+    kept.ask(fill)
+
+
+@pytest.mark.parametrize("shape", ["chat", "jsonl", "anthropic", "responses"])
+@pytest.mark.parametrize("more", [[], ["--view"]])
+def test_redact_takes_the_secrets_out_of_every_shape(empty_home: Kept, shape: str, more: list[str]) -> None:
+    _keep_a_secret(empty_home)
+    secrets = ("Tr0ub4dor-fake-3", "FakeRoot99", "FakeNet11")
+    plain = empty_home.run("export", "5ec7", "--as", shape, *more)[1]
+    assert all(secret in plain for secret in secrets)
+    code, out, _ = empty_home.run("export", "5ec7", "--as", shape, "--redact", *more)
+    assert code == 0
+    assert not any(secret in out for secret in secrets)
+    assert out.count("[REDACTED:") == 3
+
+
+def test_a_file_that_others_could_read_is_the_owners_alone_afterwards(kept: Kept, tmp_path: Path) -> None:
+    file = tmp_path / "out.json"
+    file.write_text("old", encoding="utf-8")
+    file.chmod(0o644)
+    assert kept.run("export", "clock-2", "--output", str(file))[0] == 0
+    assert stat.S_IMODE(file.stat().st_mode) == 0o600

@@ -9,8 +9,8 @@ import pytest
 
 from clew.redact import CATALOG, SecretKind, redact
 from clew.redact.by_context import CONTEXTS
-from clew.redact.examples import CorpusCase, cases_in, example_secret, text_before
 from clew.redact.by_shape import RUN
+from clew.redact.examples import CorpusCase, cases_in, example_secret, text_before
 
 HERE = Path(__file__).parent
 TRUE = cases_in(HERE / "secrets.txt")

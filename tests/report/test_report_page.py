@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import stat
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
@@ -177,3 +178,23 @@ def test_what_became_of_a_message_is_not_told_by_colour_alone(tmp_path: Path, ki
     words = {"kept": "kept", "pruned": "shortened", "summarised": "folded into the handoff"}[kind]
     assert re.search(rf'data-fate="{kind}"[^<]*<span class="cell {kind}" aria-hidden="true"></span>{words}', page)
     assert 'cell.setAttribute("aria-label"' in page
+
+
+def test_secrets_are_not_on_the_page_unless_it_says_so(tmp_path: Path) -> None:
+    secret = "Tr0ub4dor-fake-3"
+    messages = gardener(f"the root password is {secret}")
+    page = page_of(tmp_path, messages, "--to", "2500")
+    assert secret not in page
+    assert "[REDACTED:password]" in page
+    assert "not redacted" not in page
+    page = page_of(tmp_path, messages, "--to", "2500", "--unredacted")
+    assert secret in page
+    assert "not redacted" in page
+
+
+def test_the_page_and_the_conversation_are_files_of_their_owner_alone(tmp_path: Path) -> None:
+    (tmp_path / "page.html").write_text("old", encoding="utf-8")
+    (tmp_path / "page.html").chmod(0o644)
+    page_of(tmp_path, gardener(), "--to", "2500")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("page.html", "short.json")]
+    assert modes == [0o600, 0o600]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ from time import monotonic
 from typing import Any, TextIO
 
 from clew.cli.views.text import printable_line
+from clew.errors import ClewError
 
 MIN_WIDTH, MAX_WIDTH, DEFAULT_WIDTH = 30, 120, 80
 _CODES = {
@@ -134,6 +136,20 @@ def _has_colors(out: TextIO, environ: Mapping[str, str]) -> bool:
     if forced is not None and forced != "":
         return forced.lower() not in ("0", "false")
     return out.isatty() and environ.get("TERM") != "dumb"
+
+
+@contextmanager
+def private_file(name: str) -> Iterator[TextIO]:
+    """A file to write, which only its owner can read from then on: a conversation is in it."""
+    try:
+        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        # One that was there may be open to others; a device or a pipe stays as it is.
+        if hasattr(os, "fchmod") and stat.S_ISREG(os.fstat(descriptor).st_mode):
+            os.fchmod(descriptor, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", errors="replace") as out:
+            yield out
+    except OSError as error:
+        raise ClewError(f"{name}: cannot be written: {error.strerror}. Name another file") from error
 
 
 def _width(out: TextIO, environ: Mapping[str, str]) -> int:

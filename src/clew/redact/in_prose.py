@@ -218,7 +218,7 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
     """The password that follows a label in another script at that place."""
     label = _IN_SCRIPTS.match(original, at)
     match = _AFTER_LABEL.match(original, label.end()) if label else None
-    while match is not None:
+    while label is not None and match is not None:
         start = match.start("value")
         part = _ASCII_PART.match(match["value"])
         value = _without_trailing(text[start : start + (part.end() if part else 0)].rstrip(b",'\"?"))
@@ -237,4 +237,4 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
 
 def is_secret_cell(value: bytes) -> bool:
     """Whether the cell of a column of passwords, secrets or tokens is one."""
-    return not is_placeholder(value) and (_is_told(value, b"`") or looks_random(value, 12))
+    return not is_placeholder(value) and not _IS_CODE(value) and (_is_told(value, b"`") or looks_random(value, 12))

@@ -12,7 +12,7 @@ from clew.redact.in_prose import is_secret_cell
 from clew.redact.values import SecretFinding
 
 _NAME_ENDS = re.compile(
-    rb"[a-z?]{0,8}(?:[_ ](?:value|hash|key|2))?[\"'`*\\]{0,4}[ \t]{0,60}(?:[|,;\t\r\n]|\\[nrt]|\Z)"
+    rb"[a-z?]{0,8}(?:[_ ](?:value|key|2))?[\"'`*\\]{0,4}[ \t]{0,60}(?:[|,;\t\r\n]|\\[nrt]|\Z)"
 ).match
 _DELIMITERS = (b"|", b"\t", b";", b",")
 _HEADER_CELL = re.compile(rb"[\s\"'`*]*[\w?][\w?() ./-]{0,40}[\s\"'`*]*").fullmatch

@@ -14,6 +14,7 @@ from clew.report.compaction_report import (
     group_by_region,
     merged_handoff_tokens,
     previewed_outcomes,
+    redacted_report,
     summary_tokens,
 )
 from clew.report.page import report_page, shown_text
@@ -34,6 +35,7 @@ __all__ = [
     "measure_retention",
     "merged_handoff_tokens",
     "previewed_outcomes",
+    "redacted_report",
     "report_page",
     "shown_text",
     "summary_tokens",

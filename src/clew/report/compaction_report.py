@@ -6,13 +6,14 @@ Puts together the preview of a compaction (sizes and numbers of its messages) an
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
 
-from clew.engines import Compaction, CompactionPreview, CompactionRegion, Fate
+from clew.engines import Added, Changed, Compaction, CompactionPreview, CompactionRegion, Fate, Summarized
 from clew.library import Compressed
 from clew.messages import Message, calls_of, name_of_call
+from clew.redact import redact_messages, redact_text
 from clew.summaries import unwrap
 from clew.tokens import counter_for
 from clew.usage import CanonicalUsage, cost_of, price_of
@@ -131,6 +132,37 @@ def build_report(
         parts_after=_parts(outcomes, tools, max(0, handoff), [each.tokens_after for each in outcomes]),
         result=result,
         cost=_request_cost(model, result.tokens_before, result.tokens_after),
+    )
+
+
+def redacted_report(report: CompactionReport) -> CompactionReport:
+    """The same report without the secrets of the conversation."""
+    compaction = report.result.compaction
+    after = [outcome.message_after for outcome in report.outcomes if outcome.message_after is not None]
+    items = [item for item in compaction.items if isinstance(item, (Changed, Added, Summarized))]
+    # All at once, which is faster, and gives the same object for what has no secret.
+    found = [*compaction.source, *(outcome.message for outcome in report.outcomes), *after]
+    found += [item.message for item in items]
+    clean = {id(old): new for old, new in zip(found, redact_messages(found), strict=True)}
+    outcomes = (
+        replace(
+            outcome,
+            message=clean[id(outcome.message)],
+            message_after=clean[id(outcome.message_after)] if outcome.message_after is not None else None,
+        )
+        for outcome in report.outcomes
+    )
+    redacted = replace(
+        compaction,
+        source=[clean[id(message)] for message in compaction.source],
+        items=tuple(
+            replace(item, message=clean[id(item.message)]) if isinstance(item, (Changed, Added, Summarized)) else item
+            for item in compaction.items
+        ),
+    )
+    warnings = tuple(map(redact_text, report.result.warnings))
+    return replace(
+        report, outcomes=tuple(outcomes), result=replace(report.result, compaction=redacted, warnings=warnings)
     )
 
 

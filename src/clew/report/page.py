@@ -62,8 +62,8 @@ _REFERENCE: Final = re.compile(r"(?<![\w/.])m(\d{1,9})(?![\w/]|\.\w)")
 _UNSAFE_IN_SCRIPT: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
 
-def report_page(report: CompactionReport) -> str:
-    """The whole page."""
+def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
+    """The whole page; where the report is not redacted, it says so."""
     bars = [
         _bar("before", report.parts_before, report.result.tokens_before, report.result.tokens_before),
         _bar("after", report.parts_after, report.result.tokens_after, report.result.tokens_before),
@@ -78,6 +78,7 @@ def report_page(report: CompactionReport) -> str:
         report=report,
         result=report.result,
         version=__version__,
+        is_redacted=is_redacted,
         style=style,
         style_hash=_hash(style),
         script=script,

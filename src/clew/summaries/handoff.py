@@ -277,7 +277,8 @@ class SummaryInput:
 
     ledger: Ledger
     read: ReadMessage
-    """Returns the original message of a number, not pruned; an empty one where a repair left the message out."""
+    """Returns the original message of a number, not pruned and without secrets; an empty one where a repair left the
+    message out. The ledger was made of the same messages."""
     first: int
     last: int
     previous: Handoff | None = None

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from clew.cli.arguments import add_set_flag, parse_tokens
-from clew.cli.console import Console, json_text
+from clew.cli.console import Console, json_text, private_file
 from clew.cli.window_usage import find_window
 from clew.config import CompressionSettings, LoadedConfig, load_config
-from clew.errors import ClewError, InvalidArgument
+from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.config import Settings
@@ -33,6 +33,9 @@ what comes out:
     dialect it came in (session files become a JSON list of chat messages)
   --json: one object: messages, system, summary, changed, tokens_before,
     tokens_after, warnings, fates (one for each message), written_by
+
+The page has placeholders for passwords, keys and tokens; --unredacted leaves them, and
+says so on it. Files can be read by their owner alone.
 
 how short: --to names the size of the result, --window makes what Clew would make
 for a window of that size. With neither, it is folded as if it had just reached
@@ -93,6 +96,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--preview", action="store_true", help="show what would go where, and do nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
     parser.add_argument("--report", metavar="OUT.html", help="write a page that shows what became of every message")
+    parser.add_argument("--unredacted", action="store_true", help="leave passwords, keys and tokens on that page")
     parser.add_argument("--output", metavar="FILE", help="write the short conversation here; - is standard output")
     add_set_flag(parser)
 
@@ -211,7 +215,7 @@ def _write_results(
 ) -> None:
     """Files first, so that what the screen says of them is true."""
     from clew.cli.views.compress import one_line_report, print_report, report_json
-    from clew.report import build_report, report_page
+    from clew.report import build_report, redacted_report, report_page
 
     report = build_report(job.source, job.origin, job.model, preview, result)
     text = _as_text(result.messages if result.request is None else result.request, job.transcript.kind)
@@ -219,7 +223,10 @@ def _write_results(
         _write(arguments.output, text)
     if arguments.report:
         with console.phase("drawing the page"):
-            _write(arguments.report, report_page(report))
+            page = (
+                report_page(report, is_redacted=False) if arguments.unredacted else report_page(redacted_report(report))
+            )
+            _write(arguments.report, page)
     if arguments.json:
         console.print_json(report_json(report, job.transcript.kind, job.repairs))
     elif arguments.output == "-":
@@ -238,10 +245,8 @@ def _as_text(wire: Any, kind: str) -> str:
 
 
 def _write(name: str, text: str) -> None:
-    try:
-        Path(name).write_text(text, encoding="utf-8", errors="replace")
-    except OSError as error:
-        raise ClewError(f"{name}: cannot be written: {error.strerror}. Name another file") from error
+    with private_file(name) as out:
+        out.write(text)
 
 
 # -- use ---------------------------------------------------------------------------------------------------------------
@@ -252,6 +257,8 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
     files = [name for name in (arguments.output, arguments.report) if name not in (None, "-")]
     if arguments.report == "-":
         raise InvalidArgument("--report - is not possible: a page goes to a file; name one, such as report.html")
+    if arguments.unredacted and not arguments.report:
+        raise InvalidArgument("--unredacted is about the page: add --report OUT.html, or leave it out")
     if arguments.preview and (arguments.output or arguments.report):
         raise InvalidArgument("--preview writes nothing; leave out --output and --report, or --preview")
     if arguments.json and arguments.output == "-":

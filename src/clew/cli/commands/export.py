@@ -6,18 +6,17 @@ The whole history by default, page by page; with `--view`, what the model sees.
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
 from clew.cli.arguments import add_set_flag
-from clew.cli.console import Console, json_text
+from clew.cli.console import Console, json_text, private_file
 from clew.cli.store_access import configured_store, run_with_store
 from clew.cli.views.amounts import plural
 from clew.cli.views.text import printable
-from clew.errors import ClewError, InvalidArgument
+from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.messages import DialectName, Message
@@ -33,12 +32,15 @@ shapes (--as):
   responses   the fields of an OpenAI Responses request: instructions, input
 
 The whole history is written, compacted messages included; --view writes what the
-model sees now. `clew compress` and `clew import` read all of these.
+model sees now. `clew compress` and `clew import` read all of these. What was kept is
+written as it is; --redact puts placeholders for secrets. A file can be read by its
+owner alone.
 
 examples:
   clew export 4f1c > history.json
   clew export 4f1c --view --as anthropic --output request.json
   clew export 4f1c --as jsonl | gzip > history.jsonl.gz
+  clew export 4f1c --redact --output to-show.json
 """
 SHAPES = ("chat", "jsonl", "anthropic", "responses", "openai_chat")
 
@@ -50,6 +52,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--as", dest="shape", choices=SHAPES, default="chat", metavar="SHAPE", help="chat, jsonl, anthropic, responses"
     )
     parser.add_argument("--view", action="store_true", help="what the model sees, not the whole history")
+    parser.add_argument("--redact", action="store_true", help="put placeholders for passwords, keys and tokens")
     parser.add_argument("--output", metavar="FILE", default="-", help="write here; - is standard output (default)")
     parser.add_argument("--json", action="store_true", help="with --output FILE: say as JSON what was written")
     add_set_flag(parser)
@@ -74,18 +77,24 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 async def _export(store: Store, arguments: argparse.Namespace, console: Console) -> tuple[Session, int]:
     from clew.cli.store_access import find_session, history_rows
+    from clew.redact import redact_messages, redact_text
 
     session = await find_session(store, arguments.session)
     system = await store.system_prompt(session.id)
+    if arguments.redact and system is not None:
+        system = redact_text(system)
     if arguments.shape == "jsonl" and not arguments.view:
         with _target(arguments.output, console) as out:
-            return session, await _write_lines(store, session.id, system, out)
+            return session, await _write_lines(store, session.id, system, out, redacts=arguments.redact)
     if arguments.view:
         messages: list[Message] = list((await store.view(session.id)).messages)
         rows: list[StoredMessage] = []
     else:
         rows = [row async for row in history_rows(store, session.id)]
         messages = [row.message for row in rows]
+    if arguments.redact:
+        # What a wire wrote is made anew from the redacted messages.
+        messages, rows = redact_messages(messages), []
     wire = _in_shape(arguments.shape, session.model, system, messages, rows)
     with _target(arguments.output, console) as out:
         if arguments.shape == "jsonl":
@@ -95,15 +104,17 @@ async def _export(store: Store, arguments: argparse.Namespace, console: Console)
     return session, len(messages)
 
 
-async def _write_lines(store: Store, session: str, system: str | None, out: TextIO) -> int:
+async def _write_lines(store: Store, session: str, system: str | None, out: TextIO, *, redacts: bool) -> int:
     """One message a line, as it is read, so that a long history is never held whole."""
     from clew.cli.store_access import history_rows
+    from clew.redact import redact_messages
 
     count = 0
     async for row in history_rows(store, session):
+        message = redact_messages([row.message])[0] if redacts else row.message
         if not count:
-            out.writelines(f"{json_text(message, out)}\n" for message in _system_message(system, [row.message]))
-        out.write(f"{json_text(row.message, out)}\n")
+            out.writelines(f"{json_text(each, out)}\n" for each in _system_message(system, [message]))
+        out.write(f"{json_text(message, out)}\n")
         count += 1
     return count
 
@@ -139,13 +150,9 @@ def _system_message(system: str | None, messages: Iterable[Message]) -> list[Mes
 
 @contextmanager
 def _target(name: str, console: Console) -> Iterator[TextIO]:
-    """Where the result goes; a new file can only be read by its owner, as the database."""
+    """Where the result goes; a file can only be read by its owner, as the database."""
     if name == "-":
         yield console.out
         return
-    try:
-        descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as out:
-            yield out
-    except OSError as error:
-        raise ClewError(f"{name}: cannot be written: {error.strerror}. Name another file") from error
+    with private_file(name) as out:
+        yield out

@@ -29,6 +29,7 @@ from clew.engines.compressor.history import HistoryRecord, MessageSizes, Numbere
 from clew.engines.compressor.plan import CompactionPlan, PlanSettings, is_prompt, plan_compaction, preview_of
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
 from clew.messages import Message, text_of
+from clew.redact import redact_messages, redact_text
 from clew.summaries import Cooldowns, Summarize, Summary, SummaryInput, parse_handoff, summarize_builtin
 from clew.tokens import DEFAULT_WINDOW
 from clew.usage import CanonicalUsage
@@ -230,8 +231,8 @@ class ContextCompressor(ContextEngine):
             read,
             max(first, history.first_unread),
             last,
-            previous=parse_handoff(history.earlier.text) if history.earlier else None,
-            task=text_of(history.messages[newest]) if newest is not None else "",
+            previous=parse_handoff(redact_text(history.earlier.text)) if history.earlier else None,
+            task=text_of(*redact_messages([history.messages[newest]])) if newest is not None else "",
             task_number=history.numbers[newest] if newest is not None else None,
             kept_atoms=frozenset().union(*(atoms_in(text_with_calls(message)) for message in tail)),
             shortened=frozenset(shortened),
@@ -248,8 +249,9 @@ class ContextCompressor(ContextEngine):
             return self._record.ledger, self._record.read
         first = history.first_unread
         unread = [(n, m) for m, n in zip(history.messages, history.numbers, strict=True) if n >= first]
-        ledger = Ledger.of([message for _, message in unread], [number for number, _ in unread])
-        return ledger, partial(read_from, dict(reversed(unread)))
+        numbers = [number for number, _ in unread]
+        clean = redact_messages([message for _, message in unread])
+        return Ledger.of(clean, numbers), partial(read_from, dict(reversed(list(zip(numbers, clean, strict=True)))))
 
     async def _write_summary(self, asked: SummaryInput, budget: int) -> Summary:
         if self.summarize is not None:

@@ -12,6 +12,7 @@ from typing import Any
 
 from clew.ledger import Ledger
 from clew.messages import Message, Repaired, as_sequence, calls_of, images_of, is_plain, plain_message, repair, text_of
+from clew.redact import redact_messages
 from clew.summaries import WrappedSummary, unwrap
 from clew.tokens import count_each, counter_for
 
@@ -159,20 +160,27 @@ class HistoryRecord:
     def __init__(self) -> None:
         self.ledger = Ledger()
         self.log: dict[int, Message] = {}
+        self._redacted: dict[int, Message] = {}
+        """The messages that had secrets, without them. Everything that is told of a history is read from here."""
 
     @classmethod
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> HistoryRecord:
         """The record of a history that is read at once, from its first message on."""
         record = cls()
-        record.ledger = Ledger.of(messages, numbers)
+        clean = redact_messages(messages)
+        record.ledger = Ledger.of(clean, numbers)
         # A stub has the number of the message that called, which comes before it and is the one to read.
-        numbered = zip(range(len(messages)) if numbers is None else numbers, messages, strict=True)
-        record.log = dict(reversed(list(numbered)))
+        numbered = list(zip(range(len(messages)) if numbers is None else numbers, messages, clean, strict=True))
+        record.log = {number: message for number, message, _ in reversed(numbered)}
+        record._redacted = {number: new for number, old, new in reversed(numbered) if new is not old}
         return record
 
     def append(self, messages: Sequence[Message]) -> None:
-        self.log.update(enumerate(messages, self.ledger.next_number))
-        self.ledger.extend(messages)
+        clean = redact_messages(messages)
+        numbered = list(enumerate(zip(messages, clean, strict=True), self.ledger.next_number))
+        self.log.update((number, message) for number, (message, _) in numbered)
+        self._redacted.update((number, new) for number, (old, new) in numbered if new is not old)
+        self.ledger.extend(clean)
 
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
@@ -184,7 +192,8 @@ class HistoryRecord:
         return True
 
     def read(self, number: int) -> Message:
-        return read_from(self.log, number)
+        """The message of a number, without secrets."""
+        return self._redacted.get(number) or read_from(self.log, number)
 
     def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Whether each message is the one on record under its number, or may be a shorter copy of it."""
