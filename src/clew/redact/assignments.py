@@ -45,7 +45,7 @@ _SPACE_AS_SIGN = (
 _SENTENCE = rb"[ ](?:is|was|are|be|for|of|to|on|at|from|in|as|has|will|should|set|changed|reset|updated)\b"
 _SPACED = rb"[a-z0-9_]{0,40}[ \t][^\s]{6}"
 _CELL = rb"[a-z]{0,6}[\"'`*\\]{0,4}[ \t]{0,60}[|]|[a-z]{0,6}[\"'\\]{0,4}(?:[,;\t\r\n]|\\[nrt]|\Z)"
-_IN_PASSWORD = rb"[a-z]{0,6}(?:[ ?'\"`)*_|,;\t\r\n\\]|:[ \t*]|\Z)"
+_IN_PASSWORD = rb"[a-z]{0,6}(?:[ ?'\"`)*_|,;\t\r\n\\-]|:[ \t*]|\Z)"
 _OTHER_FORMS = {
     b"pass": _IN_PASSWORD,
     b"pwd": _IN_PASSWORD,

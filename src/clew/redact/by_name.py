@@ -33,7 +33,8 @@ def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFindi
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
-            if sign is not None and sign not in _JOINS_CELLS:
+            # `mot de passe :` is no assignment, but a sentence.
+            if sign is not None and sign not in _JOINS_CELLS and place["tail"] != b"e":
                 if finding is not None:
                     found.append(finding)
                 continue

@@ -50,7 +50,7 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
     """The secrets that command lines pass by options of one letter."""
     for match in _OPTION.finditer(text):
         option = match["option"]
-        if option in _USER_OPTIONS:
+        if option in _USER_OPTIONS or (option == b"a" and _command_before(text, match.start(), _CLIENTS)):
             if _command_before(text, match.start(), _CLIENTS):
                 yield from _password_of_user(text, match.end())
         elif option == b"S":

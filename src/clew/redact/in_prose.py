@@ -24,17 +24,17 @@ from clew.redact.values import (
 
 # `for the database`, `de la base`, `von root`, `for 'https://host'`: between a label and what joins it to the value.
 _OF_WHAT = (
-    rb"(?:[ ](?:for|of|to|on|at|from|in|de|del|da|do|du|der|des|von|van|voor|per|pour|para|til|till|dla)[ ]"
+    rb"(?:[ ](?:for|of|to|on|at|from|in|de|del|da|do|du|der|des|von|van|voor|f[?]r|per|pour|para|til|till|dla)[ ]"
     rb"(?:'[^'\n]{1,80}'|[^\n:=;!?\"'`]{1,40}?))?"
 )
 _IS = (
     rb"[ ](?:is|was|are|be|becomes|will[ ]be|should[ ]be|has[ ]been|to|as|es|est|ist|lautet|war|era|sera|jest|je|er|on|"
-    rb"[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*[ :][ ]{0,3}"
+    rb"l[?]|-|[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*[ :][ ]{0,3}"
 )
 _VERB_TO = rb"[ ](?:set|changed|reset|updated|rotated)[ ]to[ ]"
 _COLON = rb"[ ]?[*_\"'`)]{0,3}[ ]{0,2}[:=][ ]{0,3}[*_`]{0,2}[ ]?"
 _QUESTION = rb"[?][ \t]*(?:\r?\n){1,2}[ \t]*"
-_VALUE = rb"(?P<open>[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
+_VALUE = rb"(?P<open>(?:[?][ ])?[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
 
 
 _JOINED = rb"(?:(?P<direct>%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" % (
@@ -66,6 +66,8 @@ _LABELS = {
     b"salasana": _label(b"salasana"),
     b"parola": _label(b"parola", rb"(?:[ ]d'ordine)?"),
     b"heslo": _label(b"heslo"),
+    b"clave": _label(b"clave"),
+    b"pw": _label(b"pw"),
     b"kata sandi": _label(b"kata sandi", rb"(?:nya)?"),
     b"has?o": _label(b"has?o"),
     b"senord": _label(b"senord", rb"(?:et)?"),
@@ -83,6 +85,8 @@ _FOREIGN = (
     b"parola",
     b"heslo",
     b"kata sandi",
+    b"clave",
+    b"pw",
 )
 _FOREIGN_ACCENTED = (b"has?o", b"senord", b"?ifre", b"jelsz?", b"m?t kh?u")
 # `Use "..." as the password`: the value stands before its label.
@@ -156,6 +160,8 @@ def value_before_label(text: bytes, at: int) -> SecretFinding | None:
 
 
 def _is_inside_name(text: bytes, at: int) -> bool:
+    if text[at - 2 : at] in (b"\\n", b"\\r", b"\\t"):
+        return False
     return text[at - 1 : at].isalnum() or text[at - 1 : at] in (b"_", b"-", b".", b"/", b"$", b"\\")
 
 
@@ -199,8 +205,8 @@ def _is_hash(value: bytes) -> bool:
 _NOT_ASCII = re.compile(rb"\?\?[? ]*+(?=(?P<near>[^\n?]{4}|[*`\"' \t]{0,8}[|,;\t\n])?)")
 # The words for password, passphrase and key in other scripts. What they begin with is searched for first.
 _IN_SCRIPTS = re.compile(
-    "[密口秘通パ暗合비패암ПпЛлΚκΣσكرگסपकপรპգக]"
-    "(?:(?<=密)[码碼钥鑰匙]|(?<=口)令|(?<=秘)[钥密]码?|(?<=通)行[码碼]|(?<=パ)ス(?:ワード|フレーズ)|(?<=暗)証番号|(?<=合)言葉"
+    "[密令口秘通パ暗合비패암ПпЛлΚκΣσكرگסपकপรპգக]"
+    "(?:(?<=密)[码碼钥鑰匙]|(?<=令)牌|(?<=口)令|(?<=秘)[钥密]码?|(?<=通)行[码碼]|(?<=パ)ス(?:ワード|フレーズ)|(?<=暗)証番号|(?<=合)言葉"
     "|(?<=비)(?:밀번호|번)|(?<=패)스워드|(?<=암)호|(?<=[Пп])арол[ьяюем]{1,2}|(?<=П)АРОЛЬ|(?<=[Лл])озинк[аиу]"
     "|(?<=[Κκ])ωδικός|(?<=[Σσ])υνθηματικό|(?<=ك)لمة (?:المرور|السر)|(?<=ر)مز عبور|(?<=گ)ذرواژه|(?<=ס)יסמ[הא]"
     "|(?<=प)ासवर्ड|(?<=क)ूटशब्द|(?<=প)াসওয়ার্ড|(?<=ร)หัสผ่าน|(?<=პ)აროლი|(?<=գ)աղտնաբառ|(?<=க)டவுச்சொல்)"

@@ -21,6 +21,7 @@ _RULE = re.compile(rb"[\s|+:=-]*-{2,}[\s|+:=-]*").fullmatch
 _MOST_ROWS = 5_000
 _LONGEST_LINE = 2_000
 _LONGEST_HEADER = 400
+_STRING_BEGINS = (b'": "', b'":"')
 _CELL_EDGES = b" \t\r\"'`*\\"
 
 
@@ -58,6 +59,10 @@ class _Lines:
 def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
     """The secrets of the table whose header, or row, has a name at that place."""
     first, last = lines.around(at)
+    # The table may be a string of JSON, whose name stands before the header.
+    for mark in _STRING_BEGINS:
+        if (begins := lines.text.rfind(mark, first, at)) >= 0:
+            first = begins + len(mark)
     header = lines.text[first:last]
     delimiter = next((mark for mark in _DELIMITERS if mark in header), b"")
     if not delimiter or len(header) > _LONGEST_HEADER or _IS_CODE(header):

@@ -49,7 +49,10 @@ def _end_of_key(text: bytes, start: int) -> int:
 # -- bodies without a first line ---------------------------------------------------------------------------------------
 
 # Between two lines of a body: a line end, written out or not, then an indent, quote mark, diff mark or line number.
-_GAP = rb"(?:\\{1,4}[nr]|\r?\n|\\\r?\n|[\"',+ ]{1,6}\r?\n)(?:\\{1,4}[nr]|[ \t>|#*\"'+-]|[0-9]{1,5}[\t:|?]){0,12}"
+_GAP = (
+    rb"(?:\\{1,4}[nr]|\r?\n|\\\r?\n|[\"',+ ]{1,6}\r?\n)"
+    rb"(?:\\{1,4}[nr]|[ \t>|#*\"'+-]|(?<=[+,])\r?\n|[0-9]{1,5}[\t:|?]){0,12}"
+)
 _BASE64 = rb"[A-Za-z0-9+/]"
 _BODY = re.compile(rb"%b{40,80}(?:%b%b{40,80})*(?:%b%b{1,80})?={0,2}" % (_BASE64, _GAP, _BASE64, _GAP, _BASE64))
 _BODY_LINE = re.compile(rb"%b+={0,2}(?=%b|\s*\Z|\\{0,4}[\"'nr\s])" % (_BASE64, _GAP))
