@@ -29,7 +29,8 @@ _OF_WHAT = (
 )
 _IS = (
     rb"[ ](?:is|was|are|be|becomes|will[ ]be|should[ ]be|has[ ]been|to|as|es|est|ist|lautet|war|era|sera|jest|je|er|on|"
-    rb"l[?]|-|[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*[ :][ ]{0,3}"
+    rb"l[?]|-|[e?]|[?]r)(?:[ ](?:now|currently|simply|just|still|set[ ]to|changed[ ]to|reset[ ]to|updated[ ]to))*"
+    rb"[ :][ ]{0,3}"
 )
 _VERB_TO = rb"[ ](?:set|changed|reset|updated|rotated)[ ]to[ ]"
 _COLON = rb"[ ]?[*_\"'`)]{0,3}[ ]{0,2}[:=][ ]{0,3}[*_`]{0,2}[ ]?"
