@@ -1,22 +1,40 @@
 """Secrets after their name, in every form in which a name and a value come together.
 
-The words that end such names are searched for once; at each place the forms are tried in order: an assignment, a
-command that sets a variable, a sentence, a table. The names in other languages come in sentences and tables alone.
+The words that end such names are searched for once; at each place the forms are tried in order: an assignment
+(`PASSWORD=...`, `"api_key": "..."`, `--token ...`), a command that sets a variable, a sentence, a table. The names in
+other languages come in sentences and tables alone. Every expression is bounded.
 """
 
 from __future__ import annotations
 
-from clew.redact.assignments import assigned_secret, names_of_secrets, set_without_sign
-from clew.redact.in_commands import echoed_password
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+from clew.redact.by_context import echoed_password
 from clew.redact.in_prose import (
+    TableReader,
     foreign_labels,
     told_in_other_script,
     told_password,
     told_token,
     value_before_label,
 )
-from clew.redact.in_tables import TableReader
-from clew.redact.values import SecretFinding
+from clew.redact.values import (
+    PLACEHOLDER_START,
+    QUOTE,
+    SecretFinding,
+    has_symbol,
+    is_number,
+    is_placeholder,
+    is_technical_term,
+    is_wordy,
+    looks_like_password,
+    looks_like_words,
+    looks_random,
+    mixes_letters_and_digits,
+)
 
 _JOINS_CELLS = (b",", b">")
 _PASSWORD_WORDS = (b"pass", b"pwd")
@@ -55,3 +73,268 @@ def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFindi
         else:
             tables.read(at)
     return [*found, *tables.found]
+
+
+# -- assignments ------------------------------------------------------------------------------------------------------
+
+# How a value is joined to its name: by `=`, `:`, `=>`, `==`; as `name: TOKEN, value: ...`; as in
+# `getenv("TOKEN", "...")`; as in `<token>...</token>`. A type or `default=` may come before the value.
+_ASSIGNMENT_SIGN = (
+    rb"(?P<gap>[ \t]{0,8}+)"
+    rb"(?P<sign>[=:]{1,3}>?(?:[ ]?[|>][-+]?[ ]{0,2}(?:\r?\n|\\n)[ ]{1,40})?"
+    rb"|,?\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]|,|>)"
+    rb"[ \t]{0,8}+(?:[a-z_][a-z_.|\[\] ]{0,30}=[ \t]{0,4}+)?"
+) % {b"q": QUOTE}
+# On a command line and in SQL a space may join: `--token ...`, `sshpass -p ...`, `PASSWORD '...'`.
+_SPACE_AS_SIGN = (
+    rb"(?P<space>(?(dash)[ \t]{1,4}+(?!-)|(?!))"
+    rb"|(?<=password)[ \t]{1,4}+(?=')|(?<=sshpass)[ \t]{1,4}+-p[ \t]{0,2})"
+)
+
+
+# What else may follow a name, tried at its place by other finders: a sentence, a variable set without a sign, a cell.
+_SENTENCE = rb"[ ](?:is|was|are|be|for|of|to|on|at|from|in|as|has|will|should|set|changed|reset|updated)\b"
+_SPACED = rb"[a-z0-9_]{0,40}[ \t][^\s]{6}"
+_CELL = rb"[a-z]{0,6}[\"'`*\\]{0,4}[ \t]{0,60}[|]|[a-z]{0,6}[\"'\\]{0,4}(?:[,;\t\r\n]|\\[nrt]|\Z)"
+_IN_PASSWORD = rb"[a-z]{0,6}(?:[ ?'\"`)*_|,;\t\r\n\\-]|:[ \t*]|\Z)"
+_OTHER_FORMS = {
+    b"pass": _IN_PASSWORD,
+    b"pwd": _IN_PASSWORD,
+    b"secret": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
+    b"token": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
+    b"key": rb"%b|(?<=[ip_-]key)(?:%b)|(?<=[_]key)(?:%b)" % (_SENTENCE, _CELL, _SPACED),
+}
+
+
+def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
+    """Finds a word with an assignment behind it, and consumes only the word: the value may contain the next name."""
+    tail = rb"(?:(?<=-%b)(?P<dash>))?(?P<tail>[a-z0-9_.\-]{0,40}+)(?:%b|\]){0,3}" % (word, QUOTE)
+    value = (
+        rb"(?:[fbru]{0,2}(?P<quote>%(quote)b)"
+        rb"(?P<quoted>(?:[^\"'`\\\s]|\\/|[ ](?=[^\"'`\\\s])){%(shortest)d,1024}+)(?P=quote)"
+        rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
+    ) % {b"quote": QUOTE, b"shortest": shortest}
+    other = _OTHER_FORMS[word]
+    return re.compile(rb"(?s)%b(?=%b(?:%b|%b)%b|%b)" % (word, tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, other))
+
+
+# Every known name contains one of these words. The expressions are for lower-cased text, and each begins with a
+# literal, which makes it as fast as a search for that literal. Passwords and secrets are chosen by people and may be
+# short; tokens and keys are generated.
+_SHORTEST_VALUE = {b"pass": 6, b"pwd": 6, b"secret": 8, b"token": 12, b"key": 12}
+_ASSIGNMENTS = {word: _assignment_of(word, shortest) for word, shortest in _SHORTEST_VALUE.items()}
+_PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
+_LONGEST_NAME = 64
+_NAME_CHARS = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
+
+# With these behind the word it is still the name of a secret; any other suffix (`token_type`, `key_id`, `tokens`,
+# `password_field`) makes it the name of something else.
+_NAME_SUFFIX = (
+    rb"(?:_?(?:value|val|string|str|text|plain|raw|b64|base64|prod|production|dev|staging|live|test|local|main|"
+    rb"base|default|new|old|current|primary|secondary|backup|confirm|confirmation|key|token|access_key|id_token|secret|"
+    rb"[0-9]{1,3}))*"
+)
+_KEY_PREFIXES = (
+    rb"api|access|secret|private|account|auth|encrypt|encryption|encoding|crypto|cipher|sign|signing|signature|hmac|"
+    rb"jwt|master|service|service_role|role|shared|shared_access|storage|subscription|app|application|license|client|"
+    rb"consumer|webhook|integration|admin|deploy|write|ingest|functions|server|project|data|openai|anthropic|gemini|"
+    rb"stripe|sendgrid|mailgun|maps|cloudflare|datadog|algolia|search|bot|session|cookie|salt|root|wallet|ssh|tls|ssl"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedSecretKind:
+    """The names of one kind of secret. `human_chosen`: people choose such values, so a short one counts too."""
+
+    kind: str
+    name: re.Pattern[bytes]
+    human_chosen: bool = False
+
+
+def _named(kind: str, pattern: bytes, human_chosen: bool = False) -> NamedSecretKind:
+    return NamedSecretKind(kind, re.compile(pattern), human_chosen)
+
+
+# The first match gives the kind. Names are lower case here, with `_` for `-` and `.`.
+NAMED_KINDS = (
+    _named("aws-secret-key", rb".*(?:aws_?secret|secret_?access_?key|aws_?session_?token).*"),
+    _named("azure-storage-key", rb"(?:.*_)?(?:account_?key|shared_?access_?key)"),
+    _named("password", rb".*(?:password|passwd|passwort|passphrase|passcode|pwd)" + _NAME_SUFFIX, human_chosen=True),
+    _named("password", rb"(?:.*_)?(?:db|my|ssh|smtp|ftp|mail|sql|pg|redis|user|root|admin)?_?pass", human_chosen=True),
+    _named("secret", rb".*secret" + _NAME_SUFFIX, human_chosen=True),
+    _named("token", rb".*token" + _NAME_SUFFIX),
+    _named("api-key", rb"(?:.*_)?(?:[a-z0-9]*(?:" + _KEY_PREFIXES + rb"))_?key" + _NAME_SUFFIX),
+)
+_QUERY_KEY = NAMED_KINDS[-1]
+_NOT_A_SECRET = re.compile(
+    rb"(?:.*_)?(?:next|page|nextpage|continuation|sync|cursor|resume|pad|eos|bos|unk|cls|sep|mask|special|stop|prev|"
+    rb"previous|last|first|start|end|max|min|num|total|is|has|no|show|hide|forgot|reset|use|require|cache|public|"
+    rb"publishable|design|idempotency|old|site|client_request|change|find|get|set|per)_?"
+    rb"(?:page_?)?(?:token|password|secret|key|pass|pwd)|old_?pwd|(?:user_)?signingkey|.*public_?key|.*keypass"
+).fullmatch
+# An environment variable may name any service, and holds a value, never code.
+_KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
+_NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX").search
+
+
+def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
+    """Each word that may end the name of a secret, and what follows it."""
+    for word, expression in _ASSIGNMENTS.items():
+        for match in expression.finditer(folded):
+            yield word, match
+
+
+# Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).
+_SET_WITHOUT_SIGN = re.compile(rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV)[ \t]+\Z").search
+_VALUE_AFTER_BLANK = re.compile(
+    rb"[a-z0-9_]*[ \t]{1,4}(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{4,256})"
+    rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
+    re.IGNORECASE,
+).match
+# In HCL the name of a variable stands before a block, and its value inside.
+_DEFAULT_IN_BLOCK = re.compile(
+    rb"[\w-]*%(q)b[ ]{0,4}\{[^{}]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\s\\]{4,256})" % {b"q": QUOTE},
+    re.IGNORECASE,
+).match
+
+
+def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | None:
+    """The value of a variable that is set by a command or a block, whose name ends at that place."""
+    name_start = _name_start(text, place.start())
+    before = text[max(0, name_start - 24) : name_start]
+    if _SET_WITHOUT_SIGN(before):
+        value = _VALUE_AFTER_BLANK(text, place.end())
+    elif before.rstrip(b'"\\').endswith(b"variable "):
+        value = _DEFAULT_IN_BLOCK(text, place.end())
+    else:
+        return None
+    end = _NAME_END(text, place.end())
+    if value is None or end is None or not (named := _kind_of(text[name_start : end.end()])):
+        return None
+    start, stop = value.span("quoted" if value["quoted"] is not None else "bare")
+    is_secret = _is_secret_when_quoted(named, text[start:stop]) or looks_like_password(text[start:stop])
+    return SecretFinding(start, stop, named.kind) if is_secret else None
+
+
+_NAME_END = re.compile(rb"[A-Za-z0-9_-]*").match
+
+
+# The most frequent form, decided by one expression: a plain name, `=` or `:`, and a value within blanks, quotes or
+# commas that no word looks like, or a word with a number behind it that is no placeholder. Text in lower case.
+_PREFIXES = (b"db_", b"root_", b"admin_", b"user_", b"mysql_", b"postgres_", b"redis_", b"smtp_", b"app_", b"pg")
+_PLAIN = re.compile(
+    rb"passw(?:(?<![\w.\-?$/\\]passw)|%b)(?:or)?d(?P<quote>[\"']?)(?:=|:[ ]?)(?P=quote)"
+    rb"(?P<value>(?=[!#]?+[a-z0-9_+-]{0,40}?(?:[0-9][a-z]|[!#^~@]))(?=[^a-z\s]{0,40}[a-z])(?!\S{0,40}?(?:##|xxx|@@|!!))"
+    rb"[a-z0-9!#^~@][a-z0-9_+!#^~@-]{5,64}+"
+    rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
+    rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
+    rb"(?P=quote)(?=[\s,;}]|\Z)" % b"|".join(rb"(?<=[^a-z]%bpassw)" % prefix for prefix in _PREFIXES)
+)
+
+
+def plain_assignments(folded: bytes) -> list[tuple[int, int, int]]:
+    """Passwords in the most frequent form: where the name starts, and where the value starts and ends."""
+    return [(match.start(), *match.span(2)) for match in _PLAIN.finditer(folded)]
+
+
+def secret_under(name: str, value: str) -> str | None:
+    """The kind of secret that `value` is, as the value of the key `name`; None if it is none."""
+    raw = name.encode("ascii", "replace")
+    named = _kind_of(raw)
+    if named is None or " " in value.strip():
+        return None
+    written = value.strip().encode("ascii", "replace")
+    return named.kind if written and _is_secret_when_quoted(named, written) else None
+
+
+def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None:
+    """The value that is assigned to a name of a secret."""
+    name_start = _name_start(text, match.start())
+    name = text[name_start : match.end("tail")]
+    if name.lower() == b"key" and text[name_start - 1 : name_start] in (b"?", b"&"):
+        named: NamedSecretKind | None = _QUERY_KEY
+    else:
+        named = _kind_of(name)
+    if match["space"] is not None and not (name.startswith(b"--") or match["quote"] == b"'" or name.endswith(b"pass")):
+        return None
+    # `https://x-access-token:...@host` is a URL with a password, not an assignment.
+    if named is None or text.endswith((_PLACEHOLDER, b"://"), 0, name_start):
+        return None
+    start, end = match.span("bare" if match["quoted"] is None else "quoted")
+    value = text[start:end]
+    if match["quoted"] is None:
+        value = value.rstrip(b".:") if match["after"].isspace() or not match["after"] else value
+        is_secret = _is_secret_when_bare(named, name, value, match)
+    else:
+        # In a list of arguments the text after a name need not be its value.
+        is_argument = match["sign"] == b"," and not _SETS_VALUE(text[max(0, name_start - 24) : name_start])
+        is_secret = looks_random(value, 16) if is_argument else _is_secret_when_quoted(named, value)
+    return SecretFinding(start, start + len(value), named.kind) if is_secret else None
+
+
+def _name_start(text: bytes, at: int) -> int:
+    earliest = max(0, at - _LONGEST_NAME)
+    return earliest + text[earliest:at].translate(_NAME_CHARS).rfind(b" ") + 1
+
+
+@lru_cache(maxsize=4_096)
+def _kind_of(name: bytes) -> NamedSecretKind | None:
+    folded = name.lower().replace(b"-", b"_").replace(b".", b"_").strip(b"_")
+    if _NOT_A_SECRET(folded):
+        return None
+    for named in NAMED_KINDS:
+        if named.name.fullmatch(folded):
+            return named
+    if _KEY_IN_ENVIRONMENT(name) and not _NO_KEY_IN_ENVIRONMENT(name):
+        return NAMED_KINDS[-1]
+    return None
+
+
+def _is_secret_when_quoted(named: NamedSecretKind, value: bytes) -> bool:
+    if b" " in value:
+        # A sentence is no password, also if it has a number in it.
+        words = value.split()
+        return named.human_chosen and len(words) <= _MOST_WORDS and any(map(_is_no_word, words))
+    if named.human_chosen and not (value.startswith((b"#", b".")) and is_wordy(value[1:])):
+        return looks_random(value) or looks_like_password(value, 6 if named.kind == "password" else 8)
+    return looks_random(value) and not is_number(value)
+
+
+def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, match: re.Match[bytes]) -> bool:
+    """Without quotes a value may as well be code, so it depends on how the assignment is written."""
+    sign = match["sign"]
+    if sign == b"," or (match["after"] in _OPENS_CODE and sign != b">"):
+        return False
+    is_setting = _is_plain_setting(name, match)
+    if not named.human_chosen:
+        return looks_random(value, 12 if is_setting else 16)
+    if name.isupper() and sign == b"=" and not match["gap"] and looks_like_words(value, 8):
+        # An environment variable holds a value, never code: there a password may be plain words.
+        return not match["after"].strip()
+    if is_setting:
+        return (looks_random(value) or looks_like_password(value)) and not (is_number(value) and len(value) < 6)
+    return looks_random(value, 8) and (has_symbol(value) or mixes_letters_and_digits(value))
+
+
+# `define('DB_PASSWORD', '...')`, `localStorage.setItem('token', '...')`
+_SETS_VALUE = re.compile(rb"(?i)\b(?:define|set\w{0,8}|put\w{0,8})\([ ]?\\{0,4}[\"']\Z").search
+_MOST_WORDS = 3
+
+
+def _is_no_word(word: bytes) -> bool:
+    return (
+        len(word) >= 4 and mixes_letters_and_digits(word) and not is_technical_term(word) and not is_placeholder(word)
+    )
+
+
+_OPENS_CODE = (b"(", b"[", b"{", b"<")
+_ENDS_ARGUMENT = (b",", b")", b"}", b"]", b"|")
+
+
+def _is_plain_setting(name: bytes, match: re.Match[bytes]) -> bool:
+    """A shell, .env, YAML, query or connection-string setting, where the value is no expression."""
+    if match["sign"] == b">":
+        return bool(match["after"] == b"<")
+    if match["after"] in _ENDS_ARGUMENT:
+        return False
+    return match["sign"] != b"=" or name.isupper() or not match["gap"]

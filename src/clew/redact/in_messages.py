@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clew.messages import Message
-from clew.redact.assignments import secret_under
+from clew.redact.by_name import secret_under
 from clew.redact.redaction import redact, redact_text
 from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START
 

@@ -14,6 +14,8 @@ from typing import NamedTuple
 
 PLACEHOLDER_START = "[REDACTED:"
 PLACEHOLDER_END = "]"
+QUOTE = rb"""\\{0,6}["'`]"""
+"""How a quote is written, also in text that was escaped some times."""
 
 
 class SecretFinding(NamedTuple):
