@@ -117,8 +117,9 @@ CONTEXTS = (
 def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
     found = list(_cookies(text, folded))
-    for expression, contexts in _EXPRESSIONS:
-        for match in expression.finditer(folded):
+    for trigger, expression, contexts in _EXPRESSIONS:
+        # To find out that a text does not have a word is several times faster than the expression.
+        for match in expression.finditer(folded) if trigger in folded else ():
             group = next(i for i in range(1, len(contexts) + 1) if match[i] is not None)
             start, end = match.span(group)
             if contexts[group - 1].check(text[start:end]):
@@ -126,14 +127,14 @@ def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
     return found
 
 
-def _expression(trigger: bytes) -> tuple[re.Pattern[bytes], tuple[SecretContext, ...]]:
+def _expression(trigger: bytes) -> tuple[bytes, re.Pattern[bytes], tuple[SecretContext, ...]]:
     """One expression for all contexts of a trigger. It begins with the trigger, which makes it fast.
 
     It looks ahead and consumes only the trigger, because what follows may contain the next one.
     """
     contexts = tuple(context for context in CONTEXTS if context.trigger == trigger)
     followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in contexts)
-    return re.compile(re.escape(trigger) + rb"(?=" + followed + rb")"), contexts
+    return trigger, re.compile(re.escape(trigger) + rb"(?=" + followed + rb")"), contexts
 
 
 _EXPRESSIONS = tuple(map(_expression, dict.fromkeys(context.trigger for context in CONTEXTS)))
@@ -190,8 +191,26 @@ _COMMANDS_OF = {
     b"storepass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
     b"keypass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
 }
+# Each command above and below has one of these in its name.
+_COMMAND_NAMES = (
+    *(b"mysql", b"maria", b"mycli", b"7z", b"rar ", b"sshpass", b" login", b"mongo", b"htpasswd", b"vault", b"zip"),
+    *(
+        b"sql",
+        b"bcp",
+        b"-cli",
+        b"ldap",
+        b"keytool",
+        b"signer",
+        b"curl",
+        b"wget",
+        b"smbclient",
+        b"http",
+        b"xh ",
+        b"echo ",
+    ),
+)
 _COMMAND_CHARS = 400
-_ENDS_COMMAND = re.compile(rb"\n|\\n|[;|&]")
+_ENDS_COMMAND = (b"\n", b";", b"|", b"&")
 
 _USER_AND_PASSWORD = re.compile(
     rb"(?:\\{0,4}(?P<quote>[\"'])[^\s:%\"'$<{]{1,128}+[:%](?P<quoted>[^\"'\n\\]{1,256})"
@@ -208,11 +227,12 @@ _PGPASS = re.compile(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,1
 
 def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
     """The secrets that command lines pass by options of one letter."""
-    for match in _OPTION.finditer(text):
+    has_command = _OPTION.search(text) and any(name in text for name in _COMMAND_NAMES)
+    for match in _OPTION.finditer(text) if has_command else ():
         option = match["option"]
-        if option in _USER_OPTIONS or (option == b"a" and _command_before(text, match.start(), _CLIENTS)):
-            if _command_before(text, match.start(), _CLIENTS):
-                yield from _password_of_user(text, match.end())
+        if option in _USER_OPTIONS or (option == b"a" and _CLIENTS.search(_command(text, match.start()))):
+            if (pair := _USER_AND_PASSWORD(text, match.end())) and _CLIENTS.search(_command(text, match.start())):
+                yield from _password_of_user(text, pair)
         elif option == b"S":
             if finding := echoed_password(text, match.start()):
                 yield finding
@@ -241,20 +261,21 @@ def echoed_password(text: bytes, at: int) -> SecretFinding | None:
 
 def _takes_password(text: bytes, match: re.Match[bytes]) -> bool:
     is_spaced = bool(match["space"])
+    command = _command(text, match.start())
     return any(
-        needs_space in (None, is_spaced) and _command_before(text, match.start(), command)
-        for command, needs_space in _COMMANDS_OF.get(match["option"], ())
+        needs_space in (None, is_spaced) and expression.search(command)
+        for expression, needs_space in _COMMANDS_OF.get(match["option"], ())
     )
 
 
-def _command_before(text: bytes, at: int, command: re.Pattern[bytes]) -> bool:
-    """Whether the command that an option belongs to is this one."""
+def _command(text: bytes, at: int) -> bytes:
+    """The command that the option at that place belongs to, as far as the option."""
     before = text[max(0, at - _COMMAND_CHARS) : at]
-    ends = [end.end() for end in _ENDS_COMMAND.finditer(before)]
+    if b"\\" not in before:
+        return before[max(map(before.rfind, _ENDS_COMMAND)) + 1 :]
     # A backslash at the end of a line carries the command on to the next.
-    while ends and before[: ends[-1]].endswith((b"\\\n", b"\\\\n")):
-        ends.pop()
-    return bool(command.search(before, ends[-1] if ends else 0))
+    before = before.replace(b"\\\n", b"  ").replace(b"\\\\n", b"   ").replace(b"\\n", b" \n")
+    return before[max(map(before.rfind, _ENDS_COMMAND)) + 1 :]
 
 
 def _finding(text: bytes, at: int) -> Iterator[SecretFinding]:
@@ -267,9 +288,8 @@ def _finding(text: bytes, at: int) -> Iterator[SecretFinding]:
         yield SecretFinding(start, start + len(written), "password")
 
 
-def _password_of_user(text: bytes, at: int) -> Iterator[SecretFinding]:
-    if match := _USER_AND_PASSWORD(text, at):
-        start, stop = match.span("quoted" if match["quoted"] is not None else "bare")
-        secret = text[start:stop]
-        if not is_number(secret) and not is_placeholder(secret) and not is_path(secret) and secret[:1] != b"$":
-            yield SecretFinding(start, stop, "basic-auth")
+def _password_of_user(text: bytes, pair: re.Match[bytes]) -> Iterator[SecretFinding]:
+    start, stop = pair.span("quoted" if pair["quoted"] is not None else "bare")
+    secret = text[start:stop]
+    if not is_number(secret) and not is_placeholder(secret) and not is_path(secret) and secret[:1] != b"$":
+        yield SecretFinding(start, stop, "basic-auth")

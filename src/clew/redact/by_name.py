@@ -8,7 +8,7 @@ other languages come in sentences and tables alone. Every expression is bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -96,13 +96,28 @@ _SPACE_AS_SIGN = (
 _SENTENCE = rb"[ ](?:is|was|are|be|for|of|to|on|at|from|in|as|has|will|should|set|changed|reset|updated)\b"
 _SPACED = rb"[a-z0-9_]{0,40}[ \t][^\s]{6}"
 _CELL = rb"[a-z]{0,6}[\"'`*\\]{0,4}[ \t]{0,60}[|]|[a-z]{0,6}[\"'\\]{0,4}(?:[,;\t\r\n]|\\[nrt]|\Z)"
-_IN_PASSWORD = rb"[a-z]{0,6}(?:[ ?'\"`)*_|,;\t\r\n\\-]|:[ \t*]|\Z)"
+_AFTER_PASSWORD = rb"(?:[ ?'\"`)*_|,;\t\r\n\\-]|:[ \t*]|\Z)"
+_IN_PASSWORD = rb"(?:words?|wd|phrases?|codes?|wort|ord(?:et)?|e)%b|(?<=_pass)[ \t]|[ ]insert|%b" % (
+    _AFTER_PASSWORD,
+    _CELL,
+)
 _OTHER_FORMS = {
     b"pass": _IN_PASSWORD,
-    b"pwd": _IN_PASSWORD,
+    b"pwd": _AFTER_PASSWORD,
     b"secret": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
     b"token": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
     b"key": rb"%b|(?<=[ip_-]key)(?:%b)|(?<=[_]key)(?:%b)" % (_SENTENCE, _CELL, _SPACED),
+}
+
+
+# What is tested first, because most of these words are no name: `tests passed`, `def f(key: str)`. Then, what is tested
+# before an assignment: a key is named by the word before it.
+_ONLY_IF = {
+    b"pass": (rb"(?!(?<![_-]pass)[ ][a-hj-z0-9(]|ed|es|ing)", b""),
+    b"pwd": (b"", b""),
+    b"secret": (b"", b""),
+    b"token": (b"", b""),
+    b"key": (b"", rb"(?:(?<=[a-z0-9_.?&-]key)|(?<=(?:api|ess|ret|ate)[ ]key))"),
 }
 
 
@@ -114,8 +129,10 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
         rb"(?P<quoted>(?:[^\"'`\\\s]|\\/|[ ](?=[^\"'`\\\s])){%(shortest)d,1024}+)(?P=quote)"
         rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
     ) % {b"quote": QUOTE, b"shortest": shortest}
-    other = _OTHER_FORMS[word]
-    return re.compile(rb"(?s)%b(?=%b(?:%b|%b)%b|%b)" % (word, tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, other))
+    return re.compile(
+        rb"(?s)%b%b(?=%b%b(?:%b|%b)%b|%b)"
+        % (word, *_ONLY_IF[word], tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, _OTHER_FORMS[word])
+    )
 
 
 # Every known name contains one of these words. The expressions are for lower-cased text, and each begins with a
@@ -180,8 +197,9 @@ _NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PA
 def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
     """Each word that may end the name of a secret, and what follows it."""
     for word, expression in _ASSIGNMENTS.items():
-        for match in expression.finditer(folded):
-            yield word, match
+        if word in folded:
+            for match in expression.finditer(folded):
+                yield word, match
 
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).
@@ -219,22 +237,45 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
 _NAME_END = re.compile(rb"[A-Za-z0-9_-]*").match
 
 
-# The most frequent form, decided by one expression: a plain name, `=` or `:`, and a value within blanks, quotes or
-# commas that no word looks like, or a word with a number behind it that is no placeholder. Text in lower case.
-_PREFIXES = (b"db_", b"root_", b"admin_", b"user_", b"mysql_", b"postgres_", b"redis_", b"smtp_", b"app_", b"pg")
+# With one of these before it, a name that ends in password is the name of something else.
+_OTHER_PREFIXES = (
+    b"next page sync last first start end max min num total is has no show hide forgot reset use require cache public "
+    b"design old site request change find get set per prev previous"
+).split()
+
+
+def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
+    """Looks back for none of the prefixes. Those of a length are one expression, because looking back has a width."""
+    widths = sorted(set(map(len, prefixes)))
+    words = (b"|".join(prefix for prefix in prefixes if len(prefix) == width) for width in widths)
+    return b"".join(rb"(?<!(?:%b)_%b)(?<!(?:%b)%b)" % (some, ending, some, ending) for some in words)
+
+
+# The most frequent form, decided by one expression: a name that ends in password, `=` or `:`, and a value within
+# blanks, quotes or commas that no word looks like, or a word with a number behind it that is no placeholder. It is
+# for text in lower case.
 _PLAIN = re.compile(
-    rb"passw(?:(?<![\w.\-?$/\\]passw)|%b)(?:or)?d(?P<quote>[\"']?)(?:=|:[ ]?)(?P=quote)"
-    rb"(?P<value>(?=[!#]?+[a-z0-9_+-]{0,40}?(?:[0-9][a-z]|[!#^~@]))(?=[^a-z\s]{0,40}[a-z])(?!\S{0,40}?(?:##|xxx|@@|!!))"
-    rb"[a-z0-9!#^~@][a-z0-9_+!#^~@-]{5,64}+"
+    rb"passw(?:(?<![a-z0-9_.$?/\\-]passw)|(?<![$?/\\]passw)%b)(?:or)?d[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)"
+    rb"(?P<value>(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%%*$-])"
+    rb"(?:[a-z_+-]*+[0-9]++(?=[_+-]))*+[a-z_+-]*+(?:[0-9]++[a-z]|[0-9]*+[!#^~@%%*$])[a-z0-9_+!#^~@%%*$-]*+"
     rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
     rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
-    rb"(?P=quote)(?=[\s,;}]|\Z)" % b"|".join(rb"(?<=[^a-z]%bpassw)" % prefix for prefix in _PREFIXES)
+    rb"(?P=quote)(?=[\s,;}]|\Z)" % _not_after(_OTHER_PREFIXES, b"passw")
 )
+# What makes a value a placeholder all the same. It is rare, so that all values are searched at once.
+_PLACEHOLDER_MARKS = (b"***", b"###", b"xxxxxx", b"%s", b"%d")
 
 
 def plain_assignments(folded: bytes) -> list[tuple[int, int, int]]:
     """Passwords in the most frequent form: where the name starts, and where the value starts and ends."""
-    return [(match.start(), *match.span(2)) for match in _PLAIN.finditer(folded)]
+    if b"passw" not in folded:
+        return []
+    plain = [(match.start(), *match.span(2)) for match in _PLAIN.finditer(folded)]
+    values = b"\n".join([folded[start:end] for _, start, end in plain])
+    for mark in _PLACEHOLDER_MARKS:
+        if mark in values:
+            plain = [place for place in plain if mark not in folded[place[1] : place[2]]]
+    return plain
 
 
 def secret_under(name: str, value: str) -> str | None:

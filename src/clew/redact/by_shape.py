@@ -58,7 +58,7 @@ _WRAP_CHARS = 100
 def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
     """The secrets of the catalog that go on in the next line."""
     joints: list[tuple[int, int, int, int]] = []
-    for start, end in candidates:
+    for start, end in _at_line_ends(text, candidates):
         if (gap := _LINE_END.match(text, end)) and (rest := _WORD.match(text, gap.end())):
             joints.append((start, end, *rest.span()))
         line = max(text.rfind(b"\n", max(0, start - 16), start + 1), start if start == 0 else -1)
@@ -66,6 +66,18 @@ def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[
             first = max(0, line - _WRAP_CHARS) + before.start()
             joints.append((first - 1, first + len(before[0]), start + 1, end))
     return [finding for joint in joints if (finding := _wrapped(text, *joint))]
+
+
+def _at_line_ends(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Those behind which a line may end, or before which one begins not far away."""
+    return [
+        (start, end)
+        for start, end in candidates
+        if not text[end : end + 2].strip(_LINE_END_CHARS) or b"\n" in text[max(0, start - 16) : start + 1] or start == 0
+    ]
+
+
+_LINE_END_CHARS = b" \t\r\n\\nr"
 
 
 def _wrapped(text: bytes, start: int, end: int, rest: int, rest_end: int) -> SecretFinding | None:
@@ -262,8 +274,11 @@ _LONG_LINE = 120
 def key_bodies(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[SecretFinding]:
     """Keys whose first line is missing. `candidates` are the stretches that have a long run of key characters."""
     done = 0
-    for start, end in candidates:
-        if start < done or end - start < _SHORTEST_LINE:
+    for start, end in [place for place in candidates if place[1] - place[0] >= _SHORTEST_LINE]:
+        # A line of a key ends its line, but for quotes and marks that join strings.
+        if text[end : end + 1] == b" " and text[end + 1 : end + 2].isalnum():
+            continue
+        if start < done:
             continue
         begin = _first_of_line(text, start, end)
         if end - begin >= _LONG_LINE:

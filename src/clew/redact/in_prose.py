@@ -1,4 +1,4 @@
-"""Secrets that sentences and tables tell: `the root password is ...`, `密码：...`, `mot de passe : ...`, `| Password | ...`.
+"""Secrets that sentences and tables tell: `the root password is ...`, `密码：...`, `mot de passe : ...`.
 
 A label (the word for password in one of many languages, or token, secret, key), what joins it to the value, and a value
 that is no word: `the password is required` and `密码是必填项` stay. In a table the column of a label has the values.
@@ -73,9 +73,9 @@ _LABELS = {
     b"kata sandi": _label(b"kata sandi", rb"(?:nya)?"),
     b"has?o": _label(b"has?o"),
     b"senord": _label(b"senord", rb"(?:et)?"),
-    b"?ifre": _label(b"?ifre", rb"(?:si|niz)?"),
+    b"ifre": _label(b"ifre", rb"(?:si|niz)?"),
     b"jelsz?": _label(b"jelsz?"),
-    b"m?t kh?u": _label(b"m?t kh?u"),
+    b"t kh?u": _label(b"t kh?u"),
 }
 _FOREIGN = (
     b"kennwort",
@@ -90,13 +90,14 @@ _FOREIGN = (
     b"clave",
     b"pw",
 )
-_FOREIGN_ACCENTED = (b"has?o", b"senord", b"?ifre", b"jelsz?", b"m?t kh?u")
+# Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
+_CUT = (b"senord", b"ifre", b"t kh?u")
+_FOREIGN_ACCENTED = (b"has?o", b"jelsz?", *_CUT)
 # `Use "..." as the password`: the value stands before its label.
-_BEFORE_LABEL = re.compile(
-    rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z"
-)
+_BEFORE_LABEL = re.compile(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z").search
+_LAST_WORD = re.compile(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z").search
 _BEFORE_CHARS = 100
-_END_CHARS = 100_000
+_LABEL_CHARS = 24
 
 _LOGIN_BEFORE = re.compile(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
 _JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
@@ -106,26 +107,21 @@ _TRAILING = b".,:;)]}>*_`?"
 
 def foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
-    words = _FOREIGN if original.isascii() else (*_FOREIGN, *_FOREIGN_ACCENTED)
-    # A long text of ASCII alone is a log or code: there, only both ends are searched for so many words.
-    ends = ((0, _END_CHARS), (len(folded) - _END_CHARS, len(folded)))
-    is_long = original.isascii() and len(folded) > 2 * _END_CHARS
-    for first, last in ends if is_long else ((0, len(folded)),):
-        for word in words:
-            at = folded.find(word, first, last)
-            while at >= 0:
-                yield at, word
-                at = folded.find(word, at + len(word), last)
-    if not original.isascii():
-        for run in _NOT_ASCII.finditer(folded):
-            for match in _IN_SCRIPTS.finditer(original, *run.span()) if run["near"] else ():
-                yield match.start(), b""
+    is_ascii = original.isascii()
+    for word in _FOREIGN if is_ascii else (*_FOREIGN, *_FOREIGN_ACCENTED):
+        at = folded.find(word)
+        while at >= 0:
+            yield at, word
+            at = folded.find(word, at + len(word))
+    if not is_ascii and _SOME_VALUE(folded):
+        for match in _IN_SCRIPTS.finditer(original):
+            yield match.start(), b""
 
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
     match = _LABELS[word].match(folded, at)
-    if match is None or (_is_inside_name(text, at) and word != b"senord"):
+    if match is None or (_is_inside_name(text, at) and word not in _CUT):
         return None
     start, value = _trimmed(text, match)
     is_secret = _is_told(value, match["open"])
@@ -154,11 +150,14 @@ def value_before_label(text: bytes, at: int) -> SecretFinding | None:
     """The password in `Use "..." as the root password`, whose label is at that place."""
     if text[at - 1 : at] != b" ":
         return None
-    first = max(0, at - _BEFORE_CHARS)
-    before = _BEFORE_LABEL.search(text, first, at)
+    joint = _BEFORE_LABEL(text, max(0, at - _LABEL_CHARS), at)
+    if joint is None:
+        return None
+    before = _LAST_WORD(text[max(0, joint.start() - _BEFORE_CHARS) : joint.start()])
     if before is None or not _is_told(before["value"], before["close"]) or is_path(before["value"]):
         return None
-    return SecretFinding(*before.span("value"), "password")
+    start = joint.start() - len(before[0])
+    return SecretFinding(start, start + len(before["value"]), "password")
 
 
 def _is_inside_name(text: bytes, at: int) -> bool:
@@ -203,15 +202,13 @@ def _is_hash(value: bytes) -> bool:
     return bool(_HASH.fullmatch(value))
 
 
-# Labels in other scripts have two characters at least, and ASCII characters not far behind.
-_NOT_ASCII = re.compile(rb"\?\?[? ]*+(?=(?P<near>[^\n?]{4}|[*`\"' \t]{0,8}[|,;\t\n])?)")
-# The words for password, passphrase and key in other scripts. What they begin with is searched for first.
+# Two characters of ASCII: where there are none, there is no value for a label in another script.
+_SOME_VALUE = re.compile(rb"[!->@-~]{2}").search
+# The words for password, passphrase and key in other scripts, whole, which makes the expression fast.
 _IN_SCRIPTS = re.compile(
-    "[密令口秘通パ暗合비패암ПпЛлΚκΣσكرگסपकপรპգக]"
-    "(?:(?<=密)[码碼钥鑰匙]|(?<=令)牌|(?<=口)令|(?<=秘)[钥密]码?|(?<=通)行[码碼]|(?<=パ)ス(?:ワード|フレーズ)|(?<=暗)証番号|(?<=合)言葉"
-    "|(?<=비)(?:밀번호|번)|(?<=패)스워드|(?<=암)호|(?<=[Пп])арол[ьяюем]{1,2}|(?<=П)АРОЛЬ|(?<=[Лл])озинк[аиу]"
-    "|(?<=[Κκ])ωδικός|(?<=[Σσ])υνθηματικό|(?<=ك)لمة (?:المرور|السر)|(?<=ر)مز عبور|(?<=گ)ذرواژه|(?<=ס)יסמ[הא]"
-    "|(?<=प)ासवर्ड|(?<=क)ूटशब्द|(?<=প)াসওয়ার্ড|(?<=ร)หัสผ่าน|(?<=პ)აროლი|(?<=գ)աղտնաբառ|(?<=க)டவுச்சொல்)"
+    "密码|密碼|密钥|密鑰|密匙|令牌|口令|秘钥|秘密|通行码|通行碼|パスワード|パスフレーズ|暗証番号|合言葉|비밀번호|비번|패스워드|암호"
+    "|Парол[ьяюем]{1,2}|парол[ьяюем]{1,2}|ПАРОЛЬ|Лозинк[аиу]|лозинк[аиу]|Κωδικός|κωδικός|Συνθηματικό|συνθηματικό"
+    "|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|סיסמ[הא]|पासवर्ड|कूटशब्द|পাসওয়ার্ড|รหัสผ่าน|პაროლი|գաղտնաբառ|கடவுச்சொல்"
 )
 _AFTER_LABEL = re.compile(
     r"(?P<gap>[^\n:=：＝。！!?？;；|]{0,24}?)"

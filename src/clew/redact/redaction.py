@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 
 from clew.redact.by_context import secrets_in_commands, secrets_in_context
 from clew.redact.by_name import named_secrets, plain_assignments
@@ -21,16 +22,28 @@ _PASSES = 4
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    clean, found = _redacted(text)
-    return RedactedText(clean, tuple(found))
+    shown, plain, found = _search(text)
+    found = _settled(shown, plain, found)
+    return RedactedText(_replaced(text, found), tuple(found)) if found else RedactedText(text, ())
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    return _redacted(text)[0]
+    shown, plain, found = _search(text)
+    if found or (plain and shown.text is not text):
+        return _replaced(text, _settled(shown, plain, found))
+    if not plain:
+        return text
+    ends = [0, *[end for _, _, end in plain]]
+    starts = [*[start for _, start, _ in plain], len(text)]
+    return _PASSWORD.join([text[end:start] for end, start in zip(ends, starts, strict=True)])
 
 
-def _redacted(text: str) -> tuple[str, Sequence[SecretFinding]]:
+_PASSWORD = SecretFinding(0, 0, "password").placeholder
+
+
+def _search(text: str) -> tuple[ReadableText, list[tuple[int, int, int]], list[SecretFinding]]:
+    """The text as it is read, its passwords in the most frequent form, of which there may be many, and all else."""
     shown = readable(text)
     raw = _one_byte_each(shown.text)
     folded = raw.lower()
@@ -38,16 +51,18 @@ def _redacted(text: str) -> tuple[str, Sequence[SecretFinding]]:
         raw = _with_blanks(raw, plain)
         folded = raw.lower()
     found = _scan(raw, folded, shown.text)
-    if found:
-        found = _with_uncovered(found, raw, shown.text)
+    return shown, plain, _with_uncovered(found, raw, shown.text) if found else found
+
+
+def _settled(
+    shown: ReadableText, plain: Sequence[tuple[int, int, int]], found: list[SecretFinding]
+) -> list[SecretFinding]:
+    """All findings in order, with their places in the original text."""
     if plain:
         # Made without calling the class, of which there may be one every dozen bytes.
         made = [_new_finding(SecretFinding, (start, end, "password")) for _, start, end in plain]
         found = _without_overlaps((*found, *made)) if found else made
-    if not found:
-        return text, ()
-    found = shown.in_original(found)
-    return _replaced(text, found), found
+    return shown.in_original(found)
 
 
 _new_finding = tuple.__new__
@@ -125,7 +140,11 @@ def _without_overlaps(found: Iterable[SecretFinding]) -> list[SecretFinding]:
 
     The more precise searches run first, so at the same position the more precise kind counts.
     """
-    separate: list[SecretFinding] = []
+    found = list(found)
+    separate = sorted(found)
+    if not any(one.end > other.start for one, other in pairwise(separate)):
+        return separate
+    separate = []
     for finding in sorted(found, key=lambda f: (f.start, -f.end)):
         last = separate[-1] if separate else None
         if last is None or finding.start >= last.end:
