@@ -57,6 +57,10 @@ def _is_generated(value: bytes) -> bool:
     return looks_random(value, 16)
 
 
+def _is_argument(value: bytes) -> bool:
+    return not is_placeholder(value) and not is_path(value)
+
+
 _QUOTE_GROUP = rb"(?:%b)" % QUOTE
 _HEADER = rb"orization(?:%(q)b|\]){0,3}[ \t]{0,4}+[=:,][ \t]{0,4}+%(q)b?[fbr]?%(q)b?" % {b"q": _QUOTE_GROUP}
 _FIELD = rb"%(q)b?[ \t]{0,4}+[:=][ \t]{0,4}+%(q)b?" % {b"q": _QUOTE_GROUP}
@@ -70,6 +74,29 @@ CONTEXTS = (
         b"://",
         rb"""[^\s/@:"'`<>?#\\]{0,256}+:(?P<secret>[^\s/"'`<>?#\\]{1,512})@(?=[\w\[?-])(?!sha256:)""",
         _is_password_in_url,
+    ),
+    SecretContext(
+        "url-password",
+        b":\\/\\/",
+        rb"""[^\s/@:"'`<>?#\\]{0,256}+:(?P<secret>[^\s/"'`<>?#\\@]{1,512}+)@(?=[\w\[?-])""",
+        _is_password_in_url,
+    ),
+    SecretContext(
+        "password",
+        b"securestring",
+        rb"[ ]{1,4}(?:-string[ ]{1,4})?" + _QUOTE_GROUP + rb"(?P<secret>[^\s\"'`\\]{4,128}+)",
+        looks_like_password,
+    ),
+    *(
+        # new PDO('...', 'user', '...'), mysqli_connect("host", "user", "...")
+        SecretContext(
+            "password",
+            opened,
+            rb"[^()\n\"']{0,40}%(q)b[^\"'\n]{1,200}%(q)b,[ ]?%(q)b[^\"'\n]{1,64}%(q)b,[ ]?%(q)b"
+            rb"(?P<secret>[^\s\"'\\]{4,128}+)" % {b"q": _QUOTE_GROUP},
+            _is_argument,
+        )
+        for opened in (b"pdo(", b"mysqli(", b"mysqli_connect(", b"mysql_connect(", b"pg_connect(")
     ),
     SecretContext("url-password", b"://", rb"(?P<secret>[\w.~%+-]{20,256}+)@(?=[\w\[])", _is_generated),
     SecretContext(
@@ -174,10 +201,11 @@ def _is_session_cookie(name: bytes, value: bytes) -> bool:
 _QUOTED = rb"(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{1,128})|(?P<bare>[^\s\"'`|;&<>\\]{2,128}))"
 _VALUE = re.compile(_QUOTED).match
 # It begins with a literal, which makes it as fast as a search for that literal.
-_OPTION = re.compile(rb" -(?P<option>[pPawuUS]|storepass|keypass|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])")
+_OPTION = re.compile(rb" -(?P<option>[pPawuUSAX]|storepass|keypass|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])")
 _USER_OPTIONS = (b"u", b"U", b"-user", b"-proxy-user", b"-auth")
 # The command that each option belongs to, and whether the value may be joined to it, or has to be.
 _LOGIN = rb"(?:docker|podman|nerdctl|helm(?:[ ]registry)?|az|cf|oc|crane|skopeo|buildah|oras)[ ]login"
+_SNMP = re.compile(rb"\bsnmp(?:walk|bulkwalk|get|getnext|set|trap|inform|table|status|df)\b")
 _COMMANDS_OF = {
     b"p": (
         (re.compile(rb"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mysqlsh|mariadb(?:-dump|-admin)?|mycli)\b"), False),
@@ -188,27 +216,11 @@ _COMMANDS_OF = {
     b"P": ((re.compile(rb"\b(?:zip|unzip|zipcloak|sqlcmd|bcp|isql|tsql)\b"), None),),
     b"a": ((re.compile(rb"\b(?:redis-cli|valkey-cli|keydb-cli)\b"), True),),
     b"w": ((re.compile(rb"\bldap(?:search|modify|add|delete|whoami|passwd|compare)\b"), True),),
+    b"A": ((_SNMP, True),),
+    b"X": ((_SNMP, True),),
     b"storepass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
     b"keypass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
 }
-# Each command above and below has one of these in its name.
-_COMMAND_NAMES = (
-    *(b"mysql", b"maria", b"mycli", b"7z", b"rar ", b"sshpass", b" login", b"mongo", b"htpasswd", b"vault", b"zip"),
-    *(
-        b"sql",
-        b"bcp",
-        b"-cli",
-        b"ldap",
-        b"keytool",
-        b"signer",
-        b"curl",
-        b"wget",
-        b"smbclient",
-        b"http",
-        b"xh ",
-        b"echo ",
-    ),
-)
 _COMMAND_CHARS = 400
 _ENDS_COMMAND = (b"\n", b";", b"|", b"&")
 
@@ -222,13 +234,15 @@ _ECHO = re.compile(
     rb"echo[ ](?:-[ne]{1,2}[ ])?\\{0,4}[\"']?(?:(?P<user>[A-Za-z_][\w.-]{0,31}):)?(?P<value>[^\s\"'|\\]{3,128})"
     rb"\\{0,4}[\"']?[ ]?\|[ ]?(?P<reader>[^\n|]{0,120})\Z"
 )
+_HTPASSWD = re.compile(rb"htpasswd[ ](?P<arguments>-[^\n;|&<>`\\]{4,200}[^\s;|&<>`\\])(?=\s*(?:[\n;|&<>`\\]|\Z))")
+# net use Z: \\\\host\\share /user:domain\\name ...
+_AFTER_USER = re.compile(rb"/user:\S{1,64}[ ](?P<value>[^\s/\"'][^\s\"']{3,127})")
 _PGPASS = re.compile(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,128})(?=\s|\Z|\\n)")
 
 
 def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
     """The secrets that command lines pass by options of one letter."""
-    has_command = _OPTION.search(text) and any(name in text for name in _COMMAND_NAMES)
-    for match in _OPTION.finditer(text) if has_command else ():
+    for match in _OPTION.finditer(text):
         option = match["option"]
         if option in _USER_OPTIONS or (option == b"a" and _CLIENTS.search(_command(text, match.start()))):
             if (pair := _USER_AND_PASSWORD(text, match.end())) and _CLIENTS.search(_command(text, match.start())):
@@ -238,6 +252,14 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
                 yield finding
         elif _takes_password(text, match):
             yield from _finding(text, match.end())
+    for match in _HTPASSWD.finditer(text):
+        options = [word for word in match["arguments"].split() if word.startswith(b"-")]
+        last = match["arguments"].split()[-1]
+        if any(b"b" in option for option in options) and _is_argument(last.strip(b"\"'")):
+            yield SecretFinding(match.end() - len(last), match.end(), "password")
+    for match in _AFTER_USER.finditer(text):
+        if b"net use" in text[max(0, match.start() - 200) : match.start()] and looks_like_password(match["value"]):
+            yield SecretFinding(*match.span("value"), "password")
     for match in _PGPASS.finditer(text):
         if not is_placeholder(match["value"]) and not is_number(match["value"]):
             yield SecretFinding(*match.span("value"), "password")

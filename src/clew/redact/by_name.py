@@ -37,7 +37,7 @@ from clew.redact.values import (
 )
 
 _JOINS_CELLS = (b",", b">")
-_PASSWORD_WORDS = (b"pass", b"pwd")
+_PASSWORD_WORDS = (b"pass", b"pwd", b"psk")
 
 
 def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFinding]:
@@ -94,7 +94,7 @@ _SPACE_AS_SIGN = (
 
 # What else may follow a name, tried at its place by other finders: a sentence, a variable set without a sign, a cell.
 _SENTENCE = rb"[ ](?:is|was|are|be|for|of|to|on|at|from|in|as|has|will|should|set|changed|reset|updated)\b"
-_SPACED = rb"[a-z0-9_]{0,40}[ \t][^\s]{6}"
+_SPACED = rb"[a-z0-9_]{0,40}[ \t](?:[05789][ ])?[^\s]{6}"
 _CELL = rb"[a-z]{0,6}[\"'`*\\]{0,4}[ \t]{0,60}[|]|[a-z]{0,6}[\"'\\]{0,4}(?:[,;\t\r\n]|\\[nrt]|\Z)"
 _AFTER_PASSWORD = rb"(?:[ ?'\"`)*_|,;\t\r\n\\-]|:[ \t*]|\Z)"
 _IN_PASSWORD = rb"(?:words?|wd|phrases?|codes?|wort|ord(?:et)?|e)%b|(?<=_pass)[ \t]|[ ]insert|%b" % (
@@ -104,9 +104,10 @@ _IN_PASSWORD = rb"(?:words?|wd|phrases?|codes?|wort|ord(?:et)?|e)%b|(?<=_pass)[ 
 _OTHER_FORMS = {
     b"pass": _IN_PASSWORD,
     b"pwd": _AFTER_PASSWORD,
+    b"psk": _CELL,
     b"secret": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
     b"token": rb"%b|%b|%b" % (_SENTENCE, _CELL, _SPACED),
-    b"key": rb"%b|(?<=[ip_-]key)(?:%b)|(?<=[_]key)(?:%b)" % (_SENTENCE, _CELL, _SPACED),
+    b"key": rb"%b|(?<=[ip_-]key)(?:%b)|(?<=[_i]key)(?:%b)" % (_SENTENCE, _CELL, _SPACED),
 }
 
 
@@ -115,6 +116,7 @@ _OTHER_FORMS = {
 _ONLY_IF = {
     b"pass": (rb"(?!(?<![_-]pass)[ ][a-hj-z0-9(]|ed|es|ing)", b""),
     b"pwd": (b"", b""),
+    b"psk": (b"", b""),
     b"secret": (b"", b""),
     b"token": (b"", b""),
     b"key": (b"", rb"(?:(?<=[a-z0-9_.?&-]key)|(?<=(?:api|ess|ret|ate)[ ]key))"),
@@ -138,7 +140,7 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
 # Every known name contains one of these words. The expressions are for lower-cased text, and each begins with a
 # literal, which makes it as fast as a search for that literal. Passwords and secrets are chosen by people and may be
 # short; tokens and keys are generated.
-_SHORTEST_VALUE = {b"pass": 6, b"pwd": 6, b"secret": 8, b"token": 12, b"key": 12}
+_SHORTEST_VALUE = {b"pass": 6, b"pwd": 6, b"psk": 8, b"secret": 8, b"token": 12, b"key": 12}
 _ASSIGNMENTS = {word: _assignment_of(word, shortest) for word, shortest in _SHORTEST_VALUE.items()}
 _PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
 _LONGEST_NAME = 64
@@ -178,6 +180,7 @@ NAMED_KINDS = (
     _named("azure-storage-key", rb"(?:.*_)?(?:account_?key|shared_?access_?key)"),
     _named("password", rb".*(?:password|passwd|passwort|passphrase|passcode|pwd)" + _NAME_SUFFIX, human_chosen=True),
     _named("password", rb"(?:.*_)?(?:db|my|ssh|smtp|ftp|mail|sql|pg|redis|user|root|admin)?_?pass", human_chosen=True),
+    _named("password", rb"(?:.*_)?psk", human_chosen=True),
     _named("secret", rb".*secret" + _NAME_SUFFIX, human_chosen=True),
     _named("token", rb".*token" + _NAME_SUFFIX),
     _named("api-key", rb"(?:.*_)?(?:[a-z0-9]*(?:" + _KEY_PREFIXES + rb"))_?key" + _NAME_SUFFIX),
@@ -209,9 +212,12 @@ _VALUE_AFTER_BLANK = re.compile(
     rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
     re.IGNORECASE,
 ).match
+# `enable secret 0 ...`, `username joe password 7 ...`: the number says how the value is encoded.
+_ON_A_ROUTER = re.compile(rb"(?:enable|username[ ]\S{1,24}|privilege[ ][0-9]{1,2})[ ]\Z").search
+_VALUE_OF_TYPE = re.compile(rb"[a-z]*[ ](?:[05789][ ])(?P<quoted>(?!))?(?P<bare>\S{4,128})").match
 # In HCL the name of a variable stands before a block, and its value inside.
 _DEFAULT_IN_BLOCK = re.compile(
-    rb"[\w-]*%(q)b[ ]{0,4}\{[^{}]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\s\\]{4,256})" % {b"q": QUOTE},
+    rb"[\w-]*%(q)b[ ]{0,4}\{[^{}]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\n\\]{4,256})" % {b"q": QUOTE},
     re.IGNORECASE,
 ).match
 
@@ -220,8 +226,10 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
     """The value of a variable that is set by a command or a block, whose name ends at that place."""
     name_start = _name_start(text, place.start())
     before = text[max(0, name_start - 24) : name_start]
-    if _SET_WITHOUT_SIGN(before):
+    if _SET_WITHOUT_SIGN(before) or text.startswith(b"--", name_start):
         value = _VALUE_AFTER_BLANK(text, place.end())
+    elif _ON_A_ROUTER(before):
+        value = _VALUE_OF_TYPE(text, place.end())
     elif before.rstrip(b'"\\').endswith(b"variable "):
         value = _DEFAULT_IN_BLOCK(text, place.end())
     else:
@@ -292,7 +300,9 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
     """The value that is assigned to a name of a secret."""
     name_start = _name_start(text, match.start())
     name = text[name_start : match.end("tail")]
-    if name.lower() == b"key" and text[name_start - 1 : name_start] in (b"?", b"&"):
+    if name.lower() == b"key" and (
+        text[name_start - 1 : name_start] in (b"?", b"&") or _is_after_api(text, name_start)
+    ):
         named: NamedSecretKind | None = _QUERY_KEY
     else:
         named = _kind_of(name)
@@ -309,8 +319,14 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
     else:
         # In a list of arguments the text after a name need not be its value.
         is_argument = match["sign"] == b"," and not _SETS_VALUE(text[max(0, name_start - 24) : name_start])
-        is_secret = looks_random(value, 16) if is_argument else _is_secret_when_quoted(named, value)
+        is_secret = (
+            looks_random(value, 16) and b" " not in value if is_argument else _is_secret_when_quoted(named, value)
+        )
     return SecretFinding(start, start + len(value), named.kind) if is_secret else None
+
+
+def _is_after_api(text: bytes, name_start: int) -> bool:
+    return text[max(0, name_start - 8) : name_start].lower().endswith((b"api ", b"access ", b"secret ", b"private "))
 
 
 def _name_start(text: bytes, at: int) -> int:
@@ -335,7 +351,8 @@ def _is_secret_when_quoted(named: NamedSecretKind, value: bytes) -> bool:
     if b" " in value:
         # A sentence is no password, also if it has a number in it.
         words = value.split()
-        return named.human_chosen and len(words) <= _MOST_WORDS and any(map(_is_no_word, words))
+        is_short = len(words) <= _MOST_WORDS and any(map(_is_no_word, words))
+        return named.human_chosen and (is_short or _is_phrase(words))
     if named.human_chosen and not (value.startswith((b"#", b".")) and is_wordy(value[1:])):
         return looks_random(value) or looks_like_password(value, 6 if named.kind == "password" else 8)
     return looks_random(value) and not is_number(value)
@@ -360,6 +377,26 @@ def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, matc
 # `define('DB_PASSWORD', '...')`, `localStorage.setItem('token', '...')`
 _SETS_VALUE = re.compile(rb"(?i)\b(?:define|set\w{0,8}|put\w{0,8})\([ ]?\\{0,4}[\"']\Z").search
 _MOST_WORDS = 3
+_SENTENCE_WORDS = frozenset(
+    b"""a an and are at be been can cannot changed character characters chars days digits does enter expired failed for
+    from has have in incorrect invalid is it least letters long longer match minimum missing must need needs new no not
+    of on or please required reset see set should symbols than the then this to too use uses was will with wrong
+    you your""".split()
+)
+_PHRASE_WORD = re.compile(rb"[A-Za-z0-9-]+").fullmatch
+
+
+def _is_phrase(words: Sequence[bytes]) -> bool:
+    """Words that make no sentence, with a number among them: `correct horse 9 staple`."""
+    return (
+        _MOST_WORDS <= len(words) <= 2 * _MOST_WORDS
+        and all(map(_PHRASE_WORD, words))
+        and any(word.isdigit() or mixes_letters_and_digits(word) for word in words)
+        and sum(map(len, words)) >= 12
+        and not any(
+            word.lower() in _SENTENCE_WORDS or (is_technical_term(word) and not word.isdigit()) for word in words
+        )
+    )
 
 
 def _is_no_word(word: bytes) -> bool:

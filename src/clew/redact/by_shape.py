@@ -50,34 +50,31 @@ def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list
 
 # A key that a line end cuts: the end of one line and the start of the next, behind an indent, quote or diff mark.
 _LINE_END = re.compile(rb"[\\]?[ \t]{0,4}(?:\r?\n|\\n)[ \t>|+]{0,12}")
-_WORD = re.compile(rb"[A-Za-z0-9_+/=~-]{4,}")
-_LAST_WORD = re.compile(rb"[A-Za-z0-9_.-]{4,}\Z")
+_WORD = re.compile(rb"[A-Za-z0-9_+/=~.-]{4,}")
 _WRAP_CHARS = 100
 
 
 def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
     """The secrets of the catalog that go on in the next line."""
     joints: list[tuple[int, int, int, int]] = []
-    for start, end in _at_line_ends(text, candidates):
+    for start, end in candidates:
+        around = text[start - _MARKS_CHARS if start > _MARKS_CHARS else 0 : end + _MARKS_CHARS]
+        if b"\n" not in around and b"\\n" not in around:
+            continue
         if (gap := _LINE_END.match(text, end)) and (rest := _WORD.match(text, gap.end())):
             joints.append((start, end, *rest.span()))
-        line = max(text.rfind(b"\n", max(0, start - 16), start + 1), start if start == 0 else -1)
-        if line > 0 and (before := _LAST_WORD.search(text[max(0, line - _WRAP_CHARS) : line].rstrip(b" \t\r\\"))):
-            first = max(0, line - _WRAP_CHARS) + before.start()
-            joints.append((first - 1, first + len(before[0]), start + 1, end))
+        line = text.rfind(b"\n", max(0, start - _MARKS_CHARS), start + 1)
+        if line > 0:
+            before = text[max(0, line - _WRAP_CHARS) : line].rstrip(b" \t\r\\")
+            first = before.translate(_CLASSES).rfind(b" ") + 1
+            if len(before) - first >= _SHORTEST_PART:
+                at = max(0, line - _WRAP_CHARS)
+                joints.append((at + first - 1, at + len(before), start + 1, end))
     return [finding for joint in joints if (finding := _wrapped(text, *joint))]
 
 
-def _at_line_ends(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Those behind which a line may end, or before which one begins not far away."""
-    return [
-        (start, end)
-        for start, end in candidates
-        if not text[end : end + 2].strip(_LINE_END_CHARS) or b"\n" in text[max(0, start - 16) : start + 1] or start == 0
-    ]
-
-
-_LINE_END_CHARS = b" \t\r\n\\nr"
+_MARKS_CHARS = 16
+_SHORTEST_PART = 4
 
 
 def _wrapped(text: bytes, start: int, end: int, rest: int, rest_end: int) -> SecretFinding | None:

@@ -39,7 +39,8 @@ _QUESTION = rb"[?][ \t]*(?:\r?\n){1,2}[ \t]*"
 _VALUE = rb"(?P<open>(?:[?][ ])?[\"'`*_(\[?]{0,3})(?P<value>[^\s\"'`<>]{4,128})"
 
 
-_JOINED = rb"(?:(?P<direct>%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" % (
+_JOINED = rb"(?:(?P<direct>(?P<colon>%b)|%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" % (
+    _COLON,
     _OF_WHAT,
     _COLON,
     _OF_WHAT,
@@ -89,6 +90,8 @@ _FOREIGN = (
     b"kata sandi",
     b"clave",
     b"pw",
+    b"cred",
+    b"login",
 )
 # Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
 _CUT = (b"senord", b"ifre", b"t kh?u")
@@ -100,6 +103,14 @@ _BEFORE_CHARS = 100
 _LABEL_CHARS = 24
 
 _LOGIN_BEFORE = re.compile(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
+_WITH_BEFORE = re.compile(rb"\b(?:with|using|and)[ ](?:the[ ]|a[ ])?\Z")
+_IS_CAPITALISED = re.compile(rb"[A-Z]").match
+# `credentials: admin / ...`, `login admin:...`: the name of a user before the value.
+_PAIR = re.compile(
+    rb"(?:cred(?:ential)?s?|logins?|passwords?)\b"
+    rb"(?:[^\n:=/]{0,40}?[ ]?[:=(][ ]{0,2}|[ ](?:as|is|are|with|using)[ ]|[ ])"
+    rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
+).match
 _JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
 _LOOK_BACK = 100
 _TRAILING = b".,:;)]}>*_`?"
@@ -113,20 +124,28 @@ def foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
         while at >= 0:
             yield at, word
             at = folded.find(word, at + len(word))
-    if not is_ascii and _SOME_VALUE(folded):
+    if not is_ascii:
         for match in _IN_SCRIPTS.finditer(original):
             yield match.start(), b""
 
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
-    match = _LABELS[word].match(folded, at)
+    if pair := _PAIR(folded, at):
+        start, end = pair.span("value")
+        value = text[start:end].rstrip(_TRAILING)
+        if mixes_letters_and_digits(value) and _is_told(value, b"`"):
+            return SecretFinding(start, start + len(value), "password")
+    match = _LABELS[word].match(folded, at) if word in _LABELS else None
     if match is None or (_is_inside_name(text, at) and word not in _CUT):
         return None
     start, value = _trimmed(text, match)
-    is_secret = _is_told(value, match["open"])
+    before = folded[max(0, at - _LOOK_BACK) : at]
+    joined = match["direct"] or b""
+    is_named = b":" in joined or b"=" in joined or bool(_WITH_BEFORE.search(before))
+    is_after_sign = match["colon"] is not None or (is_named and _IS_CAPITALISED(value))
+    is_secret = _is_told(value, b"`" if is_after_sign else match["open"])
     if is_secret and match["direct"] is None:
-        before = folded[max(0, at - _LOOK_BACK) : at]
         ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
         begins_line = not before.replace(b"\\n", b"\n").rpartition(b"\n")[2].strip()
         stands_alone = (begins_line and ends_line) or _LOGIN_BEFORE.search(before) or _JOINED_BEFORE.search(before)
@@ -202,8 +221,6 @@ def _is_hash(value: bytes) -> bool:
     return bool(_HASH.fullmatch(value))
 
 
-# Two characters of ASCII: where there are none, there is no value for a label in another script.
-_SOME_VALUE = re.compile(rb"[!->@-~]{2}").search
 # The words for password, passphrase and key in other scripts, whole, which makes the expression fast.
 _IN_SCRIPTS = re.compile(
     "密码|密碼|密钥|密鑰|密匙|令牌|口令|秘钥|秘密|通行码|通行碼|パスワード|パスフレーズ|暗証番号|合言葉|비밀번호|비번|패스워드|암호"
@@ -216,6 +233,7 @@ _AFTER_LABEL = re.compile(
     r"\s{0,3}[\"'`“”「『【（(*]{0,2}(?P<value>[!-~][!-~\u4e00-\u9fff]{3,64})"
 )
 _ASCII_PART = re.compile(r"[!-~]+(?:[\u4e00-\u9fff]{1,2}[!-~]+)*")
+_HAS_ASCII_WORD = re.compile(r"[A-Za-z0-9]").search
 _DIRECT_SIGNS = frozenset(":=：＝—–-是为為はがに는은")
 
 
@@ -229,8 +247,12 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
         value = _without_trailing(text[start : start + (part.end() if part else 0)].rstrip(b",'\"?"))
         sign = match["sign"].strip()
         is_direct = bool(sign) and (sign in _DIRECT_SIGNS or len(sign) > 1)
-        is_beside = is_direct and not match["gap"].strip()
-        if _is_told(value, b"`" if is_beside else b"") and (is_direct or _is_no_word(value)):
+        # `пароль от сервера: ...`; in `密码在 step-2：...` a name comes between.
+        is_beside = is_direct and not _HAS_ASCII_WORD(match["gap"])
+        # A word with a number, as `step-2` is, is a password if it is capitalised and stands beside the label.
+        is_capitalised = bool(_IS_CAPITALISED(value)) and mixes_letters_and_digits(value) and not match["gap"]
+        is_close = is_beside or is_capitalised
+        if _is_told(value, b"`" if is_close else b"") and (is_direct or is_capitalised or _is_no_word(value)):
             return SecretFinding(start, start + len(value), "password")
         # `пароль от root ...`: the first ASCII word may name whose password it is.
         following = match.end()
@@ -248,7 +270,7 @@ def is_secret_cell(value: bytes) -> bool:
 # -- tables -----------------------------------------------------------------------------------------------------------
 
 _NAME_ENDS = re.compile(
-    rb"[a-z?]{0,8}(?:[_ ](?:value|key|2))?[\"'`*\\]{0,4}[ \t]{0,60}(?:[|,;\t\r\n]|\\[nrt]|\Z)"
+    rb"[a-z?]{0,8}(?:[_ ](?:value|key|2))?[\"'`*\\]{0,4}[ \t]{0,60}(?:[|,;\t\r\n]|[ ]{2}|\\[nrt]|\Z)"
 ).match
 _DELIMITERS = (b"|", b"\t", b";", b",")
 _HEADER_CELL = re.compile(rb"[\s\"'`*]*[\w?][\w?() ./-]{0,40}[\s\"'`*]*").fullmatch
@@ -299,10 +321,14 @@ def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
     for mark in _STRING_BEGINS:
         if (begins := lines.text.rfind(mark, first, at)) >= 0:
             first = begins + len(mark)
+    # Other text may come before a header on its line: `Here they are: user,password`.
+    first = max(first, lines.text.rfind(b": ", first, at) + 2) if b": " in lines.text[first:at] else first
     header = lines.text[first:last]
     delimiter = next((mark for mark in _DELIMITERS if mark in header), b"")
-    if not delimiter or len(header) > _LONGEST_HEADER or _IS_CODE_LINE(header):
+    if len(header) > _LONGEST_HEADER or _IS_CODE_LINE(header):
         return []
+    if not delimiter:
+        return list(_below(lines, at, header, last))
     cells = _split(header, delimiter)
     column = next((n for n, (start, end) in enumerate(cells) if first + start <= at < first + end), -1)
     are_names = all(_HEADER_CELL(header[a:b]) for a, b in cells if header[a:b].strip() or delimiter != b"|")
@@ -323,6 +349,30 @@ def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
             found += _cell_finding(lines.text, row[0] + values[column][0], row[0] + values[column][1])
         row = lines.after(row[1])
     return found
+
+
+_ALIGNED = re.compile(rb" *\S+(?: \S+)?(?: {2,}\S+(?: \S+)?)+ *").fullmatch
+_WORD_IN_ROW = re.compile(rb"\S+").match
+
+
+def _below(lines: _Lines, at: int, header: bytes, last: int) -> Iterator[SecretFinding]:
+    """The words below a name, in a table whose columns are aligned with blanks."""
+    begins = lines.text.rfind(b"\n", 0, at) + 1
+    if not _ALIGNED(header.strip(b"\r")):
+        return
+    # The column begins with the word of the header, of which the label may be the end.
+    column = max(lines.text.rfind(b" ", begins, at), begins - 1) + 1 - begins
+    row = lines.after(last)
+    for _ in range(_MOST_ROWS):
+        line = lines.text[slice(*row)] if row else b""
+        if row is None or len(line) > _LONGEST_LINE or not line.strip():
+            return
+        if not _RULE(line):
+            word = _WORD_IN_ROW(line, column)
+            if word is None or not _ALIGNED(line.strip(b"\r")) or (column and line[column - 1 : column] != b" "):
+                return
+            yield from _cell_finding(lines.text, row[0] + word.start(), row[0] + word.end())
+        row = lines.after(row[1])
 
 
 def _beside(lines: _Lines, first: int, cells: list[tuple[int, int]], column: int) -> list[SecretFinding]:
