@@ -6,8 +6,7 @@ The result has a placeholder for each secret (`[REDACTED:github-token]`); nothin
 from __future__ import annotations
 
 from clew.redact.catalog import CATALOG, SecretKind
-from clew.redact.in_messages import redact_arguments, redact_messages
-from clew.redact.redaction import redact, redact_text
+from clew.redact.redaction import redact, redact_arguments, redact_messages, redact_text
 from clew.redact.values import RedactedText, SecretFinding
 
 __all__ = [

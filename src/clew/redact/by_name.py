@@ -14,8 +14,10 @@ from functools import lru_cache
 
 from clew.redact.by_context import echoed_password
 from clew.redact.in_prose import (
-    TableReader,
-    foreign_labels,
+    FOREIGN_ACCENTED_LABELS,
+    FOREIGN_LABELS,
+    LABELS_IN_SCRIPTS,
+    secrets_in_tables,
     told_in_other_script,
     told_password,
     told_token,
@@ -46,7 +48,7 @@ def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFindi
     `text` has one byte for each character of `original`, and `folded` is the same in lower case.
     """
     found: list[SecretFinding] = []
-    tables = TableReader(text, folded)
+    in_tables: list[int] = []
     for word, place in names_of_secrets(folded):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
@@ -66,13 +68,26 @@ def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFindi
         if finding is not None:
             found.append(finding)
         else:
-            tables.read(place.start())
-    for at, word in foreign_labels(folded, original):
+            in_tables.append(place.start())
+    for at, word in _foreign_labels(folded, original):
         if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, original, at):
             found.append(finding)
         else:
-            tables.read(at)
-    return [*found, *tables.found]
+            in_tables.append(at)
+    return [*found, *secrets_in_tables(text, folded, in_tables)] if in_tables else found
+
+
+def _foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
+    """Where a text has a label in another language, and which; an empty one for other scripts."""
+    is_ascii = original.isascii()
+    for word in FOREIGN_LABELS if is_ascii else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
+        at = folded.find(word)
+        while at >= 0:
+            yield at, word
+            at = folded.find(word, at + len(word))
+    if not is_ascii:
+        for match in LABELS_IN_SCRIPTS.finditer(original):
+            yield match.start(), b""
 
 
 # -- assignments ------------------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ in the text itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from clew.redact.values import (
     SecretFinding,
@@ -78,7 +78,7 @@ _LABELS = {
     b"jelsz?": _label(b"jelsz?"),
     b"t kh?u": _label(b"t kh?u"),
 }
-_FOREIGN = (
+FOREIGN_LABELS = (
     b"kennwort",
     b"wachtwoord",
     b"senha",
@@ -95,7 +95,7 @@ _FOREIGN = (
 )
 # Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
 _CUT = (b"senord", b"ifre", b"t kh?u")
-_FOREIGN_ACCENTED = (b"has?o", b"jelsz?", *_CUT)
+FOREIGN_ACCENTED_LABELS = (b"has?o", b"jelsz?", *_CUT)
 # `Use "..." as the password`: the value stands before its label.
 _BEFORE_LABEL = re.compile(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z").search
 _LAST_WORD = re.compile(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z").search
@@ -114,19 +114,6 @@ _PAIR = re.compile(
 _JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
 _LOOK_BACK = 100
 _TRAILING = b".,:;)]}>*_`?"
-
-
-def foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
-    """Where a text has a label in another language, and which; an empty one for other scripts."""
-    is_ascii = original.isascii()
-    for word in _FOREIGN if is_ascii else (*_FOREIGN, *_FOREIGN_ACCENTED):
-        at = folded.find(word)
-        while at >= 0:
-            yield at, word
-            at = folded.find(word, at + len(word))
-    if not is_ascii:
-        for match in _IN_SCRIPTS.finditer(original):
-            yield match.start(), b""
 
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
@@ -222,7 +209,7 @@ def _is_hash(value: bytes) -> bool:
 
 
 # The words for password, passphrase and key in other scripts, whole, which makes the expression fast.
-_IN_SCRIPTS = re.compile(
+LABELS_IN_SCRIPTS = re.compile(
     "密码|密碼|密钥|密鑰|密匙|令牌|口令|秘钥|秘密|通行码|通行碼|パスワード|パスフレーズ|暗証番号|合言葉|비밀번호|비번|패스워드|암호"
     "|Парол[ьяюем]{1,2}|парол[ьяюем]{1,2}|ПАРОЛЬ|Лозинк[аиу]|лозинк[аиу]|Κωδικός|κωδικός|Συνθηματικό|συνθηματικό"
     "|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|סיסמ[הא]|पासवर्ड|कूटशब्द|পাসওয়ার্ড|รหัสผ่าน|პაროლი|գաղտնաբառ|கடவுச்சொல்"
@@ -239,7 +226,7 @@ _DIRECT_SIGNS = frozenset(":=：＝—–-是为為はがに는은")
 
 def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding | None:
     """The password that follows a label in another script at that place."""
-    label = _IN_SCRIPTS.match(original, at)
+    label = LABELS_IN_SCRIPTS.match(original, at)
     match = _AFTER_LABEL.match(original, label.end()) if label else None
     while label is not None and match is not None:
         start = match.start("value")
@@ -283,21 +270,13 @@ _STRING_BEGINS = (b'": "', b'":"')
 _CELL_EDGES = b" \t\r\"'`*\\"
 
 
-class TableReader:
-    """Reads the tables of a text whose header, or one of whose rows, has the name of a secret."""
-
-    def __init__(self, text: bytes, folded: bytes) -> None:
-        self.found: list[SecretFinding] = []
-        self._text, self._folded = text, folded
-        self._lines: _Lines | None = None
-
-    def read(self, at: int) -> None:
-        """Read the table at a name, if there is one. Escaped line ends count as line ends."""
-        if _NAME_ENDS(self._folded, at) is None:
-            return
-        if self._lines is None:
-            self._lines = _Lines(self._text)
-        self.found += _cells(self._lines, at)
+def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list[SecretFinding]:
+    """The secrets of the tables whose header, or one of whose rows, has a name at one of these places."""
+    names = [at for at in places if _NAME_ENDS(folded, at)]
+    if not names:
+        return []
+    lines = _Lines(text)
+    return [finding for at in names for finding in _cells(lines, at)]
 
 
 class _Lines:

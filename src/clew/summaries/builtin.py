@@ -171,6 +171,7 @@ class _Material:
             self._line_of,
             # What the newest request is about was seen last; where there is one request, all of it is about that one.
             favour_new=_FAVOUR_NEW if len(self._exchanges) > 1 else 0.0,
+            is_redacted=source.is_redacted,
         )
         self._top = certain_lines(source)
         told = self._told_before()
@@ -460,21 +461,21 @@ class _Material:
         if action.result is None or not self._may_quote(action.result):
             return ""
         text = self._selector.texts(action.result)[0]
-        lines = redact_text(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
+        lines = self._source.clean(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
         shown = _SEPARATOR.join(" ".join(line.split()) for line in lines if line.strip())
         return shown if len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number else ""
 
     def _written(self, draft: _Draft) -> Handoff:
         sections: dict[str, list[str]] = {}
         for line in sorted(draft.top, key=lambda line: line.number):
-            sections.setdefault(line.heading, []).append(redact_text(line.text))
+            sections.setdefault(line.heading, []).append(self._source.clean(line.text))
         left_out = draft.entries.pop(_LEFT_OUT, ToldExchange(""))
         left_out.head = self._left_out(draft)
         entries = [exchange_text(left_out, None), *(CONTINUED.join(lines) for _, lines in draft.former)]
         new = (exchange_text(entry, self._exchanges[n].closing_number) for n, entry in sorted(draft.entries.items()))
         # Without another line they tell nothing that is not told already.
         entries += [text for text in new if CONTINUED in text or not text.startswith((_AS_TASK, _ASKED_BELOW))]
-        if told := [redact_text(text) for text in entries if text]:
+        if told := [self._source.clean(text) for text in entries if text]:
             sections[parts.COMPLETED] = told
         return Handoff(sections)
 

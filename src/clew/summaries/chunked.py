@@ -100,7 +100,7 @@ class ChunkedSummary:
 
     def _transcript_from(self, previous: str) -> SummaryTranscript:
         source = self.source
-        return SummaryTranscript(source.read, source.first, source.last, previous, source.ledger)
+        return SummaryTranscript(source.read, source.first, source.last, previous, source.ledger, source.is_redacted)
 
     @property
     def is_done(self) -> bool:

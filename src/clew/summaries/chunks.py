@@ -37,9 +37,19 @@ class SummaryTranscript:
     """The messages `first` to `last` (not included) as text, redacted and without pictures, made as they are read."""
 
     def __init__(
-        self, read: ReadMessage, first: int, last: int, previous: str = "", ledger: Ledger | None = None
+        self,
+        read: ReadMessage,
+        first: int,
+        last: int,
+        previous: str = "",
+        ledger: Ledger | None = None,
+        is_redacted: bool = False,
     ) -> None:
-        """`ledger` says which messages are requests of a person, and which the closing words on one."""
+        """`ledger` says which messages are requests of a person, and which the closing words on one.
+
+        `is_redacted`: what `read` returns has no secrets.
+        """
+        self._is_redacted = is_redacted
         self.first = PREVIOUS_HANDOFF if previous else first
         self.last = last
         self._read = read
@@ -61,7 +71,9 @@ class SummaryTranscript:
     def _as_text(self, number: int) -> TranscriptMessage:
         if number == PREVIOUS_HANDOFF:
             return TranscriptMessage(number, "the handoff so far", neutralized(self._previous))
-        (message,) = redact_messages([self._read(number)])
+        message = self._read(number)
+        if not self._is_redacted:
+            (message,) = redact_messages([message])
         for call in calls_of(message):
             self._tools[str(call.get("id", ""))] = name_of_call(call)
         speaker = f"{self._speaker(message)}{self._labels.get(number, '')}"

@@ -71,6 +71,8 @@ def ground_handoff(
 
 def redacted_input(source: SummaryInput) -> SummaryInput:
     """The same input with messages redacted as they are read, so that quotes of them have no secrets."""
+    if source.is_redacted:
+        return source
     read = source.read
 
     def read_clean(number: int) -> Message:
@@ -293,7 +295,9 @@ def _selector(source: SummaryInput) -> QuoteSelector:
         del part
         return number, len(f"- m{number}: ")
 
-    return QuoteSelector(source.ledger.index, source.read, source.first, source.may_quote, line_of)
+    return QuoteSelector(
+        source.ledger.index, source.read, source.first, source.may_quote, line_of, is_redacted=source.is_redacted
+    )
 
 
 # -- shortening to a budget --------------------------------------------------------------------------------------------

@@ -13,6 +13,7 @@ from typing import Any
 
 from clew.ledger import Ledger, ReadMessage
 from clew.messages import Message, calls_of, reasoning_of, text_of
+from clew.redact import redact_text
 
 ACTIVE_TASK = "Active task"
 GOAL = "Goal"
@@ -293,6 +294,12 @@ class SummaryInput:
     focus: str | None = None
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     """The models that are not asked now, after a failure."""
+    is_redacted: bool = False
+    """Whether the ledger and what `read` returns were made of messages without their secrets."""
+
+    def clean(self, text: str) -> str:
+        """A text of the ledger or of a message without secrets, searched only where that was not done before."""
+        return text if self.is_redacted else redact_text(text)
 
     def previous_lines(self, heading: str) -> Sequence[str]:
         return self.previous.lines(heading) if self.previous else ()

@@ -92,7 +92,7 @@ def required_facts(source: SummaryInput) -> list[RequiredFact]:
 def cleaned_facts(facts: Iterable[RequiredFact]) -> list[RequiredFact]:
     """The facts without secrets, each once, in their order, with words that can be compared."""
     clean = (
-        replace(fact, line=redact_text(fact.line), words=normalized(redact_text(fact.words)))
+        replace(fact, line=source.clean(fact.line), words=normalized(source.clean(fact.words)))
         for fact in facts
         if fact.words.strip()
     )

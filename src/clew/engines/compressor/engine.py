@@ -238,6 +238,7 @@ class ContextCompressor(ContextEngine):
             shortened=frozenset(shortened),
             focus=focus,
             cooldowns=cooldowns,
+            is_redacted=True,
         )
 
     def _ledger_of(self, history: NumberedHistory) -> tuple[Ledger, ReadMessage]:
