@@ -72,6 +72,17 @@ ORDINARY = {
     "Chinese": "这是一个很长的对话,需要放进窗口里。\n" * 5_000,
     "no trigger at all": "lorem ipsum dolor et " * 10_000,
 }
+DENSE = {
+    "password= short": "".join(f"password=ab{CHANCE.randint(10, 99)}!x\n" for _ in range(5_000)),
+    "password= random": "".join(
+        f"password={random_text(string.ascii_letters + string.digits + '!#-_', CHANCE.randint(8, 24))}\n"
+        for _ in range(5_000)
+    ),
+    "password in JSON": "".join(
+        json.dumps({"user": "joe", "password": random_text(string.ascii_letters + string.digits, 14)}) + "\n"
+        for _ in range(5_000)
+    ),
+}
 HOSTILE = {
     unit.strip(): unit
     for unit in (
@@ -135,6 +146,7 @@ def recall() -> list[dict[str, Any]]:
         for place in PLACES
     ]
     named = [(case.text, secret) for case in cases_in(CORPUS / "secrets.txt") for secret in case.secrets]
+    forms = json.loads((CORPUS / "forms_of_secrets.json").read_text(encoding="utf-8"))
     false = cases_in(CORPUS / "not_secrets.txt")
     kinds = {kind.name for kind in CATALOG} | {context.kind for context in CONTEXTS}
     return [
@@ -148,6 +160,11 @@ def recall() -> list[dict[str, Any]]:
             "measure": "found: known by what is around them",
             "of": len(named),
             "are": sum(s not in redact(t).text for t, s in named),
+        },
+        {
+            "measure": "found: forms in prose, commands, tables and cut keys",
+            "of": len(forms),
+            "are": sum(not any(s in redact(form["text"]).text for s in form["secrets"]) for form in forms),
         },
         {
             "measure": "wrongly found in the false cases",
@@ -186,6 +203,7 @@ def main() -> None:
     redact("warm up " + "a" * 40)
     columns = ["text", *(f"MB/s at {size // 1_000_000} MB" for size in SIZES), "growth", "found"]
     report("redaction_ordinary", [measured(name, unit) for name, unit in ORDINARY.items()], columns)
+    report("redaction_dense", [measured(name, unit) for name, unit in DENSE.items()], columns)
     report("redaction_hostile", [measured(name, unit) for name, unit in HOSTILE.items()], columns)
     report("redaction_right", recall(), ["measure", "of", "are"])
     if CONVERSATIONS.is_dir():

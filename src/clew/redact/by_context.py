@@ -92,11 +92,11 @@ CONTEXTS = (
         SecretContext(
             "password",
             opened,
-            rb"[^()\n\"']{0,40}%(q)b[^\"'\n]{1,200}%(q)b,[ ]?%(q)b[^\"'\n]{1,64}%(q)b,[ ]?%(q)b"
+            rb"(?:_connect)?\(?[^()\n\"']{0,40}%(q)b[^\"'\n]{1,200}%(q)b,[ ]?%(q)b[^\"'\n]{1,64}%(q)b,[ ]?%(q)b"
             rb"(?P<secret>[^\s\"'\\]{4,128}+)" % {b"q": _QUOTE_GROUP},
             _is_argument,
         )
-        for opened in (b"pdo(", b"mysqli(", b"mysqli_connect(", b"mysql_connect(", b"pg_connect(")
+        for opened in (b"pdo(", b"mysqli")
     ),
     SecretContext("url-password", b"://", rb"(?P<secret>[\w.~%+-]{20,256}+)@(?=[\w\[])", _is_generated),
     SecretContext(
