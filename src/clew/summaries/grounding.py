@@ -121,13 +121,16 @@ def _with_required_facts(source: SummaryInput, checked: Handoff, budget: int, co
     certain = required_facts(source)
     groups = (
         (1.0, [fact for fact in certain if fact.heading in _HEADINGS_FIRST]),
-        (_SHARE_OF_REQUESTS, cleaned_facts(told.requests)),
-        (_SHARE_OF_CONCLUSIONS, cleaned_facts(told.conclusions)),
+        (_SHARE_OF_REQUESTS, cleaned_facts(source, told.requests)),
+        (_SHARE_OF_CONCLUSIONS, cleaned_facts(source, told.conclusions)),
         (
             1.0,
-            [*(fact for fact in certain if fact.heading not in _HEADINGS_FIRST), *cleaned_facts(state_facts(source))],
+            [
+                *(fact for fact in certain if fact.heading not in _HEADINGS_FIRST),
+                *cleaned_facts(source, state_facts(source)),
+            ],
         ),
-        (_SHARE_OF_DEEDS, cleaned_facts(told.deeds)),
+        (_SHARE_OF_DEEDS, cleaned_facts(source, told.deeds)),
     )
     worth = line_worth_in(source.ledger.index, source.first)
     for share in _SHARES_OF_REQUIRED:

@@ -86,10 +86,10 @@ def required_facts(source: SummaryInput) -> list[RequiredFact]:
     hard, soft = _rules(source)
     blocking, overcome = _failures(source)
     facts = [*_task(source), *_goal(source), *hard, *blocking, *_files(source), *soft, *overcome]
-    return cleaned_facts(facts)
+    return cleaned_facts(source, facts)
 
 
-def cleaned_facts(facts: Iterable[RequiredFact]) -> list[RequiredFact]:
+def cleaned_facts(source: SummaryInput, facts: Iterable[RequiredFact]) -> list[RequiredFact]:
     """The facts without secrets, each once, in their order, with words that can be compared."""
     clean = (
         replace(fact, line=source.clean(fact.line), words=normalized(source.clean(fact.words)))
