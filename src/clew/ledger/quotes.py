@@ -234,17 +234,13 @@ class QuoteSelector:
         may_quote: Callable[[int], bool],
         line_of: LineOf,
         favour_new: float = 0.0,
-        is_redacted: bool = False,
+        redacted: Callable[[str], str] = redact_text,
     ) -> None:
-        """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first.
-
-        `is_redacted`: what `read` returns has no secrets.
-        """
-        self._is_redacted = is_redacted
+        """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first."""
         self._index = index
         self._may_quote = may_quote
         self._line_of = line_of
-        self._read = read
+        self._read, self._redacted = read, redacted
         self._first = first
         self._favour_new = favour_new
         self._texts: dict[int, list[str]] = {}
@@ -387,12 +383,9 @@ class QuoteSelector:
 
     def _is_clean(self, number: int, part: int, quote: str) -> bool:
         """Whether the quote holds no secret, nor a piece of one that would not be recognised alone."""
-        if self._is_redacted:
-            return True
         key = (number, part)
         if key not in self._clean:
-            text = self.texts(number)[part]
-            clean = redact_text(text)
+            clean = self._redacted(text := self.texts(number)[part])
             self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
         clean_text = self._clean[key]
         return clean_text is None or quote.removesuffix("…") in clean_text

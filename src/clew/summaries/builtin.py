@@ -171,7 +171,7 @@ class _Material:
             self._line_of,
             # What the newest request is about was seen last; where there is one request, all of it is about that one.
             favour_new=_FAVOUR_NEW if len(self._exchanges) > 1 else 0.0,
-            is_redacted=source.is_redacted,
+            redacted=source.clean,
         )
         self._top = certain_lines(source)
         told = self._told_before()

@@ -299,7 +299,7 @@ def _selector(source: SummaryInput) -> QuoteSelector:
         return number, len(f"- m{number}: ")
 
     return QuoteSelector(
-        source.ledger.index, source.read, source.first, source.may_quote, line_of, is_redacted=source.is_redacted
+        source.ledger.index, source.read, source.first, source.may_quote, line_of, redacted=source.clean
     )
 
 
