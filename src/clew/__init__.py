@@ -30,7 +30,7 @@ Contracts to implement (each with a suite of tests in `clew.testing`):
 Errors, all below `ClewError`; `clew.errors` says what each means:
 
     InvalidArgument, InvalidMessage, UnreadableTranscript, PluginError, NoModel, SummaryFailed, ProviderRefused,
-    FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand
+    FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand, SandboxUnavailable
     ConfigError, and below it InvalidConfig
     StoreError, and below it UnknownSession, AmbiguousSession, NoDatabase, StaleView, StaleHistory, LeaseLost, InUse,
     SchemaTooNew, DatabaseBusy, DatabaseFull, IndexDamaged
@@ -66,6 +66,7 @@ if TYPE_CHECKING:
         NoModel,
         PluginError,
         ProviderRefused,
+        SandboxUnavailable,
         SchemaTooNew,
         StaleHistory,
         StaleView,
@@ -107,6 +108,7 @@ __all__ = [
     "PluginError",
     "Projection",
     "ProviderRefused",
+    "SandboxUnavailable",
     "SchemaTooNew",
     "StaleHistory",
     "StaleView",
@@ -132,8 +134,8 @@ __getattr__, __dir__ = lazy_names(
         ".engines": "ContextCompressor ContextEngine",
         ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DatabaseBusy DatabaseFull FetchFailed "
         "InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost MemoryUnusable NoDatabase "
-        "NoModel PluginError ProviderRefused SchemaTooNew StaleHistory StaleView StoreError SummaryFailed "
-        "UnknownSession UnreadableCommand UnreadableTranscript",
+        "NoModel PluginError ProviderRefused SandboxUnavailable SchemaTooNew StaleHistory StaleView StoreError "
+        "SummaryFailed UnknownSession UnreadableCommand UnreadableTranscript",
         ".library": "Compressed acompress compress preview",
         ".providers": "classify_error",
         ".store": "open_store",

@@ -12,7 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-EXTRAS = {"keyring": "keyring", "local": "xllamacpp", "postgres": "psycopg"}
+EXTRAS = {"keyring": "keyring", "local": "xllamacpp", "mcp": "mcp", "postgres": "psycopg"}
 """Each extra with the module that it brings."""
 
 

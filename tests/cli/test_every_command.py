@@ -102,6 +102,7 @@ FOR_PROGRAMS = [
 FOR_PEOPLE = [
     "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",
     "plugins", "usage", "insights --since 2026-01-01", "doctor", "context examples/session.json",
+    "compress examples/session.json --to 10k", "compress examples/session.json --to 10k --preview", "init",
 ]
 # fmt: on
 

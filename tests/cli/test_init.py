@@ -103,7 +103,7 @@ def gguf_file(tmp_path: Path) -> Path:
     return file
 
 
-@pytest.mark.parametrize("width", [60, 100])
+@pytest.mark.parametrize("width", [30, 60, 100])
 def test_the_choice_fits_the_screen(tmp_path: Path, width: int) -> None:
     to, _, _ = console(tmp_path, width, OPENROUTER_API_KEY=FAKE)
     lines = option_lines(setup_options(clew_home(to.environ), found_keys(to)), to)

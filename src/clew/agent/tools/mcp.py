@@ -21,6 +21,7 @@ from clew.agent.safe_text import printable_line
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result
 from clew.config import McpServer, resolved
 from clew.errors import ClewError, InvalidArgument
+from clew.install import install_command
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -106,7 +107,7 @@ class McpConnection:
         try:
             from mcp import Client, StdioServerParameters, stdio_client
         except ImportError as error:
-            raise InvalidArgument("MCP servers need the extra `mcp`: pip install 'clew[mcp]'") from error
+            raise InvalidArgument(f"MCP servers need the extra `mcp`: {install_command('mcp')}") from error
         server = self.server
         if server.url is not None:
             import httpx2

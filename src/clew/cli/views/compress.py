@@ -58,6 +58,8 @@ MAX_SECTION_LINES = 2
 MAX_TASK_LINES = 4
 MAX_LARGEST = 5
 MIN_WIDTH_FOR_TEXTS = 60
+_WIDEST_KEY = 20
+"""Of an entry in the key to the bars."""
 _REFERENCE = re.compile(r"(?<![\w/.])m\d+(?![\w/]|\.\w)")
 _NUMBER = re.compile(r"\d+[.)]\s")
 _SOURCE = re.compile(r"\s(?:\([^()]{0,40}m\d+[^()]{0,40}\)|\[[^\[\]]{1,60} m\d+\])$")
@@ -86,7 +88,7 @@ def print_preview(source: str, origin: str, model: str | None, preview: Compacti
     if preview.would_fold:
         blocks.append(_largest(outcomes, console))
     text = "Nothing was done: this is a preview." if preview.would_fold else "There is nothing to fold."
-    blocks.append(iter([console.style(text, "dim")]))
+    blocks.append(console.style(line, "dim") for line in wrap(text, page_width(console)))
     print_blocks(blocks, console)
 
 
@@ -213,6 +215,8 @@ def _bar_key(
 ) -> Iterator[str]:
     """Each part with its size after, or before where it is gone."""
     sizes = {part.name: part.tokens for part in before} | {part.name: part.tokens for part in after}
+    if indent > page_width(console) - _WIDEST_KEY:
+        indent = 0
     line, used = " " * indent, indent
     for name in PART_STYLES:
         if name not in sizes:
@@ -230,7 +234,7 @@ def _bar_key(
 
 
 def _regions(heading: str, groups: Sequence[RegionGroup], handoff: int, console: Console) -> Iterator[str]:
-    yield console.style(heading, "bold")
+    yield from (console.style(line, "bold") for line in wrap(heading, page_width(console)))
     yield from region_table(groups, handoff, console)
 
 
@@ -268,7 +272,8 @@ def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[s
         )
         for outcome in sorted(folded, key=lambda outcome: -outcome.tokens)[:MAX_LARGEST]
     ]
-    yield console.style("the largest that would be folded", "bold")
+    for line in wrap("the largest that would be folded", page_width(console)):
+        yield console.style(line, "bold")
     yield from table_lines(rows, ("<", "<", "<", ">", "<"), page_width(console))
 
 
@@ -284,6 +289,8 @@ def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
         # The first section is the task, which is what a reader looks for.
         shown = _newest_or_first(lines) if number else _beginning(lines, room)
         count = f"  {len(lines):,} lines" if len(lines) > len(shown) else ""
+        if len(heading) + len(count) > page_width(console):
+            count = ""
         yield console.style(heading, "cyan") + console.style(count, "dim")
         for line in shown:
             yield f"{MARGIN}{_with_references(_clip_before_source(line, room), console)}"
@@ -321,7 +328,8 @@ def _newest_or_first(lines: Sequence[str]) -> Sequence[str]:
 
 def _clip_before_source(line: str, room: int) -> str:
     """Cut to one line, but not the message it came from."""
-    if display_width(line) <= room or not (found := _SOURCE.search(line)):
+    found = _SOURCE.search(line)
+    if display_width(line) <= room or found is None or display_width(found[0]) > room // 2:
         return clip(line, room)
     return clip(line[: found.start()], room - display_width(found[0])) + found[0]
 
