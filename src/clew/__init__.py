@@ -33,7 +33,7 @@ Errors, all below `ClewError`; `clew.errors` says what each means:
     FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand, SandboxUnavailable
     ConfigError, and below it InvalidConfig
     StoreError, and below it UnknownSession, AmbiguousSession, NoDatabase, StaleView, StaleHistory, LeaseLost, InUse,
-    SchemaTooNew, DatabaseBusy, DatabaseFull, IndexDamaged
+    SchemaTooNew, DatabaseBusy, DatabaseFull, IndexDamaged, DamagedRow
 
 Everything else may move. Names are imported when first used, so that `import clew` stays quick.
 """
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
         ClewError,
         ConfigError,
         ContextExhausted,
+        DamagedRow,
         DatabaseBusy,
         DatabaseFull,
         FetchFailed,
@@ -93,6 +94,7 @@ __all__ = [
     "ContextCompressor",
     "ContextEngine",
     "ContextExhausted",
+    "DamagedRow",
     "DatabaseBusy",
     "DatabaseFull",
     "FetchFailed",
@@ -132,10 +134,11 @@ __getattr__, __dir__ = lazy_names(
     {
         ".caching": "apply_cache_control",
         ".engines": "ContextCompressor ContextEngine",
-        ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DatabaseBusy DatabaseFull FetchFailed "
-        "InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost MemoryUnusable NoDatabase "
-        "NoModel PluginError ProviderRefused SandboxUnavailable SchemaTooNew StaleHistory StaleView StoreError "
-        "SummaryFailed UnknownSession UnreadableCommand UnreadableTranscript",
+        ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DamagedRow DatabaseBusy DatabaseFull "
+        "FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost "
+        "MemoryUnusable NoDatabase NoModel PluginError ProviderRefused SandboxUnavailable SchemaTooNew "
+        "StaleHistory StaleView StoreError SummaryFailed UnknownSession UnreadableCommand "
+        "UnreadableTranscript",
         ".library": "Compressed acompress compress preview",
         ".providers": "classify_error",
         ".store": "open_store",

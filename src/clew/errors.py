@@ -26,7 +26,8 @@
         ├── SchemaTooNew         a database of a newer Clew
         ├── DatabaseBusy         a database that another process kept locked
         ├── DatabaseFull         no space left on the disk
-        └── IndexDamaged         a full-text index that has to be rebuilt
+        ├── IndexDamaged         a full-text index that has to be rebuilt
+        └── DamagedRow           a row that cannot be read; has its session and number
 
 A message names the thing, the value and the remedy. Expected outcomes are values, not exceptions.
 """
@@ -276,3 +277,17 @@ class DatabaseFull(StoreError):  # noqa: N818
 
 class IndexDamaged(StoreError):  # noqa: N818
     """A full-text index that cannot be read. It can be rebuilt from the rows."""
+
+
+class DamagedRow(StoreError):  # noqa: N818
+    """A row of the store that cannot be read, because its bytes or its JSON are damaged. The others can."""
+
+    def __init__(self, what: str, problem: str, *, session: str | None = None, seq: int | None = None) -> None:
+        super().__init__(
+            f"{what} is damaged: {problem}; `clew doctor --repair` sets it aside, with a copy, and the rest goes on"
+        )
+        self.problem = problem
+        self.session = session
+        """The session that it belongs to, where it is known."""
+        self.seq = seq
+        """The number of the message, where it is one."""

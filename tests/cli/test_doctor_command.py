@@ -119,7 +119,7 @@ def test_a_database_of_a_newer_clew_is_not_called_damaged(kept: Kept) -> None:
     for words in (["doctor"], ["doctor", "--repair"], ["sessions", "list"]):
         code, out, err = kept.run(*words)
         assert (code, out) == (1, "")
-        assert "502" in err
+        assert "503" in err
 
 
 def test_no_database_is_nothing_to_check(empty_home: Kept) -> None:
@@ -127,3 +127,50 @@ def test_no_database_is_nothing_to_check(empty_home: Kept) -> None:
     assert (code, "Nothing to check" in out) == (0, True)
     assert empty_home.json("doctor")["ok"] is True
     assert not empty_home.home.exists()
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "UPDATE messages SET body = CAST(substr(CAST(body AS BLOB), 1, 20) || x'ff' || substr(CAST(body AS BLOB), 22)"
+        " AS TEXT) WHERE seq = 3",
+        "UPDATE messages SET body = substr(body, 1, 20) WHERE seq = 3",
+    ],
+)
+def test_a_row_that_cannot_be_read_is_set_aside_and_every_command_goes_on(kept: Kept, statement: str) -> None:
+    kept.json("search", "late")
+    damage(kept, statement)
+    code, out, err = kept.run("sessions", "show", "clock-2", "--all")
+    assert code == 0 and "message 3 of the history is damaged" in out and "Oiled." in out
+    assert "m3 of clock-1 is damaged" in err and "clew doctor --repair" in err
+    for shape in ("chat", "jsonl", "anthropic", "responses"):
+        code, out, err = kept.run("export", "clock-2", "--as", shape)
+        assert code == 0 and "Oiled." in out and "m3 of clock-1 is damaged" in err
+    assert [hit["message"] for hit in kept.json("sessions", "show", "clock-2", "--all")["messages"]][5]
+    assert kept.json("search", "Oil")["hits"] > 0
+    assert kept.json("sessions", "list")["sessions"] and kept.run("sessions", "tree")[0] == 0
+    code, problems, _ = wrong(kept)
+    assert code == 1 and "message 3 of session 'clock-1' cannot be read" in problems["rows"][0]
+
+    code, out, _ = kept.run("doctor", "--repair")
+    assert code == 0
+    assert "message 3 of session 'clock-1': set aside" in " ".join(out.split())
+    assert "clew doctor --quarantined" in out and "copy made before" in out
+    (copy,) = kept.home.glob("state.db.backup-*")
+    with closing(sqlite3.connect(copy)) as connection:
+        assert connection.execute("SELECT count(*) FROM messages").fetchone() == (9,)
+    assert wrong(kept)[:2] == (0, {})
+    code, out, _ = kept.run("doctor", "--quarantined")
+    assert code == 0 and '{"role":"assistant"' in out
+    (row,) = kept.json("doctor", "--quarantined")["quarantined"]
+    assert (row["kind"], row["message"]) == ("message", 3)
+    shown = kept.json("sessions", "show", "clock-2", "--all")["messages"]
+    assert [line["number"] for line in shown] == [0, 1, 2, 3, 4, 5]
+    assert kept.run("export", "clock-2")[2] == ""
+
+
+def test_a_turn_goes_on_after_a_row_was_set_aside(kept: Kept) -> None:
+    for seq in (1, 2):
+        damage(kept, f"UPDATE messages SET body = substr(body, 1, 20) WHERE seq = {seq}")
+    assert kept.run("doctor", "--repair")[0] == 0
+    assert kept.ask(lambda store: store.view("clock-1")).seqs == (0, 1, 2, 3)

@@ -10,7 +10,7 @@ import argparse
 import contextlib
 import os
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -172,17 +172,24 @@ async def session_range(store: Store, session: Session, siblings: Sequence[Sessi
     index = next((number for number, it in enumerate(family) if it.id == session.id), len(family) - 1)
     if index + 1 < len(family):
         stop = family[index + 1].first_seq
-        newest = await store.messages(session.id, stop - 1, stop) if stop > session.first_seq else []
+        newest = await store.messages(session.id, stop - 1, stop, keep_damaged=True) if stop > session.first_seq else []
         return SessionRange(session.first_seq, stop, newest[0] if newest else None, session.created)
     return await _find_end(store, session)
 
 
 async def history_rows(store: Store, session: str, start: int = 0) -> AsyncIterator[StoredMessage]:
     """The whole history of a session's conversation, read page by page."""
-    while page := await store.messages(session, start, start + PAGE_ROWS):
+    while page := await store.messages(session, start, start + PAGE_ROWS, keep_damaged=True):
         for row in page:
             yield row
         start = page[-1].seq + 1
+
+
+def damage_notes(rows: Iterable[StoredMessage]) -> Iterator[str]:
+    """A line for each message that could not be read, so that a note was given in its place."""
+    for row in rows:
+        if row.damage is not None:
+            yield f"m{row.seq} of {row.session} is damaged ({row.damage}); `clew doctor --repair` sets it aside"
 
 
 def short_ids(ids: Iterable[str], among: Iterable[str] = ()) -> dict[str, str]:
@@ -227,16 +234,19 @@ def _can_be_stored(name: str) -> bool:
 
 async def _find_end(store: Store, session: Session) -> SessionRange:
     """Find the end of the newest session by doubling steps: the store has no count, and reading all would be slow."""
-    first, newest = session.first_seq, await store.messages(session.id, session.first_seq, session.first_seq + 1)
+    first, newest = (
+        session.first_seq,
+        await store.messages(session.id, session.first_seq, session.first_seq + 1, keep_damaged=True),
+    )
     if not newest:
         return SessionRange(first, first, None, session.created)
     low, step = first, 1
-    while found := await store.messages(session.id, low + step, low + step + 1):
+    while found := await store.messages(session.id, low + step, low + step + 1, keep_damaged=True):
         newest, low, step = found, low + step, step * 2
     high = low + step
     while high - low > 1:
         middle = (low + high) // 2
-        found = await store.messages(session.id, middle, middle + 1)
+        found = await store.messages(session.id, middle, middle + 1, keep_damaged=True)
         if found:
             newest, low = found, middle
         else:

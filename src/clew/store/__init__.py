@@ -11,6 +11,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from clew.errors import (
+    DamagedRow,
     DatabaseBusy,
     DatabaseFull,
     IndexDamaged,
@@ -43,6 +44,7 @@ from clew.store.base import (
 from clew.store.calls import AUXILIARY, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.maintenance import HealthProblem
+from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import HashChain
 from clew.store.search.base import (
     DocKind,
@@ -99,6 +101,7 @@ __all__ = [
     "CallSource",
     "CommittedCompaction",
     "CompactionEntry",
+    "DamagedRow",
     "DatabaseBusy",
     "DatabaseFull",
     "DocKind",
@@ -115,6 +118,7 @@ __all__ = [
     "NewMessage",
     "NewOutput",
     "NewSession",
+    "QuarantinedRow",
     "Rows",
     "SchemaTooNew",
     "SearchCoverage",

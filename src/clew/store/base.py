@@ -69,6 +69,8 @@ class StoredMessage:
     dialect: DialectName | None
     items: tuple[Any, ...]
     part: int
+    damage: str | None = None
+    """What is wrong with the row, where it cannot be read; `message` is then a note in its place."""
 
 
 @dataclass(frozen=True, slots=True)

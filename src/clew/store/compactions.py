@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
-from clew.errors import InvalidArgument, LeaseLost, StaleView
+from clew.errors import DamagedRow, InvalidArgument, LeaseLost, StaleView
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import (
@@ -25,9 +25,27 @@ from clew.store.base import (
     check_view_items,
 )
 from clew.store.calls import ModelCall, record_call
-from clew.store.database import Steps, as_datetime, execute, execute_many, fetch_all, fetch_one, json_text, json_value
+from clew.store.database import (
+    RowDamage,
+    Steps,
+    as_datetime,
+    execute,
+    execute_many,
+    fetch_all,
+    fetch_one,
+    json_text,
+    read_json,
+)
 from clew.store.history import base_in_effect, end_of, rows_between, segments_of
-from clew.store.rows import body_of, keep_body, keep_text, message_of, read_messages
+from clew.store.rows import (
+    body_of,
+    damaged_message,
+    keep_body,
+    keep_text,
+    note_in_place,
+    read_message,
+    read_messages,
+)
 from clew.store.sessions import SessionRow
 
 _ACCOUNT = (
@@ -63,12 +81,15 @@ class CompactionCommit:
     owner: str | None = None
 
 
-def load_view(name: str, owner: str | None = None) -> Steps[View]:
-    """The view of a session: of a conversation's newest session now, of an older one when it ended."""
+def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
+    """The view of a session: of a conversation's newest session now, of an older one when it ended.
+
+    `DamagedRow` where a row of it cannot be read; with `keep_damaged` a note stands for it.
+    """
     found = yield from sessions.find(name, owner)
     stop = yield from _stop_of(found)
     base = yield from base_in_effect(found, found.id)
-    return (yield from _view_of(found, base, stop))
+    return (yield from _view_of(found, base, stop, keep_damaged))
 
 
 def commit(request: CompactionCommit, now: int) -> Steps[Session]:
@@ -109,7 +130,7 @@ def undo(name: str, owner: str | None, now: int) -> Steps[CommittedCompaction | 
     return undone
 
 
-def compactions_of(name: str, owner: str | None = None) -> Steps[list[CommittedCompaction]]:
+def compactions_of(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[list[CommittedCompaction]]:
     """The compactions of a session's conversation, oldest first, undone ones included."""
     found = yield from sessions.find(name, owner)
     active = yield from _bases_in_effect(found)
@@ -118,23 +139,23 @@ def compactions_of(name: str, owner: str | None = None) -> Steps[list[CommittedC
     )
     made: list[CommittedCompaction] = []
     for row in read:
-        made.append((yield from _compaction(row, active)))
+        made.append((yield from _compaction(row, active, keep_damaged)))
     return made
 
 
-def compaction_at(entry: int) -> Steps[CommittedCompaction]:
+def compaction_at(entry: int, keep_damaged: bool = False) -> Steps[CommittedCompaction]:
     row = yield from fetch_one(_ENTRY + " WHERE e.id = ?", entry)
     if row is None:
         raise InvalidArgument(f"there is no compaction {entry}")
-    return (yield from _compaction(row, {entry}))
+    return (yield from _compaction(row, {entry}, keep_damaged))
 
 
-def _view_of(found: SessionRow, base: int | None, stop: int) -> Steps[View]:
+def _view_of(found: SessionRow, base: int | None, stop: int, keep_damaged: bool) -> Steps[View]:
     segments = yield from segments_of(found)
     items: list[ViewItem] = []
     start = 0
     if base is not None:
-        compaction = yield from compaction_at(base)
+        compaction = yield from compaction_at(base, keep_damaged)
         items, start = list(compaction.entry.view), compaction.entry.until
     if start < stop:
         items.append(Rows(start, stop))
@@ -146,8 +167,11 @@ def _view_of(found: SessionRow, base: int | None, stop: int) -> Steps[View]:
             seqs.append(item.seq)
         else:
             read = yield from rows_between(segments, item.start, item.stop)
-            messages += read_messages((body, dialect, part) for _, body, dialect, part in read)
-            seqs += [row[0] for row in read]
+            for row, message in zip(read, read_messages(row[1:4] for row in read), strict=True):
+                if isinstance(message, RowDamage) and not keep_damaged:
+                    raise damaged_message(row[0], found.session.id, message)
+                messages.append(note_in_place(row[0], row[4]) if isinstance(message, RowDamage) else message)
+                seqs.append(row[0])
     return View(found.session.id, found.conversation, base, stop, tuple(messages), tuple(seqs), frozenset(written))
 
 
@@ -203,21 +227,45 @@ def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionE
     )
 
 
-def _compaction(row: tuple[Any, ...], active: set[int]) -> Steps[CommittedCompaction]:
-    items = json_value(row[6])
+def _compaction(row: tuple[Any, ...], active: set[int], keep_damaged: bool = False) -> Steps[CommittedCompaction]:
     bodies = yield from _bodies(row[0])
-    view = tuple(
-        Rows(*item) if isinstance(item, list) else WrittenMessage(message_of(bodies[item["text"]]), item["seq"])
-        for item in items
-    )
-    summary = None if row[7] is None else message_of(bodies[row[7]])
-    account = json_value(row[8])
-    account["warnings"] = tuple(account["warnings"])
-    entry = CompactionEntry(view, summary, row[4], row[5], **account)
+    entry = read_entry(row, bodies)
+    if isinstance(entry, RowDamage):
+        if not keep_damaged:
+            raise DamagedRow(f"compaction {row[0]} of session {row[1]!r}", entry.problem, session=row[1])
+        entry = without_compaction(row[4], row[5])
     return CommittedCompaction(row[0], row[1], row[2], as_datetime(row[3]), entry, row[0] in active, row[4])
 
 
-def _bodies(entry: int) -> Steps[dict[int, str]]:
+def read_entry(row: tuple[Any, ...], bodies: Mapping[int, Any]) -> CompactionEntry | RowDamage:
+    """A compaction from its columns and the texts it wrote, or what is wrong with it."""
+    items, account = read_json(row[6]), read_json(row[8])
+    if isinstance(items, RowDamage):
+        return items
+    if isinstance(account, RowDamage):
+        return account
+    written = {text: read_message(body) for text, body in bodies.items()}
+    if wrong := next((read for read in written.values() if isinstance(read, RowDamage)), None):
+        return wrong
+    messages = cast(dict[int, Message], written)
+    try:
+        view = tuple(
+            Rows(*map(int, item)) if isinstance(item, list) else WrittenMessage(messages[item["text"]], item["seq"])
+            for item in items
+        )
+        summary = None if row[7] is None else messages[row[7]]
+        account = {**account, "warnings": tuple(account["warnings"])}
+        return CompactionEntry(view, summary, row[4], row[5], **account)
+    except (TypeError, KeyError, ValueError) as error:
+        return RowDamage(f"its view or its account is not what a compaction has ({error!r})", str(row[6]).encode())
+
+
+def without_compaction(base: int | None, until: int) -> CompactionEntry:
+    """What stands for a compaction that cannot be read: the messages that it was made from, as they are."""
+    return CompactionEntry((Rows(0, until),) if until else (), None, base, until)
+
+
+def _bodies(entry: int) -> Steps[dict[int, Any]]:
     found = yield from fetch_all(
         "SELECT t.id, t.body FROM entry_texts x JOIN texts t ON t.id = x.text WHERE x.entry = ?", entry
     )

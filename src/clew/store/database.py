@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from clew.errors import InvalidArgument
+from clew.errors import DamagedRow, InvalidArgument
 from clew.store.search.base import Candidates, IndexQuery, SearchDocument
 
 T = TypeVar("T")
@@ -136,8 +136,54 @@ def json_text(value: Any) -> str:
     return text
 
 
-def json_value(text: str) -> Any:
-    return json.loads(text)
+class DamagedText(str):
+    """What a database gives for a text column whose bytes are no UTF-8: marks stand for the wrong bytes."""
+
+    __slots__ = ("raw",)
+    raw: bytes
+
+    @classmethod
+    def of(cls, raw: bytes) -> DamagedText:
+        text = cls(raw.decode(errors="replace"))
+        text.raw = raw
+        return text
+
+
+def lenient_text(raw: bytes) -> str:
+    """A text column as it is, or marked as damaged."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        return DamagedText.of(raw)
+
+
+@dataclass(frozen=True, slots=True)
+class RowDamage:
+    """What is wrong with a column that holds JSON, and its bytes."""
+
+    problem: str
+    raw: bytes
+
+
+def read_json(column: Any) -> Any | RowDamage:
+    """The value of a JSON column, or what is wrong with it."""
+    if isinstance(column, DamagedText):
+        return RowDamage("its bytes are not UTF-8", column.raw)
+    if not isinstance(column, str):
+        raw = bytes(column) if isinstance(column, bytes | memoryview) else repr(column).encode()
+        return RowDamage(f"it holds {type(column).__name__} where a text should be", raw)
+    try:
+        return json.loads(column)
+    except (ValueError, RecursionError) as error:
+        return RowDamage(f"its JSON is invalid ({error})", column.encode(errors="surrogatepass"))
+
+
+def json_value(column: Any, what: str, session: str | None = None) -> Any:
+    """The value of a JSON column; `DamagedRow` where it cannot be read. `what` names it in the error."""
+    read = read_json(column)
+    if isinstance(read, RowDamage):
+        raise DamagedRow(what, read.problem, session=session)
+    return read
 
 
 def column_text(text: str) -> str:

@@ -11,17 +11,19 @@ from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import COMPRESSION, AppendResult, NewMessage, Session, StoredMessage
 from clew.store.calls import ModelCall, record_calls
-from clew.store.database import Steps, as_datetime, execute, execute_many, fetch_all, fetch_one
+from clew.store.database import RowDamage, Steps, as_datetime, execute, execute_many, fetch_all, fetch_one
 from clew.store.rows import (
     BODY,
     FIRST_CHAIN,
     INSERT_MESSAGE,
     as_new,
     chains_after,
+    damaged_message,
     has_unnamed_results,
     items_of,
-    message_of,
     message_rows,
+    note_in_place,
+    read_message,
     read_messages,
     tool_names,
     tools_of,
@@ -172,15 +174,17 @@ def segments_of(found: SessionRow) -> Steps[list[Segment]]:
     return [segment for segment in reversed(segments) if segment.stop is None or segment.start < segment.stop]
 
 
-def rows_between(segments: Sequence[Segment], start: int, stop: int) -> Steps[list[tuple[int, str, str | None, int]]]:
-    """(number, body, dialect, part) of a range of rows."""
-    found: list[tuple[int, str, str | None, int]] = []
+def rows_between(
+    segments: Sequence[Segment], start: int, stop: int
+) -> Steps[list[tuple[int, str, str | None, int, str]]]:
+    """(number, body, dialect, part, role) of a range of rows."""
+    found: list[tuple[int, str, str | None, int, str]] = []
     for segment in segments:
         low = max(start, segment.start)
         high = stop if segment.stop is None else min(stop, segment.stop)
         if low < high:
             found += yield from fetch_all(
-                f"SELECT m.seq, {BODY}, m.dialect, m.part FROM messages m"  # noqa: S608 (fixed text)
+                f"SELECT m.seq, {BODY}, m.dialect, m.part, m.role FROM messages m"  # noqa: S608 (fixed text)
                 " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
                 segment.conversation,
                 low,
@@ -189,14 +193,16 @@ def rows_between(segments: Sequence[Segment], start: int, stop: int) -> Steps[li
     return found
 
 
-def stored_messages(name: str, start: int, stop: int, owner: str | None) -> Steps[list[StoredMessage]]:
-    """Rows of a session's conversation by their numbers."""
+def stored_messages(
+    name: str, start: int, stop: int, owner: str | None, keep_damaged: bool = False
+) -> Steps[list[StoredMessage]]:
+    """Rows of a session's conversation by their numbers; `DamagedRow` for one that cannot be read, or a note for it."""
     found = yield from sessions.find(name, owner)
     stored: list[StoredMessage] = []
     for segment in (yield from segments_of(found)):
         high = stop if segment.stop is None else min(stop, segment.stop)
         read = yield from fetch_all(
-            f"SELECT m.seq, {BODY}, m.dialect, m.part, s.name, m.at, m.tool, m.tokens, m.chain"  # noqa: S608
+            f"SELECT m.seq, {BODY}, m.dialect, m.part, s.name, m.at, m.tool, m.tokens, m.chain, m.role"  # noqa: S608
             " FROM messages m JOIN sessions s ON s.id = m.session"
             " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
             segment.conversation,
@@ -204,7 +210,10 @@ def stored_messages(name: str, start: int, stop: int, owner: str | None) -> Step
             high,
         )
         messages = read_messages((row[1], row[2], row[3]) for row in read)
-        stored += [_stored(row, message) for row, message in zip(read, messages, strict=True)]
+        for row, message in zip(read, messages, strict=True):
+            if isinstance(message, RowDamage) and not keep_damaged:
+                raise damaged_message(row[0], name, message)
+            stored.append(_stored(row, message))
     return stored
 
 
@@ -272,7 +281,8 @@ def _names_before(conversation: int) -> Steps[dict[str, str]]:
     caller = yield from fetch_one(_LAST_CALLER, conversation)
     if caller is None or caller[0] is None or caller[1] is not None:
         return {}
-    return tool_names([message_of(caller[0])])
+    message = read_message(caller[0])
+    return {} if isinstance(message, RowDamage) else tool_names([message])
 
 
 def _repeated_append(position: AppendPosition, new_messages: Sequence[NewMessage], after: int) -> Steps[AppendResult]:
@@ -287,16 +297,18 @@ def _repeated_append(position: AppendPosition, new_messages: Sequence[NewMessage
     raise StaleHistory(position.session, after, next_seq)
 
 
-def _stored(row: tuple[Any, ...], message: Message) -> StoredMessage:
+def _stored(row: tuple[Any, ...], message: Message | RowDamage) -> StoredMessage:
+    damage = message if isinstance(message, RowDamage) else None
     return StoredMessage(
         seq=row[0],
-        message=message,
+        message=note_in_place(row[0], row[9]) if isinstance(message, RowDamage) else message,
         session=row[4],
         at=as_datetime(row[5]),
         tool=row[6],
         tokens=row[7],
         chain=bytes(row[8]),
-        dialect=row[2],
-        items=items_of(row[1], row[2]),
+        dialect=None if damage else row[2],
+        items=() if damage else items_of(row[1], row[2]),
         part=row[3],
+        damage=damage.problem if damage else None,
     )

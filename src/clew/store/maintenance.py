@@ -7,17 +7,25 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from clew.errors import IndexDamaged, InUse
+from clew.messages import Message
 from clew.store import sessions
-from clew.store.database import Steps, WordIndex, execute, fetch_all, fetch_number, fetch_one, json_value
+from clew.store.database import RowDamage, Steps, WordIndex, execute, fetch_all, fetch_number, fetch_one, read_json
+from clew.store.quarantine import (
+    damaged_compactions,
+    damaged_texts,
+    damaged_values,
+    message_words,
+    quarantined_messages,
+)
 from clew.store.rows import BODY, FIRST_CHAIN, next_chain, read_messages
 from clew.store.search.base import DocKind, SearchDocument
 from clew.store.search.indexing import KINDS, TABLES, documents_where, system_documents
 from clew.store.search.words import case_folded, words_of
 
-ProblemKind: TypeAlias = Literal["database", "chain", "gap", "orphan", "entry", "index"]
+ProblemKind: TypeAlias = Literal["database", "row", "chain", "gap", "orphan", "entry", "index"]
 _PAGE_ROWS = 500
 # Each finds rows that refer to something that is not there.
 _ORPHANS = {
@@ -45,17 +53,21 @@ class HealthProblem:
 
     @property
     def is_repairable(self) -> bool:
-        """Whether `rebuild_index` repairs it: the index is made from the rows."""
-        return self.kind == "index"
+        """Whether something repairs it: `rebuild_index` the index, `quarantine` a row that cannot be read."""
+        return self.kind in ("index", "row")
 
 
 def check_rows() -> Steps[list[HealthProblem]]:
-    """Gaps in numbers, messages that do not match their chain, entries and rows that refer to something missing."""
+    """Rows that cannot be read, gaps in numbers, messages that do not match their chain, links to what is missing."""
     problems: list[HealthProblem] = []
     conversations = yield from fetch_all("SELECT id, origin, origin_seq FROM conversations ORDER BY id")
     ends: dict[int, int] = {}
+    set_aside = yield from quarantined_messages()
     for conversation, origin, origin_seq in conversations:
-        problems += yield from _check_chain(conversation, origin, origin_seq, ends)
+        numbers = {seq for its, seq in set_aside if its == conversation}
+        problems += yield from _check_chain(conversation, origin, origin_seq, numbers, ends)
+    for find in (damaged_texts, damaged_compactions, damaged_values):
+        problems += [_unreadable(item.what, item.damage) for item in (yield from find())]
     for what, sql in _ORPHANS.items():
         found = yield from fetch_all(sql)
         if found:
@@ -115,14 +127,22 @@ def _upto(index: WordIndex, kind: str) -> Steps[int]:
     return (yield from fetch_number("SELECT upto FROM indexed WHERE kind = ?", kind))
 
 
-def _check_chain(conversation: int, origin: int | None, first: int, ends: dict[int, int]) -> Steps[list[HealthProblem]]:
+def _unreadable(what: str, damage: RowDamage) -> HealthProblem:
+    return HealthProblem("row", f"{what} cannot be read: {damage.problem}")
+
+
+def _check_chain(
+    conversation: int, origin: int | None, first: int, set_aside: set[int], ends: dict[int, int]
+) -> Steps[list[HealthProblem]]:
+    """What is wrong with the messages of a conversation; those numbered in `set_aside` are not what they were."""
+    problems: list[HealthProblem] = []
     chain, expected = FIRST_CHAIN, first
     if origin is not None and first > 0:
         chain = yield from _chain_at(origin, first - 1)
     while True:
         page = yield from fetch_all(
-            f"SELECT m.seq, {BODY}, m.dialect, m.part, m.chain FROM messages m"  # noqa: S608 (fixed text)
-            " WHERE m.conversation = ? AND m.seq >= ? ORDER BY m.seq LIMIT ?",
+            f"SELECT m.seq, {BODY}, m.dialect, m.part, m.chain, s.name FROM messages m"  # noqa: S608 (fixed text)
+            " LEFT JOIN sessions s ON s.id = m.session WHERE m.conversation = ? AND m.seq >= ? ORDER BY m.seq LIMIT ?",
             conversation,
             expected,
             _PAGE_ROWS,
@@ -130,14 +150,26 @@ def _check_chain(conversation: int, origin: int | None, first: int, ends: dict[i
         messages = read_messages((row[1], row[2], row[3]) for row in page)
         for row, message in zip(page, messages, strict=True):
             if row[0] != expected:
-                return [HealthProblem("gap", f"conversation {conversation} has no message {expected}")]
-            chain = next_chain(chain, message)
-            if chain != bytes(row[4]):
-                return [HealthProblem("chain", f"message {expected} of conversation {conversation} is not what it was")]
+                return [*problems, HealthProblem("gap", f"conversation {conversation} has no message {expected}")]
+            if isinstance(message, RowDamage):
+                problems.append(_unreadable(message_words(row[0], row[5]), message))
+            elif expected not in set_aside and not _is_next(chain, message, row[4]):
+                what = f"message {expected} of conversation {conversation} is not what it was"
+                problems.append(HealthProblem("chain", what))
+            # What follows is checked against the chain as it was written.
+            chain = row[4]
             expected += 1
         if len(page) < _PAGE_ROWS:
             ends[conversation] = expected
-            return []
+            return problems
+
+
+def _is_next(before: Any, message: Message, chain: Any) -> bool:
+    try:
+        return next_chain(bytes(before), message) == bytes(chain)
+    except (TypeError, ValueError, AttributeError, RecursionError):
+        # No message that was stored is of such a shape, nor is a chain of another type than bytes.
+        return False
 
 
 def _chain_at(conversation: int, seq: int) -> Steps[bytes]:
@@ -158,7 +190,10 @@ def _check_entries(ends: dict[int, int]) -> Steps[list[HealthProblem]]:
         "SELECT id, conversation, until, view FROM entries WHERE kind = 'compaction' ORDER BY id"
     )
     for entry, conversation, until, view in found:
-        reach = max([until, *(item[1] for item in json_value(view) if isinstance(item, list))])
+        items = read_json(view)
+        if not isinstance(items, list):
+            continue
+        reach = max([until, *(item[1] for item in items if isinstance(item, list) and len(item) == 2)])
         if reach > ends.get(conversation, reach):
             problems.append(
                 HealthProblem("entry", f"compaction {entry} refers to message {reach - 1}, which is not there")
@@ -205,7 +240,7 @@ def _remove_rows(conversation: int) -> Steps[None]:
     yield from execute(
         "DELETE FROM entry_texts WHERE entry IN (SELECT id FROM entries WHERE conversation = ?)", conversation
     )
-    for table in ("outputs", "entries", "states", "engine_records", "leases", "messages", "sessions"):
+    for table in ("outputs", "entries", "states", "engine_records", "leases", "messages", "quarantine", "sessions"):
         yield from execute(f"DELETE FROM {table} WHERE conversation = ?", conversation)  # noqa: S608 (fixed names)
     yield from execute("DELETE FROM conversations WHERE id = ?", conversation)
 
@@ -249,7 +284,12 @@ def _remove_documents(index: WordIndex, conversation: int) -> Steps[None]:
                     for doc in docs
                     if (kind, ref, doc.start) in ids
                 )
-    yield from index.remove(removed)
+    if len(removed) == len(ids) or index.is_immediate:
+        yield from index.remove(removed)
+        yield from execute("DELETE FROM docs WHERE conversation = ?", conversation)
+    else:
+        # A damaged row no longer says by which words it was indexed, and none of them may stay.
+        yield from index.clear()
 
 
 def _rewind_indexed() -> Steps[None]:

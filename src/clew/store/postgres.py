@@ -12,13 +12,15 @@ from typing import Any, TypeVar
 
 from clew.errors import DatabaseBusy, DatabaseFull, StoreError
 from clew.install import install_command
-from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute
+from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute, lenient_text
 from clew.store.migrate import apply_next
 from clew.store.search.index import TsvectorIndex
 
 try:
     import psycopg
     from psycopg import errors
+    from psycopg.abc import Buffer
+    from psycopg.adapt import Loader
     from psycopg_pool import AsyncConnectionPool, PoolTimeout
 except ImportError as missing:
     raise StoreError(f"PostgreSQL needs its driver; install it with: {install_command('postgres')}") from missing
@@ -30,6 +32,13 @@ _ATTEMPTS = 5
 _MOST_CONNECTIONS = 10
 # Two writers collided; the operation runs again and sees what the other wrote.
 _COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
+
+
+class _LenientTextLoader(Loader):
+    """Texts of a server whose files were damaged."""
+
+    def load(self, data: Buffer) -> str:
+        return lenient_text(bytes(data))
 
 
 class PostgresDatabase:
@@ -114,7 +123,15 @@ class PostgresDatabase:
         if self._on_statement is not None:
             self._on_statement(sql)
         cursor = await connection.execute(sql, params or None)
-        return await cursor.fetchall() if cursor.description is not None else []
+        if cursor.description is None:
+            return []
+        try:
+            return await cursor.fetchall()
+        except UnicodeDecodeError:
+            # One damaged text would hide every other row. Reading texts this way is slower, so only here.
+            cursor.adapters.register_loader("text", _LenientTextLoader)
+            await cursor.execute(sql, params or None)
+            return await cursor.fetchall()
 
 
 async def open_postgres(

@@ -11,10 +11,20 @@ from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, cast
 
-from clew.errors import InvalidMessage
+from clew.errors import ClewError, DamagedRow, InvalidMessage
 from clew.messages import Message, as_sequence, calls_of, is_plain, plain_message, plain_messages, read_conversation
 from clew.store.base import NewMessage
-from clew.store.database import Steps, as_micros, column_text, execute, fetch_one, json_text, json_value
+from clew.store.database import (
+    RowDamage,
+    Steps,
+    as_micros,
+    column_text,
+    execute,
+    fetch_one,
+    json_text,
+    json_value,
+    read_json,
+)
 
 # Only the first of the messages that came from the same wire items has a body.
 BODY = (
@@ -81,20 +91,58 @@ def message_rows(
     return rows
 
 
-def read_messages(found: Iterable[tuple[str, str | None, int]]) -> Iterator[Message]:
-    """Messages from the columns (body, dialect, part)."""
-    last_body, last_read = None, tuple[Message, ...]()
+def read_messages(found: Iterable[tuple[Any, str | None, int]]) -> Iterator[Message | RowDamage]:
+    """Messages from the columns (body, dialect, part); for a row that cannot be read, what is wrong with it."""
+    last_body: Any = None
+    last_read: tuple[Message, ...] | RowDamage = ()
     for body, dialect, part in found:
         if dialect is None:
-            yield message_of(body)
+            yield read_message(body)
             continue
-        if body != last_body:
-            last_body, last_read = body, read_conversation(json_value(body), dialect=dialect).messages  # type: ignore[arg-type]
-        yield last_read[part]
+        if body != last_body or body is None:
+            last_body, last_read = body, _read_wire_items(body, dialect)
+        if isinstance(last_read, RowDamage):
+            yield last_read
+        elif 0 <= part < len(last_read):
+            yield last_read[part]
+        else:
+            yield RowDamage(f"its wire items give {len(last_read)} messages, and it is number {part}", body.encode())
+
+
+def read_message(body: Any) -> Message | RowDamage:
+    """A message from its JSON, or what is wrong with it."""
+    read = read_json(body)
+    if isinstance(read, RowDamage):
+        return read
+    if not isinstance(read, dict) or not ("role" in read or "type" in read):
+        return RowDamage("it has neither a role nor a type", body.encode(errors="surrogatepass"))
+    return cast(Message, read)
+
+
+def _read_wire_items(body: Any, dialect: str) -> tuple[Message, ...] | RowDamage:
+    read = read_json(body)
+    if isinstance(read, RowDamage):
+        return read
+    try:
+        return read_conversation(read, dialect=dialect).messages  # type: ignore[arg-type]
+    except ClewError as error:
+        return RowDamage(f"its wire items cannot be read ({error})", body.encode(errors="surrogatepass"))
+
+
+def damaged_message(seq: int, session: str, damage: RowDamage) -> DamagedRow:
+    """The error for a message that cannot be read."""
+    return DamagedRow(f"message {seq} of session {session!r}", damage.problem, session=session, seq=seq)
+
+
+def note_in_place(seq: int, role: str) -> Message:
+    """What stands for a message that cannot be read: a note in its place, so that no number shifts."""
+    speaks = role if role in ("user", "assistant") else "user"
+    return cast(Message, {"role": speaks, "content": f"[message {seq} of the history is damaged and cannot be read]"})
 
 
 def items_of(body: str, dialect: str | None) -> tuple[Any, ...]:
-    return () if dialect is None else tuple(json_value(body))
+    items = () if dialect is None else read_json(body)
+    return () if isinstance(items, RowDamage) else tuple(items)
 
 
 def tool_names(messages: Iterable[Message]) -> dict[str, str]:
@@ -167,10 +215,6 @@ def _invalid(index: int, error: Exception) -> InvalidMessage:
     return InvalidMessage(index, f"it cannot be written as JSON ({error})", "Pass plain JSON values")
 
 
-def message_of(body: str) -> Message:
-    return cast(Message, json.loads(body))
-
-
 def keep_text(owner: str, text: str) -> Steps[int]:
     """Store a text once per owner; its id."""
     # As JSON: a text may hold what no text column takes, such as NUL or half a surrogate pair.
@@ -193,9 +237,14 @@ def keep_body(owner: str, body: str) -> Steps[int]:
     return int(found[0])
 
 
-def text_at(text: int) -> Steps[str | None]:
+def text_at(text: int, what: str, session: str, keep_damaged: bool = False) -> Steps[str | None]:
+    """A stored text; `DamagedRow`, which names it as `what`, or a note, where it cannot be read."""
     found = yield from fetch_one("SELECT body FROM texts WHERE id = ?", text)
-    return None if found is None else json_value(found[0])
+    if found is None:
+        return None
+    if keep_damaged and isinstance(read_json(found[0]), RowDamage):
+        return f"[{what} is damaged and cannot be read]"
+    return str(json_value(found[0], what, session))
 
 
 def next_chain(before: bytes, message: Message) -> bytes:

@@ -17,7 +17,7 @@ from queue import SimpleQueue
 from typing import Any, Literal, TypeVar
 
 from clew.errors import DatabaseBusy, DatabaseFull, IndexDamaged, StoreError
-from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, fetch_all
+from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, fetch_all, lenient_text
 from clew.store.migrate import apply_next
 from clew.store.search.index import Fts5Index
 
@@ -27,6 +27,7 @@ OnStatement = Callable[[str], None]
 MEMORY = ":memory:"
 _OLDEST = (3, 35, 0)
 _RETRY_SECONDS = 0.02
+_NOT_UTF8 = "Could not decode to UTF-8"
 
 
 class SqliteDatabase:
@@ -115,12 +116,25 @@ class SqliteConnection:
                     # A writer has locked the whole file already.
                     rows = []
                 else:
-                    rows = raw.execute(sql, statement.params).fetchall()
+                    rows = self._rows_of(sql, statement.params)
                 statement = send(rows)
         except StopIteration as done:
             return done.value  # type: ignore[no-any-return]
         finally:
             steps.close()
+
+    def _rows_of(self, sql: str, params: Any) -> list[Row]:
+        try:
+            return self._raw.execute(sql, params).fetchall()
+        except sqlite3.OperationalError as error:
+            if _NOT_UTF8 not in str(error):
+                raise
+        # One damaged text would hide every other row. Reading texts this way is slower, so only here.
+        self._raw.text_factory = lenient_text
+        try:
+            return self._raw.execute(sql, params).fetchall()
+        finally:
+            self._raw.text_factory = str
 
     def _roll_back(self) -> None:
         # A full disk or an I/O error has often rolled back already.
@@ -268,7 +282,8 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
 
 
 def _is_busy(error: sqlite3.OperationalError) -> bool:
-    return error.sqlite_errorcode & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+    # Errors of the Python module itself have no code.
+    return (getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 
 
 def _resolve(future: asyncio.Future[Any] | None, result: Any, error: BaseException | None) -> None:

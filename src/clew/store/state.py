@@ -48,7 +48,7 @@ def read_state(session: str) -> Steps[dict[str, Any]]:
     read = yield from fetch_all(
         "SELECT name, value FROM states WHERE conversation = ? ORDER BY name", found.conversation
     )
-    return {row[0]: json_value(row[1]) for row in read}
+    return {row[0]: json_value(row[1], f"value {row[0]!r} of session {session!r}", session) for row in read}
 
 
 def write_state(session: str, values: dict[str, Any], now: int) -> Steps[None]:
@@ -102,7 +102,7 @@ def read_records(session: str, engine: str, after: str | None, limit: int) -> St
             raise InvalidArgument(f"engine {engine!r} has no record {after!r} in session {session!r}")
         start = int(row[0])
     read = yield from fetch_all(_RECORDS + " AND id > ? ORDER BY id LIMIT ?", found.conversation, engine, start, limit)
-    return [_record(row) for row in read]
+    return [_record(row, session) for row in read]
 
 
 def read_records_by_id(session: str, engine: str, ids: Sequence[str]) -> Steps[list[EngineRecord]]:
@@ -113,12 +113,13 @@ def read_records_by_id(session: str, engine: str, ids: Sequence[str]) -> Steps[l
         some = ids[first : first + _IDS_AT_ONCE]
         marks = ", ".join("?" * len(some))
         read = yield from fetch_all(f"{_RECORDS} AND name IN ({marks})", found.conversation, engine, *some)
-        records.update((row[0], _record(row)) for row in read)
+        records.update((row[0], _record(row, session)) for row in read)
     return [records[name] for name in ids if name in records]
 
 
-def _record(row: Row) -> EngineRecord:
-    return EngineRecord(row[0], json_value(row[1]), int(row[2]))
+def _record(row: Row, session: str) -> EngineRecord:
+    what = f"record {row[0]!r} of an engine in session {session!r}"
+    return EngineRecord(row[0], json_value(row[1], what, session), int(row[2]))
 
 
 def learn_window(model: str, base_url: str, tokens: int, now: int) -> Steps[None]:
@@ -185,4 +186,5 @@ def read_output(name: str, owner: str | None) -> Steps[StoredOutput | None]:
     )
     if found is None or (owner is not None and found[6] != owner):
         return None
-    return StoredOutput(found[0], found[1], found[2], found[3], json_value(found[4]), as_datetime(found[5]))
+    text = json_value(found[4], f"output {name} of session {found[1]!r}", found[1])
+    return StoredOutput(found[0], found[1], found[2], found[3], str(text), as_datetime(found[5]))

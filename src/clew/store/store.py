@@ -11,7 +11,7 @@ from typing import Any
 
 from clew.errors import IndexDamaged
 from clew.messages import Message
-from clew.store import calls, compactions, history, maintenance, rows, sessions, state, sync
+from clew.store import calls, compactions, history, maintenance, quarantine, rows, sessions, state, sync
 from clew.store.base import (
     AppendResult,
     CommittedCompaction,
@@ -31,6 +31,7 @@ from clew.store.compactions import CompactionCommit
 from clew.store.database import Clock, Database, Steps, fetch_number, micros_of, wall_clock
 from clew.store.history import AppendRequest, calls_in_order
 from clew.store.maintenance import HealthProblem
+from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
 from clew.store.search.base import DocKind, SearchResult, SearchScope
 from clew.store.search.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
@@ -121,12 +122,15 @@ class Store:
     async def set_model(self, session: str, model: str) -> None:
         await self._database.write(lambda: sessions.set_model(session, model))
 
-    async def system_prompt(self, session: str) -> str | None:
-        """The system prompt that a session was started with."""
+    async def system_prompt(self, session: str, *, keep_damaged: bool = False) -> str | None:
+        """The system prompt that a session was started with; with `keep_damaged` a note for one that cannot be read."""
 
         def operation() -> Steps[str | None]:
             found = yield from sessions.find(session)
-            return None if found.system is None else (yield from rows.text_at(found.system))
+            if found.system is None:
+                return None
+            what = f"the system prompt of session {session!r}"
+            return (yield from rows.text_at(found.system, what, session, keep_damaged))
 
         return await self._database.read(operation)
 
@@ -204,15 +208,21 @@ class Store:
         self._count_waiting(synced.added)
         return synced
 
-    async def view(self, session: str, *, owner: str | None = None) -> View:
-        """What a session shows the model; for one that a compaction ended, what it showed then."""
-        return await self._database.read(lambda: compactions.load_view(session, owner))
+    async def view(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> View:
+        """What a session shows the model; for one that a compaction ended, what it showed then.
+
+        `DamagedRow` names a row that cannot be read; with `keep_damaged` a note stands in its place.
+        """
+        return await self._database.read(lambda: compactions.load_view(session, owner, keep_damaged))
 
     async def messages(
-        self, session: str, start: int = 0, stop: int = 2**62, *, owner: str | None = None
+        self, session: str, start: int = 0, stop: int = 2**62, *, owner: str | None = None, keep_damaged: bool = False
     ) -> list[StoredMessage]:
-        """Messages of a session's conversation by their numbers, whether they are in the view or not."""
-        return await self._database.read(lambda: history.stored_messages(session, start, stop, owner))
+        """Messages of a session's conversation by their numbers, whether they are in the view or not.
+
+        `DamagedRow` names one that cannot be read; with `keep_damaged` it is given with its `damage` and a note.
+        """
+        return await self._database.read(lambda: history.stored_messages(session, start, stop, owner, keep_damaged))
 
     # Compactions
 
@@ -256,9 +266,14 @@ class Store:
         now = self._now()
         return await self._database.write(lambda: compactions.undo(session, owner, now))
 
-    async def compactions(self, session: str, *, owner: str | None = None) -> list[CommittedCompaction]:
-        """The compactions of a session's conversation, oldest first, undone ones included."""
-        return await self._database.read(lambda: compactions.compactions_of(session, owner))
+    async def compactions(
+        self, session: str, *, owner: str | None = None, keep_damaged: bool = False
+    ) -> list[CommittedCompaction]:
+        """The compactions of a session's conversation, oldest first, undone ones included.
+
+        With `keep_damaged` one that cannot be read is given as one that replaced nothing.
+        """
+        return await self._database.read(lambda: compactions.compactions_of(session, owner, keep_damaged))
 
     async def take_lease(self, session: str, holder: str, seconds: float = 300.0) -> Lease | None:
         """The right to compact a session's conversation; None while another holder has it."""
@@ -412,6 +427,15 @@ class Store:
 
         await self._database.write(operation)
         await self.index_waiting()
+
+    async def quarantine(self) -> list[QuarantinedRow]:
+        """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
+        now = self._now()
+        return await self._database.write(lambda: quarantine.set_aside(now))
+
+    async def quarantined(self) -> list[QuarantinedRow]:
+        """What was set aside so far, oldest first, with its bytes."""
+        return await self._database.read(quarantine.list_quarantined)
 
     # Helpers of the methods above
 

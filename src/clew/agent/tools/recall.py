@@ -95,24 +95,26 @@ class RecallTool(AgentTool):
 
     async def _in_view(self, session: str) -> set[int]:
         """Numbers of the messages of this conversation that the view shows unchanged."""
-        view = await self._store.view(session)
+        view = await self._store.view(session, keep_damaged=True)
         return {target for at, target in enumerate(view.seqs) if target is not None and at not in view.written}
 
     async def _title(self, hit: SearchHit) -> str:
         """A conversation's title, or its beginning."""
         if hit.title or hit.session is None:
             return one_line(hit.title or "")[:80]
-        first = await self._store.messages(hit.session, 0, 1)
+        first = await self._store.messages(hit.session, 0, 1, keep_damaged=True)
         return one_line(text_of(first[0].message)[:200])[:80] if first else ""
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
     async def _read(self, target: Session, around: int, offset: int) -> ToolResult:
         start = around if offset else max(0, around - _BEFORE)
-        rows = await self._store.messages(target.id, start, around + 1 if offset else around + _AFTER + 1)
+        rows = await self._store.messages(
+            target.id, start, around + 1 if offset else around + _AFTER + 1, keep_damaged=True
+        )
         wanted = next((row for row in rows if row.seq == around), None)
         if wanted is None:
-            count = (await self._store.view(target.id)).next_seq
+            count = (await self._store.view(target.id, keep_damaged=True)).next_seq
             return error_result(f"there is no message m{around} in session {target.id}; it has m0 to m{count - 1}")
         others = sum(min(len(_message_text(row)), _NEIGHBOUR_CHARS) for row in rows if row is not wanted)
         lines = [f"Session {target.id}, word for word:"]

@@ -326,7 +326,7 @@ async def _last_session(store: Store) -> str:
     newest = await store.list_sessions(limit=_MAX_RECENT, only_tips=True)
     for it in newest:
         # One without a message is a chat that was just opened, or killed before anything was asked.
-        if it.source == CHAT_SOURCE and it.kind != "subagent" and await store.messages(it.id, 0, 1):
+        if it.source == CHAT_SOURCE and it.kind != "subagent" and await store.messages(it.id, 0, 1, keep_damaged=True):
             return it.id
     raise StoreError(
         "there is no chat to go on with yet; `clew chat` begins one, and --resume SESSION takes up any other"

@@ -1,16 +1,17 @@
-"""`clew doctor [--repair]`: check the files, database, rows, chain, views and index of the store, and repair what is
-derived, after a backup was made.
+"""`clew doctor [--repair]`: check the files, database, rows, chain, views and index of the store; after a backup was
+made, repair what is derived and set aside what cannot be read.
 """
 
 from __future__ import annotations
 
 import argparse
+import base64
 import contextlib
 import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,35 +19,47 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.arguments import add_store_flags
 from clew.cli.console import Console
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
+from clew.cli.views.amounts import format_time, iso_time, plural
 from clew.cli.views.text import pad, printable, wrap
 from clew.errors import StoreError
 
 if TYPE_CHECKING:
-    from clew.store import HealthProblem, Store
+    from clew.store import HealthProblem, QuarantinedRow, Store
 
 EXAMPLES = """\
 Reads everything, so that it takes a while on a large database. What it checks:
 
   files      only their owner may read or write them
   database   the database finds nothing wrong with itself
+  rows       every message, text and value can be read
   chain      messages are numbered without a gap, and each is what it was
   orphans    nothing refers to something that is not there
   views      every compaction refers to messages that are there
   index      every message is found by search, and nothing else is
 
 --repair makes a copy of the database beside it, says where, and then rebuilds the
-index from the rows and makes the files private. Rows are never changed.
+index from the rows and makes the files private. A row that cannot be read is set
+aside, byte for byte, and a note takes its place, so that no number shifts;
+--quarantined shows what was set aside. Rows that can be read are never changed.
 Exit status 1: something is wrong, and was not repaired.
 """
 # Which of our checks a problem of the store belongs to.
-CHECK_OF = {"database": "database", "chain": "chain", "gap": "chain", "orphan": "orphans", "entry": "views"}
+CHECK_OF = {
+    "database": "database",
+    "row": "rows",
+    "chain": "chain",
+    "gap": "chain",
+    "orphan": "orphans",
+    "entry": "views",
+}
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
 _BACKUP_MARK = ".backup-"
-CHECKS: tuple[str, ...] = ("files", "database", "chain", "orphans", "views", "index")
+CHECKS: tuple[str, ...] = ("files", "database", "rows", "chain", "orphans", "views", "index")
 PASSED = {
     "files": "only their owner may read them",
     "database": "finds nothing wrong with itself",
+    "rows": "every one can be read",
     "chain": "no gap, and every message is what it was",
     "orphans": "none",
     "views": "every compaction refers to messages that are there",
@@ -73,6 +86,8 @@ class DoctorReport:
     repaired: tuple[str, ...] = ()
     backup: Path | None = None
     older_backups: tuple[Path, ...] = ()
+    quarantined: int = 0
+    """How many rows were set aside, now or before."""
 
     @property
     def is_ok(self) -> bool:
@@ -81,7 +96,9 @@ class DoctorReport:
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("--repair", action="store_true", help="mend what can be mended, after making a copy")
+    what = parser.add_mutually_exclusive_group()
+    what.add_argument("--repair", action="store_true", help="mend what can be mended, after making a copy")
+    what.add_argument("--quarantined", action="store_true", help="show the rows that were set aside, and check nothing")
     add_store_flags(parser)
 
 
@@ -93,6 +110,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         else:
             console.print(f"{location.empty_message} Nothing to check.")
         return 0
+    if arguments.quarantined:
+        return _show_quarantined(location, console, as_json=arguments.json)
     report = _diagnose(location, console)
     if arguments.repair and any(finding.is_repairable for finding in report.findings):
         report = _repair(location, report, console)
@@ -109,13 +128,14 @@ def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
     before = _file_problems(location)
     with console.phase(f"checking {location.label}"):
         try:
-            findings = run_with_store(location, _check, named="the database")
+            findings, set_aside = run_with_store(location, _check, named="the database")
             checked = CHECKS
         except (DatabaseBusy, DatabaseFull, SchemaTooNew):
             # Nothing is wrong with the database; the error itself says what to do.
             raise
         except (StoreError, sqlite3.Error) as error:
-            findings, checked = [DoctorFinding("database", str(error), False)], ("files", "database")
+            findings, set_aside = [DoctorFinding("database", str(error), False)], 0
+            checked = ("files", "database")
     after = _file_problems(location)
     # Opening makes the database file itself private.
     repaired = tuple(each.repaired for each in before if each not in after)
@@ -123,44 +143,82 @@ def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
         checked = tuple(name for name in checked if name != "files")
     wrong = tuple(DoctorFinding("files", each.what, True) for each in after)
     backups = tuple(list_backups(location.path)) if location.path and findings else ()
-    return DoctorReport(location.label, (*wrong, *findings), tuple(checked), repaired, None, backups)
+    return DoctorReport(location.label, (*wrong, *findings), tuple(checked), repaired, None, backups, set_aside)
 
 
-async def _check(store: Store) -> list[DoctorFinding]:
-    return [_finding(problem) for problem in await store.check()]
+async def _check(store: Store) -> tuple[list[DoctorFinding], int]:
+    return [_finding(problem) for problem in await store.check()], len(await store.quarantined())
 
 
 def _finding(problem: HealthProblem) -> DoctorFinding:
     # Newer SQLite looks into full-text indexes when it checks itself; those can be made anew.
-    if problem.is_repairable or "fts5" in problem.what.lower():
+    if problem.kind == "index" or "fts5" in problem.what.lower():
         return DoctorFinding("index", problem.what, True)
-    return DoctorFinding(CHECK_OF.get(problem.kind, "database"), problem.what, False)
+    return DoctorFinding(CHECK_OF.get(problem.kind, "database"), problem.what, problem.is_repairable)
 
 
 def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> DoctorReport:
-    """Repair file modes and, after a backup, the index; returns what a new diagnosis finds."""
+    """Repair file modes and, after a backup, rows and the index; returns what a new diagnosis finds."""
     backup = None
     repaired = [*report.repaired, *_make_files_private(location)]
-    if any(finding.check == "index" for finding in report.findings):
+    if any(finding.is_repairable and finding.check in ("index", "rows") for finding in report.findings):
         if location.path is not None:
             with console.phase(f"copying {location.label}"):
                 backup = back_up_database(location.path)
-        with console.phase("rebuilding the index"):
-            _rebuild_index(location, backup)
+        with console.phase("setting rows aside and rebuilding the index"):
+            set_aside = _repair_store(location, backup)
+        repaired += (f"{row.what}: set aside, and a note is in its place ({row.problem})" for row in set_aside)
         repaired.append("the index: rebuilt from the rows")
     again = _diagnose(location, console)
-    return DoctorReport(again.store, again.findings, again.checked, tuple(repaired), backup, again.older_backups)
+    return replace(again, repaired=tuple(repaired), backup=backup)
 
 
-def _rebuild_index(location: StoreLocation, backup: Path | None) -> None:
-    async def rebuild(store: Store) -> None:
+def _repair_store(location: StoreLocation, backup: Path | None) -> list[QuarantinedRow]:
+    """Set aside what cannot be read, and make the index from the rest."""
+
+    async def repair(store: Store) -> list[QuarantinedRow]:
+        set_aside = await store.quarantine()
         await store.rebuild_index()
+        return set_aside
 
     try:
-        run_with_store(location, rebuild, named="the database")
+        return run_with_store(location, repair, named="the database")
     except StoreError as error:
         copy = f"; the copy made before is {backup}" if backup else ""
-        raise StoreError(f"the index could not be rebuilt: {error}{copy}") from error
+        raise StoreError(f"the store could not be repaired: {error}{copy}") from error
+
+
+# -- what was set aside ------------------------------------------------------------------------------------------------
+
+
+def _show_quarantined(location: StoreLocation, console: Console, *, as_json: bool) -> int:
+    async def read(store: Store) -> list[QuarantinedRow]:
+        return await store.quarantined()
+
+    found = run_with_store(location, read, named="the database")
+    if as_json:
+        console.print_json({"store": location.label, "quarantined": [_quarantined_json(row) for row in found]})
+        return 0
+    if not found:
+        console.print(f"Nothing was set aside in {printable(location.label)}.")
+    for row in found:
+        console.print(console.style(printable(f"{row.what}: {row.problem}"), "bold"))
+        console.print(f"set aside {format_time(row.at)}, {len(row.body):,} bytes:")
+        for line in row.body.decode(errors="replace").splitlines():
+            console.print(f"  {printable(line)}")
+    return 0
+
+
+def _quarantined_json(row: QuarantinedRow) -> dict[str, Any]:
+    return {
+        "kind": row.kind,
+        "what": row.what,
+        "message": row.seq,
+        "problem": row.problem,
+        "at": iso_time(row.at),
+        "text": row.body.decode(errors="replace"),
+        "bytes_base64": base64.b64encode(row.body).decode(),
+    }
 
 
 def _make_files_private(location: StoreLocation) -> Iterator[str]:
@@ -274,6 +332,9 @@ def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> 
         console.print(console.style(f"mended: {printable(repaired)}", "yellow"))
     if report.backup:
         console.print(f"copy made before: {printable(str(report.backup))}")
+    if report.quarantined:
+        what = plural(report.quarantined, "row")
+        console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows what was there")
     for line in wrap(_verdict(report, repairing), console.width):
         console.print(console.style(line, "green" if report.is_ok else "red"))
 
@@ -296,6 +357,7 @@ def doctor_json(report: DoctorReport) -> dict[str, Any]:
         ],
         "mended": list(report.repaired),
         "backup": None if report.backup is None else str(report.backup),
+        "quarantined": report.quarantined,
         "older_copies": [str(backup) for backup in report.older_backups],
     }
 
@@ -322,7 +384,7 @@ def _verdict(report: DoctorReport, repairing: bool) -> str:
     if report.is_ok:
         return "All is well now." if report.repaired else "All is well."
     if not repairing and any(finding.is_repairable for finding in report.findings):
-        return "`clew doctor --repair` mends what is derived, after making a copy."
+        return "`clew doctor --repair` mends what is derived and sets aside what cannot be read, after making a copy."
     copies = f" The newest copy is {report.older_backups[0]}." if report.older_backups else ""
     return (
         "This cannot be mended here, because the rows themselves are the truth: "

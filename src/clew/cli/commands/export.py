@@ -6,7 +6,7 @@ The whole history by default, page by page; with `--view`, what the model sees.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
@@ -76,22 +76,24 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _export(store: Store, arguments: argparse.Namespace, console: Console) -> tuple[Session, int]:
-    from clew.cli.store_access import find_session, history_rows
+    from clew.cli.store_access import damage_notes, find_session, history_rows
     from clew.redact import redact_messages, redact_text
 
     session = await find_session(store, arguments.session)
-    system = await store.system_prompt(session.id)
+    system = await store.system_prompt(session.id, keep_damaged=True)
     if arguments.redact and system is not None:
         system = redact_text(system)
     if arguments.shape == "jsonl" and not arguments.view:
         with _target(arguments.output, console) as out:
-            return session, await _write_lines(store, session.id, system, out, redacts=arguments.redact)
+            rows_read = _with_damage_noted(history_rows(store, session.id), console)
+            return session, await _write_lines(rows_read, system, out, redacts=arguments.redact)
     if arguments.view:
-        messages: list[Message] = list((await store.view(session.id)).messages)
+        messages: list[Message] = list((await store.view(session.id, keep_damaged=True)).messages)
         rows: list[StoredMessage] = []
     else:
         rows = [row async for row in history_rows(store, session.id)]
         messages = [row.message for row in rows]
+        console.notes(damage_notes(rows))
     if arguments.redact:
         # What a wire wrote is made anew from the redacted messages.
         messages, rows = redact_messages(messages), []
@@ -104,13 +106,21 @@ async def _export(store: Store, arguments: argparse.Namespace, console: Console)
     return session, len(messages)
 
 
-async def _write_lines(store: Store, session: str, system: str | None, out: TextIO, *, redacts: bool) -> int:
+async def _with_damage_noted(rows: AsyncIterator[StoredMessage], console: Console) -> AsyncIterator[StoredMessage]:
+    """The same rows; of one that cannot be read people are told."""
+    from clew.cli.store_access import damage_notes
+
+    async for row in rows:
+        console.notes(damage_notes([row]))
+        yield row
+
+
+async def _write_lines(rows: AsyncIterator[StoredMessage], system: str | None, out: TextIO, *, redacts: bool) -> int:
     """One message a line, as it is read, so that a long history is never held whole."""
-    from clew.cli.store_access import history_rows
     from clew.redact import redact_messages
 
     count = 0
-    async for row in history_rows(store, session):
+    async for row in rows:
         message = redact_messages([row.message])[0] if redacts else row.message
         if not count:
             out.writelines(f"{json_text(each, out)}\n" for each in _system_message(system, [message]))

@@ -87,6 +87,6 @@ async def _read_compactions(store: Store, first: datetime, last: datetime | None
             after=each.entry.tokens_after,
         )
         for session in continued.values()
-        for each in await store.compactions(session)
+        for each in await store.compactions(session, keep_damaged=True)
         if each.is_in_effect and first <= each.at and (last is None or each.at < last)
     ]

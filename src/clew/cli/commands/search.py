@@ -97,7 +97,7 @@ async def _first_messages(store: Store, result: SearchResult) -> dict[int | None
     for group in result.groups:
         session = next((hit.session for hit in group.hits if hit.session), None)
         if group.title is None and session is not None:
-            first = await store.messages(session, 0, 1)
+            first = await store.messages(session, 0, 1, keep_damaged=True)
             first_messages[group.conversation] = message_preview(first[0].message) if first else ""
     return first_messages
 

@@ -152,8 +152,8 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
     until = next(number for number, it in enumerate(family) if it.id == session.id)
     earlier = {it.id for it in family[: until + 1]}
     # Only a compaction opens another session: conversations of one need not be asked.
-    made = await store.compactions(session.id) if until else []
-    first = await store.messages(session.id, 0, FIRST_ROWS)
+    made = await store.compactions(session.id, keep_damaged=True) if until else []
+    first = await store.messages(session.id, 0, FIRST_ROWS, keep_damaged=True)
     shown = next((row for row in first if row.message.get("role") == "user"), first[0] if first else None)
     span = await session_range(store, session, family)
     folds = sum(each.is_in_effect and each.session in earlier for each in made)
@@ -164,6 +164,7 @@ async def list_item(store: Store, session: Session) -> SessionListItem:
 
 
 def _show(arguments: argparse.Namespace, location: StoreLocation, console: Console) -> int:
+    from clew.cli.store_access import damage_notes
     from clew.cli.views.sessions import details_json, print_details
 
     last = None if arguments.all else arguments.last
@@ -175,6 +176,7 @@ def _show(arguments: argparse.Namespace, location: StoreLocation, console: Conso
         console.print_json(details_json(details))
     else:
         print_details(details, console, full=arguments.full)
+    console.notes(damage_notes(row for each in details.messages if (row := each.row) is not None))
     return 0
 
 
@@ -186,7 +188,7 @@ async def _read_details(store: Store, name: str, as_view: bool, last: int | None
     session = await find_session(store, name)
     chain = await store.sessions_of(session.conversation)
     span = await session_range(store, session, chain)
-    view = await store.view(session.id)
+    view = await store.view(session.id, keep_damaged=True)
     if as_view:
         seen = list(zip(view.messages, view.seqs, strict=True))
         first = 0 if last is None else max(0, len(seen) - last)
@@ -199,7 +201,8 @@ async def _read_details(store: Store, name: str, as_view: bool, last: int | None
     else:
         first = 0 if last is None else max(0, span.stop - last)
         messages = [
-            ShownMessage(row.message, row.seq, False, row) for row in await store.messages(session.id, first, span.stop)
+            ShownMessage(row.message, row.seq, False, row)
+            for row in await store.messages(session.id, first, span.stop, keep_damaged=True)
         ]
     children = [child for each in chain for child in await store.children_of(each.id)]
     calls = CallFilter(conversation=session.conversation)
@@ -208,9 +211,9 @@ async def _read_details(store: Store, name: str, as_view: bool, last: int | None
         chain=tuple(chain),
         span=span,
         in_view=len(view.messages),
-        compactions=tuple(await store.compactions(session.id)),
+        compactions=tuple(await store.compactions(session.id, keep_damaged=True)),
         children=tuple(child for child in children if child.kind != "continuation"),
-        system=await store.system_prompt(session.id),
+        system=await store.system_prompt(session.id, keep_damaged=True),
         calls=(await store.usage((), calls))[0],
         auxiliary=(await store.usage((), replace(calls, auxiliary=True)))[0],
         is_view=as_view,
@@ -224,7 +227,7 @@ async def _rows_at(store: Store, session: str, numbers: list[int | None]) -> lis
     wanted = sorted({number for number in numbers if number is not None})
     while wanted:
         stop = next((at for at, number in enumerate(wanted) if number != wanted[0] + at), len(wanted))
-        rows += await store.messages(session, wanted[0], wanted[0] + stop)
+        rows += await store.messages(session, wanted[0], wanted[0] + stop, keep_damaged=True)
         wanted = wanted[stop:]
     return rows
 

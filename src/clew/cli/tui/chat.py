@@ -273,7 +273,7 @@ class Chat:
         conversation = self._conversation = await current_conversation(self.state)
         self.title = (await store.session(conversation.session)).title
         await self._usage_counter.load(store, conversation.session)
-        in_effect = sum(each.is_in_effect for each in await store.compactions(conversation.session))
+        in_effect = sum(each.is_in_effect for each in await store.compactions(conversation.session, keep_damaged=True))
         self._undone = _compactions_made(conversation) - in_effect
         await learn_names(self.state)
 

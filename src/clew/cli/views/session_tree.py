@@ -128,14 +128,14 @@ async def _read_chain(store: Store, conversation: int, index: _SessionIndex, dep
     sessions = index.chains[conversation]
     compactions: dict[str, CommittedCompaction] = {}
     if len(sessions) > 1:
-        compactions = {each.session: each for each in await store.compactions(sessions[-1].id)}
+        compactions = {each.session: each for each in await store.compactions(sessions[-1].id, keep_damaged=True)}
     nodes = []
     for session in sessions:
         below = index.children.get(session.id, []) if depth < MAX_DEPTH else []
         children = [await _read_chain(store, each, index, depth + 1) for each in below]
         span = await session_range(store, session, sessions)
         nodes.append(SessionNode(session, span, compactions.get(session.id), tuple(children)))
-    first = await store.messages(sessions[0].id, 0, 1)
+    first = await store.messages(sessions[0].id, 0, 1, keep_damaged=True)
     return SessionChain(tuple(nodes), message_preview(first[0].message) if first else "(empty)")
 
 

@@ -321,5 +321,6 @@ def _message_json(line: ShownMessage) -> dict[str, Any]:
         "at": iso_time(line.row.at) if line.row and not line.is_written else None,
         "tool": line.row.tool if line.row else None,
         "session": line.row.session if line.row else None,
+        "damage": line.row.damage if line.row else None,
         "message": line.message,
     }

@@ -5,8 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from clew.store.database import Row, Steps, WordIndex, execute, fetch_all, fetch_number, fetch_one, json_value
-from clew.store.rows import BODY, message_of, read_messages
+from clew.messages import Message
+from clew.store.database import (
+    Row,
+    RowDamage,
+    Steps,
+    WordIndex,
+    execute,
+    fetch_all,
+    fetch_number,
+    fetch_one,
+    read_json,
+)
+from clew.store.rows import BODY, read_message, read_messages
 from clew.store.search.base import DocKind, DocumentOrigin, SearchDocument
 from clew.store.search.words import chunks_of, normalized_text, searchable_text
 
@@ -57,12 +68,8 @@ def system_documents(text: int) -> Steps[list[SearchDocument]]:
     row = yield from fetch_one("SELECT owner, body FROM texts WHERE id = ?", text)
     if row is None:
         return []
-    return list(
-        documents_of(
-            DocumentOrigin("system", text, row[0], None, None, None, "system", None, 0),
-            normalized_text(json_value(row[1])),
-        )
-    )
+    origin = DocumentOrigin("system", text, row[0], None, None, None, "system", None, 0)
+    return list(documents_of(origin, _plain_text(row[1])))
 
 
 def index_where(index: WordIndex, kind: DocKind, condition: str, *params: Any) -> Steps[None]:
@@ -121,8 +128,17 @@ def _origin(kind: DocKind, row: Row) -> DocumentOrigin:
 
 def _texts(kind: DocKind, read: Sequence[Row]) -> list[str]:
     if kind == "message":
-        messages = read_messages((row[9], row[10], row[11]) for row in read)
-        return [searchable_text(message) for message in messages]
+        return [_message_text(message) for message in read_messages((row[9], row[10], row[11]) for row in read)]
     if kind == "summary":
-        return [searchable_text(message_of(row[9])) for row in read]
-    return [normalized_text(json_value(row[9])) for row in read]
+        return [_message_text(read_message(row[9])) for row in read]
+    return [_plain_text(row[9]) for row in read]
+
+
+# A row that cannot be read has no text to find; a search goes on with the others.
+def _message_text(message: Message | RowDamage) -> str:
+    return "" if isinstance(message, RowDamage) else searchable_text(message)
+
+
+def _plain_text(body: Any) -> str:
+    text = read_json(body)
+    return normalized_text(text) if isinstance(text, str) else ""

@@ -71,7 +71,7 @@ async def last_question(state: ChatState) -> LastQuestion:
     has_calls = False
     while stop > 0:
         start = max(0, stop - _PAGE)
-        for row in reversed(await state.app.store.messages(conversation.session, start, stop)):
+        for row in reversed(await state.app.store.messages(conversation.session, start, stop, keep_damaged=True)):
             if row.message["role"] == "user":
                 return LastQuestion(conversation.session, row.seq, row.message, end - row.seq - 1, has_calls)
             has_calls = has_calls or bool(calls_of(row.message))

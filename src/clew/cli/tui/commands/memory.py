@@ -151,7 +151,7 @@ def _pin_of_last_reply(conversation: Conversation) -> Pin:
 
 
 async def _pin_of_message(state: ChatState, conversation: Conversation, number: int) -> Pin:
-    rows = await state.app.store.messages(conversation.session, number, number + 1)
+    rows = await state.app.store.messages(conversation.session, number, number + 1, keep_damaged=True)
     if not rows:
         last = conversation.view.next_seq - 1
         there = f"they go from m0 to m{last}" if last >= 0 else "there are none yet"

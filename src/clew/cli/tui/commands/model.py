@@ -92,7 +92,9 @@ async def run_engine(state: ChatState, words: str) -> None:
         return
     conversation = await current_conversation(state)
     active, status = conversation.engine.name, conversation.engine.get_status()
-    made = [each for each in await state.app.store.compactions(conversation.session) if each.is_in_effect]
+    made = [
+        each for each in await state.app.store.compactions(conversation.session, keep_damaged=True) if each.is_in_effect
+    ]
     in_effect = plural(len(made), "compaction") if made else "no compaction is"
     sentences = [
         f"{active} serves here: it compacts at {status.threshold_tokens:,} of {status.context_length:,} tokens; "

@@ -159,7 +159,7 @@ async def _matching_sessions(state: ChatState, words: str) -> list[SessionListIt
     store = state.app.store
     found: list[SessionListItem] = []
     for session in await store.list_sessions(limit=MAX_SEARCHED, only_tips=True):
-        first = [message_preview(row.message) for row in await store.messages(session.id, 0, 1)]
+        first = [message_preview(row.message) for row in await store.messages(session.id, 0, 1, keep_damaged=True)]
         about = " ".join([session.title or "", session.id, *first]).casefold()
         matches = all(word in about for word in words.casefold().split())
         if first and matches and session.kind != "subagent":
