@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,8 +15,9 @@ from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.store import DatabaseFull, open_store
 from clew.testing import assistant, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
-from clew.testing.scripted import ScriptedProvider, breaks_off
+from clew.testing.scripted import ScriptedProvider, breaks_off, says
 from clew.turn import receive
+from clew.usage import CanonicalUsage
 
 WORDS = "each worker takes a page from the queue and puts what it found into the index at once "
 
@@ -44,6 +46,16 @@ class Silent(Provider):
         self.asked.set()
         await asyncio.Event().wait()
         raise AssertionError("nobody waits for this")
+
+
+@pytest.mark.parametrize("figure", [1e30, 2**62, 2**63, -5, "12", "many", float("nan")], ids=repr)
+async def test_no_usage_figure_loses_a_reply(tmp_path: Path, figure: Any) -> None:
+    absurd = CanonicalUsage(figure, figure, figure, figure, figure)
+    script = [says("first", usage=absurd), says("second", usage=absurd)]
+    async with flow_with(ScriptedProvider(*script), tmp_path) as flow:
+        assert text_of((await flow.turn(user("go"))).message) == "first"
+        assert text_of((await flow.turn(user("on"))).message) == "second"
+        assert [text_of(row.message) for row in await flow.store.messages(SESSION)] == ["go", "first", "on", "second"]
 
 
 async def past(flow: Flow, turns: int = 30) -> None:

@@ -11,7 +11,53 @@ from typing import Any
 
 import pytest
 
-from clew.usage import CanonicalUsage, normalize_usage
+from clew.usage import MAX_COUNT, CanonicalUsage, normalize_usage
+
+ABSURD = [
+    1e30,
+    2**62,
+    2**63,
+    2**200,
+    -1,
+    -(2**63),
+    float("nan"),
+    float("inf"),
+    "1e30",
+    "-7",
+    "9" * 400,
+    "many",
+    "",
+    [],
+    {},
+    True,
+]
+
+
+@pytest.mark.parametrize("figure", ABSURD, ids=lambda figure: f"{figure!r:.12}")
+@pytest.mark.parametrize(
+    "shape", ["prompt_tokens", "input_tokens", "output_tokens", "total_tokens", "cache_read_input_tokens"]
+)
+def test_an_absurd_figure_is_bounded_and_never_an_error(shape: str, figure: object) -> None:
+    read = normalize_usage({"prompt_tokens": 5, "completion_tokens": 3, shape: figure})
+    for count in (
+        read.input_tokens,
+        read.output_tokens,
+        read.cache_read_tokens,
+        read.cache_write_tokens,
+        read.reasoning_tokens,
+    ):
+        assert type(count) is int and 0 <= count <= MAX_COUNT
+
+
+@pytest.mark.parametrize("figure", ABSURD, ids=lambda figure: f"{figure!r:.12}")
+def test_a_usage_of_ours_with_absurd_figures_is_bounded_too(figure: Any) -> None:
+    read = normalize_usage(CanonicalUsage(figure, figure, figure, figure, figure))
+    assert all(
+        type(count) is int and 0 <= count <= MAX_COUNT
+        for count in (read.input_tokens, read.output_tokens, read.reasoning_tokens)
+    )
+    whole = CanonicalUsage(5, 3, 2, 1, 1)
+    assert normalize_usage(whole) is whole
 
 
 def usage(fresh: int = 0, output: int = 0, read: int = 0, written: int = 0, reasoning: int = 0) -> CanonicalUsage:

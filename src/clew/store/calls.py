@@ -99,11 +99,11 @@ def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[A
         call.model,
         call.provider,
         call.source,
-        _bounded(used.input_tokens),
-        _bounded(used.output_tokens),
-        _bounded(used.cache_read_tokens),
-        _bounded(used.cache_write_tokens),
-        _bounded(used.reasoning_tokens),
+        used.input_tokens,
+        used.output_tokens,
+        used.cache_read_tokens,
+        used.cache_write_tokens,
+        used.reasoning_tokens,
         None if call.cost_micros is None else _bounded(call.cost_micros),
     )
 

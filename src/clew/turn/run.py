@@ -18,6 +18,7 @@ from clew.turn.conversation import Conversation
 from clew.turn.recover import SentRequest, send_or_recover
 from clew.turn.request import TurnOptions, call_of
 from clew.turn.runtime import Runtime
+from clew.usage import MAX_COUNT, normalize_usage
 
 _NAMED_REPAIRS = 3
 
@@ -160,7 +161,9 @@ def _bound_turn(turn: Sequence[Message], spill: SpillFolder, limits: ToolOutputL
 
 async def record(conversation: Conversation, options: TurnOptions, sent: SentRequest) -> Reply:
     """Put the reply into the history with what it took, in one transaction; the reply as it was kept."""
-    services, usage = conversation.services, sent.reply.usage
+    services, came = conversation.services, sent.reply.usage
+    # A provider may be a stranger's, and no figure of it may lose the reply.
+    usage = None if came is None else normalize_usage(came)
     reply = repair_reply(sent.reply)
     ttl = services.cache_policy(conversation.target).ttl
     call = None if usage is None else call_of(usage, conversation.target, services.options.source, ttl)
@@ -168,7 +171,9 @@ async def record(conversation: Conversation, options: TurnOptions, sent: SentReq
     if usage is None or call is None:
         conversation.view.last_prompt_tokens = 0
         return reply
-    if conversation.view.stored is sent.view:
+    if usage.prompt_tokens >= MAX_COUNT:
+        conversation.view.last_prompt_tokens = 0
+    elif conversation.view.stored is sent.view:
         conversation.observe_usage(usage, sent.messages, options.inject)
     services.tell(
         Replied(

@@ -18,7 +18,7 @@ from clew.summaries import ConversationExtension, SummaryInput, SummaryModel
 from clew.tokens import window_of
 from clew.turn.conversation import Conversation
 from clew.turn.request import ModelTarget, ServingModel, call_of, summary_model_of, summary_text
-from clew.usage import CanonicalUsage, cost_of
+from clew.usage import CanonicalUsage, cost_of, normalize_usage
 
 # How long a provider has a prefix after it was last read. Those that cache by themselves say five minutes or more.
 _LIFETIME_SECONDS = {"5m": 300.0, "1h": 3_600.0}
@@ -72,7 +72,7 @@ def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool)
     ttl = services.cache_policy(target).ttl if extends else "5m"
 
     def record(reply: Reply) -> None:
-        usage = reply.usage or CanonicalUsage()
+        usage = normalize_usage(reply.usage or CanonicalUsage())
         call = call_of(usage, target, AUXILIARY, ttl)
         if reply.usage is not None:
             conversation.pending_calls.append(call)

@@ -16,6 +16,8 @@ from typing import Any, Final
 
 _OUR_NAMES = frozenset({"inputtokens", "outputtokens", "cachereadtokens", "cachewritetokens", "reasoningtokens"})
 _BOTH = (True, False)
+MAX_COUNT: Final = 10**12
+"""Larger figures are cut to this: no call uses as many tokens, and sums of them still have a place in 64 bits."""
 _COMBINATIONS = tuple((cache, reasoning, tool) for cache in _BOTH for reasoning in _BOTH for tool in _BOTH)
 
 
@@ -76,20 +78,35 @@ class _ReportedUsage:
 
 
 def normalize_usage(raw: object, provider: str | None = None, api: str | None = None) -> CanonicalUsage:
-    """The usage of one call; `provider` and `api` are hints. Never raises, and no number is ever negative.
+    """The usage of one call; `provider` and `api` are hints. Never raises; no number is negative or over `MAX_COUNT`.
 
     `raw` is the usage, or a reply that has it: a dict, JSON, or an object of an SDK. Where nothing in it is known as a
     usage, the result is zero and says so: `is_known` is False.
     """
     if isinstance(raw, CanonicalUsage):
-        return raw
+        return _bounded(raw)
     folded = find_usage(raw)
     if folded is None or read_field(folded, ALL_FIELDS)[0] is None:
         return CanonicalUsage(is_known=False)
     reported = _reported_usage(folded, f"{provider or ''} {api or ''}".lower())
     input_tokens, cached, written = _split_prompt(reported)
     output, reasoning = _output_tokens(reported, input_tokens + cached + written)
-    return CanonicalUsage(input_tokens, output, cached, written, reasoning)
+    return _bounded(CanonicalUsage(input_tokens, output, cached, written, reasoning))
+
+
+def _bounded(usage: CanonicalUsage) -> CanonicalUsage:
+    """The same usage, where every number is one that a call can have."""
+    figures = (
+        usage.input_tokens,
+        usage.output_tokens,
+        usage.cache_read_tokens,
+        usage.cache_write_tokens,
+        usage.reasoning_tokens,
+    )
+    if all(type(figure) is int and 0 <= figure <= MAX_COUNT for figure in figures):
+        return usage
+    counts = (min(as_count(figure) or 0, MAX_COUNT) for figure in figures)
+    return CanonicalUsage(*counts, is_known=usage.is_known)
 
 
 def _reported_usage(folded: FoldedFields, hints: str) -> _ReportedUsage:
