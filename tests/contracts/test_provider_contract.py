@@ -19,6 +19,7 @@ from clew.providers import (
     Request,
     ResponsesProvider,
     RetryPolicy,
+    explain_refusal,
 )
 from clew.providers.wires.http_provider import HttpProvider
 from clew.testing.messages import assistant, call, system, tool, user
@@ -305,6 +306,41 @@ async def test_a_stream_that_falls_silent_is_given_up(kind: type[HttpProvider]) 
         await asyncio.wait_for(upstream.hung_up.wait(), 5)
     assert "timed out" in refused.value.body
     assert refused.value.partial is not None
+
+
+KEEP_ALIVES: dict[type[HttpProvider], list[bytes]] = {
+    OpenAIChatProvider: [
+        b": waiting\n\n",
+        b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n',
+    ],
+    ResponsesProvider: [b": waiting\n\n", b'data: {"type":"response.in_progress","response":{}}\n\n'],
+    AnthropicProvider: [b": waiting\n\n", b'event: ping\ndata: {"type":"ping"}\n\n'],
+}
+
+
+@pytest.mark.parametrize("which", [0, 1])
+@pytest.mark.parametrize("begun", [False, True])
+async def test_keep_alives_alone_do_not_hold_a_stream_open(kind: type[HttpProvider], which: int, begun: bool) -> None:
+    limits = RetryPolicy(content_seconds=0.1, retries=0)
+    after = 5 if begun else 0
+    drip = StreamedAnswer(
+        UpstreamAnswer("One two three four five six"), keep_alives_after=after, keep_alive=KEEP_ALIVES[kind][which]
+    )
+    async with Upstream(drip) as upstream:
+        with pytest.raises(ProviderRefused, match="keep-alives aside") as refused:
+            await asyncio.wait_for(ask(kind, upstream, retry_policy=limits), 20)
+    assert (refused.value.partial is not None) == begun
+
+
+async def test_a_stream_without_an_end_is_cut_and_what_came_is_kept(kind: type[HttpProvider]) -> None:
+    limits = RetryPolicy(max_stream_bytes=20_000, sleep=RecordedSleep())
+    async with Upstream(UpstreamAnswer("word " * 50_000)) as upstream:
+        with pytest.raises(ProviderRefused, match="beyond 20,000 bytes and was cut there") as refused:
+            await ask(kind, upstream, retry_policy=limits)
+        assert len(upstream.received) == 1
+    assert refused.value.partial is not None
+    assert str(refused.value.partial["content"]).startswith("word word ")
+    assert "What came is kept" in str(explain_refusal(refused.value))
 
 
 async def test_cancelling_hangs_up(kind: type[HttpProvider]) -> None:

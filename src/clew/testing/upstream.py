@@ -49,6 +49,9 @@ class StreamedAnswer:
     """The connection is closed after so many events."""
     stall_after: int | None = None
     """After so many events nothing more comes, until the client hangs up."""
+    keep_alives_after: int | None = None
+    """After so many events only `keep_alive` comes, again and again, until the client hangs up."""
+    keep_alive: bytes = b": keep-alive\n\n"
     error_after: int | None = None
     error: Event = ("", "")
     """Sent after so many events, and then the stream ends."""
@@ -202,6 +205,10 @@ class Upstream:
                 return response
             if count == step.stall_after:
                 await self._stall()
+            if count == step.keep_alives_after:
+                while True:
+                    await response.write(step.keep_alive)
+                    await asyncio.sleep(0.005)
             if count == step.error_after:
                 await response.write(_encode_event(step.error, step))
                 break

@@ -10,7 +10,8 @@ from clew.caching import apply_cache_control
 from clew.messages import Message
 from clew.providers import AnthropicProvider, ProviderRefused, Request
 from clew.testing.messages import assistant, call, system, tool, user
-from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+from clew.testing.upstream import RawAnswer, StreamedAnswer, Upstream, UpstreamAnswer
+from clew.testing.upstream_wires import anthropic_events, as_json
 
 PICTURE = {"type": "image_url", "image_url": {"url": "data:image/png;base64,AAAA"}}
 
@@ -48,6 +49,33 @@ def test_the_system_prompt_stands_beside_the_messages() -> None:
     body = encoded([system("Be brief."), user("x")])
     assert body["system"] == "Be brief."
     assert [message["role"] for message in body["messages"]] == ["user"]
+
+
+def stream_of(*events: tuple[str, Any]) -> RawAnswer:
+    return RawAnswer([b"".join(f"event: {name}\ndata: {as_json(value)}\n\n".encode() for name, value in events)])
+
+
+def two_messages(first_ends: bool) -> RawAnswer:
+    first, second = (list(anthropic_events(UpstreamAnswer(text), {})) for text in ("The first.", "The second."))
+    ends = [event for event in first if event[0] in ("message_delta", "message_stop")]
+    began = [event for event in first if event not in ends]
+    return stream_of(*began, *(ends if first_ends else ()), *second)
+
+
+async def test_a_second_message_in_a_stream_is_not_part_of_the_first() -> None:
+    async with Upstream(two_messages(first_ends=True)) as upstream:
+        provider = AnthropicProvider(upstream.base_url)
+        assert (await provider.send(Request("m", [user("x")]))).message["content"] == "The first."
+        await provider.close()
+
+
+async def test_a_second_message_that_cuts_the_first_off_is_an_error_that_keeps_the_first() -> None:
+    async with Upstream(two_messages(first_ends=False)) as upstream:
+        provider = AnthropicProvider(upstream.base_url)
+        with pytest.raises(ProviderRefused, match="another message began") as refused:
+            await provider.send(Request("m", [user("x")]))
+        await provider.close()
+    assert refused.value.partial is not None and refused.value.partial["content"] == "The first."
 
 
 @pytest.mark.parametrize("base", ["", "/v1", "/v1/"])

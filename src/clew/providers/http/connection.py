@@ -56,6 +56,10 @@ class RetryPolicy:
     connect_seconds: float = 15.0
     idle_seconds: float = 300.0
     """The longest silence before and between the pieces of a reply: models think for minutes."""
+    content_seconds: float = 900.0
+    """The longest time without a piece of the reply itself, however many keep-alives come meanwhile."""
+    max_stream_bytes: int = 256 * 1024 * 1024
+    """Many times the longest reply; a stream that goes on is cut, and what came is kept."""
     usage_seconds: float = 5.0
     """How long to wait for usage behind the end of the text: some servers never send it, and never hang up."""
     sleep: Sleep = sleep
@@ -82,6 +86,10 @@ class RetryPolicy:
 
 class ConnectionFailed(Exception):  # noqa: N818 (reads as what it says)
     """The connection could not be made, or broke."""
+
+
+class StreamTooLong(Exception):  # noqa: N818 (reads as what it says)
+    """A streamed reply that does not end."""
 
 
 class ConnectionTimedOut(ConnectionFailed):

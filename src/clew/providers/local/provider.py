@@ -203,7 +203,9 @@ class LocalProvider(Provider):
         """The window that the server will run with."""
         self._options = LocalServerOptions(self.file, self.context_length, threads, log)
         # A server on this machine that does not answer is dead: another try would only wait.
-        self._retry_policy = replace(retry_policy or RetryPolicy(), retries=0, idle_seconds=_IDLE_SECONDS)
+        self._retry_policy = replace(
+            retry_policy or RetryPolicy(), retries=0, idle_seconds=_IDLE_SECONDS, content_seconds=_IDLE_SECONDS
+        )
         self._running: _RunningServer | None = None
         self._child: LocalServerProcess | None = None
         self._finalizer: weakref.finalize[..., LocalProvider] | None = None

@@ -12,7 +12,7 @@ from typing import Any, ClassVar, cast
 
 from clew.messages import Message, convert, read_conversation
 from clew.providers.base import Delta, FinishReason, Reply, Request
-from clew.providers.http.connection import SseEvent
+from clew.providers.http.connection import ConnectionFailed, SseEvent
 from clew.providers.wires.http_provider import (
     ErrorInReply,
     GrowingText,
@@ -130,11 +130,16 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
         return self._ended
 
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
+        if self._ended:
+            return  # a second message in the stream answers nothing that was asked
         value = event_json(event)
         match value.get("type") or event.name:
             case "error":
                 raise ErrorInReply(status_in(value.get("error"), _ERROR_TYPES), event.data)
+            case "message_start" if self._blocks:
+                self._end_at_second_message()
             case "message_start":
+                self._usage = {}
                 self._add_head(json_object(value.get("message")))
             case "content_block_start":
                 yield from self._begin_block(
@@ -163,6 +168,12 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
             self._closed.add(index)
         self._stop = json_text(body.get("stop_reason")) or self._stop
 
+    def _end_at_second_message(self) -> None:
+        """Another message must not be taken for more of this one."""
+        if not self._stop:
+            raise ConnectionFailed("another message began in the stream before the first had ended")
+        self._ended = True
+
     def _last_index(self) -> int:
         return max(self._blocks, default=0)
 
@@ -177,6 +188,7 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
 
     def _begin_block(self, index: int, block: Mapping[str, Any]) -> Iterator[Delta]:
         self._blocks[index] = dict(block)
+        self.content_chars += 1
         match block.get("type"):
             case "tool_use" | "server_tool_use" | "mcp_tool_use":
                 yield Delta("call", json_text(block.get("name")))
@@ -189,8 +201,11 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
         block = self._blocks.setdefault(index, {"type": "text", "text": ""})
         kind = json_text(delta.get("type"))
         if kind == "input_json_delta":
-            self._json.setdefault(index, []).append(json_text(delta.get("partial_json")))
+            piece = json_text(delta.get("partial_json"))
+            self._json.setdefault(index, []).append(piece)
+            self.content_chars += len(piece)
         elif kind == "citations_delta":
+            self.content_chars += 1
             block["citations"] = [*json_list(block.get("citations")), delta.get("citation")]
         elif kind in _DELTA_FIELDS:
             field = _DELTA_FIELDS[kind]
@@ -198,6 +213,7 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
             if not isinstance(block.get(field), GrowingText):
                 block[field] = GrowingText(json_text(block.get(field)))
             block[field].add(piece)
+            self.content_chars += len(piece)
             if piece and field != "signature":
                 yield Delta("reasoning" if field == "thinking" else "text", piece)
 

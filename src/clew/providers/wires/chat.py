@@ -223,6 +223,7 @@ _ERROR_TYPES = {
     "authentication_error": 401,
 }
 _REASONING_TEXTS = ("reasoning_content", "reasoning")
+_CONTENT_FIELDS = frozenset({"content", "refusal", "tool_calls", "reasoning_details", *_REASONING_TEXTS})
 _TEXT_FIELDS = frozenset({"arguments", "input", "text", "summary", "data"})
 """Fields of calls and reasoning details that arrive in pieces."""
 
@@ -279,6 +280,8 @@ class ChatReplyAccumulator(ReplyAccumulator):
         for name, value in piece.items():
             if value is None or value == "" or value == []:
                 continue
+            if name in _CONTENT_FIELDS:
+                self.content_chars += len(value) if isinstance(value, str) else 1
             if name == "tool_calls" and isinstance(value, list):
                 yield from self._add_calls(value)
             elif name == "reasoning_details" and isinstance(value, list):

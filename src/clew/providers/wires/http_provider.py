@@ -21,12 +21,14 @@ from clew.providers.errors import ErrorClass, classify_error
 from clew.providers.http.connection import (
     MAX_ERROR_BYTES,
     ConnectionFailed,
+    ConnectionTimedOut,
     EventTooLong,
     HttpConnection,
     HttpResponse,
     RetryPolicy,
     SseEvent,
     SseReader,
+    StreamTooLong,
 )
 
 _SHOWN_BODY_CHARS = 20_000
@@ -73,6 +75,9 @@ class ErrorInReply(Exception):  # noqa: N818 (reads as what it says)
 
 class ReplyAccumulator(ABC):
     """Puts the reply to one request together while it arrives."""
+
+    content_chars: int = 0
+    """How much of the reply itself has come. It grows with every piece of a text or a call, and with nothing else."""
 
     @abstractmethod
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
@@ -234,12 +239,16 @@ class HttpProvider(Provider):
                 headers = response.headers
                 if response.status != 200:
                     raise self._refusal(response.status, _decode(await response.read_body(MAX_ERROR_BYTES)), headers)
-                async for delta in _read_deltas(response, accumulator, streams, self._retry_policy.usage_seconds):
+                async for delta in _read_deltas(response, accumulator, streams, self._retry_policy):
                     has_begun = True
                     if on_delta is not None:
                         on_delta(delta)
         except ErrorInReply as error:
             raise self._refusal(error.status, error.body, headers, _partial(accumulator, has_begun)) from error
+        except StreamTooLong as failed:
+            fault = ErrorClass("other", matched="length")
+            partial = _partial(accumulator, has_begun)
+            raise ProviderRefused(self.name, fault, str(failed), partial, self.endpoint_called) from failed
         except (ConnectionFailed, EventTooLong) as failed:
             if not accumulator.is_complete:
                 raise self._network_refusal(str(failed), _partial(accumulator, has_begun)) from failed
@@ -281,18 +290,37 @@ def _partial(accumulator: ReplyAccumulator, has_begun: bool) -> Message | None:
     return accumulator.message() or ({"role": "assistant", "content": ""} if has_begun else None)
 
 
-async def _read_chunk(response: HttpResponse, seconds: float | None) -> bytes:
+async def _read_chunks(
+    response: HttpResponse, accumulator: ReplyAccumulator, limits: RetryPolicy
+) -> AsyncIterator[bytes]:
+    """The bytes of a stream, until it ends or its limits are reached; behind the end of the text, for a moment more."""
     import asyncio
 
-    try:
-        async with asyncio.timeout(seconds):
-            return await response.read_chunk()
-    except TimeoutError:
-        return b""
+    loop = asyncio.get_running_loop()
+    total, known, since = 0, 0, loop.time()
+    while True:
+        if accumulator.content_chars != known:
+            known, since = accumulator.content_chars, loop.time()
+        seconds = limits.usage_seconds if accumulator.is_complete else since + limits.content_seconds - loop.time()
+        try:
+            async with asyncio.timeout(seconds):
+                chunk = await response.read_chunk()
+        except TimeoutError:
+            if accumulator.is_complete:
+                return
+            raise ConnectionTimedOut(
+                f"nothing of the reply came for {limits.content_seconds:g} s, keep-alives aside: timed out"
+            ) from None
+        if not chunk:
+            return
+        yield chunk[: limits.max_stream_bytes - total]
+        total += len(chunk)
+        if total > limits.max_stream_bytes and not accumulator.is_complete:
+            raise StreamTooLong(f"the reply went beyond {limits.max_stream_bytes:,} bytes and was cut there")
 
 
 async def _read_deltas(
-    response: HttpResponse, accumulator: ReplyAccumulator, streams: bool, usage_seconds: float
+    response: HttpResponse, accumulator: ReplyAccumulator, streams: bool, limits: RetryPolicy
 ) -> AsyncIterator[Delta]:
     """Read the body into the accumulator; stops where the wire says so, whatever the server still sends."""
     if not response.is_event_stream(streams):
@@ -304,7 +332,7 @@ async def _read_deltas(
             yield delta
         return
     reader = SseReader()
-    while chunk := await _read_chunk(response, usage_seconds if accumulator.is_complete else None):
+    async for chunk in _read_chunks(response, accumulator, limits):
         for event in reader.feed(chunk):
             for delta in accumulator.add_event(event):
                 yield delta

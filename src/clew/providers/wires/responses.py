@@ -113,11 +113,17 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
         return self._end is not None
 
     def add_event(self, event: SseEvent) -> Iterator[Delta]:
+        if self._end is not None:
+            return  # a second response in the stream answers nothing that was asked
         value = event_json(event)
         kind = str(value.get("type") or event.name)
         if kind == "error" or (value.get("error") and "response" not in value):
             error = value.get("error") if isinstance(value.get("error"), Mapping) else value
             raise ErrorInReply(status_in(error, _ERROR_CODES), event.data)
+        if kind.endswith(".delta"):
+            self.content_chars += len(json_text(value.get("delta")))
+        elif kind.startswith("response.output_item."):
+            self.content_chars += 1
         if kind in _DELTA_KINDS:
             yield self._add_text(kind, value)
         elif kind == "response.output_item.added":
