@@ -33,7 +33,7 @@ Errors, all below `ClewError`; `clew.errors` says what each means:
     FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand, SandboxUnavailable
     ConfigError, and below it InvalidConfig
     StoreError, and below it UnknownSession, AmbiguousSession, NoDatabase, StaleView, StaleHistory, LeaseLost, InUse,
-    SchemaTooNew, DatabaseBusy, DatabaseFull, IndexDamaged, DamagedRow
+    SchemaTooNew, DatabaseBusy, DatabaseFull, ReadOnlyStore, IndexDamaged, DamagedRow
 
 Everything else may move. Names are imported when first used, so that `import clew` stays quick.
 """
@@ -67,6 +67,7 @@ if TYPE_CHECKING:
         NoModel,
         PluginError,
         ProviderRefused,
+        ReadOnlyStore,
         SandboxUnavailable,
         SchemaTooNew,
         StaleHistory,
@@ -110,6 +111,7 @@ __all__ = [
     "PluginError",
     "Projection",
     "ProviderRefused",
+    "ReadOnlyStore",
     "SandboxUnavailable",
     "SchemaTooNew",
     "StaleHistory",
@@ -135,10 +137,9 @@ __getattr__, __dir__ = lazy_names(
         ".caching": "apply_cache_control",
         ".engines": "ContextCompressor ContextEngine",
         ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DamagedRow DatabaseBusy DatabaseFull "
-        "FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost "
-        "MemoryUnusable NoDatabase NoModel PluginError ProviderRefused SandboxUnavailable SchemaTooNew "
-        "StaleHistory StaleView StoreError SummaryFailed UnknownSession UnreadableCommand "
-        "UnreadableTranscript",
+        "FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost MemoryUnusable "
+        "NoDatabase NoModel PluginError ProviderRefused ReadOnlyStore SandboxUnavailable SchemaTooNew StaleHistory "
+        "StaleView StoreError SummaryFailed UnknownSession UnreadableCommand UnreadableTranscript",
         ".library": "Compressed acompress compress preview",
         ".providers": "classify_error",
         ".store": "open_store",

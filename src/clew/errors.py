@@ -26,6 +26,7 @@
         ├── SchemaTooNew         a database of a newer Clew
         ├── DatabaseBusy         a database that another process kept locked
         ├── DatabaseFull         no space left on the disk
+        ├── ReadOnlyStore        a database that can be read and not written
         ├── IndexDamaged         a full-text index that has to be rebuilt
         └── DamagedRow           a row that cannot be read; has its session and number
 
@@ -273,6 +274,10 @@ class DatabaseBusy(StoreError):  # noqa: N818
 
 class DatabaseFull(StoreError):  # noqa: N818
     """No space left for what was to be written; nothing of it was."""
+
+
+class ReadOnlyStore(StoreError):  # noqa: N818
+    """Something was to be written to a database that can only be read."""
 
 
 class IndexDamaged(StoreError):  # noqa: N818

@@ -174,3 +174,30 @@ def test_a_turn_goes_on_after_a_row_was_set_aside(kept: Kept) -> None:
         damage(kept, f"UPDATE messages SET body = substr(body, 1, 20) WHERE seq = {seq}")
     assert kept.run("doctor", "--repair")[0] == 0
     assert kept.ask(lambda store: store.view("clock-1")).seqs == (0, 1, 2, 3)
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() != 0, reason="becomes another user for a while")
+def test_a_store_that_cannot_be_written_is_read_and_doctor_says_why(kept: Kept) -> None:
+    parents = [kept.home, *kept.home.parents]
+    modes = {folder: folder.stat().st_mode for folder in parents if folder.stat().st_uid == 0}
+    with closing(sqlite3.connect(kept.database)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    for folder, mode in modes.items():
+        folder.chmod(stat.S_IMODE(mode) | 0o055)
+    kept.database.chmod(0o444)
+    os.seteuid(65534)
+    try:
+        code, problems, _ = wrong(kept)
+        assert code == 1 and any("cannot be written" in each for each in problems["files"])
+        assert set(problems) == {"files"}
+        assert "nothing new can be kept" in " ".join(kept.run("doctor", "--repair")[1].split())
+        assert kept.json("sessions", "list")["sessions"]
+        assert kept.json("search", "late")["hits"] > 0
+        assert kept.run("sessions", "show", "clock-2")[0] == 0
+        assert kept.run("export", "clock-2")[0] == 0
+        code, _, err = kept.run("sessions", "rename", "clock-2", "Another")
+        assert code == 1 and "cannot be written" in err
+    finally:
+        os.seteuid(0)
+        for folder, mode in modes.items():
+            folder.chmod(stat.S_IMODE(mode))

@@ -311,7 +311,7 @@ async def test_a_stream_that_falls_silent_is_given_up(kind: type[HttpProvider]) 
 KEEP_ALIVES: dict[type[HttpProvider], list[bytes]] = {
     OpenAIChatProvider: [
         b": waiting\n\n",
-        b'data: {"id":"c","choices":[{"index":0,"delta":{"role":"assistant"}}]}\n\n',
+        b'data: {"choices":[{"delta":{"role":"assistant"}}]}\n\n',
     ],
     ResponsesProvider: [b": waiting\n\n", b'data: {"type":"response.in_progress","response":{}}\n\n'],
     AnthropicProvider: [b": waiting\n\n", b'event: ping\ndata: {"type":"ping"}\n\n'],

@@ -108,6 +108,9 @@ class Database(Protocol):
     now_sql: str | None
     """A query for the time of the server, which all processes share; None: the machine's clock is shared."""
 
+    unwritable: str | None
+    """Why the database can only be read, in words; None where it can be written."""
+
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation that changes nothing, on one state of the database."""
 

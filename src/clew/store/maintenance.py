@@ -25,7 +25,7 @@ from clew.store.search.base import DocKind, SearchDocument
 from clew.store.search.indexing import KINDS, TABLES, documents_where, system_documents
 from clew.store.search.words import case_folded, words_of
 
-ProblemKind: TypeAlias = Literal["database", "row", "chain", "gap", "orphan", "entry", "index"]
+ProblemKind: TypeAlias = Literal["database", "unwritable", "row", "chain", "gap", "orphan", "entry", "index"]
 _PAGE_ROWS = 500
 # Each finds rows that refer to something that is not there.
 _ORPHANS = {
@@ -75,10 +75,18 @@ def check_rows() -> Steps[list[HealthProblem]]:
     return problems + (yield from _check_entries(ends))
 
 
-def check_index(index: WordIndex) -> Steps[list[HealthProblem]]:
-    """Searchable rows that are not in the index, and documents in it that belong to no row."""
+def check_index(index: WordIndex, *, can_write: bool = True) -> Steps[list[HealthProblem]]:
+    """Searchable rows that are not in the index, and documents in it that belong to no row.
+
+    What the index finds wrong with itself is asked for in a transaction that can write.
+    """
+    problems: list[HealthProblem] = []
     try:
-        problems = [HealthProblem("index", problem) for problem in (yield from index.problems())]
+        if can_write:
+            if not index.is_immediate:
+                # Changes nothing, and needs room in the log: a full disk is noticed here, not at the next message.
+                yield from execute("UPDATE indexed SET upto = upto WHERE kind = 'message'")
+            problems += [HealthProblem("index", problem) for problem in (yield from index.problems())]
         held = yield from index.count()
     except IndexDamaged as error:
         return [HealthProblem("index", str(error))]

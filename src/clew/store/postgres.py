@@ -10,10 +10,10 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from clew.errors import DatabaseBusy, DatabaseFull, StoreError
+from clew.errors import DatabaseBusy, DatabaseFull, ReadOnlyStore, StoreError
 from clew.install import install_command
 from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute, lenient_text
-from clew.store.migrate import apply_next
+from clew.store.migrate import apply_next, refuse_newer, schema_version
 from clew.store.search.index import TsvectorIndex
 
 try:
@@ -58,6 +58,7 @@ class PostgresDatabase:
         self._pool = pool
         self._busy_seconds = busy_seconds
         self._on_statement = on_statement
+        self.unwritable: str | None = None
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", operation)
@@ -157,8 +158,7 @@ async def open_postgres(
         # A server that refuses says so at once here; the pool would try again and again, and log each time.
         await (await psycopg.AsyncConnection.connect(url)).close()
         await pool.open(wait=True, timeout=busy_seconds)
-        while await database.write(lambda: _migrate(where)):
-            pass
+        database.unwritable = await _migrate_or_read(database)
     except (psycopg.Error, PoolTimeout) as error:
         await pool.close()
         raise as_store_error(error, where, busy_seconds) from error
@@ -168,16 +168,33 @@ async def open_postgres(
     return database
 
 
+async def _migrate_or_read(database: PostgresDatabase) -> str | None:
+    """Apply the migrations that are due; why not, for a server that only reads, such as one that follows another."""
+    try:
+        while await database.write(lambda: _migrate(database.where)):
+            pass
+    except ReadOnlyStore as error:
+        refuse_newer(await database.read(schema_version), "postgres", database.where)
+        return str(error)
+    return None
+
+
 def as_store_error(error: BaseException, where: str, busy_seconds: float) -> StoreError:
     """A driver's exception as an error that says what to do."""
     if isinstance(error, PoolTimeout):
         return StoreError(f"{where}: no connection within {busy_seconds:g} s; check that the server runs")
     if isinstance(error, errors.LockNotAvailable):
         return DatabaseBusy(f"{where}: a row was locked for {busy_seconds:g} s; nothing was written: try again")
+    if isinstance(error, errors.ReadOnlySqlTransaction):
+        return ReadOnlyStore(f"{where}: the server takes nothing new ({_first_line(error)}); reading goes on")
     if isinstance(error, errors.DiskFull):
         return DatabaseFull(f"{where}: no room on the server's disk; nothing was written: free some and try again")
+    return StoreError(f"{where}: {_first_line(error)}")
+
+
+def _first_line(error: BaseException) -> str:
     said = str(error).strip().splitlines()
-    return StoreError(f"{where}: {said[0] if said else type(error).__name__}")
+    return said[0] if said else type(error).__name__
 
 
 def without_password(url: str) -> str:

@@ -16,9 +16,9 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, TypeVar
 
-from clew.errors import DatabaseBusy, DatabaseFull, IndexDamaged, StoreError
+from clew.errors import DatabaseBusy, DatabaseFull, IndexDamaged, ReadOnlyStore, SchemaTooNew, StoreError
 from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, fetch_all, lenient_text
-from clew.store.migrate import apply_next
+from clew.store.migrate import apply_next, refuse_newer, schema_version
 from clew.store.search.index import Fts5Index
 
 T = TypeVar("T")
@@ -33,8 +33,11 @@ _NOT_UTF8 = "Could not decode to UTF-8"
 class SqliteDatabase:
     """A database in one file, with a thread that writes and one that reads. Made by `open_sqlite`."""
 
-    def __init__(self, where: str, writer: ConnectionThread, reader: ConnectionThread) -> None:
+    def __init__(
+        self, where: str, writer: ConnectionThread, reader: ConnectionThread, unwritable: str | None = None
+    ) -> None:
         self.where = where
+        self.unwritable = unwritable
         self.index: WordIndex = Fts5Index()
         self.now_sql: str | None = None
         self._writer = writer
@@ -44,10 +47,13 @@ class SqliteDatabase:
         return await self._reader.submit(lambda connection: connection.transact("BEGIN", operation))
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
+        if self.unwritable is not None:
+            raise ReadOnlyStore(f"{self.unwritable}, so that nothing can be kept in it; reading it goes on")
         return await self._writer.submit(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
 
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
-        self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
+        if self.unwritable is None:
+            self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
 
     async def check(self) -> list[str]:
         found = await self.read(lambda: fetch_all("PRAGMA integrity_check"))
@@ -64,14 +70,23 @@ class SqliteDatabase:
 class SqliteConnection:
     """A connection, used in the thread that made it only."""
 
-    def __init__(self, where: str, busy_seconds: float, flush: Flush, on_statement: OnStatement | None) -> None:
+    def __init__(
+        self, where: str, busy_seconds: float, flush: Flush | None, on_statement: OnStatement | None, uri: str = ""
+    ) -> None:
+        """`flush` None: the file is only read, by the address `uri`."""
         self._where = where
         self._busy_seconds = busy_seconds
         self._on_statement = on_statement
         # Statements recur, and compiling one costs more than running it.
-        self._raw = sqlite3.connect(where, timeout=busy_seconds, isolation_level=None, cached_statements=512)
+        self._raw = sqlite3.connect(
+            uri or where, timeout=busy_seconds, isolation_level=None, cached_statements=512, uri=bool(uri)
+        )
         try:
-            self._configure(flush)
+            if flush is None:
+                self.fetch("PRAGMA temp_store=MEMORY")
+                self.fetch("SELECT count(*) FROM sqlite_master")
+            else:
+                self._configure(flush)
         except BaseException as error:
             self._raw.close()
             if isinstance(error, sqlite3.Error):
@@ -228,6 +243,8 @@ async def open_sqlite(
             f"SQLite {sqlite3.sqlite_version} is too old; Clew needs {'.'.join(map(str, _OLDEST))} or newer"
         )
     if where != MEMORY:
+        if (unwritable := why_unwritable(where)) is not None:
+            return await _open_to_read(where, unwritable, busy_seconds)
         where = create_private_file(where)
     writer = ConnectionThread(lambda: SqliteConnection(where, busy_seconds, flush, on_statement))
     reader = writer if where == MEMORY else ConnectionThread(lambda: SqliteConnection(where, busy_seconds, flush, None))
@@ -238,6 +255,57 @@ async def open_sqlite(
             pass
         if reader is not writer:
             await reader.start()
+    except BaseException:
+        await database.close()
+        raise
+    return database
+
+
+def why_unwritable(where: str) -> str | None:
+    """Why a database file that is there, and can be read, cannot be written; None where it can, or is not there."""
+    path = Path(where).expanduser()
+    try:
+        with path.open("rb"):
+            pass
+    except OSError:
+        return None
+    try:
+        os.close(os.open(path, os.O_RDWR))
+        # The log is made beside the file.
+        if not os.access(path.parent, os.W_OK, effective_ids=os.access in os.supports_effective_ids):
+            return f"the folder of {path} cannot be written to"
+    except OSError as error:
+        return f"{path} cannot be written ({error.strerror})"
+    return None
+
+
+def _address_to_read(where: str) -> tuple[str, bool]:
+    """How SQLite opens a file that it cannot write, and whether there is a log beside it.
+
+    Beside a log it needs a third file, which it may not be able to make; without one the file is the whole database.
+    """
+    path = Path(where).expanduser().absolute()
+    log = path.with_name(path.name + "-wal")
+    has_log = log.exists() and log.stat().st_size > 0
+    return f"{path.as_uri()}?mode=ro{'' if has_log else '&immutable=1'}", has_log
+
+
+async def _open_to_read(where: str, unwritable: str, busy_seconds: float) -> SqliteDatabase:
+    """Open a file that cannot be written: what is in it can be listed, read and searched."""
+    uri, has_log = _address_to_read(where)
+    reader = ConnectionThread(lambda: SqliteConnection(where, busy_seconds, None, None, uri))
+    database = SqliteDatabase(where, reader, reader, unwritable)
+    try:
+        await reader.start()
+        refuse_newer(await database.read(schema_version), "sqlite", where)
+    except StoreError as error:
+        await database.close()
+        if not has_log or isinstance(error, SchemaTooNew):
+            raise
+        raise StoreError(
+            f"{unwritable}, and what was written last is in its log (-wal), which cannot be read so ({error}); "
+            "copy both files to a folder of your own"
+        ) from error
     except BaseException:
         await database.close()
         raise
@@ -277,7 +345,7 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
     if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
         return StoreError(f"{where}: not a sound database ({error}); put a copy back, or move it away")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
-        return StoreError(f"{where}: cannot be written ({error}); check who owns the file and its folder")
+        return ReadOnlyStore(f"{where}: cannot be written ({error}); check who owns the file and its folder")
     return StoreError(f"{where}: {error}")
 
 

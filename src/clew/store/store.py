@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from clew.errors import IndexDamaged
+from clew.errors import DatabaseFull, IndexDamaged, ReadOnlyStore
 from clew.messages import Message
 from clew.store import calls, compactions, history, maintenance, quarantine, rows, sessions, state, sync
 from clew.store.base import (
@@ -36,7 +36,7 @@ from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store
 from clew.store.search.base import DocKind, SearchResult, SearchScope
 from clew.store.search.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.search.ranking import SNIPPET_CHARS
-from clew.store.search.search import run_search
+from clew.store.search.search import run_search, run_search_unwritten
 from clew.store.sessions import NewSession
 from clew.store.state import NewOutput
 
@@ -382,12 +382,16 @@ class Store:
     ) -> SearchResult:
         """The best hits for any of the words of a query. Every text is a valid query."""
 
+        asked = (self._database.index, query, scope or SearchScope(), limit, snippet_chars)
+
         def operation() -> Steps[SearchResult]:
-            return run_search(self._database.index, query, scope or SearchScope(), limit, snippet_chars)
+            return run_search(*asked)
 
         try:
             await self.index_waiting()
             return await self._database.read(operation)
+        except (DatabaseFull, ReadOnlyStore):
+            return await self._database.read(lambda: run_search_unwritten(*asked))
         except IndexDamaged:
             # Nothing is lost: the index is made from the rows.
             await self.rebuild_index()
@@ -408,11 +412,17 @@ class Store:
         """Everything that is wrong. Reads the whole database."""
         problems = [HealthProblem("database", problem) for problem in await self._database.check()]
         problems += await self._database.read(maintenance.check_rows)
+        index, unwritable = self._database.index, self._database.unwritable
         try:
+            if unwritable is not None:
+                raise ReadOnlyStore(unwritable)
             await self.index_waiting()
-            problems += await self._database.write(lambda: maintenance.check_index(self._database.index))
+            problems += await self._database.write(lambda: maintenance.check_index(index))
         except IndexDamaged as error:
             problems.append(HealthProblem("index", str(error)))
+        except (DatabaseFull, ReadOnlyStore) as error:
+            problems.append(HealthProblem("unwritable", str(error)))
+            problems += await self._database.read(lambda: maintenance.check_index(index, can_write=False))
         return problems
 
     async def rebuild_index(self) -> None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 EXAMPLES = """\
 Reads everything, so that it takes a while on a large database. What it checks:
 
-  files      only their owner may read or write them
+  files      only their owner may read or write them, and there is room to
   database   the database finds nothing wrong with itself
   rows       every message, text and value can be read
   chain      messages are numbered without a gap, and each is what it was
@@ -46,6 +46,7 @@ Exit status 1: something is wrong, and was not repaired.
 # Which of our checks a problem of the store belongs to.
 CHECK_OF = {
     "database": "database",
+    "unwritable": "files",
     "row": "rows",
     "chain": "chain",
     "gap": "chain",
@@ -139,7 +140,7 @@ def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
     after = _file_problems(location)
     # Opening makes the database file itself private.
     repaired = tuple(each.repaired for each in before if each not in after)
-    if location.path is None:
+    if location.path is None and not any(finding.check == "files" for finding in findings):
         checked = tuple(name for name in checked if name != "files")
     wrong = tuple(DoctorFinding("files", each.what, True) for each in after)
     backups = tuple(list_backups(location.path)) if location.path and findings else ()
@@ -385,6 +386,8 @@ def _verdict(report: DoctorReport, repairing: bool) -> str:
         return "All is well now." if report.repaired else "All is well."
     if not repairing and any(finding.is_repairable for finding in report.findings):
         return "`clew doctor --repair` mends what is derived and sets aside what cannot be read, after making a copy."
+    if all(finding.check == "files" for finding in report.findings):
+        return "What is kept can be read and searched; nothing new can be kept until this is put right."
     copies = f" The newest copy is {report.older_backups[0]}." if report.older_backups else ""
     return (
         "This cannot be mended here, because the rows themselves are the truth: "

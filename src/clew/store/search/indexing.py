@@ -78,6 +78,26 @@ def index_where(index: WordIndex, kind: DocKind, condition: str, *params: Any) -
     yield from index.add([doc for _, docs in found for doc in docs])
 
 
+def build_side_index(index: WordIndex) -> Steps[None]:
+    """Index the rows that wait in tables of this connection alone, where the database itself cannot be written.
+
+    Until `drop_side_index`, those stand for the tables of the same names. SQLite only: elsewhere no rows wait.
+    """
+    yield from execute("CREATE TEMP TABLE indexed AS SELECT kind, upto FROM main.indexed")
+    yield from execute("CREATE TEMP TABLE docs AS SELECT * FROM main.docs WHERE 0")
+    yield from execute(
+        "CREATE VIRTUAL TABLE temp.words USING fts5 ("
+        "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
+    )
+    while (yield from catch_up(index)):
+        pass
+
+
+def drop_side_index() -> Steps[None]:
+    for table in ("words", "docs", "indexed"):
+        yield from execute(f"DROP TABLE IF EXISTS temp.{table}")
+
+
 def catch_up(index: WordIndex) -> Steps[bool]:
     """Index the next batch of rows; whether more may be waiting."""
     more = False

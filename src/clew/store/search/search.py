@@ -23,7 +23,7 @@ from clew.store.search.base import (
     Snippet,
 )
 from clew.store.search.index import filter_conditions
-from clew.store.search.indexing import documents_where
+from clew.store.search.indexing import build_side_index, documents_where, drop_side_index
 from clew.store.search.query import ParsedQuery, QueryTerm, parse_query
 from clew.store.search.ranking import SNIPPET_CHARS, TextScore, cut_snippet, rarity, score_text
 
@@ -72,6 +72,21 @@ def run_search(
         for document in _first_page(ranked, rarities, limit):
             hits.append((yield from _hit(document, rarities, snippet_chars)))
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
+
+
+def run_search_unwritten(
+    index: WordIndex, query: str, scope: SearchScope, limit: int, snippet_chars: int = SNIPPET_CHARS
+) -> Steps[SearchResult]:
+    """The best hits, also among rows that wait to be indexed, without writing to the database."""
+    indexed = yield from run_search(index, query, scope, limit, snippet_chars)
+    yield from build_side_index(index)
+    waiting = yield from run_search(index, query, scope, limit, snippet_chars)
+    yield from drop_side_index()
+    best: dict[tuple[str, str], SearchHit] = {}
+    for hit in sorted((*waiting.hits, *indexed.hits), key=lambda hit: -hit.score):
+        best.setdefault((hit.kind, hit.ref), hit)
+    hits = tuple(best.values())[:limit]
+    return SearchResult(query, hits, None if hits else indexed.searched)
 
 
 def _first_page(
