@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from clew.importers import Transcript, open_session, read_transcript
 from clew.messages import calls_of, text_of
 
@@ -90,3 +92,14 @@ def test_a_spawned_thread_names_its_parent() -> None:
     with open_session(b"".join(json.dumps(each).encode() + b"\n" for each in lines)) as session:
         assert len(list(session.entries())) == 1
         assert (session.metadata.session, session.metadata.parent) == ("th-1", "th-0")
+
+
+@pytest.mark.parametrize("wrong", [[], {}, 5, None, True, [{"text": 5}]], ids=repr)
+def test_a_text_that_is_no_text_breaks_nothing(wrong: Any) -> None:
+    parts = [{"type": "input_text", "text": wrong}, {"type": "odd", "text": wrong}, {"type": wrong, "text": wrong}]
+    for content in ([part] for part in parts):
+        for role in ("user", "assistant"):
+            odd = line("response_item", type="message", role=role, content=content)
+            lines = [*START, odd, said("user", "Still there?")]
+            found = read_transcript(b"\n".join(json.dumps(each).encode() for each in lines))
+            assert text_of(found.messages[-1]) == "Still there?"

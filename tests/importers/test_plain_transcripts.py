@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from clew.errors import UnreadableTranscript
-from clew.importers import ReadLimits, open_session, read_transcript
+from clew.importers import ReadLimits, open_session, open_sessions, read_transcript
 from clew.messages import text_of
 from clew.testing import assistant, call, system, tool, user
 
@@ -207,9 +207,34 @@ def test_what_unpacks_to_too_much_is_stopped() -> None:
     bomb = gzip.compress(b"[" + b" " * 3_000_000 + b"]")
     assert "more than 1000000 bytes" in unreadable(bomb, limits=ReadLimits(value_bytes=1_000_000))
     lines = gzip.compress(as_jsonl(HISTORY) * 5_000)
+    assert "more than 1,000 lines once unpacked" in unreadable(lines, limits=ReadLimits(lines=1_000))
+    one_line = gzip.compress(json.dumps(HISTORY * 2_000).encode())
+    found = unreadable(one_line, limits=ReadLimits(objects=1_000))
+    assert "one JSON value with more than 1,000 objects" in found
     assert "more than 1000000 bytes once unpacked" in unreadable(lines, limits=ReadLimits(total_bytes=1_000_000))
 
 
 def test_a_plain_file_can_be_read_message_by_message_too() -> None:
     with open_session(as_jsonl(HISTORY)) as session:
         assert [(entry.line, entry.message["role"]) for entry in session.entries()][-1] == (5, "assistant")
+
+
+def test_ten_million_short_messages_in_a_small_file_are_refused_by_count_alone() -> None:
+    """What is refused is never parsed: ten million would take minutes and gigabytes."""
+    short = b'{"role":"user","content":"a"}'
+    bomb = gzip.compress((short + b"\n") * 100_000) * 100
+    assert len(bomb) < 2_000_000
+    assert "more than 2,000,000 lines" in unreadable(bomb)
+    with pytest.raises(UnreadableTranscript, match="more than 2,000,000 lines"), open_sessions(bomb) as file:
+        next(file.sessions)
+    array = gzip.compress(b"[") + gzip.compress((short + b",") * 100_000) * 100
+    assert "more than 4,000,000 objects" in unreadable(array)
+
+
+def test_a_message_with_parts_of_the_wrong_shape_is_read_without_them() -> None:
+    """Found by `./check fuzz`."""
+    messages = [
+        {"info": {"role": "user"}, "parts": parts} for parts in (1e30, 5, "x", {}, [{"type": "text", "text": "y"}])
+    ]
+    found = read_transcript(json.dumps({"info": {"id": "ses_1"}, "messages": messages}).encode())
+    assert [text_of(message) for message in found.messages] == ["y"]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import Any
 
 import pytest
 
+from clew.errors import ClewError
 from clew.messages import convert, convert_tools, read_conversation
+from clew.testing import user
 
 URL = "https://example.org/a.png"
 DATA = "data:image/png;base64,iVBORw0KGgo="
@@ -232,3 +235,18 @@ def test_tools_that_take_free_text_are_carried() -> None:
     assert convert_tools([{"name": "f", "input_schema": {"type": "object"}, "strict": True}], "openai_chat") == [
         {"type": "function", "function": {"name": "f", "parameters": {"type": "object"}, "strict": True}}
     ]
+
+
+@pytest.mark.parametrize(
+    ("dialect", "wire"),
+    [
+        ("openai_chat", [user("x"), {"role": "assistant", "tool_calls": [{"id": "c", "type": {}, "function": {}}]}]),
+        ("openai_chat", [{"type": "text"}, {"x": "user"}]),
+        ("responses", [{"type": "function_call", "call_id": {}, "name": "t", "arguments": "{}"}]),
+    ],
+)
+@pytest.mark.parametrize("to", ["openai_chat", "anthropic", "responses"])
+def test_broken_messages_are_converted_or_refused_and_nothing_else(dialect: Any, wire: Any, to: Any) -> None:
+    """Found by `./check fuzz`."""
+    with suppress(ClewError):
+        convert(read_conversation(wire, dialect=dialect), to)

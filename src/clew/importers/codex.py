@@ -188,7 +188,9 @@ def _parent(source: Any) -> str | None:
 
 
 def _is_from_program(item: Mapping[str, Any]) -> bool:
-    return any(part.get("text", "").lstrip().startswith(_PROGRAM_PREFIXES) for part in _parts(item.get("content"))[:1])
+    return any(
+        as_text(part.get("text")).lstrip().startswith(_PROGRAM_PREFIXES) for part in _parts(item.get("content"))[:1]
+    )
 
 
 def _user_message(item: Mapping[str, Any]) -> Message | None:

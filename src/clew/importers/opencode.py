@@ -45,11 +45,11 @@ def _session_entries(
     metadata.parent = as_text(info.get("parentID")) or None
     reverted = as_text(_mapping(info.get("revert")).get("messageID"))
     for number, message in (numbered := enumerate(messages, 1)):
-        message_info = _mapping(message.get("info"))
+        message_info, listed = _mapping(message.get("info")), message.get("parts")
         if reverted and message_info.get("id") == reverted:
             metadata.notices.add(f"{1 + sum(1 for _ in numbered)} messages that were reverted are left out")
             return
-        parts = [part for part in message.get("parts") or () if isinstance(part, Mapping)]
+        parts = [part for part in listed if isinstance(part, Mapping)] if isinstance(listed, list) else []
         if message_info.get("role") == "assistant":
             metadata.model = as_text(message_info.get("modelID")) or metadata.model
             yield from _replies(message_info, parts, number)

@@ -112,7 +112,11 @@ def open_session(
     """Open a transcript to be read message by message, in the memory of one turn where its format allows."""
     opened = ByteSource(source, name, limits or ReadLimits())
     with closing(opened), ExitStack() as stack:
-        yield _newest_in_database(opened, stack) if _is_database(opened) else detect_session(opened)
+        if _is_database(opened):
+            yield _newest_in_database(opened, stack)
+            return
+        opened.refuse_too_many()
+        yield detect_session(opened)
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +145,9 @@ def open_sessions(
 def _sessions(source: ByteSource, notices: Notices, stack: ExitStack) -> Iterator[SourceSession]:
     if _is_database(source):
         yield from _database_sessions(source, stack)
-    elif _is_session_per_line(source):
+        return
+    source.refuse_too_many()
+    if _is_session_per_line(source):
         yield from _session_lines(source, notices)
     else:
         yield detect_session(source, by_line=True)

@@ -7,6 +7,7 @@ session file is known only at its end.
 from __future__ import annotations
 
 import codecs
+import re
 import sys
 import tempfile
 import zlib
@@ -27,6 +28,8 @@ _SPOOLED_IN_MEMORY = 1 << 25
 _GZIP = b"\x1f\x8b"
 _UTF16 = {codecs.BOM_UTF16_LE: "utf-16-le", codecs.BOM_UTF16_BE: "utf-16-be"}
 _MIB = 1 << 20
+# Inside a string the quote would be escaped, so that braces of code are not counted.
+_OBJECT = re.compile(rb'\{\s*"')
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +40,9 @@ class ReadLimits:
     value_bytes: int = 512 * _MIB
     """One JSON value: a line of a JSONL file, or a whole document."""
     depth: int = 200
+    lines: int = 2_000_000
+    objects: int = 4_000_000
+    """JSON objects in one value: short ones take many times the memory of their text."""
 
 
 class ByteSource:
@@ -75,6 +81,18 @@ class ByteSource:
                 )
             yield chunk
 
+    def refuse_too_many(self) -> None:
+        """Refuse more lines or objects than anybody has, before one is read: counting is much quicker than reading."""
+        lines = objects = 0
+        for chunk in self.chunks(Notices()):
+            lines += chunk.count(b"\n")
+            if lines > self.limits.lines:
+                raise self._too_many(f"more than {self.limits.lines:,} lines")
+            ended = chunk.rfind(b"\n")
+            objects = _objects(chunk[ended + 1 :]) + (objects if ended < 0 else 0)
+            if objects > self.limits.objects:
+                raise self._too_many(f"one JSON value with more than {self.limits.objects:,} objects")
+
     def lines(self, notices: Notices) -> Iterator[tuple[int, bytes]]:
         """Each line with its number, counted from 1, without its line end."""
         pieces: list[bytes] = []
@@ -106,6 +124,11 @@ class ByteSource:
 
     def unreadable(self, problem: str, remedy: str) -> UnreadableTranscript:
         return UnreadableTranscript(self.name, problem, remedy)
+
+    def _too_many(self, what: str) -> UnreadableTranscript:
+        return self.unreadable(
+            f"holds {what} once unpacked", "Split it, or raise the limit if you trust where it comes from"
+        )
 
     def _too_large(self, what: str) -> UnreadableTranscript:
         return self.unreadable(
@@ -151,6 +174,10 @@ class ByteSource:
         yield inflater.flush()
         if not inflater.eof:
             notices.add("the gzip file is cut off; what it holds up to there was read")
+
+
+def _objects(text: bytes) -> int:
+    return len(_OBJECT.findall(text))
 
 
 def _raw_chunks(stream: BinaryIO) -> Iterator[bytes]:

@@ -250,7 +250,7 @@ def _is_system(message: Any) -> bool:
 
 
 def _count_leading(messages: Sequence[Message], roles: tuple[str, ...]) -> int:
-    return sum(1 for _ in takewhile(lambda message: message["role"] in roles, messages))
+    return sum(1 for _ in takewhile(lambda message: message.get("role") in roles, messages))
 
 
 def is_request(fields: Mapping[str, Any]) -> bool:

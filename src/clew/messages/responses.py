@@ -146,7 +146,8 @@ def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool 
     for source, run in group_by_source(messages, parsed.sources):
         message = run[0]
         for call in message.get("tool_calls") or ():
-            kinds[call["id"]] = call.get("type", "function")
+            if isinstance(call.get("id"), str):
+                kinds[call["id"]] = _kind_of(call)
         if source is not None:
             items.extend(source.items)
         elif message["role"] == "assistant":
@@ -205,8 +206,13 @@ def _message_item(role: str, content: Any, foreign: bool) -> Part:
     return {"type": "message", "role": role, "content": content}
 
 
+def _kind_of(call: ToolCall) -> str:
+    kind: Any = call.get("type")
+    return kind if isinstance(kind, str) else "function"
+
+
 def _call(call: ToolCall) -> Part:
-    kind = call.get("type", "function")
+    kind = _kind_of(call)
     if kind.endswith("_call"):
         named = {"name": name_of_call(call)} if name_of_call(call) != kind.removesuffix("_call") else {}
         return {"type": kind, "call_id": call["id"], **named, **arguments_of_call(call)}

@@ -91,3 +91,10 @@ def test_a_body_of_any_shape_breaks_nothing(kind: type[Any], events: Any, body: 
     with suppress(ErrorInReply):
         list(accumulator.add_body(body))
         json.dumps(accumulator.reply(ASK).message)
+
+
+def test_an_item_whose_content_is_a_number_is_an_empty_message() -> None:
+    """Found by `./check fuzz`."""
+    item = {"type": "message", "role": "assistant", "content": 5}
+    done = ("", {"type": "response.output_item.done", "output_index": 0, "item": item})
+    assert accumulated(ResponsesReplyAccumulator, [done]).reply(ASK).message["role"] == "assistant"

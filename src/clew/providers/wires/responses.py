@@ -225,7 +225,8 @@ def _as_parts(content: str | list[Part]) -> list[Part]:
 
 
 def _parts(message: Message) -> list[Part]:
-    return [part for part in _as_parts(message.get("content") or []) if isinstance(part, dict)]
+    content = message.get("content")
+    return [part for part in _as_parts(content) if isinstance(part, dict)] if isinstance(content, str | list) else []
 
 
 def _text_part(text: str) -> Part:

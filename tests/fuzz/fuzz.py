@@ -1,0 +1,389 @@
+# ruff: noqa: T201 (a program of its own)
+"""Mutated input for every door that reads what strangers wrote: importers, dialects, streams, usage, errors, config.
+
+    ./check fuzz [SECONDS]                    60 seconds without a number
+    python tests/fuzz/fuzz.py --seed 7 --only streams --case 1234
+
+Each case is drawn from its seed, target and number alone, so that a finding can be run again. An exception that is not
+documented for the door is a finding, as is a case that takes seconds; the input is written to `fuzz-findings`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import random
+import sys
+import tempfile
+import time
+import traceback
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))
+
+from tests.importers.test_codex_rollouts import START, answered, called, counted, recorded, said  # noqa: E402
+from tests.importers.test_session_files import CODEX, HERMES_ROWS, OPENCODE, PI, ClaudeCode, text, use  # noqa: E402
+
+from clew.config import read_config  # noqa: E402
+from clew.config.yaml_file import with_moved_settings  # noqa: E402
+from clew.errors import ClewError  # noqa: E402
+from clew.importers import open_sessions, read_transcript  # noqa: E402
+from clew.messages import convert, read_conversation, repair  # noqa: E402
+from clew.providers import Request, classify_error  # noqa: E402
+from clew.providers.http.connection import ConnectionFailed, EventTooLong, SseReader  # noqa: E402
+from clew.providers.wires.anthropic import AnthropicReplyAccumulator  # noqa: E402
+from clew.providers.wires.chat import ChatReplyAccumulator  # noqa: E402
+from clew.providers.wires.http_provider import ErrorInReply  # noqa: E402
+from clew.providers.wires.responses import ResponsesReplyAccumulator  # noqa: E402
+from clew.testing import assistant, call, system, tool, user  # noqa: E402
+from clew.testing.upstream_wires import (  # noqa: E402
+    UpstreamAnswer,
+    anthropic_events,
+    chat_events,
+    responses_events,
+)
+from clew.usage import normalize_usage  # noqa: E402
+
+SLOW_SECONDS = 5.0
+FINDINGS = ROOT / "fuzz-findings"
+TALK = [
+    system("Be brief."),
+    user("Look at a.log, please."),
+    assistant("I look.", [call("read_file", {"path": "a.log"}, "c1"), call("search", {"words": ["x"]}, "c2")]),
+    tool("c1", "line 1\nline 2"),
+    tool("c2", "nothing"),
+    assistant("It is empty."),
+    user(
+        [{"type": "text", "text": "And this?"}, {"type": "image_url", "image_url": {"url": "data:image/png;base64,AA"}}]
+    ),
+]
+CONFIG = """\
+model:
+  provider: openai
+  name: some-model   # a comment
+  context_length: 200000
+compression: {threshold: 0.8, protect_last_n: 4}
+agent:
+  max_tokens: 4096
+terminal:
+  timeout: 30
+store:
+  url: state.db
+mcp_servers:
+  files: {command: server, args: ["--root", "/tmp"], env: {TOKEN: "${TOKEN}"}}
+"""
+ODD: tuple[Any, ...] = (
+    None, True, False, 0, -1, 1, 2**31, 2**63, -(2**63), 10**400, 1e30, -0.0, 1e-320, "", " ", "\x00", "\ud800",
+    "é" * 40,
+    "null", "{", "[]", "NaN", [], {}, [[]], [None], {"": None}, {"type": "text"}, {"type": []}, {"text": 5}, "user",
+    "assistant", "tool", [{"type": "text", "text": None}], "x" * 3_000, {"role": {}}, {"id": [1]}, [1, "a", {}],
+)  # fmt: skip
+
+
+def claude_code() -> list[Any]:
+    log = ClaudeCode()
+    log.user("Look at both.")
+    first = log.assistant("m1", use("t1", path="a"))
+    log.result("t1", "A", parent=first)
+    log.line("system", parent=None, subtype="compact_boundary", logicalParentUuid=first)
+    log.user("Summary so far.", isCompactSummary=True)
+    log.assistant("m2", text("They agree."))
+    return log.lines
+
+
+DIALECTS = {
+    "openai_chat": {"messages": TALK},
+    "anthropic": convert(TALK, "anthropic", dialect="openai_chat"),
+    "responses": convert(TALK, "responses", dialect="openai_chat"),
+}
+RECORDS: list[list[Any]] = [
+    claude_code(),
+    CODEX,
+    [*START, called("c1"), recorded(10), answered("c1"), counted(10), said("assistant", "Noon.")],
+    PI,
+    HERMES_ROWS,
+    TALK,
+    [{"session_id": "s", "messages": TALK}, {"session_id": "t", "messages": HERMES_ROWS}],
+]
+DOCUMENTS: list[Any] = [OPENCODE, TALK, *DIALECTS.values(), {"conversations": [{"from": "human", "value": "hi"}]}]
+STREAMS: list[tuple[Callable[[str], Any], Any]] = [
+    (ChatReplyAccumulator, chat_events),
+    (ResponsesReplyAccumulator, responses_events),
+    (AnthropicReplyAccumulator, anthropic_events),
+]
+ANSWER = UpstreamAnswer("some text", (call("t", {"a": 1}, "c1"), call("u", {}, "c2")), "thought", piece_chars=6)
+
+
+# -- mutating ----------------------------------------------------------------------------------------------------------
+
+
+def paths_in(value: Any, at: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield at
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for name, one in inner:
+        yield from paths_in(one, (*at, name))
+
+
+def mutated_json(chance: random.Random, value: Any) -> Any:
+    """The value with a few places replaced, removed, repeated, renamed or wrapped."""
+    value = json.loads(json.dumps(value))
+    for _ in range(chance.choice((1, 1, 1, 2, 3, 8))):
+        paths = list(paths_in(value))
+        path = chance.choice(paths)
+        if not path:
+            continue
+        holder = value
+        for step in path[:-1]:
+            holder = holder[step]
+        last = path[-1]
+        match chance.randrange(6):
+            case 0 | 1:
+                holder[last] = deepcopy(chance.choice(ODD))
+            case 2:
+                del holder[last]
+            case 3 if isinstance(holder, list):
+                holder.insert(last, holder[last])
+            case 3:
+                holder[chance.choice(("type", "role", "content", "id", "text", "x"))] = holder.pop(last)
+            case 4:
+                holder[last] = chance.choice(([holder[last]], {"text": holder[last]}, str(holder[last])))
+            case _:
+                other = chance.choice(paths)
+                found = value
+                with suppress(KeyError, IndexError, TypeError):
+                    for step in other:
+                        found = found[step]
+                holder[last] = json.loads(json.dumps(found)) if len(json.dumps(found)) < 20_000 else None
+    return value
+
+
+def mutated_bytes(chance: random.Random, raw: bytes) -> bytes:
+    """The bytes with a few flipped, cut out, repeated or put in."""
+    data = bytearray(raw)
+    for _ in range(chance.choice((1, 1, 2, 5, 20))):
+        at = chance.randrange(len(data) + 1)
+        stop = min(len(data), at + chance.choice((1, 2, 9, 80)))
+        match chance.randrange(6):
+            case 0 if at < len(data):
+                data[at] ^= 1 << chance.randrange(8)
+            case 1:
+                del data[at:stop]
+            case 2:
+                data[at:at] = data[at:stop] * chance.choice((1, 2, 30))
+            case 3:
+                data[at:at] = bytes(chance.randrange(256) for _ in range(chance.choice((1, 4))))
+            case 4:
+                data[at:at] = chance.choice(
+                    (b"\n", b"\r\n", b"\x00", b'"', b"{", b"[" * 300, b"\xef\xbb\xbf", b"\xff\xfe")
+                )
+            case _:
+                del data[at + len(data) // 2 :]
+    return bytes(data)
+
+
+def dumped(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=True).encode()
+
+
+# -- targets: each draws an input, and gives it with what is to be done with it ----------------------------------------
+
+
+def importers(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    if chance.random() < 0.7:
+        records = mutated_json(chance, chance.choice(RECORDS))
+        raw = b"\n".join(dumped(record) for record in (records if isinstance(records, list) else [records]))
+    else:
+        raw = dumped(mutated_json(chance, chance.choice(DOCUMENTS)))
+    if chance.random() < 0.5:
+        raw = mutated_bytes(chance, raw)
+    if chance.random() < 0.1:
+        raw = gzip.compress(raw)
+        raw = mutated_bytes(chance, raw) if chance.random() < 0.5 else raw
+
+    def run() -> None:
+        with suppress(ClewError):
+            found = read_transcript(raw, name="it")
+            json.dumps(found.messages, ensure_ascii=False).encode()
+            with suppress(ClewError):
+                repair(found.messages)
+            for report in found.usage:
+                normalize_usage(report[1])
+        with suppress(ClewError), open_sessions(raw, name="it") as file:
+            for session in file.sessions:
+                with suppress(ClewError):
+                    for entry in session.entries():
+                        json.dumps(entry.message, ensure_ascii=False).encode()
+
+    return raw, run
+
+
+def dialects(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    name = chance.choice(list(DIALECTS))
+    wire = mutated_json(chance, DIALECTS[name])
+    given: Any = chance.choice((name, None))
+
+    def run() -> None:
+        for value in (wire, wire.get("messages") if isinstance(wire, dict) else None):
+            with suppress(ClewError):
+                read = read_conversation(value, dialect=given)
+                for other in ("openai_chat", "anthropic", "responses"):
+                    with suppress(ClewError):
+                        convert(read, other)
+                with suppress(ClewError):
+                    json.dumps(repair(read.messages).messages)
+
+    return dumped([given, wire]), run
+
+
+def streams(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    kind, events = chance.choice(STREAMS)
+    told = [[name, value] for name, value in events(ANSWER, {"stream_options": {"include_usage": True}})]
+    if chance.random() < 0.8:
+        told = mutated_json(chance, told)
+    lines = []
+    for event in told if isinstance(told, list) else [told]:
+        name, value = event if isinstance(event, list) and len(event) == 2 else ("", event)
+        lines.append(f"event: {name}\n" if name and chance.random() < 0.9 else "")
+        lines.append(f"data: {value if isinstance(value, str) else json.dumps(value)}\n\n")
+    raw = "".join(lines).encode(errors="replace")
+    if chance.random() < 0.5:
+        raw = mutated_bytes(chance, raw)
+    size = chance.choice((1, 7, 64, 10_000))
+
+    def run() -> None:
+        accumulator, reader = kind("mock"), SseReader()
+        with suppress(ErrorInReply, ConnectionFailed, EventTooLong):
+            for at in range(0, len(raw), size):
+                for event in reader.feed(raw[at : at + size]):
+                    for delta in accumulator.add_event(event):
+                        assert isinstance(delta.text, str)
+            for event in reader.end():
+                for _ in accumulator.add_event(event):
+                    pass
+        json.dumps(accumulator.message())
+        reply = accumulator.reply(Request("m", TALK))
+        repair([reply.message], open_end=True)
+        assert isinstance(accumulator.is_complete, bool)
+
+    return raw, run
+
+
+def reports(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    path = ROOT / "tests" / chance.choice(("usage/payloads.jsonl", "providers/errors/bodies.jsonl"))
+    line = json.loads(chance.choice(_lines(path)))
+    value = mutated_json(chance, line)
+    body = (
+        dumped(value).decode()
+        if chance.random() < 0.7
+        else mutated_bytes(chance, dumped(value)).decode(errors="replace")
+    )
+    status = chance.choice((None, 200, 400, 413, 429, 500, 529, -1, 10**9))
+
+    def run() -> None:
+        normalize_usage(value)
+        normalize_usage(body)
+        classify_error(status, body, "mock", headers={"retry-after": body[:40]})
+
+    return body.encode(errors="replace"), run
+
+
+def config(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    raw = mutated_bytes(chance, CONFIG.encode())
+    flag = mutated_bytes(chance, b"compression.threshold=0.5").decode(errors="replace")
+
+    def run() -> None:
+        path = _HOME / "config.yaml"
+        path.write_bytes(raw)
+        with suppress(ClewError):
+            read_config({"CLEW_HOME": str(_HOME), "CLEW_MODEL_NAME": flag}, [flag])
+        with suppress(ClewError):
+            with_moved_settings(raw.decode(errors="replace"), path)
+
+    return raw, run
+
+
+TARGETS = {"importers": importers, "dialects": dialects, "streams": streams, "reports": reports, "config": config}
+_CASES_AT_ONCE = {"importers": 10, "dialects": 10, "streams": 4, "reports": 3, "config": 1}
+_HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
+_read: dict[Path, list[str]] = {}
+
+
+def _lines(path: Path) -> list[str]:
+    if path not in _read:
+        _read[path] = [line for line in path.read_text(encoding="utf-8").splitlines() if line.strip()]
+    return _read[path]
+
+
+# -- running -----------------------------------------------------------------------------------------------------------
+
+
+def run_case(target: str, seed: int, case: int) -> tuple[str, bytes] | None:
+    """Run one case; where it is a finding, where it went wrong and the input."""
+    raw, run = TARGETS[target](random.Random(f"{seed}:{target}:{case}"))
+    started = time.process_time()
+    try:
+        run()
+    except Exception as error:
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        return f"{type(error).__name__}: {error!s:.120} at {Path(frame.filename).name}:{frame.lineno}", raw
+    took = time.process_time() - started
+    return (f"took {took:.1f} s", raw) if took > SLOW_SECONDS else None
+
+
+def _tell(found: dict[str, str], name: str, case: str, finding: tuple[str, bytes]) -> None:
+    """Print and keep a finding, once for each place in the code."""
+    where, raw = finding
+    key = f"{name} {where.rpartition(' at ')[2]}"
+    if key not in found:
+        found[key] = where
+        FINDINGS.mkdir(exist_ok=True)
+        (FINDINGS / f"{name}-{len(found)}").write_bytes(raw)
+        print(f"FOUND {case}: {where}", flush=True)
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("seconds", nargs="?", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=None, help="another seed gives other cases")
+    parser.add_argument("--only", choices=TARGETS, help="one target alone")
+    parser.add_argument("--case", type=int, help="one case alone, as a finding names it")
+    parser.add_argument("--cases", type=int, help="so many of each target, however long that takes")
+    arguments = parser.parse_args(words)
+    seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**6)
+    names = [arguments.only] if arguments.only else list(TARGETS)
+    print(f"seed {seed}, targets {', '.join(names)}", flush=True)
+    if arguments.case is not None:
+        raw, run = TARGETS[names[0]](random.Random(f"{seed}:{names[0]}:{arguments.case}"))
+        print(raw.decode(errors="replace"))
+        run()
+        return 0
+    counts = dict.fromkeys(names, 0)
+    found: dict[str, str] = {}
+    started = time.monotonic()
+
+    def goes_on() -> bool:
+        if arguments.cases:
+            return bool(min(counts.values()) < arguments.cases)
+        return bool(time.monotonic() - started < arguments.seconds)
+
+    with suppress(KeyboardInterrupt):
+        while goes_on():
+            # As much time for each target, about: reading a config takes ten times as long as reading messages.
+            for name in (each for each in names for _ in range(_CASES_AT_ONCE[each])):
+                case = counts[name]
+                counts[name] += 1
+                if (finding := run_case(name, seed, case)) is not None:
+                    _tell(found, name, f"--seed {seed} --only {name} --case {case}", finding)
+    told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
+    print(f"{sum(counts.values()):,} cases in {time.monotonic() - started:.0f} s ({told}): {len(found)} findings")
+    return 1 if found else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
