@@ -233,8 +233,7 @@ def test_ten_million_short_messages_in_a_small_file_are_refused_by_count_alone()
 
 def test_a_message_with_parts_of_the_wrong_shape_is_read_without_them() -> None:
     """Found by `./check fuzz`."""
-    messages = [
-        {"info": {"role": "user"}, "parts": parts} for parts in (1e30, 5, "x", {}, [{"type": "text", "text": "y"}])
-    ]
+    odd: list[Any] = [1e30, 5, "x", {}, [{"type": "text", "text": "y"}]]
+    messages = [{"info": {"role": "user"}, "parts": parts} for parts in odd]
     found = read_transcript(json.dumps({"info": {"id": "ses_1"}, "messages": messages}).encode())
     assert [text_of(message) for message in found.messages] == ["y"]
