@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from clew.agent.command_risk import risk_of_command
+from clew.agent.command_risk.facts import COMMAND_FACTS
 
 LISTS = Path(__file__).parent / "command_lists"
 HOME = "/home/someone"
@@ -62,3 +63,11 @@ def test_no_line_is_in_two_lists() -> None:
     names = ("hostile_held_out", "hostile", "everyday_held_out", "everyday")
     lines = [line for name in names for line in dict.fromkeys(lines_of(name))]
     assert sorted(line for line in set(lines) if lines.count(line) > 1) == []
+
+
+def test_every_fact_of_the_table_can_be_tried(project: Path) -> None:
+    """A regular expression in the table that cannot be read would break every command of that name."""
+    names = {name for fact in COMMAND_FACTS for name in fact.commands.split("|")}
+    for name in sorted(names):
+        for rest in ("x", "-x --y", "rebase x", "config get x", "inspect x"):
+            risk_of_command(f"{name.replace('*', 'x')} {rest}", project, None, {"HOME": HOME})

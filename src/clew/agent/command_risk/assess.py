@@ -33,22 +33,24 @@ from clew.agent.command_risk.nested import (
     code_findings,
     command_lines_in,
     database_loss,
+    ends_with_flag,
     find_exec_commands,
     find_wrapper,
     interpreter_name,
     is_stdin,
-    pipe_sources,
-    printed_text,
+    known_input,
+    piped_code_findings,
     program_name,
     sed_code,
+    substituted_code_findings,
     wrapped_words,
 )
 from clew.agent.command_risk.programs import (
     CODE_VARIABLES,
     COMMAND_VARIABLES,
-    DECODERS,
     DOWNLOADERS,
     EVERYDAY_PROGRAMS,
+    INSTALLERS,
     INTERPRETERS,
     LOADS_CODE,
     MAY_RUN_ARGUMENTS,
@@ -60,6 +62,7 @@ from clew.agent.command_risk.rules import (
     deleting,
     deleting_found_files,
     discarding_changes,
+    emptying_files,
     killing,
     known_commands,
     linking_out,
@@ -71,6 +74,7 @@ from clew.agent.command_risk.rules import (
     writing,
 )
 from clew.agent.command_risk.secret_reads import (
+    copying_folders,
     reading_found_secrets,
     reading_secrets,
     redirected_secrets,
@@ -84,6 +88,7 @@ from clew.agent.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableComm
 RULES: tuple[RiskRule, ...] = (
     known_commands,
     deleting,
+    emptying_files,
     moving_away,
     discarding_changes,
     deleting_found_files,
@@ -92,6 +97,7 @@ RULES: tuple[RiskRule, ...] = (
     reading_secrets,
     reading_found_secrets,
     searching_folders,
+    copying_folders,
     showing_variables,
     showing_processes,
     sending,
@@ -203,6 +209,7 @@ class _CommandAssessor:
         self._paths = PathResolver(project, environ or {})
         self._variables = {name: value for name in _PASSED if (value := (environ or {}).get(name))}
         self._downloaded: set[str] = set()
+        self._cloned: set[str] = set()
         self._own_jobs: set[str] = set()
         self._in_venv = False
 
@@ -331,7 +338,7 @@ class _CommandAssessor:
                 if rest := list(command.args[index + 1 :]):
                     yield self._with_words(command, rest, in_venv=command.in_venv or command.is_project_program)
                 return
-            if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
+            if word.text in flags or (len(word.text) > 2 and ends_with_flag(word.text, flags)):
                 return
             if not word.text.startswith("-"):
                 if word.is_known:
@@ -365,10 +372,10 @@ class _CommandAssessor:
             return
         if script is not None and not is_stdin(script) and not command.has_flag("-s"):
             yield from self._external_code_findings(command, script)
-        elif (text := _known_input(command.parsed)) is not None:
+        elif (text := known_input(command.parsed)) is not None:
             yield from self._run_text_findings(command, [], text, depth)
         else:
-            yield from _piped_code_findings(command)
+            yield from piped_code_findings(command)
 
     def _interpreted(self, command: InspectedCommand) -> Findings:
         flags = INTERPRETERS[interpreter_name(command.name)].split()
@@ -377,7 +384,7 @@ class _CommandAssessor:
             if equals and flag in flags:
                 yield from code_findings(command, code)
         for word, after in zip(command.args, command.args[1:], strict=False):
-            if word.text in flags or (len(word.text) > 2 and _ends_with_flag(word.text, flags)):
+            if word.text in flags or (len(word.text) > 2 and ends_with_flag(word.text, flags)):
                 yield from self._external_code_findings(command, after)
                 yield from code_findings(command, after.text)
                 return
@@ -386,14 +393,14 @@ class _CommandAssessor:
             return
         if script is not None and not is_stdin(script):
             yield from self._external_code_findings(command, script)
-        elif (text := _known_input(command.parsed)) is not None:
+        elif (text := known_input(command.parsed)) is not None:
             yield from code_findings(command, text)
         else:
-            yield from _piped_code_findings(command)
+            yield from piped_code_findings(command)
 
     def _sourced(self, command: InspectedCommand, depth: int) -> Findings:
         for word in command.args[:1]:
-            if is_stdin(word) and (text := _known_input(command.parsed)) is not None:
+            if is_stdin(word) and (text := known_input(command.parsed)) is not None:
                 yield from self._run_text_findings(command, [], text, depth)
             self._in_venv |= word.text.endswith("activate") or "/activate" in word.text
             yield from self._external_code_findings(command, word)
@@ -401,7 +408,7 @@ class _CommandAssessor:
     def _run_text_findings(self, command: InspectedCommand, words: list[Word], text: str, depth: int) -> Findings:
         """Words that are run as a command line."""
         for word in words:
-            yield from _substituted_code_findings(command, word)
+            yield from substituted_code_findings(command, word)
         if text.replace(UNKNOWN, "").strip():
             yield from self.assess(text, command.folder, depth + 1)
         elif UNKNOWN in text and not any(word.substitutions for word in words):
@@ -409,18 +416,27 @@ class _CommandAssessor:
 
     def _external_code_findings(self, command: InspectedCommand, word: Word) -> Findings:
         """Code out of a file, or out of other commands."""
-        yield from _substituted_code_findings(command, word)
+        yield from substituted_code_findings(command, word)
         if word.text.rpartition("/")[2] in self._downloaded:
             yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
 
     def _downloads(self, command: InspectedCommand) -> Findings:
         """Remembers what is downloaded, and reports where it is run."""
+        if command.is_git("clone"):
+            self._cloned.update(_clone_folder(command))
+        elif self._runs_cloned(command):
+            yield command.finding(RiskKind.REMOTE_CODE, "runs what was just cloned", always_ask=True)
         if command.name in DOWNLOADERS:
             written = [redirect.target.text for redirect in command.parsed.redirects if redirect.writes]
             names = [*command.texts, *written]
             self._downloaded.update(name for text in names if (name := text.rpartition("/")[2]) and text[:1] != "-")
         elif "/" in command.parsed.words[0].text and command.name in self._downloaded:
             yield command.finding(RiskKind.REMOTE_CODE, "runs what was just downloaded", always_ask=True)
+
+    def _runs_cloned(self, command: InspectedCommand) -> bool:
+        is_inside = command.folder in self._cloned and (command.name in INSTALLERS or any(files_run(command)))
+        paths = files_run(command) if self._cloned else ()
+        return is_inside or any(is_below(path, folder) for path in paths for folder in self._cloned)
 
     def _written_scripts(self, command: InspectedCommand) -> Findings:
         """Files that the session wrote, or this line: running one is running what the model made up."""
@@ -456,34 +472,11 @@ class _CommandAssessor:
 _UNCHANGED = "\0"
 
 
-def _ends_with_flag(text: str, flags: list[str]) -> bool:
-    """`-lne` ends with -e."""
-    return text[0] == "-" and text[1] != "-" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
-
-
-def _known_input(simple: SimpleCommand) -> str | None:
-    return simple.stdin_text if simple.stdin_text is not None else printed_text(simple.piped_from)
-
-
-def _piped_code_findings(command: InspectedCommand) -> Findings:
-    """Code that comes through a pipe."""
-    if command.parsed.piped_from is not None:
-        names = set(pipe_sources(command.parsed.piped_from))
-        yield from _printed_code_findings(command, names, is_hidden=bool(names & DECODERS) or "cat" not in names)
-
-
-def _substituted_code_findings(command: InspectedCommand, word: Word) -> Findings:
-    """Code that is the output of other commands: `$( )`, `<( )`."""
-    if not word.substitutions or word.is_known:
-        return
-    names = {name for inner in word.substitutions for name in pipe_sources(inner)}
-    is_run = command.name in {"eval", "source", ".", *SHELLS}
-    yield from _printed_code_findings(command, names, is_hidden=is_run or bool(names & DECODERS))
-
-
-def _printed_code_findings(command: InspectedCommand, names: set[str], *, is_hidden: bool) -> Findings:
-    """Code that is printed by commands with these names."""
-    if names & DOWNLOADERS:
-        yield command.finding(RiskKind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
-    elif is_hidden:
-        yield command.finding(RiskKind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)
+def _clone_folder(command: InspectedCommand) -> Iterator[str]:
+    """Where `git clone` puts a repository."""
+    words = command.positional[1:3]
+    if words:
+        name = words[1].text if len(words) > 1 else words[0].text.rstrip("/").rpartition("/")[2].removesuffix(".git")
+        path = command.path_of(Word(name))
+        if path.location != "unknown":
+            yield path.path

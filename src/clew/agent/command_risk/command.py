@@ -191,6 +191,13 @@ class PathResolver:
     def exists_inside(self, path: CommandPath) -> bool:
         return path.location == "inside" and Path(path.path).exists()
 
+    def holds_text(self, path: CommandPath) -> bool:
+        """Whether it is a file inside the project that is not empty."""
+        try:
+            return path.location == "inside" and not path.is_glob and Path(path.path).stat().st_size > 0
+        except (OSError, ValueError):
+            return False
+
     def display_name(self, path: CommandPath) -> str:
         """For people and scopes: relative to the project where it is inside."""
         if path.location == "inside":

@@ -106,7 +106,7 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.HISTORY, "git", "stash drop|clear", "throws away stashed changes"),
     CommandFact(RiskKind.HISTORY, "git", "filter-branch|filter-repo|replace", "rewrites history", always_ask=True),
     CommandFact(RiskKind.HISTORY, "git-filter-repo|bfg", "", "rewrites history", always_ask=True),
-    CommandFact(RiskKind.HISTORY, "git", "rebase", "rewrites commits that may be published", "--abort|--continue|--skip|--quit|--show-current-patch|--edit-todo"),
+    CommandFact(RiskKind.HISTORY, "git", "rebase -i|--interactive|--onto|--root|-x|--exec|~^HEAD|~^@", "rewrites commits that may be published"),
     CommandFact(RiskKind.HISTORY, "git", "reflog expire|delete", "removes the way back to lost commits", always_ask=True),
     CommandFact(RiskKind.HISTORY, "git", "gc --prune|--aggressive", "removes the way back to lost commits"),
     CommandFact(RiskKind.HISTORY, "git", "prune", "removes the way back to lost commits", "-n|--dry-run"),
@@ -216,7 +216,8 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.PACKAGES, "dpkg|rpm", "-i|-r|-P|-e|-U|--install|--remove|--purge|--erase|--upgrade", "changes software of the machine", "-q|-l|-L|-s"),
     CommandFact(RiskKind.PACKAGES, "npm|pnpm|yarn|bun", "install|i|add|uninstall|remove|rm|update|up|link -g|--global|~^--location=global$", "changes software for every project"),
     CommandFact(RiskKind.PACKAGES, "yarn", "global add|remove|upgrade", "changes software for every project"),
-    CommandFact(RiskKind.PACKAGES, "gem|cargo|pipx|dart|luarocks|cpan|cpanm|opam|raco|ghcup|rustup|sdk|asdf|mise|nvm|pyenv|rbenv", "install|uninstall|update|upgrade|remove|self|inject|reinstall|use", "changes software for every project", "~^--(?:root|path|local|user-install|prefix)"),
+    CommandFact(RiskKind.PACKAGES, "cargo", "install|uninstall", "changes software for every project", "~^--(?:root|path)"),
+    CommandFact(RiskKind.PACKAGES, "gem|pipx|dart|luarocks|cpan|cpanm|opam|raco|ghcup|rustup|sdk|asdf|mise|nvm|pyenv|rbenv", "install|uninstall|update|upgrade|remove|self|inject|reinstall|use", "changes software for every project", "~^--(?:root|path|local|user-install|prefix)"),
     CommandFact(RiskKind.PACKAGES, "go", "install", "puts a program among the user's own", "~^\\./"),
     CommandFact(RiskKind.PACKAGES, "uv", "tool install|uninstall|upgrade", "changes software for every project"),
     CommandFact(RiskKind.PACKAGES, "uv", "pip install|uninstall|sync --system|--break-system-packages", "changes software of the machine"),
@@ -236,6 +237,15 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.SECRETS, "aws", "configure get|export-credentials", "shows a key"),
     CommandFact(RiskKind.SECRETS, "aws", "secretsmanager|ssm get-*", "reads secrets"),
     CommandFact(RiskKind.SECRETS, "kubectl|oc", "get|describe secret*|secrets/*", "reads secrets", "~^-o=?name$"),
+    CommandFact(RiskKind.SECRETS, "heroku|netlify|firebase|vercel|railway|flyctl|fly|doppler|infisical|chamber|teller", "config*|env*|functions:config:get|variables|secrets*|export|run", "shows secret settings"),
+    CommandFact(RiskKind.SECRETS, "sops|ansible-vault|age|rage|blackbox_cat|git-crypt|keyctl", "~^(?:-d|--decrypt|decrypt|view|edit|unlock|exec-env|print|read|pipe)$", "decrypts secrets"),
+    CommandFact(RiskKind.SECRETS, "docker|podman|nerdctl", "inspect ~\\.Env\\b", "shows variables of a container"),
+    CommandFact(RiskKind.SECRETS, "dotenv", "list|get", "shows secret settings"),
+    CommandFact(RiskKind.SECRETS, "*", "~169\\.254\\.169\\.254|metadata\\.google\\.internal|100\\.100\\.100\\.200|fd00:ec2::254", "asks the cloud for the keys of this machine", always_ask=True),
+    CommandFact(RiskKind.SYSTEM, "batch|setenforce|aa-disable|aa-teardown|auditctl|insmod|rmmod|kexec", "", "changes how the system runs", always_ask=True),
+    CommandFact(RiskKind.SECRETS, "npm|yarn|pnpm", "token", "shows or changes tokens"),
+    CommandFact(RiskKind.SECRETS, "npm|pnpm", "config get ~_auth|token|password", "shows a token"),
+    CommandFact(RiskKind.SECRETS, "git", "credential-store|credential-cache|credential-osxkeychain get", "shows a password"),
     CommandFact(RiskKind.SECRETS, "git", "credential fill|get", "shows a password"),
     CommandFact(RiskKind.SECRETS, "jq|yq|gojq", "~(?:^|[\\s|(,])(?:env(?:\\s*(?:$|[|,)])|\\.)|\\$ENV|strenv|\\$__prog)", "shows every variable, with the keys among them"),
     CommandFact(RiskKind.SECRETS, "docker", "login", "takes a password", "--help"),
@@ -259,7 +269,7 @@ def _code(kind: RiskKind, pattern: str, reason: str, *, always_ask: bool = False
 
 _ENVIRONMENT = (
     r"(?<![\w-])environb?(?![\w-])|\bgetenvb?\b|\bprocess\s*\.\s*env\b|\bprocess\s*\[|(?<![\w.'\"-])ENV\b(?!\s*=)|[%$]ENV\b|\bENVIRON\b|"
-    r"\bDeno\.env\b|\bBun\.env\b|\bimport\.meta\.env\b|\$_(?:ENV|SERVER)\b|\bgetenv\s*\(|\bSystem\.getenv\b|\bSys\.getenv\b|\bphpinfo\b"
+    r"\bDeno\.env\b|\bBun\.env\b|\bimport\.meta\.env\b|\$_(?:ENV|SERVER)\b|\bgetenv\s*\(|\bSystem\.get_?env\b|\bget_env\b|169\.254\.169\.254|metadata\.google\.internal|\bSys\.getenv\b|\bphpinfo\b"
 )
 """Ways to the environment in all languages."""
 _HARMLESS_NAMES = (
@@ -267,7 +277,7 @@ _HARMLESS_NAMES = (
     r"VIRTUAL_ENV|CONDA_PREFIX|PYTHON\w+|DJANGO_SETTINGS_MODULE|GOPATH|JAVA_HOME|PORT|HOST|HOSTNAME|COLUMNS|LINES|NO_COLOR)"
 )
 HARMLESS_READ = (
-    rf"(?:\.get)?\s*[\[({{.]?\s*[\[({{.]\s*['\"]?{_HARMLESS_NAMES}\b|\s*\[[^\]]+\]\s*=(?!=)|\.\w+\s*=(?!=)|"
+    rf"(?:\.get)?\s*[\[({{.]?\s*[\[({{.]\s*['\"]?{_HARMLESS_NAMES}\b|\s*\[[^\]]{{1,200}}\]\s*=(?!=)|\.\w+\s*=(?!=)|"
     r"\.(?:setdefault|update|pop)\s*\("
 )
 """A variable that holds no secret is read, or one is set."""
@@ -276,15 +286,15 @@ HARMLESS_READ = (
 CODE_FACTS: tuple[CodeFact, ...] = (
     _code(RiskKind.DELETE, r"\brmtree\b|\brm_?rf?!?\b\s*[('\"]|\bDeno\.remove|\bFile\.rm|delete-directory|\brm\(.{0,200}recursive|FileUtils\.(?:rm|remove)|remove_tree|\brimraf\b", "the code deletes whole folders", always_ask=True),
     _code(RiskKind.DELETE, r"\bos\.(?:remove|unlink|rmdir|removedirs)\b|\.unlink\s*\(|\.rmdir\s*\(|\bunlink(?:Sync)?\b|\brm(?:dir)?Sync\b|\bfs(?:\.promises)?\.rm\b|\bFile\.(?:delete|unlink)\b|\bDir\.(?:delete|rmdir)\b|\bsend2trash\b", "the code deletes files"),
-    _code(RiskKind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*)\s*\(|\bsubprocess\b|\bpty\.spawn|\bos\.execute\b|\bos:cmd\b|\.execute\s*\(\s*\)|\bexec\s+(?:sudo|rm|(?:ba|z|da)?sh)\b|shell-command|call-process|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bio\.popen|\bproc_open\b|\bOpen3\b|\bKernel\.(?:exec|spawn|system)|\bspawn\s*\(|(?<![\w.])popen\s*\(|\bDeno\.(?:run|Command)|\bBun\.(?:\$|spawn)|\bposix_spawn|\bopen\s*\(?[^;]*[\"'][^\"']*\|[\"']|\bexec\s*[\"'(]|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
+    _code(RiskKind.HIDDEN_CODE, r"\bos\.(?:system|popen|exec[lv]p?e?|spawn\w*|posix_spawn\w*)\b|\bCORE::(?:GLOBAL::)?(?:system|exec|readpipe)\b|\bsubprocess\b|\bpty\.spawn|\bos\.execute\b|\bos:cmd\b|\.execute\s*\(\s*\)|\bexec\s+(?:sudo|rm|(?:ba|z|da)?sh)\b|shell-command|call-process|\bchild_process\b|\bsystem\s*[('\"]|\bIO\.popen|\bio\.popen|\bproc_open\b|\bOpen3\b|\bKernel\.(?:exec|spawn|system)|\bspawn\s*\(|(?<![\w.])popen\s*\(|\bDeno\.(?:run|Command)|\bBun\.(?:\$|spawn)|\bposix_spawn|\bopen\s*\(?[^;]{0,200}[\"'][^\"']{0,200}\|[\"']|\bexec\s*[\"'(]|\bshell_exec\b|\bpassthru\b|\bdo (?:shell )?script\b", "the code runs other commands"),
     _code(RiskKind.HIDDEN_CODE, r"\b(?:exec|eval|compile|Function)\s*\([^)]{0,500}(?:b64|base64|decode|fromhex|urlopen|requests\.|atob|zlib|marshal|Buffer\.from)", "the code runs code that is not to be seen here", always_ask=True),
     _code(RiskKind.HIDDEN_CODE, r"__import__\s*\(|\bgetattr\s*\(\s*(?:os|sys|builtins|__builtins__|globals)\b|\bimportlib\.import_module\b|\b__builtins__\b|\bimport\s+(?:os|subprocess|shutil|pty|builtins)\s+as\b|\b(?:globals|vars|locals)\(\)\s*\[|\bprocess\.(?:binding|mainModule)|\bglobalThis\s*\[|\brequire\s*\(\s*[^'\"`\s)]|\bctypes\b", "the code hides what it calls"),
-    _code(RiskKind.HIDDEN_CODE, r"\bfrom\s+os\s+import\b[^;\n]*(?:\bsystem\b|\bpopen\b|\bexec\w*|\bspawn\w*|\bposix_spawn|\*)|\bfrom\s+pty\s+import\b", "the code runs other commands"),
+    _code(RiskKind.HIDDEN_CODE, r"\bfrom\s+os\s+import\b[^;\n]{0,300}(?:\bsystem\b|\bpopen\b|\bexec\w*|\bspawn\w*|\bposix_spawn|\*)|\bfrom\s+pty\s+import\b", "the code runs other commands"),
     _code(RiskKind.HIDDEN_CODE, r"(?<![\w.])(?:eval|exec)\s*\(|\bnew\s+Function\s*\(|\brunpy\b|\bloadstring\b|\bdofile\b|\binstance_eval\b", "the code runs text as code"),
     _code(RiskKind.REMOTE_CODE, r"\b(?:exec|eval)\s*\(.{0,1000}?(?:urlopen|requests\.get|httpx\.get|urllib)", "the code runs what it downloads", always_ask=True),
     _code(RiskKind.SENDING, r"\brequests\.(?:post|put|patch|delete)\b|\bhttpx\.(?:post|put|patch|delete)\b|\bsocket\.(?:socket|create_connection)\b|\bsmtplib\b|\bmethod\s*[:=]\s*['\"](?:POST|PUT|DELETE)", "the code sends data away"),
     _code(RiskKind.SECRETS, rf"(?:{_ENVIRONMENT})(?!{HARMLESS_READ})", "the code reads the environment, with the keys in it"),
-    _code(RiskKind.SECRETS, r"\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials|\.docker/config|\.kube/config|\.clew/config", "the code reads secrets"),
+    _code(RiskKind.SECRETS, r"\.ssh/|\.aws/credentials|(?<![\w.])\.env\b(?!\.)|/etc/shadow|\bid_(?:rsa|ed25519)\b|\bdotenv\b|\.netrc\b|\.npmrc\b|\.pypirc\b|\.git-credentials|\.docker/config|\.kube/config|\.clew/config", "the code reads secrets"),
     _code(RiskKind.SECRETS, r"/proc/(?!cpuinfo|meminfo|version|loadavg|uptime|stat\b|mounts|net/|sys/|self/(?:status|stat|statm|cgroup|limits|maps)\b)", "the code reads what the system knows of processes"),
     _code(RiskKind.OUTSIDE, r"open\s*\(\s*['\"](?:/(?!tmp/|dev/null)|~)[^'\"]*['\"]\s*,\s*['\"][wax]|/etc/(?:passwd|sudoers|cron)|\.(?:bashrc|zshrc|profile|bash_profile)\b", "the code writes outside the project"),
     _code(RiskKind.PERMISSIONS, r"\bos\.(?:chmod|chown)\b|\bset[ug]id\b", "the code changes permissions"),

@@ -204,7 +204,14 @@ def _is_made(word: Word) -> bool:
     return bool(word.substitutions) and "." in word.text
 
 
+_PS_VALUES = frozenset("-p -o -C -u -U -g -G -t -s -O --pid --ppid --user --format --sort --tty p o O U t".split())
+
+
 def showing_processes(command: InspectedCommand) -> Findings:
-    """`ps auxe` shows the environment of processes; `ps -e` does not."""
-    if command.name == "ps" and any(re.fullmatch(r"[A-Za-z]*e[A-Za-z]*", text) for text in command.texts[:1]):
+    """`ps auxe` and `ps -ef e` show the environment of processes; `ps -e` does not."""
+    if command.name != "ps":
+        return
+    texts = command.texts
+    plain = [text for at, text in enumerate(texts) if at == 0 or texts[at - 1] not in _PS_VALUES]
+    if any(re.fullmatch(r"[A-Za-z]*e[A-Za-z]*", text) for text in plain):
         yield command.finding(RiskKind.SECRETS, "shows the environment of processes, with the keys in it")

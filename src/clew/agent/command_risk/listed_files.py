@@ -10,6 +10,8 @@ import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
+from clew.agent.command_risk.programs import SEARCHERS
+from clew.agent.command_risk.searches import Search
 from clew.agent.files.file_types import secret_kind
 from clew.agent.shell import UNKNOWN, SimpleCommand
 
@@ -32,6 +34,8 @@ class ListedFiles:
     is_everything: bool = False
     """It lists what is there, below `roots`."""
     roots: tuple[str, ...] = ()
+    search: Search | None = None
+    """Of these, only files in which it finds something."""
 
 
 NOTHING = ListedFiles()
@@ -40,6 +44,8 @@ NOTHING = ListedFiles()
 def matches_a_secret(glob: str) -> bool:
     """Whether a pattern asks for secret files: `.e*`, `~/.ss?/id*`, `*credentials*`; not one for everything."""
     parts = [part for part in glob.split("/") if re.search(r"[*?\[]", part)]
+    if glob.startswith("/proc/") and any(fnmatchcase(name, parts[-1]) for name in ("environ", "mem") if parts):
+        return True
     if any(_TELLING.search(part) for part in parts):
         return True
     return any(
@@ -80,6 +86,15 @@ def _listed(command: SimpleCommand) -> ListedFiles:
         return ListedFiles(names_secrets=True)
     if name == "ls" and any(re.fullmatch(r"-[A-Za-z]*[aA][A-Za-z]*|--(?:almost-)?all", text) for text in texts):
         return ListedFiles(is_everything=True, roots=tuple(plain) or (".",))
+    if name == "tree" and "-a" in texts:
+        return ListedFiles(is_everything=True, roots=tuple(plain) or (".",))
+    if name == "git" and plain[:1] == ["ls-files"] and "--exclude-standard" not in texts:
+        is_untracked = any(re.fullmatch(r"-[a-z]*o[a-z]*|--others", text) for text in texts)
+        return ListedFiles(is_everything=is_untracked, roots=(".",))
+    if name in SEARCHERS:
+        search = Search.of(name, texts)
+        if search.is_recursive and search.sees_hidden and search.flags & {"-l", "--files-with-matches"}:
+            return ListedFiles(any(map(matches_a_secret, search.included)), not search.included, search.roots, search)
     if name == "rg" and "--files" in texts and any(text in {"--hidden", "-uu", "-uuu", "-."} for text in texts):
         return ListedFiles(is_everything=True, roots=tuple(plain) or (".",))
     return NOTHING
@@ -94,7 +109,7 @@ def find_lists(texts: list[str], name: str = "find") -> ListedFiles:
         if text.startswith(("-", "(", "!")):
             break
         roots.append(text)
-    wanted, is_restricted, negates = any(root.startswith("/proc") for root in roots), False, False
+    wanted, is_restricted, negates = any(root.startswith("/proc") or secret_kind(root) for root in roots), False, False
     for at, text in enumerate(texts):
         if text in _NAME_TESTS and at + 1 < len(texts):
             pattern = texts[at + 1]
@@ -124,7 +139,12 @@ def _asks_for_secret(pattern: str, *, is_regex: bool) -> bool:
 
 
 def _fd_lists(texts: list[str]) -> ListedFiles:
-    plain = [text for text in texts if not text.startswith("-")]
+    ends = next((at for at, text in enumerate(texts) if text in {"-x", "-X", "--exec", "--exec-batch"}), len(texts))
+    texts = texts[:ends]
+    valued = {"-t", "-e", "-d", "-E", "-g", "-S", "--type", "--extension", "--max-depth", "--exclude"}
+    plain = [
+        text for at, text in enumerate(texts) if not text.startswith("-") and (at == 0 or texts[at - 1] not in valued)
+    ]
     if plain and (secret_kind(plain[0]) or _matches(plain[0], SECRET_NAMES)) and plain[0].strip("."):
         return ListedFiles(names_secrets=True)
     if any(text in {"-H", "--hidden", "-u", "-HI", "-IH"} for text in texts) and not plain:

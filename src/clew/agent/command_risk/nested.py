@@ -11,9 +11,19 @@ from dataclasses import replace
 
 from clew.agent.command_risk.command import Findings, InspectedCommand
 from clew.agent.command_risk.facts import CODE_FACTS, HARMLESS_READ, SQL_CLIENTS, SQL_FACTS, CodeFact, RiskKind
-from clew.agent.command_risk.programs import COMMAND_FLAGS, INTERPRETERS, WRAPPERS, Wrapper
+from clew.agent.command_risk.programs import (
+    COMMAND_FLAGS,
+    DECODERS,
+    DOWNLOADERS,
+    INTERPRETERS,
+    SHELLS,
+    WRAPPERS,
+    Wrapper,
+)
 from clew.agent.command_risk.rules import written_to
 from clew.agent.command_risk.secret_reads import secret_file
+from clew.agent.files.file_types import lasting_effect
+from clew.agent.safe_text import printable_line
 from clew.agent.shell import UNKNOWN, SimpleCommand, Word, unescape
 
 _WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
@@ -172,8 +182,22 @@ def code_findings(command: InspectedCommand, code: str) -> Findings:
     """What is dangerous about code for an interpreter."""
     yield from _facts_in(command, [code], CODE_FACTS)
     yield from _facts_in(command, [code] if re.search(r"execute|query|cursor", code) else [], SQL_FACTS[:3])
+    yield from _files_in_code(command, code)
     if command.name in {"perl", "ruby", "php"} and re.search(r"`[^`]+`|\bqx\b|%x", code):
         yield command.finding(RiskKind.HIDDEN_CODE, "the code runs other commands")
+
+
+_LITERAL = re.compile(r"""['"]([^'"\s]{2,200})['"]""")
+_WRITES = re.compile(r"""write|['"][wax]b?\+?['"]|append|copy|move|rename|link|replace|dump|touch|>""", re.IGNORECASE)
+
+
+def _files_in_code(command: InspectedCommand, code: str) -> Findings:
+    """Files that code names: secrets, and those with an effect later on where the code writes something."""
+    for name in dict.fromkeys(found[1] for found in _LITERAL.finditer(code)):
+        if "/" in name or "." in name:
+            yield from secret_file(command, Word(name))
+        if (effect := lasting_effect(name)) and _WRITES.search(code):
+            yield command.finding(RiskKind.LASTING, f"the code may change {effect}: {printable_line(name)}")
 
 
 def _facts_in(command: InspectedCommand, texts: list[str], facts: tuple[CodeFact, ...]) -> Findings:
@@ -195,3 +219,39 @@ def printed_text(source: SimpleCommand | None) -> str | None:
             return source.stdin_text
         source = source.piped_from
     return None
+
+
+# -- code that other commands print ------------------------------------------------------------------------------------
+
+
+def ends_with_flag(text: str, flags: list[str]) -> bool:
+    """`-lne` ends with -e."""
+    return text[0] == "-" and text[1] != "-" and any(len(flag) == 2 and text.endswith(flag[1]) for flag in flags)
+
+
+def known_input(simple: SimpleCommand) -> str | None:
+    return simple.stdin_text if simple.stdin_text is not None else printed_text(simple.piped_from)
+
+
+def piped_code_findings(command: InspectedCommand) -> Findings:
+    """Code that comes through a pipe."""
+    if command.parsed.piped_from is not None:
+        names = set(pipe_sources(command.parsed.piped_from))
+        yield from _printed_code_findings(command, names, is_hidden=bool(names & DECODERS) or "cat" not in names)
+
+
+def substituted_code_findings(command: InspectedCommand, word: Word) -> Findings:
+    """Code that is the output of other commands: `$( )`, `<( )`."""
+    if not word.substitutions or word.is_known:
+        return
+    names = {name for inner in word.substitutions for name in pipe_sources(inner)}
+    is_run = command.name in {"eval", "source", ".", *SHELLS}
+    yield from _printed_code_findings(command, names, is_hidden=is_run or bool(names & DECODERS))
+
+
+def _printed_code_findings(command: InspectedCommand, names: set[str], *, is_hidden: bool) -> Findings:
+    """Code that is printed by commands with these names."""
+    if names & DOWNLOADERS:
+        yield command.finding(RiskKind.REMOTE_CODE, "runs what it downloads, unseen", always_ask=True)
+    elif is_hidden:
+        yield command.finding(RiskKind.HIDDEN_CODE, "runs what another command prints, unseen", always_ask=True)

@@ -155,6 +155,7 @@ VALUE_FLAGS: dict[str, str] = {
     "uv": "--directory --project --python -p",
     "systemctl": "-H --host -M --machine",
     "make": "-C -f -j",
+    "split": "-l -b -n -a -C",
 }
 """Flags before a subcommand whose value is the next word: `git -C dir push` is a push."""
 
@@ -203,6 +204,8 @@ COMMAND_FLAGS: dict[str, str] = {
     "flock": "-c --command",
 }
 """Flags whose value is a command line."""
+INSTALLERS = frozenset("pip pip3 uv poetry npm pnpm yarn bun cargo go bundle composer gradle mvn cmake".split())
+"""They run code of the folder that they are in."""
 DOWNLOADERS = frozenset("curl wget fetch aria2c http https xh lynx w3m".split())
 DECODERS = frozenset("base64 base32 xxd openssl uudecode gunzip zcat bzcat xzcat unxz tr rev od hexdump gpg".split())
 

@@ -143,6 +143,19 @@ def _deleted(command: InspectedCommand, word: Word, recursive: bool) -> Findings
         yield command.finding(RiskKind.DELETE, "deletes files without a way back", f"files in {name}")
 
 
+def emptying_files(command: InspectedCommand) -> Findings:
+    """`: > main.py`, `cp /dev/null main.py`: a file of the project is empty afterwards."""
+    words = [command.name, *command.texts]
+    is_empty = words in ([":"], ["true"], ["echo"], ["cat", "/dev/null"])
+    targets = [one.target for one in command.parsed.redirects if is_empty and one.operator in {">", ">|", "&>"}]
+    if command.name == "cp" and command.texts[:1] == ["/dev/null"]:
+        targets += command.args[1:]
+    for word in targets:
+        path = command.path_of(word)
+        if command.paths.holds_text(path) and not path.path.endswith((".log", ".out", ".tmp")):
+            yield command.finding(RiskKind.DELETE, "empties a file without a way back", f"empty {word.text}")
+
+
 def moving_away(command: InspectedCommand) -> Findings:
     if command.name == "mv" and command.args and command.args[-1].text == "/dev/null":
         yield command.finding(RiskKind.DELETE, "deletes files without a way back", always_ask=True)
@@ -270,9 +283,25 @@ def showing_variables(command: InspectedCommand) -> Findings:
     }.get(command.name, False)
     if shows_all and not command.has_flag("--help", "--version"):
         yield command.finding(RiskKind.SECRETS, "shows every variable, with the keys among them", "every variable")
-    names = positional if command.name == "printenv" else [name for word in command.args for name in word.variables]
-    if command.name in {"printenv", "echo", "printf"} and (found := next(filter(SECRET_VARIABLE.search, names), None)):
-        yield command.finding(RiskKind.SECRETS, f"shows the secret in {printable_line(found)}", printable_line(found))
+    if command.name == "printenv":
+        names = positional
+    else:
+        names = [name for word in _shown_words(command) for name in word.variables]
+    if found := next((name for name in names if name == UNKNOWN or SECRET_VARIABLE.search(name)), None):
+        name = "a variable" if found == UNKNOWN else printable_line(found)
+        yield command.finding(RiskKind.SECRETS, f"shows the secret in {name}", name)
+
+
+_KEEPS_VARIABLES = frozenset("test [ [[ : true export declare local typeset readonly unset if while read".split())
+
+
+def _shown_words(command: InspectedCommand) -> Iterator[Word]:
+    """Words whose values a command prints, or hands on to where they may be printed."""
+    if command.name in {"echo", "printf"}:
+        yield from command.args
+    elif command.name not in _KEEPS_VARIABLES | DOWNLOADERS:
+        yield from (word for word in command.args if not word.is_known)
+        yield from (one.target for one in command.parsed.redirects if one.operator == "<<<" and not one.target.is_known)
 
 
 # -- the network -------------------------------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ from clew.agent.files.file_types import secret_kind
 from clew.agent.safe_text import printable_line
 from clew.agent.shell import UNKNOWN, Word
 
-_LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\S*$|-x$")
+_LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\S*$|-x$|-(?:key)?out$")
 """Flags that name files which are not shown: left out, or handed to a program as its settings."""
 _PLAIN_WORD = re.compile(r"secrets?|credentials|gcloud|cookies", re.IGNORECASE)
 """Also the name of a branch, a service, a task: a file only where there is one."""
@@ -123,7 +123,7 @@ def _git_shows(command: InspectedCommand) -> Findings:
     words = command.positional
     if not words or words[0].text not in _GIT_SHOWS:
         return
-    for word in words[1:]:
+    for word in [*words[1:], *(word for word in command.args if word.text.startswith("-L"))]:
         if word.text.startswith((":!", ":^", ":(exclude)")) or " " in word.text:
             continue
         for part in {word.text, word.text.rpartition(":")[2], word.text.rpartition(")")[2]}:
@@ -169,17 +169,38 @@ def _given(command: InspectedCommand, inner: list[Word], listed: ListedFiles) ->
     if listed.names_secrets:
         yield _finding(command, "reads secret files that it finds by their names")
     elif listed.is_everything and names[0] not in _CHANGES_ONLY:
-        searched = Search.of(names[0], [word.text for word in inner[1:]]) if names[0] in SEARCHERS else None
-        yield from _folders(command, listed.roots, searched)
+        searches = [listed.search] if listed.search is not None else []
+        if names[0] in SEARCHERS:
+            searches.append(Search.of(names[0], [word.text for word in inner[1:]]))
+        yield from _folders(command, listed.roots, *searches)
 
 
 # -- whole folders -----------------------------------------------------------------------------------------------------
 
 
+def copying_folders(command: InspectedCommand) -> Findings:
+    """Archives and servers of the home folder, or of the settings in it."""
+    is_server = command.name in _SERVERS or (
+        command.name in {"php", "ruby"} and bool({"-S", "-run"} & set(command.texts))
+    )
+    is_archive = command.name in _ARCHIVERS or (command.name == "cp" and command.has_flag("-r", "-R", "-a"))
+    for word in command.positional if is_server or is_archive else ():
+        path = command.path_of(word)
+        if path.location != "outside" or not word.text.startswith(("/", "~", "$")):
+            continue
+        settings = os.path.join(command.paths.home or "/nonexistent", ".")  # noqa: PTH118
+        if command.paths.is_broad(path.path) or path.path.startswith(settings):
+            yield _finding(command, f"takes all of {printable_line(path.path)} along, secrets among it")
+
+
+_SERVERS = frozenset("http.server httpd serve http-server live-server darkhttpd miniserve".split())
+_ARCHIVERS = frozenset("tar gtar bsdtar zip 7z rsync cpio pax".split())
+
+
 def searching_folders(command: InspectedCommand) -> Findings:
     """`grep -r`, `rg --hidden` and `diff -r` over a folder with secrets in it."""
     if command.name == "diff" and command.has_flag("-r", "--recursive"):
-        yield from _folders(command, [word.text for word in command.positional], None)
+        yield from _folders(command, [word.text for word in command.positional])
     search = Search.of(command.name, command.texts) if command.name in SEARCHERS else None
     if search is None or not search.is_recursive:
         return
@@ -192,7 +213,8 @@ def searching_folders(command: InspectedCommand) -> Findings:
             yield from _folders(command, search.roots, search)
 
 
-def _folders(command: InspectedCommand, roots: Iterable[str], search: Search | None) -> Findings:
+def _folders(command: InspectedCommand, roots: Iterable[str], *searches: Search) -> Findings:
+    """Secret files below folders, of those that all searches would show."""
     for folder in _resolved(command, roots):
         is_inside = is_below(folder, command.paths.project)
         if not is_inside and command.paths.is_broad(folder):
@@ -200,7 +222,7 @@ def _folders(command: InspectedCommand, roots: Iterable[str], search: Search | N
             return
         for path in secret_files_below(folder) if is_inside else ():
             name = os.path.relpath(path, folder)
-            if search is None or (not search.leaves_out(name) and shows_a_line_of(search, path)):
+            if all(not one.leaves_out(name) and shows_a_line_of(one, path) for one in searches):
                 yield command.finding(
                     RiskKind.SECRETS,
                     f"reads {secret_kind(name)}: {printable_line(name)} is among what it reads",

@@ -151,6 +151,7 @@ _SECRET_FILES: tuple[tuple[str, str], ...] = (
     (r"(?:^|/)\.gnupg(?:/.*)?$|(?:^|/)\.password-store(?:/.*)?$", "keys of the person"),
     (r"(?:^|/)\.config/(?:gh|hub|op|rclone)(?:/.*)?$", "tokens"),
     (r"(?:^|/)\.(?:bash|zsh|python|psql|mysql|node_repl)_history$", "what the person typed"),
+    (r"^(?:/var)?/run/secrets/", "secrets of a container"),
     (r"^/etc/(?:shadow|gshadow|sudoers)", "passwords of the machine"),
     (r"^/proc/[^/]+/(?:task/[^/]+/)?(?:environ|auxv|mem)$", "the environment or the memory of a process"),
     (r"^/proc/(?!self/|thread-self/)[^/]+/(?:fd|root|cwd)/", "what a process has open"),

@@ -223,6 +223,8 @@ class WordReader(ABC):
             return
         if name := _NAME.match(self.text, self.at + 2):
             builder.variables.append(name[0])
+        elif indirect := re.compile(r"\$\{!([A-Za-z_]\w*)\}").match(self.text, self.at):
+            builder.variables.append(self.variables.get(indirect[1], UNKNOWN))
         self.at += 2
         inside = _WordBuilder()
         with self._nested():
