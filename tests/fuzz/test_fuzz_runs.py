@@ -1,0 +1,50 @@
+"""The fuzzer itself: a few fixed cases of every target, and what a finding is."""
+
+from __future__ import annotations
+
+import importlib.util
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture(scope="module")
+def fuzz() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("clew_fuzz", Path(__file__).with_name("fuzz.py"))
+    assert spec is not None and spec.loader is not None
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_fixed_cases_of_every_target_find_nothing(fuzz: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    assert fuzz.main(["--seed", "1", "--cases", "15"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("seed 1, targets importers, dialects, streams, reports, config\n")
+    assert out.endswith("0 findings\n")
+
+
+def test_a_case_is_drawn_from_its_seed_and_number_alone(fuzz: ModuleType) -> None:
+    for target in fuzz.TARGETS.values():
+        assert target(random.Random("7:3"))[0] == target(random.Random("7:3"))[0]
+
+
+def test_an_error_that_no_door_documents_is_a_finding_that_is_kept(
+    fuzz: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def broken(_: random.Random) -> tuple[bytes, Callable[[], None]]:
+        return b"the input", lambda: [].pop()
+
+    targets, folder = fuzz.TARGETS, fuzz.FINDINGS
+    fuzz.TARGETS, fuzz.FINDINGS = {"config": broken}, tmp_path / "findings"
+    try:
+        assert fuzz.main(["--seed", "4", "--cases", "3"]) == 1
+    finally:
+        fuzz.TARGETS, fuzz.FINDINGS = targets, folder
+    out = capsys.readouterr().out
+    assert "FOUND --seed 4 --only config --case 0: IndexError: pop from empty list at test_fuzz_runs.py" in out
+    assert [each.read_bytes() for each in (tmp_path / "findings").iterdir()] == [b"the input"]
