@@ -226,3 +226,28 @@ async def test_no_damaged_byte_gives_anything_but_a_typed_error(tmp_path: Path) 
             with closing(sqlite3.connect(path)) as connection:
                 connection.execute("UPDATE messages SET body = CAST(? AS TEXT) WHERE id = ?", (body, row))
                 connection.commit()
+
+
+async def test_a_conversation_with_a_damaged_row_can_be_deleted_and_none_of_its_words_stay(url: str) -> None:
+    async with open_store(url) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", TALK)
+        await store.start_session(NewSession(id="t"))
+        await store.append("t", [user("another walrus")])
+        assert (await store.search("four")).hits
+    bad_json(url, "messages", "body", "seq = 3")
+    async with open_store(url) as store:
+        assert await store.delete("s") == 5
+        assert [hit.session for hit in (await store.search("walrus")).hits] == ["t"]
+        assert not (await store.search("four")).hits
+        assert await store.check() == []
+
+
+async def test_a_damaged_title_hides_no_session(url: str) -> None:
+    async with open_store(url) as store:
+        await store.start_session(NewSession(id="s", title="The town hall's clock"))
+        await store.start_session(NewSession(id="t", title="Another"))
+    bad_byte(url, "sessions", "title", "name = 's'")
+    async with open_store(url) as store:
+        titles = {session.id: session.title for session in await store.list_sessions()}
+    assert titles == {"s": "The town hal\ufffd's clock", "t": "Another"}
