@@ -18,7 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from copy import deepcopy
 from pathlib import Path
@@ -308,7 +308,14 @@ def config(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     return raw, run
 
 
-TARGETS = {"importers": importers, "dialects": dialects, "streams": streams, "reports": reports, "config": config}
+Draw = Callable[[random.Random], tuple[bytes, Callable[[], None]]]
+TARGETS: dict[str, Draw] = {
+    "importers": importers,
+    "dialects": dialects,
+    "streams": streams,
+    "reports": reports,
+    "config": config,
+}
 _CASES_AT_ONCE = {"importers": 10, "dialects": 10, "streams": 4, "reports": 3, "config": 1}
 _HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
 _read: dict[Path, list[str]] = {}
@@ -323,9 +330,9 @@ def _lines(path: Path) -> list[str]:
 # -- running -----------------------------------------------------------------------------------------------------------
 
 
-def run_case(target: str, seed: int, case: int) -> tuple[str, bytes] | None:
+def run_case(draw: Draw, name: str) -> tuple[str, bytes] | None:
     """Run one case; where it is a finding, where it went wrong and the input."""
-    raw, run = TARGETS[target](random.Random(f"{seed}:{target}:{case}"))
+    raw, run = draw(random.Random(name))
     started = time.process_time()
     try:
         run()
@@ -336,30 +343,30 @@ def run_case(target: str, seed: int, case: int) -> tuple[str, bytes] | None:
     return (f"took {took:.1f} s", raw) if took > SLOW_SECONDS else None
 
 
-def _tell(found: dict[str, str], name: str, case: str, finding: tuple[str, bytes]) -> None:
+def _tell(found: dict[str, str], folder: Path, name: str, case: str, finding: tuple[str, bytes]) -> None:
     """Print and keep a finding, once for each place in the code."""
     where, raw = finding
     key = f"{name} {where.rpartition(' at ')[2]}"
     if key not in found:
         found[key] = where
-        FINDINGS.mkdir(exist_ok=True)
-        (FINDINGS / f"{name}-{len(found)}").write_bytes(raw)
+        folder.mkdir(exist_ok=True)
+        (folder / f"{name}-{len(found)}").write_bytes(raw)
         print(f"FOUND {case}: {where}", flush=True)
 
 
-def main(words: Sequence[str] | None = None) -> int:
+def main(words: Sequence[str] | None = None, targets: Mapping[str, Draw] = TARGETS, folder: Path = FINDINGS) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("seconds", nargs="?", type=float, default=60.0)
     parser.add_argument("--seed", type=int, default=None, help="another seed gives other cases")
-    parser.add_argument("--only", choices=TARGETS, help="one target alone")
+    parser.add_argument("--only", choices=targets, help="one target alone")
     parser.add_argument("--case", type=int, help="one case alone, as a finding names it")
     parser.add_argument("--cases", type=int, help="so many of each target, however long that takes")
     arguments = parser.parse_args(words)
     seed = arguments.seed if arguments.seed is not None else random.SystemRandom().randrange(10**6)
-    names = [arguments.only] if arguments.only else list(TARGETS)
+    names = [arguments.only] if arguments.only else list(targets)
     print(f"seed {seed}, targets {', '.join(names)}", flush=True)
     if arguments.case is not None:
-        raw, run = TARGETS[names[0]](random.Random(f"{seed}:{names[0]}:{arguments.case}"))
+        raw, run = targets[names[0]](random.Random(f"{seed}:{names[0]}:{arguments.case}"))
         print(raw.decode(errors="replace"))
         run()
         return 0
@@ -378,8 +385,8 @@ def main(words: Sequence[str] | None = None) -> int:
             for name in (each for each in names for _ in range(_CASES_AT_ONCE[each])):
                 case = counts[name]
                 counts[name] += 1
-                if (finding := run_case(name, seed, case)) is not None:
-                    _tell(found, name, f"--seed {seed} --only {name} --case {case}", finding)
+                if (finding := run_case(targets[name], f"{seed}:{name}:{case}")) is not None:
+                    _tell(found, folder, name, f"--seed {seed} --only {name} --case {case}", finding)
     told = ", ".join(f"{name} {count:,}" for name, count in counts.items())
     print(f"{sum(counts.values()):,} cases in {time.monotonic() - started:.0f} s ({told}): {len(found)} findings")
     return 1 if found else 0

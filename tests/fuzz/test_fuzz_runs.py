@@ -39,12 +39,7 @@ def test_an_error_that_no_door_documents_is_a_finding_that_is_kept(
     def broken(_: random.Random) -> tuple[bytes, Callable[[], None]]:
         return b"the input", lambda: [].pop()
 
-    targets, folder = fuzz.TARGETS, fuzz.FINDINGS
-    fuzz.TARGETS, fuzz.FINDINGS = {"config": broken}, tmp_path / "findings"
-    try:
-        assert fuzz.main(["--seed", "4", "--cases", "3"]) == 1
-    finally:
-        fuzz.TARGETS, fuzz.FINDINGS = targets, folder
+    assert fuzz.main(["--seed", "4", "--cases", "3"], {"config": broken}, tmp_path / "findings") == 1
     out = capsys.readouterr().out
     assert "FOUND --seed 4 --only config --case 0: IndexError: pop from empty list at test_fuzz_runs.py" in out
     assert [each.read_bytes() for each in (tmp_path / "findings").iterdir()] == [b"the input"]

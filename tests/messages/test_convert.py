@@ -243,6 +243,7 @@ def test_tools_that_take_free_text_are_carried() -> None:
         ("openai_chat", [user("x"), {"role": "assistant", "tool_calls": [{"id": "c", "type": {}, "function": {}}]}]),
         ("openai_chat", [{"type": "text"}, {"x": "user"}]),
         ("responses", [{"type": "function_call", "call_id": {}, "name": "t", "arguments": "{}"}]),
+        ("responses", [{"type": "message", "role": "assistant", "content": content} for content in ("x", 5)]),
     ],
 )
 @pytest.mark.parametrize("to", ["openai_chat", "anthropic", "responses"])

@@ -195,10 +195,10 @@ def join_contents(contents: Sequence[str | list[Part] | None]) -> str | list[Par
 
 
 def as_parts(content: str | list[Part] | None) -> list[Part]:
-    """Content as a list of parts; a text is one part, an empty text none."""
+    """Content as a list of parts; a text is one part, an empty text none, and neither is what is no content at all."""
     if isinstance(content, str):
         return [_text_part(content)] if content else []
-    return list(content or ())
+    return list(content) if isinstance(content, list | tuple) else []
 
 
 def _text_part(text: str) -> Part:
