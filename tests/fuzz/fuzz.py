@@ -11,9 +11,11 @@ documented for the door is a finding, as is a case that takes seconds; the input
 from __future__ import annotations
 
 import argparse
+import atexit
 import gzip
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -318,6 +320,7 @@ TARGETS: dict[str, Draw] = {
 }
 _CASES_AT_ONCE = {"importers": 10, "dialects": 10, "streams": 4, "reports": 3, "config": 1}
 _HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
+atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 _read: dict[Path, list[str]] = {}
 
 
