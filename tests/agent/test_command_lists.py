@@ -71,3 +71,10 @@ def test_every_fact_of_the_table_can_be_tried(project: Path) -> None:
     for name in sorted(names):
         for rest in ("x", "-x --y", "rebase x", "config get x", "inspect x"):
             risk_of_command(f"{name.replace('*', 'x')} {rest}", project, None, {"HOME": HOME})
+
+
+@pytest.mark.parametrize("command", ["awk '{}'", "python -c '{}'", "grep -r '{}' ."])
+@pytest.mark.parametrize("text", ["print ", "open(", "environ[", "from os import ", "x"])
+def test_a_long_text_is_read_to_its_end(command: str, text: str, project: Path) -> None:
+    """A search that goes back and forth in it would not come to an end while anybody waits."""
+    risk_of_command(command.format(text * (190_000 // len(text))), project, None, {"HOME": HOME})

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import subprocess
 import sys
+from asyncio.subprocess import DEVNULL, PIPE
 from pathlib import Path
 from typing import Any
 
 import pytest
+
+from clew.testing import call
+from clew.testing.upstream import Upstream, UpstreamAnswer
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/environ").exists(), reason="needs Linux's /proc")
 
@@ -89,3 +94,23 @@ def test_the_agents_memory_cannot_be_read_by_its_user() -> None:
 def test_a_command_that_a_signal_ended_says_so_by_its_exit_code() -> None:
     killed, *_ = printed_by_agent("kill -9 $$")
     assert killed.startswith("(nothing was printed)\n[exit 137]")
+
+
+async def test_a_command_cannot_read_the_key_of_the_chat_that_runs_it(tmp_path: Path) -> None:
+    climb = "p=$$; while [ $p -gt 1 ]; do cat /proc/$p/environ; p=$(awk '/^PPid/{print $2}' /proc/$p/status); done"
+    steps = (UpstreamAnswer(calls=(call("terminal", {"command": climb}, id="c1"),)), UpstreamAnswer("Done."))
+    environ = {name: value for name, value in os.environ.items() if not name.startswith("CLEW_")}
+    environ |= {"CLEW_HOME": str(tmp_path / "home"), "MODEL_KEY": KEY, "OTHER": "seen"}
+    async with Upstream(*steps) as upstream:
+        where = ["--base-url", upstream.base_url, "--model", "mock-1", "--set", "model.api_key_env=MODEL_KEY"]
+        words = ["-m", "clew", "chat", "-p", "Climb.", "--yes", *where]
+        process = await asyncio.create_subprocess_exec(
+            sys.executable, *words, stdin=DEVNULL, stdout=PIPE, stderr=PIPE, env=environ, cwd=tmp_path
+        )
+        _, err = await process.communicate()
+        assert process.returncode == 0, err.decode()
+        asked, answered = upstream.received
+    assert KEY in str(asked.headers), "the chat itself has the key"
+    result = answered.body["messages"][-1]["content"]
+    assert "OTHER=seen" in result
+    assert KEY not in result

@@ -1,7 +1,8 @@
 """The risk of a shell command before it runs, with reasons.
 
-`facts` and `programs` are tables, `rules` and `nested` apply them to one command, `assess` goes through a command line
-as `clew.agent.shell` reads it. Nothing is run, and nobody is asked.
+`facts` and `programs` are tables, `rules` and `nested` apply them to one command; `secret_reads`, `foreign_code` and
+`written_scripts` are further rules, with `listed_files`, `searches` and `destinations` below them. `assess` goes
+through a command line as `clew.agent.shell` reads it. Nothing is run, and nobody is asked.
 """
 
 from clew.agent.command_risk.assess import (

@@ -127,7 +127,7 @@ def pipe_sources(source: SimpleCommand | None) -> Iterator[str]:
 
 _AWK_RUNS = re.compile(
     r'\bsystem\s*\(|\|&?\s*"(?!(?:sort|uniq|head|tail|column|wc|cat|tr|fmt|nl|tac)\b)|\|&?\s*getline|'
-    r"\bprintf?\b[^|/;}\n]*\|&?\s*[A-Za-z_(]|@load\b|@include\b"
+    r"\bprintf?\b[^|/;}\n]{0,300}\|&?\s*[A-Za-z_(]|@load\b|@include\b"
 )
 _AWK_READS = re.compile(r'getline\s*(?:\w+\s*)?<\s*"([^"]*)"')
 AWK_NAMES = frozenset({"awk", "gawk", "mawk", "nawk"})
