@@ -102,12 +102,14 @@ def _keeps_the_newest_request(before: Sequence[Message], done: Compaction) -> It
     if 2 * count_tokens([newest]) <= count_tokens(spoken):
         yield f"the newest user message is no longer there word for word: {_opening(newest)}"
     elif not any(_has_ends_of(newest, message) for message in done.messages):
-        yield f"of the newest user message, which is huge, both ends are no longer there: {_opening(newest)}"
+        yield f"the newest user message, which is huge, has lost an end or a picture: {_opening(newest)}"
 
 
 def _has_ends_of(message: Message, other: Message) -> bool:
     said, text = text_of(message).strip(), text_of(other)
-    return other.get("role") == "user" and said[:_END_CHARS] in text and said[-_END_CHARS:] in text
+    pictures = images_of(other)
+    has_pictures = all(picture in pictures for picture in images_of(message))
+    return other.get("role") == "user" and has_pictures and said[:_END_CHARS] in text and said[-_END_CHARS:] in text
 
 
 def _keeps_what_it_calls_kept(before: Sequence[Message], done: Compaction) -> Iterator[str]:

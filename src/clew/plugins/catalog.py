@@ -33,6 +33,8 @@ _log = logging.getLogger("clew.plugins")
 _log.addHandler(logging.NullHandler())
 # The code that calls a plugin: a problem is never there, although the traceback may end in it.
 _CALLING_CODE = (Path(__file__).resolve().parents[1], Path(importlib.__file__).resolve().parent)
+_BACKPORT = "importlib_metadata"
+"""Other packages bring it, and it then stands in for `importlib.metadata`."""
 _LONGEST_MESSAGE = 300
 
 Setup = TypeVar("Setup")
@@ -162,5 +164,9 @@ def _file_and_line(error: BaseException, plugin: Plugin) -> str:
         return f"{error.filename} line {error.lineno}"
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if not frame.filename.startswith("<")]
     own = [frame for frame in frames if plugin.root and Path(frame.filename).is_relative_to(plugin.root)]
-    theirs = own or [frame for frame in frames if not any(map(Path(frame.filename).is_relative_to, _CALLING_CODE))]
+    theirs = own or [frame for frame in frames if not _is_calling_code(Path(frame.filename))]
     return f"{theirs[-1].filename} line {theirs[-1].lineno}" if theirs else ""
+
+
+def _is_calling_code(file: Path) -> bool:
+    return any(map(file.is_relative_to, _CALLING_CODE)) or file.parent.name == _BACKPORT
