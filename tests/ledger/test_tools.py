@@ -91,6 +91,30 @@ def test_files_changed_by_a_command_are_known(command: str, files: list[str]) ->
     assert changed(ledger_of("terminal", {"command": command})) == files
 
 
+@pytest.mark.parametrize(
+    ("command", "tools"),
+    [
+        ("cat <<'EOF' > fix.py\nimport grep\nEOF\ncd src && python fix.py", {"terminal cat": 1, "terminal python": 1}),
+        ("touch fix.py; npx tsx fix.py", {"terminal touch": 1, "terminal npx tsx": 1}),
+        ("DEBUG=1 make 2>&1 >fix.py", {"terminal make": 1}),
+        ("echo 'python fix.py' | tee fix.py", {"terminal tee": 1}),
+        ("(cd a && ./configure) > fix.py", {"terminal": 1}),
+    ],
+)
+def test_a_file_knows_the_programs_that_commands_gave_it_to(command: str, tools: dict[str, int]) -> None:
+    assert ledger_of("terminal", {"command": command}).files["fix.py"].tools == tools
+
+
+def test_a_known_file_is_found_again_in_a_command_that_changes_nothing() -> None:
+    first, second = (
+        call("write_file", {"path": "fix.py", "content": "x"}),
+        call("terminal", {"command": "grep x fix.py"}),
+    )
+    ledger = Ledger.of([assistant(None, [first]), tool(first["id"], "ok"), assistant(None, [second])])
+    fact = ledger.files["fix.py"]
+    assert (fact.tools, fact.changes, fact.last) == ({"write_file": 1, "terminal grep": 1}, 1, 2)
+
+
 def test_a_patch_of_several_files_changes_them_all() -> None:
     assert changed(ledger_of("apply_patch", {"input": PATCH})) == ["src/a.py", "src/b.py", "src/c.py"]
 

@@ -128,6 +128,20 @@ def test_state_decisions_answers_and_files() -> None:
     assert handoff.lines(FILES) == ["path: src/uploader.py (changed; read_file, patch, m1-m7)"]
 
 
+def test_a_file_is_told_with_the_programs_it_was_given_to() -> None:
+    script = ran("cat > fix.py <<'E'\nimport sys\nE", "[exit 0]", "a")
+    runs = [message for n in range(3) for message in ran("python fix.py", "[exit 0]", f"b{n}")]
+    read = did("read_file", {"path": "fix.py"}, "import sys", "c")
+    handoff = handoff_of([user("go"), *script, *runs, *read, user("on")])
+    assert handoff.lines(FILES) == ["path: fix.py (changed; read_file, terminal cat, python 3x, m1-m9)"]
+
+
+def test_a_short_line_of_a_script_is_quoted_with_the_next() -> None:
+    script = "cat > fix_rows.py <<'E'\nfrom sympy.codegen import Row_Type\nE"
+    text = handoff_of([user("go"), *ran(script, "[exit 0]", "a"), user("on")]).render()
+    assert "RAN cat > fix_rows.py <<'E' from sympy.codegen import Row_Type" in text
+
+
 def test_the_tasks_of_a_plan_are_listed_by_their_progress() -> None:
     plan = [{"step": "Read", "status": "completed"}, {"step": "Write", "status": "in_progress"}, {"step": "Test"}]
     handoff = handoff_of([user("go"), *did("update_plan", {"plan": plan}, "ok", "a"), user("on")])

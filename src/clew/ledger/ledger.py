@@ -28,6 +28,7 @@ from clew.ledger.tools import (
     files_changed_by,
     files_written,
     plan_in,
+    programs_by_file,
     size_of_edit,
     target_of,
     updated_plan,
@@ -40,6 +41,7 @@ from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_o
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
+_COMMAND_CHARS = 2_000
 _SHORTEST_PASTED = 24
 _COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
@@ -228,15 +230,19 @@ class Ledger:
         verb, target = verb_of(name, arguments), target_of(name, arguments)
         files: tuple[str, ...] = ()
         change = ""
+        known: set[str] = set()
         if verb == "RAN":
             files = tuple(files_changed_by(target))
+            known = self.files.keys() & target[:_COMMAND_CHARS].split()
         elif verb in ("WROTE", "CHANGED"):
             files = tuple(files_written(name, arguments))
             change = size_of_edit(arguments)
         elif verb == "PLANNED" and (items := plan_in(arguments)):
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
-        for path in files:
-            self._record_file(path, number, name, changed=True)
+        programs = programs_by_file(target, {*files, *known}) if verb == "RAN" else {}
+        for path in dict.fromkeys([*files, *programs]):
+            tools = [f"{name} {program}" for program in programs.get(path, ())] or [name]
+            self._record_file(path, number, *tools, changed=path in files)
         if verb == "READ" and target:
             self._record_file(target, number, name)
         if verb in ("READ", "WROTE", "CHANGED") and target in self.files:
@@ -244,13 +250,13 @@ class Ledger:
         self._open_calls[call.get("id", "")] = len(self.actions)
         self.actions.append(Action(number, index, name, verb, target, files, change))
 
-    def _record_file(self, path: str, number: int, tool: str, *, changed: bool = False) -> None:
+    def _record_file(self, path: str, number: int, *tools: str, changed: bool = False) -> None:
         fact = self.files.get(path)
         if fact is None:
             fact = self.files[path] = FileFact(path, number, number)
         fact.last = number
         fact.changes += changed
-        fact.tools[tool] += 1
+        fact.tools.update(tools)
 
     def _add_result(self, message: Message, number: int) -> None:
         position = self._open_calls.pop(message.get("tool_call_id", ""), None)

@@ -146,6 +146,7 @@ _NEIGHBOURS = 3
 _OCCURRENCES = 3
 _FEWEST_WORDS = 3
 _FEWEST_WORDS_OF_BLOCK = 2
+_FEWEST_WORDS_OF_CALL = 5  # the lines of a script follow from each other more than those of a result
 _FAVOURED_WORTH = 0.5
 _SEPARATOR_CHARS = 3
 _CHARS_PER_ATOM = 16
@@ -365,9 +366,10 @@ class QuoteSelector:
                 if at < 0:
                     break
                 start, end = _line_around(text, at)
-                if span := _line_span(text, start, end, at, at + len(atom)):
+                fewest = _FEWEST_WORDS_OF_CALL if part else _FEWEST_WORDS
+                if span := _line_span(text, start, end, at, at + len(atom), fewest):
                     lines.append(QuoteSpan(number, part, *span))
-                elif not blocks and (span := _block_span(text, start, end)):
+                elif (part or not blocks) and (span := _block_span(text, start, end, fewest)):
                     blocks.append(QuoteSpan(number, part, *span))
                 at = text.find(atom, end)
         return lines or blocks
@@ -407,7 +409,8 @@ def spans_at(text: str, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int
     behind = 0
     for at, to in places:
         start, end = _line_around(text, at)
-        if at >= behind and (span := _line_span(text, start, end, at, to) or _block_span(text, start, end)):
+        span = _line_span(text, start, end, at, to, _FEWEST_WORDS) or _block_span(text, start, end, _FEWEST_WORDS)
+        if at >= behind and span:
             behind = span[1]
             yield span
 
@@ -417,13 +420,13 @@ def _line_around(text: str, at: int) -> tuple[int, int]:
     return text.rfind("\n", 0, at) + 1, end if end >= 0 else len(text)
 
 
-def _line_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int] | None:
+def _line_span(text: str, start: int, end: int, at: int, to: int, fewest: int) -> tuple[int, int] | None:
     """The line without its indent, or of a long one the clause around the atom; None where it says too little."""
     start, end = _trimmed(text, start, end)
     start, end = min(start, at), max(end, to)
     if end - start > _LONGEST_LINE:
         start, end = _clause_span(text, start, end, at, to)
-    return (start, end) if _has_words(text, start, end, _FEWEST_WORDS) else None
+    return (start, end) if _has_words(text, start, end, fewest) else None
 
 
 def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:
@@ -435,7 +438,8 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
     if low > start:
         low = next((place for place in range(low, at) if _begins_at(text, place)), at)
     if high < end:
-        high = next((place for place in range(high, to, -1) if _ends_at(text, place)), to)
+        ends = (place for place in range(high, to, -1) if text[place - 1] in _CLOSERS or text[place].isspace())
+        high = next(ends, to)
     return low, high
 
 
@@ -445,11 +449,7 @@ def _begins_at(text: str, place: int) -> bool:
     return is_start and not text[place].isspace()
 
 
-def _ends_at(text: str, place: int) -> bool:
-    return text[place - 1] in _CLOSERS or text[place].isspace()
-
-
-def _block_span(text: str, start: int, end: int) -> tuple[int, int] | None:
+def _block_span(text: str, start: int, end: int, fewest: int) -> tuple[int, int] | None:
     """A short line says little alone; with the next ones, or those before it, it says what it is part of."""
     start, end = _trimmed(text, start, end)
     for _ in range(_NEIGHBOURS):
@@ -458,14 +458,14 @@ def _block_span(text: str, start: int, end: int) -> tuple[int, int] | None:
         if after - start > _SHORT_BLOCK_CHARS or not text[end + 1 : after].strip():
             break
         end = after
-        if _has_words(text, start, end, _FEWEST_WORDS):
+        if _has_words(text, start, end, fewest):
             return start, end
     for _ in range(_NEIGHBOURS):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start == 0 or end - before > _SHORT_BLOCK_CHARS or not text[before : start - 1].strip():
             break
         start = before
-        if _has_words(text, start, end, _FEWEST_WORDS):
+        if _has_words(text, start, end, fewest):
             break
     start, end = _trimmed(text, start, end)
     return (start, end) if _has_words(text, start, end, _FEWEST_WORDS_OF_BLOCK) else None

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -181,6 +181,8 @@ _CHANGES = {
     "tee": _ALL, "touch": _ALL, "rm": _ALL, "mv": _ALL, "truncate": _ALL, "git rm": _ALL, "git mv": _ALL,
     "git add": _ALL, "git restore": _ALL, "cp": _LAST, "ln": _LAST,
 }  # fmt: skip
+_PROGRAM = re.compile(r"[a-z][\w.+-]*")
+_WITH_SUBCOMMANDS = frozenset({"git", "npx", "npm", "uv", "cargo", "go"})
 _IN_PLACE = re.compile(r"-\w*i\S*|--in-place\S*")
 _SCRIPT_OPTIONS = ("-e", "-f", "--expression", "--file")
 
@@ -196,11 +198,33 @@ def files_changed_by(command: str) -> list[str]:
     return list(dict.fromkeys([*patched, *names]))
 
 
-def _changed_by_command(command: str) -> Iterator[str]:
-    yield from _REDIRECTION.findall(command)
-    words = _REDIRECTION.sub(" ", command).split()
+def programs_by_file(command: str, files: Set[str]) -> dict[str, list[str]]:
+    """The programs that a command line gives each of these files to: `python` for `cd src && python fix.py`."""
+    if not files:
+        return {}
+    text = command[:_COMMAND_CHARS_READ]
+    programs: dict[str, list[str]] = {}
+    plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", text))
+    for one in _COMMAND_SEPARATOR.split(plain):
+        words = _command_words(one.replace(">", " "))
+        if not words or not _PROGRAM.fullmatch(words[0]):
+            continue
+        program = " ".join(words[:2]) if words[0] in _WITH_SUBCOMMANDS else words[0]
+        for path in files & set(words[1:]):
+            programs.setdefault(path, []).append(program)
+    return programs
+
+
+def _command_words(command: str) -> list[str]:
+    words = command.split()
     while words and (words[0] in ("sudo", "then", "do", "else", "{") or "=" in words[0]):
         words.pop(0)
+    return words
+
+
+def _changed_by_command(command: str) -> Iterator[str]:
+    yield from _REDIRECTION.findall(command)
+    words = _command_words(_REDIRECTION.sub(" ", command))
     if not words:
         return
     if words[0] in ("sed", "perl"):

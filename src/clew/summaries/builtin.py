@@ -85,7 +85,7 @@ _AS_TASK = "The active task, as above"
 _ASKED_BELOW = "Asked below"
 # Told under headings of their own.
 _TOLD_ELSEWHERE = frozenset({"WROTE", "CHANGED", "PLANNED"})
-_FAVOUR_NEW = 1.5
+_FAVOUR_NEW = 3.0
 
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:

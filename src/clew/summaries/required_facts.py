@@ -8,7 +8,7 @@ contain it already. Neither models nor tokens are known here.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -290,12 +290,22 @@ def number_in(line: str) -> int:
 
 
 def file_line(fact: FileFact, since: int = -1) -> str:
-    """`file_path: src/retry.py (changed; read_file, patch 3x, m7-m98)`, from message `since` on if that is earlier."""
-    tools = ", ".join(tool if times == 1 else f"{tool} {times}x" for tool, times in fact.tools.items())
+    """`path: src/retry.py (changed; patch 3x, bash python, m7-m98)`, from message `since` on if that is earlier."""
+    tools = ", ".join(_joined_tools(fact.tools))
     first = fact.first if since < 0 else min(since, fact.first)
     when = f"m{first}" if first == fact.last else f"m{first}-m{fact.last}"
     changed = f"{_CHANGED}; " if fact.changes else ""
     return " ".join(f"{fact.argument or 'path'}: {fact.path} ({changed}{tools}, {when})".split())
+
+
+def _joined_tools(tools: Mapping[str, int]) -> Iterator[str]:
+    """`read_file`, `bash cat`, `python 3x`: a tool is named once for the programs that it ran."""
+    before = ""
+    for tool, times in sorted(tools.items(), key=lambda one: " " in one[0]):
+        name, _, program = tool.partition(" ")
+        shown = program if program and name == before else tool
+        before = name
+        yield shown if times == 1 else f"{shown} {times}x"
 
 
 def quoted(text: str, most: int) -> str:
