@@ -142,6 +142,15 @@ def test_a_short_line_of_a_script_is_quoted_with_the_next() -> None:
     assert "RAN cat > fix_rows.py <<'E' from sympy.codegen import Row_Type" in text
 
 
+def test_a_line_out_of_a_script_stands_behind_what_is_done_with_the_script() -> None:
+    lines = "".join(f"step {n}: nothing to see here\n" for n in range(40))
+    script = f"cat > notes.txt <<'E'\n{lines}the limit of rows_per_batch is 512 since last week\nE"
+    text = handoff_of([user("what is rows_per_batch?"), *ran(script, "[exit 0]", "a"), user("on")], 120).render()
+    line = next(line for line in text.splitlines() if "since last week" in line)
+    assert line.startswith("   RAN cat > notes.txt <<'E' step 0: nothing")
+    assert "the limit of rows_per_batch is 512 since last week" in line
+
+
 def test_the_tasks_of_a_plan_are_listed_by_their_progress() -> None:
     plan = [{"step": "Read", "status": "completed"}, {"step": "Write", "status": "in_progress"}, {"step": "Test"}]
     handoff = handoff_of([user("go"), *did("update_plan", {"plan": plan}, "ok", "a"), user("on")])

@@ -381,7 +381,8 @@ def quotable_texts(message: Message) -> list[str]:
     text = text_of(message)
     if message["role"] == "user":
         text = without_harness_blocks(text)
-    return [text, *("\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
+    # A blank line between arguments: no quote goes from one into the next.
+    return [text, *("\n\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
 
 
 def _strings_in(value: Any, name: str = "") -> list[str]:

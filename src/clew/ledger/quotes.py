@@ -369,7 +369,7 @@ class QuoteSelector:
                 fewest = _FEWEST_WORDS_OF_CALL if part else _FEWEST_WORDS
                 if span := _line_span(text, start, end, at, at + len(atom), fewest):
                     lines.append(QuoteSpan(number, part, *span))
-                elif (part or not blocks) and (span := _block_span(text, start, end, fewest)):
+                elif not blocks and (span := _block_span(text, start, end, fewest)):
                     blocks.append(QuoteSpan(number, part, *span))
                 at = text.find(atom, end)
         return lines or blocks

@@ -277,7 +277,7 @@ def reference_of(line: str) -> str:
 
 
 def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[str]) -> str:
-    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings of paths told before."""
+    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings told before."""
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
@@ -285,7 +285,13 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[
     verb, target = key
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
-        name, told = _joined(called), (line for _, is_call, line in own if not is_call)
+        # A line out of the middle of a script says little without what is done with the script.
+        brief = brief_target(target)
+        starts = (" ".join(target[: 2 * _COMMAND_CHARS].split()), brief.rstrip("…"))
+        begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
+        name = _joined(called if begins or brief in folders else [brief, *called])
+        folders.add(brief)
+        told = (line for _, is_call, line in own if not is_call)
     else:
         # A path that was chosen to be quoted is told whole, and once.
         is_whole = any(line.startswith(target) for line in called) and target[:_BRIEF_CHARS] not in folders
