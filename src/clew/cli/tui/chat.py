@@ -43,6 +43,7 @@ IMMEDIATE = frozenset({"help", "usage", "context", "insights", "sessions", "sear
 QUIT = "quit"
 SHELL_SIGN = "!"
 TICK_SECONDS = 0.2
+STOP_SECONDS = 1.0
 MAX_ECHO_ROWS = 20
 HOW_TO_LEAVE = "Ctrl-D or /quit leaves; Ctrl-C stops what runs"
 
@@ -345,6 +346,9 @@ async def run_chat(chat: Chat, reader: LineReader, first: Sequence[str] = ()) ->
         finally:
             reader.stop()
             printing.cancel()
+            # A prompt that was just about to open was not stopped, and would wait for keys of a terminal that is gone.
+            await asyncio.wait({reading}, timeout=STOP_SECONDS)
+            reading.cancel()
             problems = await asyncio.gather(reading, printing, return_exceptions=True)
             await chat.screen.flush()
     for problem in problems:
