@@ -239,7 +239,7 @@ def fork_at(found: SessionRow, fork: int, new_name: str | None, now: int) -> Ste
     """A branch with the messages below `fork`, and what engines keep about those alone."""
     base = yield from base_below(found, fork)
     session = found.session
-    conversation = yield from sessions.new_conversation(session.owner, now, found.conversation, fork, base)
+    conversation = yield from sessions.new_conversation(session.owner, now, found, fork, base)
     name = new_name or sessions.new_name()
     row = (conversation, found.id, "branch", fork, now, session.title, session.source, session.model, found.system)
     yield from sessions.insert(name, row)

@@ -14,7 +14,7 @@ from clew.store.rows import keep_text
 
 _COLUMNS = (
     "SELECT s.id, s.name, s.conversation, p.name, s.kind, s.first_seq, s.created, s.ended, s.end_reason, s.title,"
-    " s.source, s.model, c.owner, c.origin, c.origin_seq, c.first_base, s.system"
+    " s.source, s.model, c.owner, c.origin, c.origin_seq, c.first_base, s.system, c.lineage"
     " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN sessions p ON p.id = s.parent"
 )
 _BY_NAME = _COLUMNS + " WHERE s.name = ?"
@@ -44,6 +44,8 @@ class NewSession:
     kind: SessionKind | None = None
     created: datetime | None = None
     """When it began; now by default."""
+    lineage: str = ""
+    """Histories of different lineages are never taken for one another, however alike they begin."""
 
 
 class SessionKey(NamedTuple):
@@ -64,6 +66,7 @@ class SessionRow:
     origin_seq: int
     first_base: int | None
     system: int | None
+    lineage: str
 
     @property
     def conversation(self) -> int:
@@ -115,7 +118,7 @@ def start(new: NewSession, now: int) -> Steps[Session]:
     if kind == "continuation" and parent is not None:
         conversation, first_seq = parent.conversation, (yield from next_seq(parent))
     else:
-        conversation, first_seq = (yield from new_conversation(new.owner, began)), 0
+        conversation, first_seq = (yield from new_conversation(new.owner, began, lineage=new.lineage)), 0
     system = (yield from keep_text(new.owner, new.system)) if new.system is not None else None
     row = (
         conversation,
@@ -133,16 +136,18 @@ def start(new: NewSession, now: int) -> Steps[Session]:
 
 
 def new_conversation(
-    owner: str, now: int, origin: int | None = None, origin_seq: int = 0, first_base: int | None = None
+    owner: str, now: int, branch_of: SessionRow | None = None, fork: int = 0, base: int | None = None, lineage: str = ""
 ) -> Steps[int]:
+    """A conversation of its own, or a branch at a number with the compaction that is in effect there."""
     made = yield from fetch_one(
-        "INSERT INTO conversations (owner, origin, origin_seq, first_base, created) VALUES (?, ?, ?, ?, ?)"
+        "INSERT INTO conversations (owner, origin, origin_seq, first_base, created, lineage) VALUES (?, ?, ?, ?, ?, ?)"
         " RETURNING id",
         owner,
-        origin,
-        origin_seq,
-        first_base,
+        branch_of.conversation if branch_of else None,
+        fork,
+        base,
         now,
+        branch_of.lineage if branch_of else lineage,
     )
     assert made is not None
     return int(made[0])
@@ -266,4 +271,4 @@ def _session_row(row: tuple[Any, ...]) -> SessionRow:
         model=row[11],
         owner=row[12],
     )
-    return SessionRow(row[0], session, row[13], row[14], row[15], row[16])
+    return SessionRow(row[0], session, row[13], row[14], row[15], row[16], row[17])

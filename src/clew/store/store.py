@@ -186,10 +186,12 @@ class Store:
         session: str | None = None,
         new: NewSession | None = None,
         chain: HashChain | None = None,
+        is_exact: bool = False,
     ) -> SyncResult:
         """Store a whole history, of which only new messages are added; an edited earlier message becomes a branch.
 
-        Without `session` the conversation is the one of `new.owner` that has the longest beginning of it.
+        Without `session` the conversation is the one of `new.owner` and `new.lineage` that has the longest beginning
+        of it. With `is_exact` the session holds this history and no more: where more is known, it is a branch.
         """
         asked, now = new or NewSession(), self._now()
         whole = plain_to_store(messages, chain)
@@ -197,7 +199,7 @@ class Store:
         chains = chain.of(plain) if chain is not None else chains_after(FIRST_CHAIN, plain)
 
         def operation() -> Steps[SyncResult]:
-            synced = yield from sync.sync(whole, chains, asked, session, now)
+            synced = yield from sync.sync(sync.SyncRequest(whole, asked, session, is_exact), chains, now)
             if synced.is_new:
                 yield from self._index_system(synced.session)
             if synced.added:

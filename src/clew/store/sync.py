@@ -17,6 +17,18 @@ _NEWEST_CHAINS = 32
 
 
 @dataclass(frozen=True, slots=True)
+class SyncRequest:
+    """A whole history, and where it may belong."""
+
+    history: Sequence[Message | NewMessage]
+    new: NewSession
+    """The conversation to begin where none is known; its owner and lineage are those of the ones to look among."""
+    session: str | None = None
+    is_exact: bool = False
+    """A beginning of what is known becomes a branch, too: otherwise nothing is done about it."""
+
+
+@dataclass(frozen=True, slots=True)
 class KnownPrefix:
     """How many messages of a history are known, and in which conversation."""
 
@@ -24,12 +36,11 @@ class KnownPrefix:
     conversation: int
 
 
-def sync(
-    history: Sequence[Message | NewMessage], chains: Sequence[bytes], new: NewSession, session: str | None, now: int
-) -> Steps[SyncResult]:
+def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncResult]:
     """Add what is new of a history: to its session, to a branch of it, or to a new conversation."""
-    given = (yield from sessions.lock_tip(session, new.owner)) if session is not None else None
-    known = yield from longest_known_prefix(chains, new.owner, given)
+    history, new = request.history, request.new
+    given = (yield from sessions.lock_tip(request.session, new.owner)) if request.session is not None else None
+    known = yield from longest_known_prefix(chains, new, given)
     if known is None:
         return (yield from _begin(history, new, given, now))
     found = given
@@ -37,7 +48,7 @@ def sync(
         found = yield from _tip_of_conversation(known.conversation)
     next_seq, _ = yield from end_of(found)
     fresh = [as_new(message) for message in history[known.count :]]
-    is_branch = bool(fresh) and known.count < next_seq
+    is_branch = known.count < next_seq and (bool(fresh) or request.is_exact)
     if is_branch:
         made = yield from fork_at(found, known.count, None, now)
         found = yield from sessions.find(made.id)
@@ -47,8 +58,10 @@ def sync(
     return SyncResult(found.session.id, known.count, added, reached, is_branch, is_new=False)
 
 
-def longest_known_prefix(chains: Sequence[bytes], owner: str, given: SessionRow | None) -> Steps[KnownPrefix | None]:
-    """The longest beginning of a history that this owner's conversations hold.
+def longest_known_prefix(
+    chains: Sequence[bytes], new: NewSession, given: SessionRow | None
+) -> Steps[KnownPrefix | None]:
+    """The longest beginning of a history that conversations of this owner and lineage hold.
 
     Where a chain is known, all before it are, so that few queries suffice: the newest chains, then ever older ones,
     then a binary search between the two.
@@ -59,7 +72,7 @@ def longest_known_prefix(chains: Sequence[bytes], owner: str, given: SessionRow 
         wanted = [count for count in probe if low < count <= high]
         if not wanted:
             continue
-        known = yield from _greatest_known(chains, wanted, owner, given)
+        known = yield from _greatest_known(chains, wanted, new, given)
         if known is not None:
             best, low = known, known.count
             high = min([high, *(count - 1 for count in wanted if count > known.count)])
@@ -67,7 +80,7 @@ def longest_known_prefix(chains: Sequence[bytes], owner: str, given: SessionRow 
         high = min(wanted) - 1
     while low < high:
         middle = (low + high + 1) // 2
-        known = yield from _greatest_known(chains, [middle], owner, given)
+        known = yield from _greatest_known(chains, [middle], new, given)
         if known is None:
             high = middle - 1
         else:
@@ -87,15 +100,16 @@ def _probes(length: int) -> Iterator[list[int]]:
 
 
 def _greatest_known(
-    chains: Sequence[bytes], counts: Sequence[int], owner: str, given: SessionRow | None
+    chains: Sequence[bytes], counts: Sequence[int], new: NewSession, given: SessionRow | None
 ) -> Steps[KnownPrefix | None]:
     """The greatest of some counts whose chain is known, in the given conversation where it holds it."""
     marks = ", ".join("?" * len(counts))
     found = yield from fetch_all(
         "SELECT m.seq, m.conversation FROM messages m JOIN conversations c ON c.id = m.conversation"  # noqa: S608
-        f" WHERE m.chain IN ({marks}) AND c.owner = ?",
+        f" WHERE m.chain IN ({marks}) AND c.owner = ? AND c.lineage = ?",
         *(chains[count - 1] for count in counts),
-        owner,
+        new.owner,
+        new.lineage,
     )
     matches = [(int(seq) + 1, int(conversation)) for seq, conversation in found]
     if not matches:

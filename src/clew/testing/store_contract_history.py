@@ -148,6 +148,30 @@ class HistoryContract:
             again = await store.sync(marked)
             assert (again.session, again.added) == (first.session, 0)
 
+    async def test_histories_of_two_lineages_are_never_one_however_alike(self, store_url: str) -> None:
+        same = [user("hi"), assistant("hello")]
+        async with open_store(store_url) as store:
+            one = await store.sync(same, new=NewSession(lineage="one"))
+            other = await store.sync(same, new=NewSession(lineage="other"))
+            assert other.is_new and other.session != one.session
+            more = await store.sync([*same, user("on")], new=NewSession(lineage="one"))
+            assert (more.session, more.known) == (one.session, 2)
+            branch = await store.sync([same[0], user("else")], new=NewSession(lineage="one"))
+            again = await store.sync([same[0], user("else"), user("on")], new=NewSession(lineage="one"))
+            assert branch.is_branch and again.session == branch.session
+            assert not await store.check()
+
+    async def test_a_beginning_sent_again_is_a_branch_where_it_must_be_exact(self, store_url: str) -> None:
+        history = [user("a"), assistant("b"), user("c"), assistant("d")]
+        async with open_store(store_url) as store:
+            whole = await store.sync(history)
+            known = await store.sync(history[:3])
+            assert (known.session, known.is_branch) == (whole.session, False)
+            exact = await store.sync(history[:3], is_exact=True)
+            assert exact.is_branch and await history_of(store, exact.session) == history[:3]
+            same = await store.sync(history, is_exact=True)
+            assert (same.session, same.is_branch) == (whole.session, False)
+
     async def test_an_edited_earlier_message_becomes_a_branch(self, store_url: str) -> None:
         history = synthetic_history(30)
         edited = [*history[:10], user("edited"), *history[11:]]
