@@ -9,6 +9,7 @@
     ├── PluginError              a plugin that cannot be found or loaded
     ├── NoModel                  no model is configured
     ├── SummaryFailed            a summariser that gave no usable text
+    ├── ConflictingCredentials   a request with two keys that differ
     ├── ProviderRefused          a model call that failed after all retries
     ├── FetchFailed              a model file that could not be downloaded or copied
     ├── ContextExhausted         a request that does not fit, after everything was tried
@@ -17,6 +18,7 @@
     ├── SandboxUnavailable       a sandbox for commands that was chosen and cannot run here
     └── StoreError               a database that cannot do what was asked
         ├── UnknownSession       no session of that id
+        ├── UnknownKey           no access key of that id
         ├── AmbiguousSession     a name that several sessions have
         ├── NoDatabase           there is no database yet
         ├── StaleView            a compaction of a view that has changed since
@@ -148,6 +150,14 @@ class SummaryFailed(ClewError):  # noqa: N818
         """What was written before the writing stopped."""
 
 
+class ConflictingCredentials(ClewError):  # noqa: N818
+    """A request that names its caller in several places, and not the same one; `places` are those, without values."""
+
+    def __init__(self, places: Iterable[str]) -> None:
+        self.places = tuple(places)
+        super().__init__(f"the keys in {' and '.join(self.places)} are not the same; send one of them")
+
+
 @dataclass(frozen=True, slots=True)
 class CalledEndpoint:
     """Where a call went, and where its key is from."""
@@ -223,6 +233,14 @@ class UnknownSession(StoreError):  # noqa: N818
         remedy = f"near it: {near}" if near else "`clew sessions list` shows those there are"
         super().__init__(f"no session {session!r}{'' if near else ' in this store'}; {remedy}")
         self.session = session
+
+
+class UnknownKey(StoreError):  # noqa: N818
+    """No access key of that id, or none of that owner."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(f"no key {key!r} in this store; `clew keys list` shows those there are")
+        self.key = key
 
 
 class AmbiguousSession(StoreError):  # noqa: N818

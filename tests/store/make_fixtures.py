@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import gzip
+from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from clew import __version__
 from clew.messages import Message
-from clew.store import CompactionEntry, EngineRecord, ModelCall, NewOutput, NewSession, open_store
+from clew.store import CompactionEntry, EngineRecord, ModelCall, NewKey, NewOutput, NewSession, open_store
 from clew.store.migrate import latest_version
 from clew.testing import ScriptedProvider, assistant, call, flow_with, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers
@@ -75,6 +76,7 @@ async def write_by_the_store(where: Path) -> None:
             "old", CompactionEntry.of(view, kept, summary, engine="compressor"), new_id="old-2"
         )
         await store.append("old", [user("谢谢")])
+        await store.create_key(NewKey("keeper", sha256(b"a key of the walrus").digest(), "spill", 5_000_000))
         await store.index_waiting()
 
 

@@ -147,9 +147,8 @@ async def find_session(store: Store, name: str) -> Session:
     # Late, because a database takes longer to import than `--help` should.
     from clew.store import UnknownSession
 
-    if _can_be_stored(name):
-        with contextlib.suppress(UnknownSession):
-            return await store.session(name)
+    with contextlib.suppress(UnknownSession):
+        return await store.session(name)
     everyone = await store.list_sessions(limit=NO_LIMIT)
     wanted = name.strip()
     if not wanted:
@@ -225,11 +224,6 @@ def _unique_suffix(wanted: str, every: Iterable[str]) -> str:
         if sum(each.endswith(wanted[-length:]) for each in every) == 1 and length < len(wanted):
             return ELLIPSIS + wanted[-length:]
     return wanted
-
-
-def _can_be_stored(name: str) -> bool:
-    """Whether a database could have this text at all: no id holds a NUL, or bytes that are no characters."""
-    return not any(char == "\0" or "\ud800" <= char <= "\udfff" for char in name)
 
 
 async def _find_end(store: Store, session: Session) -> SessionRange:

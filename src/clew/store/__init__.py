@@ -21,6 +21,7 @@ from clew.errors import (
     SchemaTooNew,
     StaleHistory,
     StaleView,
+    UnknownKey,
     UnknownSession,
 )
 from clew.store.base import (
@@ -44,6 +45,7 @@ from clew.store.base import (
 )
 from clew.store.calls import AUXILIARY, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
 from clew.store.database import Clock, Database, wall_clock
+from clew.store.keys import AccessKey, KeyMode, NewKey
 from clew.store.maintenance import HealthProblem
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import HashChain
@@ -97,6 +99,7 @@ async def open_store(
 __all__ = [
     "AUXILIARY",
     "COMPRESSION",
+    "AccessKey",
     "AppendResult",
     "CallFilter",
     "CallSource",
@@ -112,10 +115,12 @@ __all__ = [
     "HealthProblem",
     "InUse",
     "IndexDamaged",
+    "KeyMode",
     "LearntWindow",
     "Lease",
     "LeaseLost",
     "ModelCall",
+    "NewKey",
     "NewMessage",
     "NewOutput",
     "NewSession",
@@ -137,6 +142,7 @@ __all__ = [
     "StoredMessage",
     "StoredOutput",
     "SyncResult",
+    "UnknownKey",
     "UnknownSession",
     "UsageTotal",
     "View",

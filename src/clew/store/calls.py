@@ -15,12 +15,15 @@ from clew.usage import CanonicalUsage, normalize_usage
 CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", "library", "import", "auxiliary"]
 AUXILIARY: CallSource = "auxiliary"
 """The source of calls beside a turn, such as the summariser's."""
+GATEWAY: CallSource = "gateway"
 Grouping: TypeAlias = Literal["session", "conversation", "model", "provider", "source", "day"]
 _INSERT = (
     "INSERT INTO calls (name, owner, conversation, session, seq, at, model, provider, source, input_tokens,"
-    " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+    " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros, cost_direct_micros)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 )
+_COMPARED = "k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NOT NULL"
+_ASKED_FOR = " AND k.source <> 'auxiliary'"
 _MICROS_PER_DAY = 86_400_000_000
 _LARGEST_FIGURE = 10**12
 """Larger figures are cut to this: columns and totals have 64 bits, and a reply must not be lost by its usage."""
@@ -47,6 +50,11 @@ class ModelCall:
     id: str | None = None
     """The provider's or gateway's id of the call; a second call of the same id is not stored."""
     at: datetime | None = None
+    cost_direct_micros: int | None = None
+    """What the caller's own request, sent as it came, would have cost at that time; None where nobody worked it out.
+
+    An auxiliary call of a gateway's session, which no caller asked for, would have cost nothing.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +67,21 @@ class UsageTotal:
     cost_micros: int
     """Of the calls whose price is known."""
     calls_of_unknown_cost: int
+    cache_hits: int = 0
+    """Calls that read something from the provider's cache."""
+    compared_calls: int = 0
+    """Calls a caller asked for, whose cost is known both as it was and as it would have been directly."""
+    cost_direct_micros: int = 0
+    """What those would have cost directly."""
+    cost_compared_micros: int = 0
+    """What those and the auxiliary calls of their sessions did cost."""
+    calls_of_unknown_saving: int = 0
+    """Calls that belong to the comparison and whose own cost is not known: with them less may have been saved."""
+
+    @property
+    def saved_micros(self) -> int:
+        """What was saved against direct calls, the summariser's cost taken off; below 0 where it cost more."""
+        return self.cost_direct_micros - self.cost_compared_micros
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,16 +128,23 @@ def _row(key: SessionKey, call: ModelCall, now: int, seq: int | None) -> tuple[A
         used.cache_write_tokens,
         used.reasoning_tokens,
         None if call.cost_micros is None else _bounded(call.cost_micros),
+        _direct_cost(key, call),
     )
+
+
+def _direct_cost(key: SessionKey, call: ModelCall) -> int | None:
+    if call.cost_direct_micros is not None:
+        return _bounded(call.cost_direct_micros)
+    return 0 if call.source == AUXILIARY and key.source == GATEWAY else None
 
 
 def _bounded(figure: int) -> int:
     return max(-_LARGEST_FIGURE, min(figure, _LARGEST_FIGURE))
 
 
-def record_session_call(session: str, call: ModelCall, now: int) -> Steps[None]:
+def record_session_call(session: str, call: ModelCall, now: int, owner: str | None = None) -> Steps[None]:
     """Insert a call that brought no message, such as the summariser's."""
-    found = yield from find(session)
+    found = yield from find(session, owner)
     yield from record_call(found.key, call, now, None)
 
 
@@ -130,7 +160,11 @@ def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]
         f"SELECT {''.join(group + ', ' for group in groups)}count(*), "  # noqa: S608 (fixed texts)
         "COALESCE(sum(k.input_tokens), 0), COALESCE(sum(k.output_tokens), 0), COALESCE(sum(k.cache_read_tokens), 0),"
         " COALESCE(sum(k.cache_write_tokens), 0), COALESCE(sum(k.reasoning_tokens), 0),"
-        " COALESCE(sum(k.cost_micros), 0), count(*) - count(k.cost_micros)"
+        " COALESCE(sum(k.cost_micros), 0), count(*) - count(k.cost_micros),"
+        f" {_count_where('k.cache_read_tokens > 0')}, {_count_where(_COMPARED + _ASKED_FOR)},"
+        f" COALESCE(sum(CASE WHEN {_COMPARED} THEN k.cost_direct_micros END), 0),"
+        f" COALESCE(sum(CASE WHEN {_COMPARED} THEN k.cost_micros END), 0),"
+        f" {_count_where('k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NULL')}"
         f" FROM calls k LEFT JOIN sessions s ON s.id = k.session WHERE {where}{grouping}",
         *params,
     )
@@ -139,8 +173,12 @@ def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]
 
 def _total(by: Sequence[Grouping], row: tuple[Any, ...]) -> UsageTotal:
     group = dict(zip(by, row, strict=False))
-    calls, *buckets, cost, unknown = (int(value) for value in row[len(by) :])
-    return UsageTotal(dict(group), calls, CanonicalUsage(*buckets), cost, unknown)
+    calls, *figures = (int(value) for value in row[len(by) :])
+    return UsageTotal(dict(group), calls, CanonicalUsage(*figures[:5]), *figures[5:])
+
+
+def _count_where(condition: str) -> str:
+    return f"COALESCE(sum(CASE WHEN {condition} THEN 1 ELSE 0 END), 0)"
 
 
 def _where(which: CallFilter) -> tuple[str, list[Any]]:

@@ -287,11 +287,11 @@ def _plain(value: Any) -> Any:
     return dict(value) if isinstance(value, Mapping) else list(value) if isinstance(value, tuple) else value
 
 
-def take_lease(session: str, holder: str, seconds: float, now: int) -> Steps[Lease | None]:
+def take_lease(session: str, holder: str, seconds: float, now: int, owner: str | None = None) -> Steps[Lease | None]:
     """The lease on a session's conversation; None while another holder has it. The holder's own lease is prolonged."""
     if seconds <= 0 or not holder:
         raise InvalidArgument(f"a lease needs a holder and a time, not {holder!r} for {seconds} s")
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     row = yield from fetch_one(
         "INSERT INTO leases (conversation, holder, token, taken, expires) VALUES (?, ?, 1, ?, ?)"  # noqa: S608
         " ON CONFLICT (conversation) DO UPDATE SET holder = excluded.holder, token = leases.token + 1,"
@@ -332,9 +332,9 @@ def renew_lease(lease: Lease, now: int) -> Steps[bool]:
     return row is not None
 
 
-def lease_holder(session: str, now: int) -> Steps[str | None]:
+def lease_holder(session: str, now: int, owner: str | None = None) -> Steps[str | None]:
     """Who holds the lease on a session's conversation now."""
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     row = yield from fetch_one(
         "SELECT holder FROM leases WHERE conversation = ? AND expires > ? AND taken <= ?", found.conversation, now, now
     )

@@ -196,6 +196,11 @@ def column_text(text: str) -> str:
     return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace").replace("\x00", "\ufffd")
 
 
+def is_storable(text: str) -> bool:
+    """Whether a text column can hold a text at all: no NUL, no half of a surrogate pair."""
+    return "\0" not in text and (text.isascii() or not any("\ud800" <= char <= "\udfff" for char in text))
+
+
 def checked_text(text: str, what: str) -> str:
     """A text for a text column; refuses one with characters that it cannot hold. `what` names it in the error."""
     if not isinstance(text, str):

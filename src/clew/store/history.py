@@ -11,7 +11,7 @@ from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import COMPRESSION, AppendResult, NewMessage, Session, StoredMessage
 from clew.store.calls import ModelCall, record_calls
-from clew.store.database import RowDamage, Steps, as_datetime, execute, execute_many, fetch_all, fetch_one
+from clew.store.database import RowDamage, Steps, as_datetime, execute, execute_many, fetch_all, fetch_one, is_storable
 from clew.store.rows import (
     BODY,
     FIRST_CHAIN,
@@ -33,7 +33,7 @@ from clew.store.sessions import SessionKey, SessionRow
 _LAST = "SELECT seq, chain FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1"
 _LOCK = "SELECT s.id FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.name = ? FOR_UPDATE"
 _POSITION = (
-    "SELECT s.id, s.name, s.conversation, s.ended, s.end_reason, c.owner, m.seq, m.chain"
+    "SELECT s.id, s.name, s.conversation, s.ended, s.end_reason, c.owner, m.seq, m.chain, s.source"
     " FROM sessions s JOIN conversations c ON c.id = s.conversation LEFT JOIN messages m"
     " ON m.conversation = s.conversation"
     " AND m.seq = (SELECT max(l.seq) FROM messages l WHERE l.conversation = s.conversation) WHERE s.name = ?"
@@ -105,6 +105,8 @@ def position_after(found: SessionRow, next_seq: int, chain: bytes) -> AppendPosi
 
 def _find_position(session: str, owner: str | None) -> Steps[AppendPosition]:
     """The end of a session's conversation, locked against other writers; one query in the usual case."""
+    if not is_storable(session):
+        raise UnknownSession(session)
     yield from execute(_LOCK, session)
     row = yield from fetch_one(_POSITION, session)
     if row is None or (owner is not None and row[5] != owner):
@@ -112,9 +114,8 @@ def _find_position(session: str, owner: str | None) -> Steps[AppendPosition]:
     if row[4] == COMPRESSION or row[6] is None:
         found = yield from sessions.lock_tip(session, owner)
         return position_after(found, *(yield from end_of(found)))
-    return AppendPosition(
-        SessionKey(row[5], row[2], row[0]), row[1], row[3] is not None, int(row[6]) + 1, bytes(row[7])
-    )
+    key = SessionKey(row[5], row[2], row[0], row[8])
+    return AppendPosition(key, row[1], row[3] is not None, int(row[6]) + 1, bytes(row[7]))
 
 
 def add_rows(

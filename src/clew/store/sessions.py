@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 from clew.errors import InvalidArgument, UnknownSession
 from clew.store.base import COMPRESSION, Session, SessionKind
-from clew.store.database import Steps, as_datetime, as_micros, checked_text, execute, fetch_all, fetch_one
+from clew.store.database import Steps, as_datetime, as_micros, checked_text, execute, fetch_all, fetch_one, is_storable
 from clew.store.rows import keep_text
 
 _COLUMNS = (
@@ -49,11 +49,13 @@ class NewSession:
 
 
 class SessionKey(NamedTuple):
-    """The ids inside this database that a row belongs to."""
+    """The ids inside this database that a row belongs to, and where they come from."""
 
     owner: str
     conversation: int
     session: int
+    source: str
+    """Of the session."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,7 +76,7 @@ class SessionRow:
 
     @property
     def key(self) -> SessionKey:
-        return SessionKey(self.session.owner, self.session.conversation, self.id)
+        return SessionKey(self.session.owner, self.session.conversation, self.id, self.session.source)
 
 
 def new_name() -> str:
@@ -83,7 +85,8 @@ def new_name() -> str:
 
 def find(name: str, owner: str | None = None) -> Steps[SessionRow]:
     """The session of an id; `UnknownSession` where there is none, or none of that owner."""
-    found = yield from fetch_one(_BY_NAME, name)
+    # An id may come out of a request: one that no column holds is as unknown as any other.
+    found = (yield from fetch_one(_BY_NAME, name)) if is_storable(name) else None
     if found is None or (owner is not None and found[12] != owner):
         raise UnknownSession(name)
     return _session_row(found)
@@ -172,9 +175,9 @@ def next_seq(found: SessionRow) -> Steps[int]:
     return int(last[0]) + 1 if last is not None else found.origin_seq
 
 
-def end(name: str, reason: str, now: int) -> Steps[Session]:
+def end(name: str, reason: str, now: int, owner: str | None = None) -> Steps[Session]:
     """End a session; one that has ended already is not changed."""
-    found = yield from find(name)
+    found = yield from find(name, owner)
     yield from execute(
         "UPDATE sessions SET ended = ?, end_reason = ? WHERE id = ? AND ended IS NULL",
         now,
@@ -184,9 +187,9 @@ def end(name: str, reason: str, now: int) -> Steps[Session]:
     return (yield from find(name)).session
 
 
-def tip_of(name: str) -> Steps[Session]:
+def tip_of(name: str, owner: str | None = None) -> Steps[Session]:
     """The newest continuation of a session; the session itself where there is none."""
-    found = yield from find(name)
+    found = yield from find(name, owner)
     reached, seen = found.id, {found.id}
     while (after := (yield from fetch_one(_CONTINUATION, reached))) is not None and after[0] not in seen:
         reached = after[0]
@@ -198,22 +201,21 @@ def tip_of(name: str) -> Steps[Session]:
 
 def resume(name: str, owner: str | None = None) -> Steps[Session]:
     """The tip of a session, open again if it had ended."""
-    yield from find(name, owner)
-    tip = yield from tip_of(name)
+    tip = yield from tip_of(name, owner)
     if tip.ended is not None:
         yield from execute("UPDATE sessions SET ended = NULL, end_reason = NULL WHERE name = ?", tip.id)
     return (yield from find(tip.id)).session
 
 
-def rename(name: str, title: str | None) -> Steps[Session]:
-    found = yield from find(name)
+def rename(name: str, title: str | None, owner: str | None = None) -> Steps[Session]:
+    found = yield from find(name, owner)
     checked = checked_text(title, "title") if title is not None and title != "" else None
     yield from execute("UPDATE sessions SET title = ? WHERE id = ?", checked, found.id)
     return (yield from find(name)).session
 
 
-def set_model(name: str, model: str) -> Steps[None]:
-    found = yield from find(name)
+def set_model(name: str, model: str, owner: str | None = None) -> Steps[None]:
+    found = yield from find(name, owner)
     yield from execute("UPDATE sessions SET model = ? WHERE id = ?", checked_text(model, "model"), found.id)
 
 
@@ -224,7 +226,7 @@ def list_sessions(owner: str | None, limit: int, before: str | None, only_tips: 
         where.append("c.owner = ?")
         params.append(owner)
     if before is not None:
-        after = yield from find(before)
+        after = yield from find(before, owner)
         where.append("s.id < ?")
         params.append(after.id)
     if only_tips:
@@ -237,17 +239,17 @@ def list_sessions(owner: str | None, limit: int, before: str | None, only_tips: 
     return [_session_row(row).session for row in found]
 
 
-def children_of(name: str) -> Steps[list[Session]]:
+def children_of(name: str, owner: str | None = None) -> Steps[list[Session]]:
     """Continuations, branches and subagents of a session, oldest first."""
-    parent = yield from find(name)
+    parent = yield from find(name, owner)
     found = yield from fetch_all(_COLUMNS + " WHERE s.parent = ? ORDER BY s.id", parent.id)
     return [_session_row(row).session for row in found]
 
 
-def sessions_of(conversation: int) -> Steps[list[Session]]:
-    """The sessions of a conversation, oldest first."""
+def sessions_of(conversation: int, owner: str | None = None) -> Steps[list[Session]]:
+    """The sessions of a conversation, oldest first; none where it is not that owner's."""
     found = yield from fetch_all(_COLUMNS + " WHERE s.conversation = ? ORDER BY s.id", conversation)
-    return [_session_row(row).session for row in found]
+    return [_session_row(row).session for row in found if owner is None or row[12] == owner]
 
 
 def _kind_under(parent: SessionRow | None) -> SessionKind:

@@ -19,6 +19,7 @@ from clew.store.database import (
     execute_many,
     fetch_all,
     fetch_one,
+    is_storable,
     json_text,
     json_value,
 )
@@ -42,18 +43,18 @@ class NewOutput:
     owner: str | None = None
 
 
-def read_state(session: str) -> Steps[dict[str, Any]]:
+def read_state(session: str, owner: str | None = None) -> Steps[dict[str, Any]]:
     """The values set for a session's conversation, by name. They survive continuations and restarts."""
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     read = yield from fetch_all(
         "SELECT name, value FROM states WHERE conversation = ? ORDER BY name", found.conversation
     )
     return {row[0]: json_value(row[1], f"value {row[0]!r} of session {session!r}", session) for row in read}
 
 
-def write_state(session: str, values: dict[str, Any], now: int) -> Steps[None]:
+def write_state(session: str, values: dict[str, Any], now: int, owner: str | None = None) -> Steps[None]:
     """Set values by name; None removes one."""
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     for name, value in values.items():
         if value is None:
             yield from execute("DELETE FROM states WHERE conversation = ? AND name = ?", found.conversation, name)
@@ -68,9 +69,11 @@ def write_state(session: str, values: dict[str, Any], now: int) -> Steps[None]:
             )
 
 
-def put_records(session: str, engine: str, records: Sequence[EngineRecord], now: int) -> Steps[None]:
+def put_records(
+    session: str, engine: str, records: Sequence[EngineRecord], now: int, owner: str | None = None
+) -> Steps[None]:
     """Store records of an engine; one with the id of an earlier record replaces it in its position."""
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     name = checked_text(engine, "engine name")
     yield from execute_many(
         "INSERT INTO engine_records (conversation, engine, name, value, until, at) VALUES (?, ?, ?, ?, ?, ?)"
@@ -92,9 +95,11 @@ def _record_body(engine: str, record: EngineRecord) -> str:
         ) from error
 
 
-def read_records(session: str, engine: str, after: str | None, limit: int) -> Steps[list[EngineRecord]]:
+def read_records(
+    session: str, engine: str, after: str | None, limit: int, owner: str | None = None
+) -> Steps[list[EngineRecord]]:
     """Records of an engine in the order in which they were first stored, from the one behind `after` on."""
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     start = 0
     if after is not None:
         row = yield from fetch_one(_RECORD_IDS, found.conversation, engine, after)
@@ -105,9 +110,11 @@ def read_records(session: str, engine: str, after: str | None, limit: int) -> St
     return [_record(row, session) for row in read]
 
 
-def read_records_by_id(session: str, engine: str, ids: Sequence[str]) -> Steps[list[EngineRecord]]:
+def read_records_by_id(
+    session: str, engine: str, ids: Sequence[str], owner: str | None = None
+) -> Steps[list[EngineRecord]]:
     """Those of the records named that there are, in the order of `ids`."""
-    found = yield from sessions.find(session)
+    found = yield from sessions.find(session, owner)
     records: dict[str, EngineRecord] = {}
     for first in range(0, len(ids), _IDS_AT_ONCE):
         some = ids[first : first + _IDS_AT_ONCE]
@@ -179,6 +186,8 @@ def keep_output(new: NewOutput, now: int) -> Steps[str]:
 
 def read_output(name: str, owner: str | None) -> Steps[StoredOutput | None]:
     """An output by its id; None where there is none, or none of that owner."""
+    if not is_storable(name):
+        return None
     found = yield from fetch_one(
         "SELECT o.name, s.name, o.tool, o.path, t.body, o.at, t.owner FROM outputs o"
         " JOIN texts t ON t.id = o.text JOIN sessions s ON s.id = o.session WHERE o.name = ?",

@@ -30,6 +30,7 @@ from clew.store.calls import CallFilter, Grouping, ModelCall, UsageTotal
 from clew.store.compactions import CompactionCommit
 from clew.store.database import Clock, Database, Steps, fetch_number, micros_of, wall_clock
 from clew.store.history import AppendRequest, calls_in_order
+from clew.store.keys import KeyStore
 from clew.store.maintenance import HealthProblem
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
@@ -45,15 +46,15 @@ _INDEX_EVERY_ROWS = 128
 """So many rows may wait to be indexed; a search indexes them before it looks."""
 
 
-class Store:
+class Store(KeyStore):
     """A history of conversations that is only added to. Open one with `open_store`.
 
-    With `owner` an operation sees only what belongs to that owner (for a gateway: a key); None sees everything.
+    With `owner` an operation sees only what belongs to that owner (for a gateway: that of a key), and another's
+    session is as unknown as one that never was; None sees everything.
     """
 
     def __init__(self, database: Database, clock: Clock = wall_clock) -> None:
-        self._database = database
-        self._clock = clock
+        super().__init__(database, clock)
         self._waiting_rows = 0
         self._calls: dict[str, dict[str, str]] = {}
 
@@ -96,37 +97,37 @@ class Store:
         """Sessions, newest first; page with `before`, the last id. `only_tips` leaves out compacted ones."""
         return await self._database.read(lambda: sessions.list_sessions(owner, limit, before, only_tips))
 
-    async def children_of(self, session: str) -> list[Session]:
+    async def children_of(self, session: str, *, owner: str | None = None) -> list[Session]:
         """Continuations, branches and subagents of a session, oldest first."""
-        return await self._database.read(lambda: sessions.children_of(session))
+        return await self._database.read(lambda: sessions.children_of(session, owner))
 
-    async def sessions_of(self, conversation: int) -> list[Session]:
+    async def sessions_of(self, conversation: int, *, owner: str | None = None) -> list[Session]:
         """The sessions of a conversation, oldest first."""
-        return await self._database.read(lambda: sessions.sessions_of(conversation))
+        return await self._database.read(lambda: sessions.sessions_of(conversation, owner))
 
-    async def end_session(self, session: str, reason: str = "done") -> Session:
+    async def end_session(self, session: str, reason: str = "done", *, owner: str | None = None) -> Session:
         now = self._now()
-        return await self._database.write(lambda: sessions.end(session, reason, now))
+        return await self._database.write(lambda: sessions.end(session, reason, now, owner))
 
-    async def get_compression_tip(self, session: str) -> str:
+    async def get_compression_tip(self, session: str, *, owner: str | None = None) -> str:
         """The id of the newest continuation of a session; its own where there is none."""
-        return (await self._database.read(lambda: sessions.tip_of(session))).id
+        return (await self._database.read(lambda: sessions.tip_of(session, owner))).id
 
     async def resume(self, session: str, *, owner: str | None = None) -> Session:
         """The tip of a session, open again if it had ended."""
         return await self._database.write(lambda: sessions.resume(session, owner))
 
-    async def rename(self, session: str, title: str | None) -> Session:
-        return await self._database.write(lambda: sessions.rename(session, title))
+    async def rename(self, session: str, title: str | None, *, owner: str | None = None) -> Session:
+        return await self._database.write(lambda: sessions.rename(session, title, owner))
 
-    async def set_model(self, session: str, model: str) -> None:
-        await self._database.write(lambda: sessions.set_model(session, model))
+    async def set_model(self, session: str, model: str, *, owner: str | None = None) -> None:
+        await self._database.write(lambda: sessions.set_model(session, model, owner))
 
-    async def system_prompt(self, session: str, *, keep_damaged: bool = False) -> str | None:
+    async def system_prompt(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> str | None:
         """The system prompt that a session was started with; with `keep_damaged` a note for one that cannot be read."""
 
         def operation() -> Steps[str | None]:
-            found = yield from sessions.find(session)
+            found = yield from sessions.find(session, owner)
             if found.system is None:
                 return None
             what = f"the system prompt of session {session!r}"
@@ -277,11 +278,14 @@ class Store:
         """
         return await self._database.read(lambda: compactions.compactions_of(session, owner, keep_damaged))
 
-    async def take_lease(self, session: str, holder: str, seconds: float = 300.0) -> Lease | None:
+    async def take_lease(
+        self, session: str, holder: str, seconds: float = 300.0, *, owner: str | None = None
+    ) -> Lease | None:
         """The right to compact a session's conversation; None while another holder has it."""
 
         def operation() -> Steps[Lease | None]:
-            return (yield from compactions.take_lease(session, holder, seconds, (yield from self._shared_now())))
+            now = yield from self._shared_now()
+            return (yield from compactions.take_lease(session, holder, seconds, now, owner))
 
         return await self._database.write(operation)
 
@@ -294,36 +298,38 @@ class Store:
     async def release_lease(self, lease: Lease) -> bool:
         return await self._database.write(lambda: compactions.release_lease(lease))
 
-    async def lease_holder(self, session: str) -> str | None:
+    async def lease_holder(self, session: str, *, owner: str | None = None) -> str | None:
         def operation() -> Steps[str | None]:
-            return (yield from compactions.lease_holder(session, (yield from self._shared_now())))
+            return (yield from compactions.lease_holder(session, (yield from self._shared_now()), owner))
 
         return await self._database.read(operation)
 
     # Usage, states, windows
 
-    async def record_call(self, session: str, call: ModelCall) -> None:
+    async def record_call(self, session: str, call: ModelCall, *, owner: str | None = None) -> None:
         """Store a call that brought no message; one that did belongs to its `append`."""
         now = self._now()
-        await self._database.write(lambda: calls.record_session_call(session, call, now))
+        await self._database.write(lambda: calls.record_session_call(session, call, now, owner))
 
     async def usage(self, by: Sequence[Grouping] = (), which: CallFilter | None = None) -> list[UsageTotal]:
         """Calls added up per group."""
         return await self._database.read(lambda: calls.totals(by, which or CallFilter()))
 
-    async def state(self, session: str) -> dict[str, Any]:
+    async def state(self, session: str, *, owner: str | None = None) -> dict[str, Any]:
         """The values set for a session's conversation, by name."""
-        return await self._database.read(lambda: state.read_state(session))
+        return await self._database.read(lambda: state.read_state(session, owner))
 
-    async def set_state(self, session: str, values: Mapping[str, Any]) -> None:
+    async def set_state(self, session: str, values: Mapping[str, Any], *, owner: str | None = None) -> None:
         """Set values by name; None removes one."""
         now = self._now()
-        await self._database.write(lambda: state.write_state(session, dict(values), now))
+        await self._database.write(lambda: state.write_state(session, dict(values), now, owner))
 
-    async def put_engine_records(self, session: str, engine: str, records: Sequence[EngineRecord]) -> None:
+    async def put_engine_records(
+        self, session: str, engine: str, records: Sequence[EngineRecord], *, owner: str | None = None
+    ) -> None:
         """Store records of an engine with a session's conversation; one of the same id is replaced."""
         now = self._now()
-        await self._database.write(lambda: state.put_records(session, engine, records, now))
+        await self._database.write(lambda: state.put_records(session, engine, records, now, owner))
 
     async def engine_records(
         self,
@@ -333,14 +339,15 @@ class Store:
         *,
         after: str | None = None,
         limit: int = 1_000,
+        owner: str | None = None,
     ) -> list[EngineRecord]:
         """Records of an engine: those of `ids` that there are, or all in the order of their first storing.
 
         All are read in pages: `limit` of them, behind the record `after`.
         """
         if ids is not None:
-            return await self._database.read(lambda: state.read_records_by_id(session, engine, ids))
-        return await self._database.read(lambda: state.read_records(session, engine, after, limit))
+            return await self._database.read(lambda: state.read_records_by_id(session, engine, ids, owner))
+        return await self._database.read(lambda: state.read_records(session, engine, after, limit, owner))
 
     async def learn_window(self, model: str, base_url: str, tokens: int) -> None:
         """Remember a window that a provider stated."""
