@@ -85,3 +85,13 @@ async def test_a_reply_that_was_cut_off_is_a_failure_with_what_there_is() -> Non
     with pytest.raises(SummaryFailed) as failed:
         await model.complete("x", 10)
     assert (failed.value.kind, failed.value.partial) == ("cut", "only half")
+
+
+def test_a_call_says_what_the_callers_own_request_would_have_cost() -> None:
+    target = ModelTarget(ScriptedProvider(name="anthropic"), "claude-sonnet-4-5")
+    made = call_of(CanonicalUsage(1, 0, 1), target, "gateway", direct=CanonicalUsage(1_000, 0, 1))
+    assert (made.cost_micros, made.cost_direct_micros) == (4, 3_000)
+    assert call_of(CanonicalUsage(1), target, "gateway").cost_direct_micros is None
+    unpriced = ModelTarget(ScriptedProvider(), "nobodys")
+    call = call_of(CanonicalUsage(1), unpriced, "gateway", direct=CanonicalUsage(9))
+    assert (call.cost_micros, call.cost_direct_micros) == (None, None)

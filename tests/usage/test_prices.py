@@ -43,6 +43,14 @@ def test_a_cost_is_split_by_what_it_paid_for() -> None:
     )
 
 
+def test_what_was_spent_is_rounded_up_and_what_would_have_been_down() -> None:
+    cost = cost_of(CanonicalUsage(1, 0, 1), "claude-sonnet-4-5")
+    assert cost is not None and cost.total == Decimal("0.0000033")
+    assert (cost.micros, cost.micros_at_least) == (4, 3)
+    whole = cost_of(CanonicalUsage(1), "claude-sonnet-4-5")
+    assert whole is not None and whole.micros == whole.micros_at_least == 3
+
+
 def test_an_hour_in_the_cache_costs_more_to_write() -> None:
     five_minutes, hour = cost_of(USAGE, "claude-opus-4-5"), cost_of(USAGE, "claude-opus-4-5", ttl="1h")
     assert five_minutes is not None

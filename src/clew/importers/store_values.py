@@ -101,7 +101,7 @@ def model_call(usage: Any, model: str | None, time: datetime | None, name: str) 
         return None
     called = model_name(model) or "unknown"
     cost = cost_of(used, called)
-    micros = None if cost is None else round(cost.total * 1_000_000)
+    micros = None if cost is None else cost.micros
     return ModelCall(used, called, "", IMPORTED, micros, name, time)
 
 

@@ -231,6 +231,7 @@ MODEL_PROVIDERS = (
     SecretKind("voyage-key", ("pa-",), (word(43),), check=is_mixed),
     SecretKind("e2b-key", ("e2b_",), (hex_digits(40),)),
     SecretKind("wandb-key", ("wandb_v1_",), (word(40, 120),)),
+    SecretKind("clew-key", ("clew_sk_",), (alnum(43, 64),)),
 )
 
 PAYMENT_AND_MAIL = (

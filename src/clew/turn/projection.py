@@ -101,13 +101,16 @@ class ProjectedConversation:
         assert self._history is not None
         return self._history.write(conversation.messages)
 
-    async def observe(self, usage: CanonicalUsage) -> None:
-        """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded."""
+    async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
+        """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded.
+
+        `direct` is what the history as it came would have used; with it, what was saved is recorded, too.
+        """
         if self.session is None:
             return
         conversation = await self._runtime.conversation(self.session)
         conversation.observe_usage(usage, self._sent, ())
-        call = call_of(usage, conversation.target, self._runtime.options.source)
+        call = call_of(usage, conversation.target, self._runtime.options.source, direct=direct)
         await self._runtime.store.record_call(conversation.session, call)
 
     async def undo(self) -> bool:

@@ -23,7 +23,6 @@ from clew.tokens import LearntLimits, Window, window_of
 from clew.tooloutput import SpillFolder, ToolOutputLimits
 from clew.usage import CanonicalUsage, cost_of
 
-_MICROS = 1_000_000
 # Of a window, for a reply whose length nobody asked for: models could write far more than they do.
 _LARGEST_SHARE_UNASKED = 0.25
 
@@ -84,12 +83,30 @@ async def window_for(
     )
 
 
-def call_of(usage: CanonicalUsage, target: ModelTarget, source: CallSource, ttl: str = "5m") -> ModelCall:
-    """A call as the store keeps it: its tokens, and what they cost where a price is known."""
+def call_of(
+    usage: CanonicalUsage,
+    target: ModelTarget,
+    source: CallSource,
+    ttl: str = "5m",
+    *,
+    direct: CanonicalUsage | None = None,
+) -> ModelCall:
+    """A call as the store keeps it: its tokens, and what they cost where a price is known.
+
+    `direct` is what the caller's own request, sent as it came, would have used.
+    """
     cost = cost_of(usage, target.model, target.provider.name or None, ttl)
-    micros = None if cost is None else round(cost.total * _MICROS)
-    # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
-    return ModelCall(usage, target.model, target.provider.name, source, micros, f"clew-{secrets.token_hex(12)}")
+    otherwise = None if direct is None else cost_of(direct, target.model, target.provider.name or None, ttl)
+    return ModelCall(
+        usage,
+        target.model,
+        target.provider.name,
+        source,
+        None if cost is None else cost.micros,
+        # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
+        id=f"clew-{secrets.token_hex(12)}",
+        cost_direct_micros=None if otherwise is None else otherwise.micros_at_least,
+    )
 
 
 def summary_model_of(

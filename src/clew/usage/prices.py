@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from functools import cache
+from math import ceil, floor
 from typing import Any, Final
 
 from clew.errors import InvalidArgument
@@ -56,6 +57,16 @@ class Cost:
     @property
     def total(self) -> Decimal:
         return self.input + self.output + self.cache_read + self.cache_write
+
+    @property
+    def micros(self) -> int:
+        """The total in whole millionths of a dollar, rounded up: what was spent is never told as less."""
+        return ceil(self.total * _MILLION)
+
+    @property
+    def micros_at_least(self) -> int:
+        """The same rounded down: for what something would have cost, so that no saving is told as more."""
+        return floor(self.total * _MILLION)
 
     def __add__(self, other: Cost) -> Cost:
         if not isinstance(other, Cost):
