@@ -56,7 +56,7 @@ async def test_a_database_of_every_released_schema_still_opens(tmp_path: Path, v
         assert records == ([EngineRecord("n1", {"rows": [0, 3]}, until=3)] if version > 1 else [])
         assert [it.tokens for it in await store.learnt_windows()] == [8_192]
         keys = [(it.owner, it.mode, it.budget_micros) for it in await store.list_keys()]
-        assert keys == ([("keeper", "spill", 5_000_000)] if version > 3 else [])
+        assert keys == ([("keeper", "spill", 5_000_000)] if version > 4 else [])
         assert await store.system_prompt("old") == "You keep walruses."
         await store.undo(tip)
         assert len((await store.view(tip)).messages) == 4

@@ -5,14 +5,24 @@ The checks read everything: they run on request, never at a start.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from clew.errors import IndexDamaged, InUse
+from clew.errors import DatabaseFull, IndexDamaged, InUse, ReadOnlyStore
 from clew.messages import Message
 from clew.store import sessions
-from clew.store.database import RowDamage, Steps, WordIndex, execute, fetch_all, fetch_number, fetch_one, read_json
+from clew.store.database import (
+    Database,
+    RowDamage,
+    Steps,
+    WordIndex,
+    execute,
+    fetch_all,
+    fetch_number,
+    fetch_one,
+    read_json,
+)
 from clew.store.quarantine import (
     damaged_compactions,
     damaged_texts,
@@ -55,6 +65,23 @@ class HealthProblem:
     def is_repairable(self) -> bool:
         """Whether something repairs it: `rebuild_index` the index, `quarantine` a row that cannot be read."""
         return self.kind in ("index", "row")
+
+
+async def check_database(database: Database, index_waiting: Callable[[], Awaitable[None]]) -> list[HealthProblem]:
+    """Everything that is wrong with a database, its rows and its index."""
+    problems = [HealthProblem("database", problem) for problem in await database.check()]
+    problems += await database.read(check_rows)
+    try:
+        if database.unwritable is not None:
+            raise ReadOnlyStore(database.unwritable)
+        await index_waiting()
+        problems += await database.write(lambda: check_index(database.index))
+    except IndexDamaged as error:
+        problems.append(HealthProblem("index", str(error)))
+    except (DatabaseFull, ReadOnlyStore) as error:
+        problems.append(HealthProblem("unwritable", str(error)))
+        problems += await database.read(lambda: check_index(database.index, can_write=False))
+    return problems
 
 
 def check_rows() -> Steps[list[HealthProblem]]:

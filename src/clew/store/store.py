@@ -419,20 +419,7 @@ class Store(KeyStore):
 
     async def check(self) -> list[HealthProblem]:
         """Everything that is wrong. Reads the whole database."""
-        problems = [HealthProblem("database", problem) for problem in await self._database.check()]
-        problems += await self._database.read(maintenance.check_rows)
-        index, unwritable = self._database.index, self._database.unwritable
-        try:
-            if unwritable is not None:
-                raise ReadOnlyStore(unwritable)
-            await self.index_waiting()
-            problems += await self._database.write(lambda: maintenance.check_index(index))
-        except IndexDamaged as error:
-            problems.append(HealthProblem("index", str(error)))
-        except (DatabaseFull, ReadOnlyStore) as error:
-            problems.append(HealthProblem("unwritable", str(error)))
-            problems += await self._database.read(lambda: maintenance.check_index(index, can_write=False))
-        return problems
+        return await maintenance.check_database(self._database, self.index_waiting)
 
     async def rebuild_index(self) -> None:
         """Make the full-text index again from the rows."""
