@@ -109,7 +109,7 @@ def compress(
 ) -> Compressed:
     """Fold a long conversation into a short one that still says what matters.
 
-    `messages` are OpenAI chat, Anthropic or Responses messages, a whole request that holds them, or a
+    `messages` are OpenAI chat, Anthropic, Responses or Gemini messages, a whole request that holds them, or a
     `ParsedConversation` that was read before; the result is in the same dialect. They may be dicts, objects of the
     SDKs, pydantic models or dataclasses, at every level. With `target_tokens` the result has at most about so many
     tokens in all; with `context_length` it is what Clew would make for a window of that size, with room for

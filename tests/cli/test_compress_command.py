@@ -102,6 +102,22 @@ def test_an_anthropic_request_stays_one(tmp_path: Path, capsys: pytest.CaptureFi
     assert account["system"] == short["system"]
 
 
+def test_a_gemini_request_stays_one(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    contents: list[dict[str, Any]] = [{"role": "user", "parts": [{"text": "Mend the clock."}]}]
+    for number in range(30):
+        call = {"functionCall": {"name": "measure", "args": {"wheel": number}}, "thoughtSignature": "c2ln"}
+        response = {"functionResponse": {"name": "measure", "response": {"output": "tick ok\n" * 100}}}
+        contents += [{"role": "model", "parts": [call]}, {"role": "user", "parts": [response]}]
+    contents += [{"role": "model", "parts": [{"text": "Measured."}]}, {"role": "user", "parts": [{"text": "And now?"}]}]
+    request = {"systemInstruction": {"parts": [{"text": "You mend clocks."}]}, "contents": contents, "x_own": 1.0}
+    account = told(capsys, tmp_path, saved(tmp_path, request), "--to", "3000")
+    assert account["dialect"] == "gemini"
+    short = json.loads(run(capsys, tmp_path, saved(tmp_path, request), "--to", "3000", "--output", "-")[1])
+    assert list(short) == list(request) and short["contents"][-1] == contents[-1]
+    assert all(content["role"] in ("user", "model") for content in short["contents"])
+    assert "call_without_id" not in json.dumps(short["contents"][2:])
+
+
 def test_a_session_file_becomes_a_list_of_chat_messages(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     common = {"sessionId": "s", "cwd": "/clocks", "version": "2.0", "isSidechain": False}
     records: list[dict[str, Any]] = []

@@ -36,7 +36,7 @@ from clew.config import read_config  # noqa: E402
 from clew.config.yaml_file import with_moved_settings  # noqa: E402
 from clew.errors import ClewError  # noqa: E402
 from clew.importers import open_sessions, read_transcript  # noqa: E402
-from clew.messages import convert, read_conversation, repair  # noqa: E402
+from clew.messages import DialectName, convert, read_conversation, repair  # noqa: E402
 from clew.providers import Request, classify_error  # noqa: E402
 from clew.providers.http.connection import ConnectionFailed, EventTooLong, SseReader  # noqa: E402
 from clew.providers.wires.anthropic import AnthropicReplyAccumulator  # noqa: E402
@@ -99,10 +99,11 @@ def claude_code() -> list[Any]:
     return log.lines
 
 
-DIALECTS = {
+DIALECTS: dict[DialectName, dict[str, Any]] = {
     "openai_chat": {"messages": TALK},
     "anthropic": convert(TALK, "anthropic", dialect="openai_chat"),
     "responses": convert(TALK, "responses", dialect="openai_chat"),
+    "gemini": convert(TALK, "gemini", dialect="openai_chat"),
 }
 RECORDS: list[list[Any]] = [
     claude_code(),
@@ -231,10 +232,11 @@ def dialects(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     given: Any = chance.choice((name, None))
 
     def run() -> None:
-        for value in (wire, wire.get("messages") if isinstance(wire, dict) else None):
+        listed = [wire.get(field) for field in ("messages", "contents")] if isinstance(wire, dict) else []
+        for value in (wire, *listed):
             with suppress(ClewError):
                 read = read_conversation(value, dialect=given)
-                for other in ("openai_chat", "anthropic", "responses"):
+                for other in DIALECTS:
                     with suppress(ClewError):
                         convert(read, other)
                 with suppress(ClewError):

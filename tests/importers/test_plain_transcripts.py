@@ -64,6 +64,23 @@ def test_an_anthropic_request_is_read_in_its_own_dialect() -> None:
     assert found.conversation.write() == request
 
 
+def test_gemini_contents_are_read_from_a_request_a_list_and_lines() -> None:
+    contents = [
+        {"role": "user", "parts": [{"text": "Which port?"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "read_file", "args": {}}}]},
+        {"parts": [{"functionResponse": {"name": "read_file", "response": {"output": "7070"}}}]},
+    ]
+    system = {"parts": [{"text": "Be brief."}]}
+    wrapped = {"model": "gemini-x", "request": {"contents": contents, "systemInstruction": system}}
+    found = read_transcript(json.dumps(wrapped).encode())
+    assert found.dialect == "gemini" and found.conversation.write() == wrapped["request"]
+    assert [message["role"] for message in found.messages] == ["system", "user", "assistant", "tool"]
+    for raw in (json.dumps(contents).encode(), as_jsonl(contents)):
+        assert list(read_transcript(raw).messages) == list(found.messages[1:])
+    with pytest.raises(UnreadableTranscript, match="systemInstruction"):
+        read_transcript(json.dumps({"contents": contents, "systemInstruction": 7}).encode())
+
+
 def test_responses_items_are_read_from_a_request_and_from_lines() -> None:
     items = [
         {"role": "user", "content": [{"type": "input_text", "text": "Which port?"}]},

@@ -85,7 +85,26 @@ def items(rounds: int = 30, first: int = 0) -> list[dict[str, Any]]:
     return wire
 
 
-WIRES: dict[str, Any] = {"openai_chat": chat, "anthropic": blocks, "responses": items}
+def contents(rounds: int = 30, first: int = 0) -> list[dict[str, Any]]:
+    """Gemini: signed thoughts, two calls at once without ids, responses with the client's own."""
+    wire: list[dict[str, Any]] = []
+    for number in range(first, first + rounds):
+        thought = {"text": f"the log of day {number}", "thought": True}
+        call = {"functionCall": {"name": "read_file", "args": {"path": number}}}
+        responses = [{"name": "read_file", "response": {"output": f"day {number}\n{LOG}"}} for _ in range(2)]
+        wire += [
+            {"role": "user", "parts": [{"text": f"Which ships came on day {number}?"}]},
+            {"role": "model", "parts": [thought, {**call, "thoughtSignature": f"sig{number}=="}, call]},
+            {
+                "role": "user",
+                "parts": [{"functionResponse": {"id": f"own-{number}-{at}", **it}} for at, it in enumerate(responses)],
+            },
+            {"role": "model", "parts": [{"text": f"Day {number}: salt.", "thoughtSignature": "c2ln"}]},
+        ]
+    return wire
+
+
+WIRES: dict[str, Any] = {"openai_chat": chat, "anthropic": blocks, "responses": items, "gemini": contents}
 
 
 # -- the same dialect --------------------------------------------------------------------------------------------------
@@ -134,7 +153,7 @@ def test_it_can_be_compressed_again_and_again_on_its_own_output(dialect: str) ->
 
 @pytest.mark.parametrize("dialect", WIRES)
 def test_a_request_goes_out_as_a_request_with_every_other_field_as_it_was(dialect: str) -> None:
-    name = "input" if dialect == "responses" else "messages"
+    name = {"responses": "input", "gemini": "contents"}.get(dialect, "messages")
     request = {"model": "m", name: WIRES[dialect](), "temperature": 0.30, "metadata": {"k": [1, None]}}
     done = clew.compress(request, context_length=WINDOW)
     assert list(done.request) == list(request)
@@ -173,6 +192,15 @@ def test_instructions_beside_responses_items_stay_a_text_with_one_note() -> None
     assert done.request["instructions"] == f"You look after a harbour.\n\n{SYSTEM_NOTE}"
     more = {**done.request, "input": [*done.request["input"], *items(20)]}
     assert clew.compress(more, context_length=WINDOW).request["instructions"] == done.request["instructions"]
+
+
+def test_a_system_instruction_of_gemini_keeps_its_shape_and_has_one_note() -> None:
+    request = {"contents": contents(), "systemInstruction": {"parts": [{"text": "You look after a harbour."}]}}
+    done = clew.compress(request, context_length=WINDOW)
+    assert done.request["systemInstruction"] == {"parts": [{"text": f"You look after a harbour.\n\n{SYSTEM_NOTE}"}]}
+    more = {**done.request, "contents": [*done.request["contents"], *contents(20)]}
+    again = clew.compress(more, context_length=WINDOW)
+    assert again.changed and again.request["systemInstruction"] == done.request["systemInstruction"]
 
 
 def test_a_system_prompt_beside_a_chat_list_comes_back_beside_it() -> None:

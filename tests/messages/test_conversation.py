@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -37,6 +38,15 @@ def user(content: Any) -> dict[str, Any]:
         ([user([{"type": "input_text", "text": "hi"}])], "responses"),
         ([{"type": "message", "role": "user", "content": "hi"}], "responses"),
         ([{"type": "compaction", "encrypted_content": "x"}], "responses"),
+        ({"contents": "hi"}, "gemini"),
+        ({"contents": [{"parts": [{"text": "hi"}]}]}, "gemini"),
+        ([{"role": "user", "parts": [{"text": "hi"}]}], "gemini"),
+        ([{"role": "model", "parts": []}], "gemini"),
+        ([{"parts": [{"functionCall": {"name": "f"}}]}], "gemini"),
+        ([SimpleNamespace(role="user", parts=[SimpleNamespace(text="hi")])], "gemini"),
+        ([{"role": "user", "parts": [{"type": "text", "text": "hi"}]}], "openai_chat"),
+        ([{"role": "user", "content": "hi", "parts": []}], "openai_chat"),
+        ({"messages": [user("hi")], "contents": []}, "openai_chat"),
         (["no message", None, 3], "openai_chat"),
     ],
 )

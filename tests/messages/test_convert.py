@@ -75,7 +75,44 @@ def test_chat_becomes_responses() -> None:
     assert wire["input"][2] == {"type": "function_call", "call_id": "call_1", "name": "see", "arguments": '{"n":1}'}
 
 
-@pytest.mark.parametrize("way", ["anthropic", "responses"])
+def test_chat_becomes_gemini() -> None:
+    wire = convert(CHAT, "gemini")
+    assert wire["systemInstruction"] == {"parts": [{"text": "Be brief."}]}
+    declared = {"name": "see", "description": "d", "parametersJsonSchema": {"type": "object"}}
+    assert wire["tools"] == [{"functionDeclarations": [declared]}]
+    asked, called, answered, closed = wire["contents"]
+    assert asked["parts"][1:] == [
+        {"fileData": {"mimeType": "image/png", "fileUri": URL}},
+        {"inlineData": {"mimeType": "image/png", "data": "iVBORw0KGgo="}},
+    ]
+    assert called == {
+        "role": "model",
+        "parts": [
+            {"text": "Looking."},
+            {"functionCall": {"id": "call_1", "name": "see", "args": {"n": 1}}},
+            {"functionCall": {"id": "call_2", "name": "see", "args": {}}},
+        ],
+    }
+    assert answered["parts"] == [
+        {"functionResponse": {"id": "call_1", "name": "see", "response": {"output": "a cat"}}},
+        {"functionResponse": {"id": "call_2", "name": "see", "response": {"output": "a dog"}}},
+    ]
+    assert closed == {"role": "model", "parts": [{"text": "Both."}]}
+
+
+def test_thoughts_and_code_of_gemini_are_texts_elsewhere() -> None:
+    thought = {"text": "a cat?", "thought": True, "thoughtSignature": "c2ln"}
+    code = {"executableCode": {"language": "PYTHON", "code": "print(1)"}}
+    wire = [{"role": "user", "parts": [{"text": "?"}]}, {"role": "model", "parts": [thought, code, {"odd": 1}]}]
+    chat = convert(wire, "openai_chat")["messages"][1]
+    assert chat == {"role": "assistant", "content": "print(1)\n[gemini part left out]", "reasoning_content": "a cat?"}
+    blocks = convert(wire, "anthropic")["messages"][1]["content"]
+    assert [block["text"] for block in blocks] == ["print(1)", "[gemini part left out]"]
+    back = convert([{"role": "user", "content": "?"}, chat], "gemini")["contents"][1]["parts"]
+    assert back == [{"text": "a cat?", "thought": True}, {"text": "print(1)\n[gemini part left out]"}]
+
+
+@pytest.mark.parametrize("way", ["anthropic", "responses", "gemini"])
 def test_there_and_back_again(way: Any) -> None:
     back = convert(convert(CHAT, way), "openai_chat")
     came, expected = back["messages"], CHAT["messages"]
@@ -246,7 +283,7 @@ def test_tools_that_take_free_text_are_carried() -> None:
         ("responses", [{"type": "message", "role": "assistant", "content": content} for content in ("x", 5)]),
     ],
 )
-@pytest.mark.parametrize("to", ["openai_chat", "anthropic", "responses"])
+@pytest.mark.parametrize("to", ["openai_chat", "anthropic", "responses", "gemini"])
 def test_broken_messages_are_converted_or_refused_and_nothing_else(dialect: Any, wire: Any, to: Any) -> None:
     """Found by `./check fuzz`."""
     with suppress(ClewError):

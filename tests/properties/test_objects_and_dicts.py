@@ -20,7 +20,7 @@ from clew.errors import InvalidMessage
 from clew.messages import DialectName, convert, plain_messages
 from clew.testing.strategies import broken_histories, histories
 
-DIALECTS: list[DialectName] = ["openai_chat", "anthropic", "responses"]
+DIALECTS: list[DialectName] = ["openai_chat", "anthropic", "responses", "gemini"]
 unhurried = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
@@ -67,7 +67,7 @@ def wires(draw: st.DrawFn) -> tuple[list[Any], list[Any]]:
     else:
         history = [message for message in draw(histories()) if message["role"] != "system"]
         request = convert(history, dialect)
-        plain = request["input" if dialect == "responses" else "messages"]
+        plain = request[{"responses": "input", "gemini": "contents"}.get(dialect, "messages")]
     random = Random(draw(st.integers(0, 2**32)))
     return plain, [disguised(message, random) for message in plain]
 

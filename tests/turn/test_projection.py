@@ -65,10 +65,28 @@ def as_responses(messages: list[Any]) -> list[Any]:
     return made
 
 
+def as_gemini(messages: list[Any]) -> list[Any]:
+    """Calls and responses without ids, as that wire mostly has them; what the model thought is signed."""
+    made: list[Any] = []
+    for it in messages:
+        if it["role"] == "tool":
+            response = {"name": "read_file", "response": {"output": it["content"]}}
+            made.append({"role": "user", "parts": [{"functionResponse": response}]})
+        elif it.get("tool_calls"):
+            args = [json.loads(c["function"]["arguments"]) for c in it["tool_calls"]]
+            parts = [{"functionCall": {"name": "read_file", "args": a}, "thoughtSignature": "c2ln"} for a in args]
+            made.append({"role": "model", "parts": parts})
+        else:
+            role = "model" if it["role"] == "assistant" else "user"
+            made.append({"role": role, "parts": [{"text": it["content"]}]})
+    return made
+
+
 DIALECTS: dict[str, Callable[[list[Any]], list[Any]]] = {
     "chat": list,
     "anthropic": as_anthropic,
     "responses": as_responses,
+    "gemini": as_gemini,
 }
 
 
@@ -234,6 +252,22 @@ def test_objects_of_an_sdk_come_back_as_they_are() -> None:
         longer = view.fit([user("Which clock?"), reply, *rounds(0, 30)])
         assert len(view.compactions) == 1
         assert len(longer) < 60
+
+
+def test_gemini_contents_that_lost_their_signatures_are_the_same_history() -> None:
+    history = as_gemini(rounds(0, 30))
+    with clew.Projection(context_length=WINDOW) as view:
+        first = view.fit(history, system={"parts": [{"text": "You read files."}]})
+        resumed = json.loads(json.dumps(history).replace(', "thoughtSignature": "c2ln"', ""))
+        session = view.session
+        again = view.fit(resumed)
+        assert view.session == session and len(view.compactions) == 1
+        assert "thoughtSignature" in json.dumps(first) and "thoughtSignature" not in json.dumps(again)
+        assert json.dumps(again) == json.dumps(first).replace(', "thoughtSignature": "c2ln"', "")
+        contents = view.fit(resumed + as_gemini(rounds(30, 12)))
+        assert len(view.compactions) == 2
+        assert contents[0]["role"] == "user"
+        assert not [part for content in contents for part in content["parts"] if "id" in str(part.get("functionCall"))]
 
 
 @pytest.mark.parametrize("wrong", [5, None, "text", [7], [{"no": "role"}]])

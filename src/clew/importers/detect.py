@@ -188,10 +188,12 @@ def plain_session(
 
 # -- plain conversations -----------------------------------------------------------------------------------------------
 
+_LIST_FIELDS = ("messages", "input", "contents")
+
 
 def _is_message(record: Mapping[str, Any]) -> bool:
     """Whether an object can be a message of one of the dialects."""
-    if isinstance(record.get("role"), str):
+    if isinstance(record.get("role"), str) or isinstance(record.get("parts"), list):
         return True
     # Items of the Responses wire without a role: calls, their outputs, reasoning.
     kind = record.get("type")
@@ -202,10 +204,10 @@ def _request_in(document: Record) -> Record | None:
     """The request in a document: the document itself, or what a request log wrapped around it."""
     for candidate in (document, document.get("body"), document.get("request")):
         if isinstance(candidate, dict):
-            if "messages" in candidate or "input" in candidate:
+            if _list_field_of(candidate):
                 return candidate
             inner = candidate.get("body")
-            if isinstance(inner, dict) and ("messages" in inner or "input" in inner):
+            if isinstance(inner, dict) and _list_field_of(inner):
                 return inner
     return None
 
@@ -214,14 +216,19 @@ def _items_in(wire: list[Any] | Record) -> Any:
     """The messages: the list itself, or those of a request."""
     if isinstance(wire, list):
         return wire
-    return wire["messages"] if "messages" in wire else wire["input"]
+    return wire[_list_field_of(wire) or "messages"]
+
+
+def _list_field_of(request: Record) -> str | None:
+    """The field of a request that has its messages."""
+    return next((name for name in _LIST_FIELDS if name in request), None)
 
 
 def _problem_with(wire: list[Any] | Record) -> str | None:
     """Why this is no conversation; None where it is one."""
     problem = None if isinstance(wire, list) else _problem_with_fields(wire)
     items = _items_in(wire)
-    # The Responses wire takes a bare string for one user message.
+    # The Responses wire and Gemini's take a bare string for one user message.
     if isinstance(items, str) and isinstance(wire, dict) and "messages" not in wire:
         return problem
     return problem or _problem_with_messages(items)
@@ -234,6 +241,9 @@ def _problem_with_fields(request: Record) -> str | None:
     for name in ("system", "instructions"):
         if not isinstance(request.get(name), str | list | None):
             return f"its `{name}` is {json_type(request[name])}, not text"
+    for name in ("systemInstruction", "system_instruction"):
+        if not isinstance(request.get(name), str | dict | None):
+            return f"its `{name}` is {json_type(request[name])}, not a content with parts"
     return None
 
 

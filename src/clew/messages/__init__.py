@@ -1,4 +1,4 @@
-"""Messages: their types, SDK objects as plain dicts, the three wire dialects, tool groups, the repair of histories."""
+"""Messages: their types, SDK objects as plain dicts, the four wire dialects, tool groups, the repair of histories."""
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
 from clew.messages.growing import GrowingHistory
@@ -28,7 +28,7 @@ from clew.messages.message import (
     with_text_after_system,
     without_images,
 )
-from clew.messages.parts import convert_tools, media_of
+from clew.messages.parts import convert_tools, declarations_of, media_of
 from clew.messages.plain import (
     as_sequence,
     plain_message,
@@ -59,6 +59,7 @@ __all__ = [
     "calls_of",
     "convert",
     "convert_tools",
+    "declarations_of",
     "detect_dialect",
     "images_of",
     "is_plain",

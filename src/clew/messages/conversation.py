@@ -12,7 +12,7 @@ from itertools import takewhile
 from typing import Any
 
 from clew.errors import InvalidArgument
-from clew.messages import anthropic, openai_chat, responses
+from clew.messages import anthropic, gemini, openai_chat, responses
 from clew.messages.message import (
     DialectName,
     Message,
@@ -28,20 +28,32 @@ from clew.messages.parts import ANTHROPIC_BLOCKS, CHAT_PARTS, RESPONSES_PARTS, c
 from clew.messages.plain import as_sequence, plain_messages, plain_system, plain_tools, request_fields
 from clew.messages.repair import repair
 
-_DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic}
+_DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
 
 # Leading messages of these roles have a field of their own in a request of the dialect.
 _LEADING_ROLES: dict[DialectName, tuple[str, ...]] = {
     "openai_chat": (),
     "responses": ("system",),
     "anthropic": ("system", "developer"),
+    "gemini": ("system", "developer"),
 }
 _SYSTEM_FIELDS: dict[DialectName, str] = {
     "openai_chat": "system",
     "responses": "instructions",
     "anthropic": "system",
+    "gemini": "systemInstruction",
 }
-_OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens", "max_tokens")
+_LIST_FIELDS: dict[DialectName, str] = {
+    "openai_chat": "messages",
+    "responses": "input",
+    "anthropic": "messages",
+    "gemini": "contents",
+}
+_GEMINI_SYSTEM = "system_instruction"
+"""The other name of the field on that wire."""
+_OUTPUT_FIELDS = ("max_completion_tokens", "max_output_tokens", "max_tokens", "maxOutputTokens")
+_GENERATION_FIELDS = ("generationConfig", "generation_config")
+"""Where Gemini's wire has them."""
 _RESPONSES_ITEMS = frozenset({"message", "reasoning", "item_reference", "compaction", "mcp_list_tools"})
 _RESPONSES_ENDINGS = ("_call", "_call_output", "_approval_request", "_approval_response", "_search_output")
 
@@ -63,7 +75,7 @@ class Envelope:
     @classmethod
     def for_request(cls, dialect: DialectName) -> Envelope:
         """An envelope for messages that were converted."""
-        return cls({}, _list_field(dialect), has_system_field=dialect != "openai_chat")
+        return cls({}, _LIST_FIELDS[dialect], has_system_field=dialect != "openai_chat")
 
     @property
     def is_request(self) -> bool:
@@ -76,7 +88,7 @@ class Envelope:
         written = {**self.request, self.list_field: self._in_original_shape(items)}
         if not self.has_system_field:
             return written
-        name, system = _SYSTEM_FIELDS[dialect], self.system_of(system_messages, dialect)
+        name, system = _system_field(self.request, dialect), self.system_of(system_messages, dialect)
         if system is not None:
             # Before the messages, where a reader looks for it, unless the request has the field already.
             return {**written, name: system} if name in written else {name: system, **written}
@@ -93,14 +105,16 @@ class Envelope:
         content = join_contents([message.get("content") for message in system_messages])
         if dialect == "responses":
             return text_of({"role": "system", "content": content})
+        if dialect == "gemini":
+            return gemini.write_system(content, self.system)
         if isinstance(content, str) or content is None:
             return content
         return [encode_part(part, dialect, foreign=False) for part in as_parts(content)]
 
     def _in_original_shape(self, items: list[Any]) -> Any:
-        """A list, or the single text that the Responses wire also takes, where that is what came."""
+        """A list, or the single text or content that two of the wires also take, where that is what came."""
         came = self.request.get(self.list_field) if self.request is not None else None
-        if isinstance(came, str) and len(items) == 1 and items[0].get("content") is came:
+        if len(items) == 1 and isinstance(came, str | Mapping) and _is_only_item(items[0], came):
             return came
         return items
 
@@ -156,8 +170,9 @@ class ParsedConversation:
     @property
     def max_output(self) -> int | None:
         """How many tokens of output the request asks for; None where it does not say, and for a bare list."""
-        asked = (self._envelope.request or {}).get
-        return next((value for name in _OUTPUT_FIELDS if type(value := asked(name)) is int and value > 0), None)
+        request = self._envelope.request or {}
+        found = (it.get(name) for it in (request, *_generation_fields(request)) for name in _OUTPUT_FIELDS)
+        return next((value for value in found if type(value) is int and value > 0), None)
 
     def origin_of(self, message: Message) -> WireOrigin | None:
         """The wire items that a message came from; None for a new one. A chat message is always its own item."""
@@ -255,7 +270,23 @@ def _count_leading(messages: Sequence[Message], roles: tuple[str, ...]) -> int:
 
 def is_request(fields: Mapping[str, Any]) -> bool:
     """Whether these are the fields of a request, and not those of a message."""
-    return "role" not in fields and "type" not in fields and ("messages" in fields or "input" in fields)
+    return "role" not in fields and "type" not in fields and any(name in fields for name in _LIST_FIELDS.values())
+
+
+def _system_field(request: Mapping[str, Any], dialect: DialectName) -> str:
+    return _GEMINI_SYSTEM if dialect == "gemini" and _GEMINI_SYSTEM in request else _SYSTEM_FIELDS[dialect]
+
+
+def _generation_fields(request: Mapping[str, Any]) -> Iterable[Mapping[str, Any]]:
+    return (found for name in _GENERATION_FIELDS if isinstance(found := request.get(name), Mapping))
+
+
+def _is_only_item(item: Any, came: Any) -> bool:
+    """Whether an item is the text or the content that came in place of a list."""
+    if not isinstance(came, str):
+        return item is came
+    parts = item.get("parts")
+    return item.get("content") is came or (bool(parts) and len(parts) == 1 and parts[0].get("text") is came)
 
 
 def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName | None) -> tuple[Sequence[Any], str]:
@@ -266,12 +297,12 @@ def _items_of(wire: Any, request: Mapping[str, Any] | None, dialect: DialectName
                 f"a {type(wire).__name__} holds no messages; pass a list of messages or a request object"
             )
         return wire if isinstance(wire, list | tuple) else as_sequence(wire), "messages"
-    name = (
-        _list_field(dialect) if dialect else "input" if "input" in request and "messages" not in request else "messages"
-    )
+    name = _LIST_FIELDS[dialect or _dialect_of_fields(request) or "openai_chat"]
     items = request.get(name)
     if isinstance(items, str) and name == "input":
         return [{"role": "user", "content": items}], name
+    if name == "contents" and isinstance(items, str | Mapping):
+        return [{"role": "user", "parts": [{"text": items}]} if isinstance(items, str) else items], name
     if name not in request:
         kind = type(wire).__name__
         raise InvalidArgument(
@@ -284,11 +315,14 @@ def _envelope_of(
     request: Mapping[str, Any] | None, list_field: str, items: Sequence[Any], dialect: DialectName, system: Any
 ) -> Envelope:
     """What is around the messages; `system` wins over the request's own."""
-    came = system if system is not None or request is None else request.get(_SYSTEM_FIELDS[dialect])
+    came = system if system is not None or request is None else request.get(_system_field(request, dialect))
     content = came if came is None or isinstance(came, str) else plain_system(came)
+    if dialect == "gemini":
+        content = gemini.read_system(content)
     message: Message | None = {"role": "system", "content": content} if content else None
     listed = bool(items) and items[0].get("role") == "system"
-    has_system_field = message is not None or (dialect == "anthropic" and request is not None and not listed)
+    is_beside = dialect in ("anthropic", "gemini") and request is not None and not listed
+    has_system_field = message is not None or is_beside
     tools = _tools_of(request.get("tools")) if request is not None else ()
     return Envelope(request, list_field, message, has_system_field, tools, came)
 
@@ -300,14 +334,10 @@ def _tools_of(tools: Any) -> tuple[Tool, ...]:
     return tuple(tools if is_known else plain_tools(tools))
 
 
-def _list_field(dialect: DialectName) -> str:
-    return "input" if dialect == "responses" else "messages"
-
-
 def detect_dialect(wire: Any) -> DialectName:
     """The dialect of a list of messages, or of a request, by the first item that only one dialect writes.
 
-    Plain text in every message is valid in all three, and is taken for OpenAI chat.
+    Plain text in every message is valid in most of them, and is taken for OpenAI chat.
     """
     if not isinstance(wire, Mapping):
         return _dialect_of(wire, None)
@@ -317,13 +347,14 @@ def detect_dialect(wire: Any) -> DialectName:
 def _dialect_of(items: Any, request: Mapping[str, Any] | None) -> DialectName:
     if request is None:
         return _dialect_of_items(items) or "openai_chat"
-    if _is_responses_request(request):
-        return "responses"
-    return _dialect_of_items(items) or _dialect_of_request(request)
+    return _dialect_of_fields(request) or _dialect_of_items(items) or _dialect_of_request(request)
 
 
-def _is_responses_request(request: Mapping[str, Any]) -> bool:
-    return "input" in request and "messages" not in request
+def _dialect_of_fields(request: Mapping[str, Any]) -> DialectName | None:
+    """The dialect of a request whose messages are in a field that only one has."""
+    if "messages" in request:
+        return None
+    return "responses" if "input" in request else "gemini" if "contents" in request else None
 
 
 def _dialect_of_request(wire: Mapping[str, Any]) -> DialectName:
@@ -342,6 +373,8 @@ def _dialect_of_items(items: Any) -> DialectName | None:
     if isinstance(items, str) or not isinstance(items, Sequence):
         return None
     for item in items:
+        if _is_gemini_content(item):
+            return "gemini"
         if not isinstance(item, dict):
             continue
         if "tool_calls" in item or "tool_call_id" in item:
@@ -356,6 +389,20 @@ def _dialect_of_items(items: Any) -> DialectName | None:
                 if found is not None:
                     return found
     return None
+
+
+def _is_gemini_content(item: Any) -> bool:
+    """Whether an item, a dict or an object of the SDK, has parts without types in place of a content.
+
+    Other programs have messages with parts too, each of which names its type.
+    """
+    if isinstance(item, Mapping):
+        role, parts, has_content = item.get("role"), item.get("parts"), "content" in item or "type" in item
+    else:
+        role, parts, has_content = getattr(item, "role", None), getattr(item, "parts", None), hasattr(item, "content")
+    if has_content or not isinstance(parts, list) or role not in ("user", "model", "function", None):
+        return False
+    return not any(isinstance(part, Mapping) and "type" in part for part in parts)
 
 
 def _is_responses_item(kind: Any) -> bool:

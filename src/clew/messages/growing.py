@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from clew.messages import anthropic, openai_chat, responses
+from clew.messages import anthropic, gemini, openai_chat, responses
 from clew.messages.message import DialectName, Message, ParsedMessages
 from clew.messages.plain import plain_messages
 
-_DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic}
+_DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
 
 
 class GrowingHistory:
@@ -46,13 +46,18 @@ class GrowingHistory:
         start, before = len(self.items), len(self.messages)
         plain = list(plain_messages(items))
         self._came.update((id(read), came) for read, came in zip(plain, items, strict=True) if read is not came)
-        fresh = _DIALECTS[self.dialect].read(plain)
         parsed = self._parsed
+        if self.dialect == "gemini":
+            fresh = gemini.read(plain, start, parsed.messages)  # calls without ids get them from their place
+        else:
+            fresh = _DIALECTS[self.dialect].read(plain)
         parsed.messages.extend(fresh.messages)
         parsed.pieces.update(fresh.pieces)
         parsed.results.update(fresh.results)
+        parsed.calls.update(fresh.calls)
+        moved = 0 if self.dialect == "gemini" else start
         for identity, source in fresh.sources.items():
-            parsed.sources[identity] = source._replace(position=source.position + start)
+            parsed.sources[identity] = source._replace(position=source.position + moved)
         self.items.extend(items)
         return self.messages[before:]
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple, NotRequired, Required, TypeAlias, TypedDict
 
 Role: TypeAlias = Literal["system", "developer", "user", "assistant", "tool"]
-DialectName: TypeAlias = Literal["openai_chat", "responses", "anthropic"]
+DialectName: TypeAlias = Literal["openai_chat", "responses", "anthropic", "gemini"]
 
 
 class FunctionCall(TypedDict):
@@ -433,6 +433,8 @@ class ParsedMessages:
     """By the identity of a call, or of a list in a message: what it was read from."""
     results: dict[str, Any] = field(default_factory=dict)
     """By the id of a call: the newest wire item or block with its result."""
+    calls: dict[str, Any] = field(default_factory=dict)
+    """By the id of a call: the newest wire block with it, where a changed call must keep something of it."""
 
     def add(self, source: WireSource) -> None:
         """Append the messages of a source, and remember it for each of them."""

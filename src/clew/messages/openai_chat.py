@@ -69,6 +69,8 @@ def reasoning_text(message: Message) -> str:
     for part in reasoning_of(message):
         if isinstance(part.get("thinking"), str):
             texts.append(part["thinking"])
+        if part.get("thought") and isinstance(part.get("text"), str):
+            texts.append(part["text"])
         for listed in (part.get("summary"), part.get("content")):
             if isinstance(listed, list):
                 texts += [inner["text"] for inner in listed if isinstance(inner, dict) and inner.get("text")]

@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from mimetypes import guess_type
 from typing import Any, Literal
 
 from clew.messages.message import DialectName, Part, Tool
 
 RESPONSES_ITEM = "responses_item"
 """The type of a part that holds a whole item of the Responses wire for which a message has no field."""
+GEMINI_PART = "gemini_part"
+"""The type of a part that holds a whole part of the Gemini wire for which we have no type; with its text, if any."""
 
 ANTHROPIC_BLOCKS = frozenset(
     {
@@ -37,11 +40,12 @@ ANTHROPIC_BLOCKS = frozenset(
 RESPONSES_PARTS = frozenset({"input_text", "output_text", "input_image", "input_file"})
 CHAT_PARTS = frozenset({"image_url", "file"})
 
-_TEXT_TYPES = frozenset({"text", "input_text", "output_text"})
+_TEXT_TYPES = frozenset({"text", "input_text", "output_text", GEMINI_PART})
 _NATIVE: dict[DialectName, frozenset[str]] = {
     "openai_chat": CHAT_PARTS | {"text", "refusal", "input_audio"},
     "responses": RESPONSES_PARTS | {"refusal", "input_audio", "computer_screenshot", RESPONSES_ITEM},
     "anthropic": ANTHROPIC_BLOCKS | {"text", "image"},
+    "gemini": frozenset({GEMINI_PART}),
 }
 _KNOWN = frozenset[str]().union(*_NATIVE.values())
 
@@ -87,7 +91,7 @@ def text_part(text: str, to: DialectName, *, by_assistant: bool = False) -> Part
     """A text part in the format of a dialect."""
     if to == "responses":
         return {"type": "output_text" if by_assistant else "input_text", "text": text}
-    return {"type": "text", "text": text}
+    return {"text": text} if to == "gemini" else {"type": "text", "text": text}
 
 
 def placeholder_part(kind: str, to: DialectName, *, by_assistant: bool = False) -> Part:
@@ -219,20 +223,70 @@ def _anthropic_media(media: Media) -> Part | None:
     return _without_none({"type": kind, "source": source, "title": media.name if kind == "document" else None})
 
 
+def _gemini_media(media: Media) -> Part | None:
+    kind = media.media_type or guess_type(media.name or media.url or "")[0]
+    if media.base64 is not None:
+        return {"inlineData": _without_none({"mimeType": kind, "data": media.base64})}
+    if media.url is None or media.url.startswith("data:"):
+        return None
+    return {"fileData": _without_none({"mimeType": kind, "fileUri": media.url})}
+
+
 def _without_none(fields: dict[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-_MEDIA_WRITERS = {"openai_chat": _chat_media, "responses": _responses_media, "anthropic": _anthropic_media}
+_MEDIA_WRITERS = {
+    "openai_chat": _chat_media,
+    "responses": _responses_media,
+    "anthropic": _anthropic_media,
+    "gemini": _gemini_media,
+}
 
 
 _NO_PARAMETERS: dict[str, Any] = {"type": "object", "properties": {}}
+_DECLARATIONS = ("functionDeclarations", "function_declarations")
+_SCHEMAS = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
 
 
 def convert_tools(tools: Sequence[Tool], to: DialectName) -> list[Tool]:
-    """Tool definitions of any dialect in the format of one; those that have it already stay the same objects."""
-    written = (tool if dialect_of_tool(tool) == to else _converted(tool, to) for tool in tools)
+    """Tool definitions of any dialect in the format of one; those that have it already stay the same objects.
+
+    The functions of Gemini's wire are together in one definition.
+    """
+    if to == "gemini":
+        native = [tool for tool in tools if dialect_of_tool(tool) == to]
+        others = (_converted(tool, to) for tool in tools if dialect_of_tool(tool) != to)
+        declared = [tool for tool in others if tool is not None]
+        return [*native, {_DECLARATIONS[0]: declared}] if declared else native
+    single = (one for tool in tools for one in (list(map(_function_of, declarations_of(tool))) or [tool]))
+    written = (tool if dialect_of_tool(tool) == to else _converted(tool, to) for tool in single)
     return [tool for tool in written if tool is not None]
+
+
+def declarations_of(tool: Tool) -> list[Tool]:
+    """The functions that a definition of Gemini's wire declares; none for a definition of another."""
+    listed = next((tool[name] for name in _DECLARATIONS if isinstance(tool.get(name), list)), ())
+    return [declared for declared in listed if isinstance(declared, dict)]
+
+
+def _function_of(declared: Tool) -> Tool:
+    """A declared function as a definition of its own, in the format of Responses."""
+    schema = next((declared[name] for name in _SCHEMAS if declared.get(name)), _NO_PARAMETERS)
+    named = {name: declared[name] for name in ("name", "description") if declared.get(name) is not None}
+    return {"type": "function", **named, "parameters": _with_small_types(schema)}
+
+
+def _with_small_types(schema: Any) -> Any:
+    """A schema with its types as JSON Schema writes them: Gemini's own form has them in capitals."""
+    if isinstance(schema, list):
+        return [_with_small_types(inner) for inner in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        name: value.lower() if name == "type" and isinstance(value, str) else _with_small_types(value)
+        for name, value in schema.items()
+    }
 
 
 def dialect_of_tool(tool: Tool) -> DialectName | None:
@@ -241,6 +295,8 @@ def dialect_of_tool(tool: Tool) -> DialectName | None:
         return "openai_chat"
     if "input_schema" in tool:
         return "anthropic"
+    if any(isinstance(tool.get(name), list) for name in _DECLARATIONS):
+        return "gemini"
     if tool.get("type") in ("function", "custom") and "name" in tool:
         return "responses"
     return None
@@ -252,7 +308,7 @@ def _converted(tool: Tool, to: DialectName) -> Tool | None:
     inner = tool.get("function") if isinstance(tool.get("function"), dict) else tool
     if inner is None or dialect_of_tool(tool) is None:
         return None
-    schema = inner.get("parameters") or inner.get("input_schema") or _NO_PARAMETERS
+    schema = next((inner[name] for name in _SCHEMAS if inner.get(name)), _NO_PARAMETERS)
     fields = {"name": inner.get("name"), "description": inner.get("description")}
     named = {name: value for name, value in fields.items() if value is not None}
     strict = {"strict": inner["strict"]} if inner.get("strict") is not None else {}
@@ -263,18 +319,22 @@ def _converted(tool: Tool, to: DialectName) -> Tool | None:
             return {"type": "function", **named, "parameters": schema, **strict}
         case "anthropic":
             return {**named, "input_schema": schema, **strict}
+        case "gemini":
+            return {**named, "parametersJsonSchema": schema}
 
 
 def _converted_custom(tool: Tool, to: DialectName) -> Tool:
-    """A tool that takes free text; for Anthropic, which has none, a function with one text parameter."""
+    """A tool that takes free text; where there is no such thing, a function with one text parameter."""
     inner = tool["custom"] if isinstance(tool.get("custom"), dict) else tool
     named = {name: inner[name] for name in ("name", "description") if inner.get(name) is not None}
     rest = {name: value for name, value in inner.items() if name not in ("type", "name", "description")}
+    text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
     match to:
         case "openai_chat":
             return {"type": "custom", "custom": {**named, **rest}}
         case "responses":
             return {"type": "custom", **named, **rest}
         case "anthropic":
-            text = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
             return {**named, "input_schema": text}
+        case "gemini":
+            return {**named, "parametersJsonSchema": text}

@@ -34,6 +34,7 @@ _HOLDERS_OF_MESSAGES = (
     ("message", "Pass the message in it"),
     ("output", "Pass the items of its output, one by one"),
     ("messages", "Pass a request alone and not in a list, or its messages"),
+    ("candidates", "Pass its content: candidates[0].content"),
 )
 _READABLE = "dicts, pydantic models, dataclasses"
 
@@ -132,10 +133,14 @@ def plain_system(system: Any) -> Any:
     """A system prompt as a text or a list of blocks; of a message its content. None where there is none."""
     read = _beside(system, "system", "Pass a text, or a list of blocks")
     if isinstance(read, dict):
-        read = read.get("content") if "content" in read else [read]
+        read = read["content"] if "content" in read else read["parts"] if _has_parts(read) else [read]
     if read is not None and not isinstance(read, str | list):
         raise InvalidArgument(f"system is of type {type(system).__name__}; pass a text, or a list of blocks")
     return read
+
+
+def _has_parts(read: Mapping[str, Any]) -> bool:
+    return isinstance(read.get("parts"), list)
 
 
 def plain_tools(tools: Any) -> list[Any]:

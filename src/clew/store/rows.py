@@ -186,7 +186,9 @@ def _row_body(new_messages: Sequence[NewMessage], index: int) -> tuple[str | Non
     first = index - new.part
     if new.part == 0:
         return new.dialect, 0, body_of(list(new.items), index)
-    if first >= 0 and _same_items(new_messages[first], new) and new_messages[first].part == 0:
+    # The first one's row has the items, unless they do not give it again.
+    has_items = first >= 0 and new_messages[first].part == 0 and _same_items(new_messages[first], new)
+    if has_items and _reads_back(new_messages[first]):
         return new.dialect, new.part, None
     return None, 0, body_of(new.message, index)
 

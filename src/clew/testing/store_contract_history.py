@@ -273,6 +273,24 @@ class HistoryContract:
             assert [it.part for it in stored] == list(range(len(news)))
             assert await store.check() == []
 
+    async def test_messages_that_their_wire_item_alone_does_not_give_again_are_stored_themselves(
+        self, store_url: str
+    ) -> None:
+        call = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {}}, "thoughtSignature": "c2ln"}]}
+        response = {"functionResponse": {"name": "f", "response": {"output": "one"}}}
+        items = [call, {"role": "user", "parts": [response, {"text": "go on"}]}]
+        conversation = read_conversation(items, dialect="gemini")
+        news = []
+        for message in conversation.messages:
+            origin = conversation.origin_of(message)
+            assert origin is not None
+            news.append(NewMessage(message, dialect="gemini", items=origin.items, part=origin.part))
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", news)
+            assert [it.message for it in await store.messages("s")] == list(conversation.messages)
+            assert await store.check() == []
+
     async def test_two_writers_of_one_session_both_get_through(self, store_url: str) -> None:
         async with open_store(store_url) as one, open_store(store_url) as two:
             await one.start_session(NewSession(id="s"))

@@ -13,7 +13,16 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import InvalidArgument
-from clew.messages import is_request, plain_messages, plain_system, plain_tools, read_conversation, request_fields
+from clew.messages import (
+    declarations_of,
+    detect_dialect,
+    is_request,
+    plain_messages,
+    plain_system,
+    plain_tools,
+    read_conversation,
+    request_fields,
+)
 from clew.tokens.families import ModelFamily, family_of
 from clew.tokens.media import AUDIO_TYPES, DOCUMENT_TYPES, VIDEO_TYPES, image_tokens, media_tokens
 from clew.tokens.tokenizer import Estimator, vocabulary
@@ -40,7 +49,7 @@ _LONGEST_PARSED_CHARS = 1_000
 # By the order of `weights.CLASSES`: 1 to 4 are small letters, 5 and 6 capitals, 8 is the space.
 _WORD_STARTS = tuple((8, letter) for letter in (1, 2, 3, 4, 5, 6))
 _LETTER_PAIRS = tuple((left, right) for left in (1, 2, 3, 4) for right in (1, 2, 3, 4))
-_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema")
+_SCHEMA_KEYS = ("parameters", "input_schema", "inputSchema", "schema", "parametersJsonSchema", "parameters_json_schema")
 
 
 def count_tokens(
@@ -68,6 +77,8 @@ def count_tokens(
     else:
         listed = plain_messages([messages] if fields is not None else () if messages is None else messages)
         read_tools = plain_tools(tools)
+        if detect_dialect(listed) == "gemini":  # whose parts are not ours
+            listed = read_conversation(listed, dialect="gemini").messages
     counted = sum(count_each(listed, model=model))
     return counter.request + counted + counter.system(plain_system(system)) + counter.tools(read_tools)
 
@@ -163,7 +174,8 @@ class TokenCounter:
 
     def tools(self, tools: Sequence[Tool] | None) -> int:
         """Tokens of tool definitions of any dialect."""
-        known = [tool for tool in tools or () if isinstance(tool, Mapping)]
+        given = [tool for tool in tools or () if isinstance(tool, Mapping)]
+        known = [function for tool in given for function in declarations_of(tool) or (tool,)]
         if not known:
             return 0
         written = sum(self._measure(tool_text(tool)) + self._framing.tool for tool in known)

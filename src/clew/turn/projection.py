@@ -230,7 +230,7 @@ class Projection:
     # -- the two doors of each call ------------------------------------------------------------------------------------
 
     def fit(self, history: Any, *, system: Any = None, tools: Sequence[Any] | None = None) -> list[Any]:
-        """The messages to send for a history: a list of OpenAI chat, Anthropic or Responses messages.
+        """The messages to send for a history of OpenAI chat, Anthropic, Responses or Gemini messages.
 
         `system` and `tools` are what goes beside it in the request, for its size. System messages at the beginning of
         the list come back with it.

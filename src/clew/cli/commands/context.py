@@ -100,10 +100,12 @@ def _report(arguments: argparse.Namespace, loaded: LoadedConfig, console: Consol
 def _measure(
     transcript: Transcript, sizes: Sequence[int], model: str | None, top: int
 ) -> tuple[WindowUsage, CountingMethod]:
+    from clew.messages import declarations_of
     from clew.tokens import counter_for
 
     messages, tools, counter = transcript.messages, transcript.tools, counter_for(model)
-    defined = ContentShare("tools", counter.tools(tools), len(tools)) if tools else None
+    functions = sum(len(declarations_of(tool)) or 1 for tool in tools)
+    defined = ContentShare("tools", counter.tools(tools), functions) if tools else None
     usage = measure_window(messages, sizes, counter.message, defined, top, counter.request)
     # A long history is sampled and scaled, which the largest message shows.
     largest = max(range(len(sizes)), key=sizes.__getitem__, default=None)

@@ -35,6 +35,7 @@ FORMAT_NAMES = {
     "openai_chat": "OpenAI chat",
     "responses": "OpenAI Responses",
     "anthropic": "Anthropic",
+    "gemini": "Gemini",
     "claude_code": "Claude Code",
     "codex": "Codex",
     "hermes": "Hermes",
