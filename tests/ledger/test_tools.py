@@ -92,27 +92,52 @@ def test_files_changed_by_a_command_are_known(command: str, files: list[str]) ->
 
 
 @pytest.mark.parametrize(
-    ("command", "tools"),
+    ("command", "ended"),
     [
-        ("cat <<'EOF' > fix.py\nimport grep\nEOF\ncd src && python fix.py", {"terminal cat": 1, "terminal python": 1}),
-        ("touch fix.py; npx tsx fix.py", {"terminal touch": 1, "terminal npx tsx": 1}),
-        ("DEBUG=1 make 2>&1 >fix.py", {"terminal make": 1}),
-        ("echo 'python fix.py' | tee fix.py", {"terminal tee": 1}),
-        ("(cd a && ./configure) > fix.py", {"terminal": 1}),
+        ("rm -rf a.txt 'b.txt'", {"a.txt": "deleted", "b.txt": "deleted"}),
+        ("rm a.txt && echo x > a.txt", {"a.txt": ""}),
+        ("rm a.txt; git add a.txt", {"a.txt": "deleted"}),
+        ("rm a.txt > log.txt", {"a.txt": "deleted", "log.txt": ""}),
+        ("git rm --cached a.txt", {"a.txt": ""}),
+        ("git mv a.py lib/b.py", {"a.py": "moved to lib/b.py", "lib/b.py": ""}),
+        ("mv a.py b.py lib/", {"a.py": "moved to lib/", "b.py": "moved to lib/"}),
+        ("git restore a.py && git checkout -- b.py", {"a.py": "reverted", "b.py": "reverted"}),
+        ("git restore --staged a.py; git checkout feat/a.py", {"a.py": ""}),
+        (f"apply_patch <<'EOF'\n{PATCH}\nEOF", {"src/a.py": "", "src/b.py": "", "src/c.py": "deleted"}),
     ],
 )
-def test_a_file_knows_the_programs_that_commands_gave_it_to(command: str, tools: dict[str, int]) -> None:
-    assert ledger_of("terminal", {"command": command}).files["fix.py"].tools == tools
+def test_a_file_knows_how_it_ended(command: str, ended: dict[str, str]) -> None:
+    files = ledger_of("terminal", {"command": command}).files
+    assert {path: fact.ended for path, fact in files.items()} == ended
+    unknown = ledger_of("terminal", {"command": command}, "rm: cannot remove 'a.txt'\n[exit 1]").files
+    assert all(not fact.ended for fact in unknown.values())
 
 
-def test_a_known_file_is_found_again_in_a_command_that_changes_nothing() -> None:
-    first, second = (
-        call("write_file", {"path": "fix.py", "content": "x"}),
-        call("terminal", {"command": "grep x fix.py"}),
-    )
-    ledger = Ledger.of([assistant(None, [first]), tool(first["id"], "ok"), assistant(None, [second])])
-    fact = ledger.files["fix.py"]
-    assert (fact.tools, fact.changes, fact.last) == ({"write_file": 1, "terminal grep": 1}, 1, 2)
+@pytest.mark.parametrize(
+    ("name", "arguments", "ended"),
+    [
+        ("apply_patch", {"input": PATCH}, {"src/a.py": "", "src/b.py": "", "src/c.py": "deleted"}),
+        ("apply_patch", {"input": "--- a/x.py\n+++ /dev/null\n@@\n-x"}, {"x.py": "deleted"}),
+        ("apply_patch", {"input": PATCH.replace("@@", "*** Move to: d.py\n@@")},
+         {"src/a.py": "moved to d.py", "d.py": "", "src/b.py": "", "src/c.py": "deleted"}),
+        ("delete_file", {"path": "x.py"}, {"x.py": "deleted"}),
+    ],
+)  # fmt: skip
+def test_a_tool_that_deletes_or_moves_files_is_known(
+    name: str, arguments: dict[str, object], ended: dict[str, str]
+) -> None:
+    assert {path: fact.ended for path, fact in ledger_of(name, arguments).files.items()} == ended
+
+
+def test_what_was_in_a_folder_that_was_removed_is_deleted_until_it_is_written_again() -> None:
+    def written(id: str) -> list[Message]:
+        return [assistant(None, [call("write_file", {"path": "/srv/out/a.py", "content": "x"}, id)]), tool(id, "ok")]
+
+    ledger = Ledger.of(written("1"))
+    ledger.extend([assistant(None, [call("terminal", {"command": "rm -rf /srv/out"}, "2")]), tool("2", "[exit 0]")])
+    assert ledger.files["/srv/out/a.py"].ended == "deleted"
+    ledger.extend(written("3"))
+    assert ledger.files["/srv/out/a.py"].ended == ""
 
 
 def test_a_patch_of_several_files_changes_them_all() -> None:
@@ -137,7 +162,7 @@ def test_an_edit_that_failed_changed_nothing() -> None:
     assert ledger.files["a.py"].last == 1
 
 
-def test_a_file_fact_tells_which_tools_touched_it_when() -> None:
+def test_a_file_fact_tells_how_it_was_touched_and_when() -> None:
     messages: list[Message] = [user("go")]
     for number, (name, arguments) in enumerate(
         [("read_file", {"path": "a.py"}), ("patch", {"path": "a.py", "old_string": "1\n2", "new_string": "3"})]
@@ -145,8 +170,7 @@ def test_a_file_fact_tells_which_tools_touched_it_when() -> None:
         messages += [assistant(None, [call(name, arguments, f"c{number}")]), tool(f"c{number}", "ok")]
     ledger = Ledger.of(messages)
     fact = ledger.files["a.py"]
-    assert (fact.first, fact.last, fact.changes, dict(fact.tools)) == (1, 3, 1, {"read_file": 1, "patch": 1})
-    assert fact.argument == "path"
+    assert (fact.first, fact.last, fact.changes, fact.reads, fact.is_written) == (1, 3, 1, 1, False)
     assert ledger.actions[1].change == "+1 -2"
 
 
@@ -165,6 +189,6 @@ def test_a_list_of_edits_changes_every_file_that_it_names() -> None:
     edits = [{"path": "a.py", "old": "x", "new": "y\nz"}, {"path": "b.py", "old": "1", "new": "2"}, {"path": "a.py"}]
     ledger = Ledger.of([assistant(None, [call("patch", {"edits": edits}, id="p")]), tool("p", "done")])
     (action,) = ledger.actions
-    assert (action.verb, action.target, action.files) == ("CHANGED", "a.py, b.py", ("a.py", "b.py"))
+    assert (action.verb, action.target, action.files) == ("CHANGED", "a.py, b.py", {"a.py": "", "b.py": ""})
     assert action.change == "+3 -2"
     assert set(ledger.files) == {"a.py", "b.py"}

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
+from itertools import pairwise
 
 import pytest
 
@@ -75,6 +77,22 @@ def test_the_newest_request_comes_first_and_the_first_one_is_the_goal() -> None:
     assert handoff.lines(GOAL)[0].endswith("(m0)")
 
 
+def test_a_long_request_is_told_once_however_it_is_cut() -> None:
+    log = " ".join(f"frame {n} of the traceback is in module_{n}.py" for n in range(120))
+    messages = [user(f"Fix the crash of the importer. {log}"), *ran("ls", "x", "a"), assistant("It is module_7.py.")]
+    alone = handoff_of(messages, 4_000)
+    assert alone.render().count("Fix the crash of the importer.") == 1
+    assert alone.lines(COMPLETED)[0].startswith("The active task, as above (m0)")
+    later = handoff_of([*messages, user("Now the docs, please."), *ran("ls", "y", "b")], 4_000)
+    assert later.render().count("Fix the crash of the importer.") == 1
+    assert "frame 50 of the traceback" in later.lines(GOAL)[0]  # with room, a person's words are told whole
+
+
+def test_a_short_request_is_not_taken_for_one_that_holds_its_words() -> None:
+    messages = [user("hi"), assistant("Hello there."), user("Which ship is it?"), assistant("The third one.")]
+    assert handoff_of([*messages, user("on")]).lines(COMPLETED)[0].startswith('"hi" (m0)')
+
+
 def test_rules_stand_word_for_word_with_what_they_replaced() -> None:
     assert handoff_of(SESSION).lines(RULES) == [
         '"Never touch prod.db." (m0)',
@@ -125,15 +143,47 @@ def test_state_decisions_answers_and_files() -> None:
     assert handoff.lines(STATE) == ["Branch feat/async at 9f3c2ab (m12). Tests: 16 passed (m10)."]
     assert '"We go with a queue because the NAS is slow." (m5)' in handoff.render()
     assert '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)' in handoff.render()
-    assert handoff.lines(FILES) == ["path: src/uploader.py (changed; read_file, patch, m1-m7)"]
+    assert handoff.lines(FILES) == ["src/uploader.py (changed, m1-m7)"]
 
 
-def test_a_file_is_told_with_the_programs_it_was_given_to() -> None:
-    script = ran("cat > fix.py <<'E'\nimport sys\nE", "[exit 0]", "a")
-    runs = [message for n in range(3) for message in ran("python fix.py", "[exit 0]", f"b{n}")]
-    read = did("read_file", {"path": "fix.py"}, "import sys", "c")
-    handoff = handoff_of([user("go"), *script, *runs, *read, user("on")])
-    assert handoff.lines(FILES) == ["path: fix.py (changed; read_file, terminal cat, python 3x, m1-m9)"]
+def test_files_are_told_by_what_became_of_them_and_like_ones_together() -> None:
+    messages = [
+        user("go"),
+        *ran("touch a.py b.py c.py", "[exit 0]", "a"),
+        *did("write_file", {"path": "scratch.py", "content": "x"}, "ok", "b"),
+        *ran("mv c.py lib/d.py", "[exit 0]", "c"),
+        *ran("git checkout -- b.py", "[exit 0]", "d"),
+        *ran("rm scratch.py", "[exit 0]", "e"),
+        *did("read_file", {"path": "README.md"}, "Hello", "f"),
+        user("on"),
+    ]
+    handoff = handoff_of(messages)
+    assert handoff.lines(FILES) == [
+        "scratch.py (deleted, m3-m9) · b.py (reverted, m1-m7) · c.py (moved to lib/d.py, m1-m5)",
+        "lib/d.py (changed, m5) · a.py (changed, m1)",
+        "README.md (read, m11)",
+    ]
+    assert "MOVED c.py to lib/d.py (m5) · REVERTED b.py (m7)" in handoff.render()
+    assert "DELETED scratch.py (m9)" in handoff.render()
+    both = handoff_of([user("go"), *ran("touch a.py b.py", "[exit 0]", "a"), user("on")])
+    assert both.lines(FILES) == ["a.py, b.py (changed, m1)"]
+
+
+def test_files_of_earlier_handoffs_are_told_again() -> None:
+    told = [
+        "path: src/old.py (changed; patch 3x, bash python, m7-m98) · file_path: src/older.py (changed; Edit, m5)",
+        "gone.py, left.py (deleted, m9)",
+        "src/api.py was changed: the new back-off",
+        "docs/api.md (read, m3)",
+    ]
+    messages = [user("go"), *did("patch", {"path": "src/old.py"}, "ok", "a"), user("on")]
+    numbered = [*([assistant("...")] * 100), *messages]
+    handoff = handoff_of(numbered, previous=Handoff({FILES: told}), first=100)
+    assert handoff.lines(FILES) == [
+        "src/old.py (changed, m7-m101) · src/older.py (changed, m5)",
+        "src/api.py was changed: the new back-off",
+        "left.py, gone.py (deleted, m9)",
+    ]
 
 
 def test_a_short_line_of_a_script_is_quoted_with_the_next() -> None:
@@ -228,11 +278,11 @@ def test_what_was_the_task_is_an_earlier_request_when_the_ledger_begins_later() 
 def test_requests_without_room_are_counted_and_the_count_goes_on() -> None:
     handoff = handoff_of([*asked_often(0, 80), user("on")], 500)
     remark, *entries = handoff.lines(COMPLETED)
-    assert entries[0] == "Asked, as above (m0)"
-    told = [entry.split("\n")[0] for entry in entries[1:]]
-    assert told == [f'"Then build the part called part_{n}." (m{2 * n})' for n in range(81 - len(entries), 80)]
-    left_out = 80 - len(entries)
-    assert remark.startswith(f"{left_out} earlier requests, no longer told one by one (m2-m{2 * left_out})")
+    told = [entry.split("\n")[0] for entry in entries]
+    assert told == [f'"Then build the part called part_{n}." (m{2 * n})' for n in range(80 - len(entries), 80)]
+    last = 79 - len(entries)  # the first one is the goal, and told above
+    words = f'from "Then build the part called part_1." to "Then build the part called part_{last}."'
+    assert remark.startswith(f"{last} earlier requests, {words} (m2-m{2 * last})")
     assert parse_handoff(handoff.render()).lines(COMPLETED) == handoff.lines(COMPLETED)
     numbers = range(161, 322)
     later = [*asked_often(80, 160), user("on")]
@@ -241,7 +291,33 @@ def test_requests_without_room_are_counted_and_the_count_goes_on() -> None:
         parse_handoff(handoff.render()), "on", 321,
     )  # fmt: skip
     remark, *entries = write_handoff(source, 500, count).lines(COMPLETED)
-    assert remark.startswith(f"{161 - len(entries)} earlier requests, no longer told one by one (m")
+    # "on" was the task before, and is one more request now.
+    assert remark.startswith(f'{160 - len(entries)} earlier requests, from "Then build the part called part_1."')
+
+
+def test_old_requests_stay_in_several_stretches_that_overlap_nowhere() -> None:
+    handoff, asked = Handoff({}), 0
+    for _ in range(20):
+        # What is shown begins with the end of an exchange that was told before.
+        numbers = range(2 * asked - 1, 2 * asked + 41)
+        messages = [assistant("All of it is built by now."), *asked_often(asked, asked + 20), user("on")]
+        read = dict(zip(numbers, messages, strict=True)).__getitem__
+        previous = parse_handoff(handoff.render())
+        source = SummaryInput(Ledger.of(messages, numbers), read, numbers[0], numbers[-1], previous, "on", numbers[-1])
+        handoff = write_handoff(source, 1_200, count)
+        asked += 20
+    stretches = [line for line in handoff.lines(COMPLETED) if "earlier request" in line]
+    found = [
+        re.match(r'(\d+) earlier requests, from ".*part_(\d+)\." to ".*part_(\d+)\." \(m(\d+)-m(\d+)\)', line)
+        for line in stretches
+    ]
+    runs = [tuple(map(int, one.groups())) for one in found if one]
+    assert len(runs) == len(stretches) >= 3
+    assert runs[0][1] == 1
+    for times, first, last, start, end in runs:
+        assert (times, start, end) == (last - first + 1, 2 * first, 2 * last)
+    assert all(before[2] + 1 == after[1] for before, after in pairwise(runs))
+    assert max(times for times, *_ in runs) < 300
 
 
 def test_a_short_output_is_the_outcome_and_a_long_one_without_a_value_is_not_told() -> None:

@@ -4,8 +4,18 @@ from clew.ledger import UNVERIFIED_MARK
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff
 from clew.summaries.grounding import GroundedHandoff, ground_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED, CONTINUED, DECISIONS, FILES, GOAL, RULES, STATE, VALUES
-from clew.summaries.required_facts import number_in
+from clew.summaries.handoff import (
+    BLOCKED,
+    COMPLETED,
+    CONTINUED,
+    DECISIONS,
+    FILES,
+    GOAL,
+    RULES,
+    STATE,
+    VALUES,
+    number_in,
+)
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for

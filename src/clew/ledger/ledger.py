@@ -8,8 +8,7 @@ message costs, however long the conversation.
 from __future__ import annotations
 
 import re
-from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clew.ledger.extract import (
@@ -26,9 +25,8 @@ from clew.ledger.tools import (
     PlanItem,
     Verb,
     files_changed_by,
-    files_written,
+    files_edited,
     plan_in,
-    programs_by_file,
     size_of_edit,
     target_of,
     updated_plan,
@@ -41,7 +39,6 @@ from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_o
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
-_COMMAND_CHARS = 2_000
 _SHORTEST_PASTED = 24
 _COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
@@ -61,7 +58,8 @@ class Action:
     tool: str
     verb: Verb
     target: str
-    files: tuple[str, ...] = ()
+    files: Mapping[str, str] = field(default_factory=dict)
+    """The files it changed, each with how it ended: `deleted`, `reverted`, `moved to b.py`; empty where it is there."""
     change: str = ""
     result: int | None = None
     outcome: CallOutcome | None = None
@@ -101,15 +99,17 @@ class LedgerExchange:
 
 @dataclass(slots=True)
 class FileFact:
-    """What was done to a file: which tools touched it how often, from the first message to the last."""
+    """What was done to a file, from the first message that names it to the last."""
 
     path: str
     first: int
     last: int
     changes: int = 0
-    tools: Counter[str] = field(default_factory=Counter)
-    argument: str = ""
-    """The name of the argument that held the path, such as `file_path`."""
+    reads: int = 0
+    is_written: bool = False
+    """Whether each change wrote the whole file."""
+    ended: str = ""
+    """`deleted`, `reverted`, `moved to b.py`; empty while it is there."""
 
 
 @dataclass(slots=True)
@@ -228,35 +228,29 @@ class Ledger:
         name = name_of_call(call)
         arguments = arguments_of_call(call)
         verb, target = verb_of(name, arguments), target_of(name, arguments)
-        files: tuple[str, ...] = ()
+        files: Mapping[str, str] = {}
         change = ""
-        known: set[str] = set()
         if verb == "RAN":
-            files = tuple(files_changed_by(target))
-            known = self.files.keys() & target[:_COMMAND_CHARS].split()
+            files = files_changed_by(target)
         elif verb in ("WROTE", "CHANGED"):
-            files = tuple(files_written(name, arguments))
+            files = files_edited(name, arguments)
             change = size_of_edit(arguments)
         elif verb == "PLANNED" and (items := plan_in(arguments)):
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
-        programs = programs_by_file(target, {*files, *known}) if verb == "RAN" else {}
-        for path in dict.fromkeys([*files, *programs]):
-            tools = [f"{name} {program}" for program in programs.get(path, ())] or [name]
-            self._record_file(path, number, *tools, changed=path in files)
-        if verb == "READ" and target:
-            self._record_file(target, number, name)
-        if verb in ("READ", "WROTE", "CHANGED") and target in self.files:
-            self.files[target].argument = next((key for key, value in arguments.items() if value == target), "")
+        elif verb == "READ" and target:
+            self._touched(target, number).reads += 1
+        for path in files:
+            fact = self._touched(path, number)
+            fact.is_written = verb == "WROTE" and (fact.is_written or not fact.changes)
+            fact.changes += 1
+            fact.ended = ""
         self._open_calls[call.get("id", "")] = len(self.actions)
         self.actions.append(Action(number, index, name, verb, target, files, change))
 
-    def _record_file(self, path: str, number: int, *tools: str, changed: bool = False) -> None:
-        fact = self.files.get(path)
-        if fact is None:
-            fact = self.files[path] = FileFact(path, number, number)
+    def _touched(self, path: str, number: int) -> FileFact:
+        fact = self.files.setdefault(path, FileFact(path, number, number))
         fact.last = number
-        fact.changes += changed
-        fact.tools.update(tools)
+        return fact
 
     def _add_result(self, message: Message, number: int) -> None:
         position = self._open_calls.pop(message.get("tool_call_id", ""), None)
@@ -266,11 +260,21 @@ class Ledger:
         action = self.actions[position]
         action.result = number
         action.outcome = outcome_of(action.verb, text, is_error=bool(message.get("is_error")))
-        if action.failed and action.verb in ("WROTE", "CHANGED"):
-            for path in action.files:
+        for path, ended in action.files.items():
+            if not action.failed and ended:
+                self._end_file(path, ended)
+            elif action.failed and action.verb in ("WROTE", "CHANGED"):
                 self.files[path].changes -= 1
         if action.verb == "RAN":
             self._add_state(text[-_STATE_CHARS:], action.outcome, number)
+
+    def _end_file(self, path: str, ended: str) -> None:
+        """Record how a file ended, and what was in it where it is a folder."""
+        self.files[path].ended = ended
+        inside = f"{path.rstrip('/')}/"
+        for fact in self.files.values():
+            if fact.path.startswith(inside):
+                fact.ended = ended
 
     def _add_state(self, text: str, outcome: CallOutcome, number: int) -> None:
         if outcome.tests:

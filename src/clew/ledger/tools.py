@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
@@ -39,7 +39,8 @@ _TABLE = (
     KnownTool(
         "CHANGED",
         "patch edit multiedit multi_edit apply_patch str_replace str_replace_editor str_replace_based_edit_tool "
-        "edit_file replace_in_file replace notebookedit update_file insert apply_diff search_replace",
+        "edit_file replace_in_file replace notebookedit update_file insert apply_diff search_replace "
+        "delete_file remove_file",
         _PATH,
     ),
     KnownTool(
@@ -63,7 +64,15 @@ _BY_NAME = {name: tool for tool in _TABLE for name in tool.names.split()}
 _EDITOR_COMMANDS: Mapping[str, Verb] = {"view": "READ", "create": "WROTE"}
 _OF_FILES = frozenset({"READ", "WROTE", "CHANGED"})
 _NONE: Mapping[str, Any] = {}
-_PATCHED_FILE = re.compile(r"^\*\*\* (?:(?:Update|Add|Delete) File|Move to): (.+)$|^\+\+\+ b/(.+)$", re.MULTILINE)
+_PATCHED_FILE = re.compile(
+    r"^\*\*\* (?P<how>Update File|Add File|Delete File|Move to): (?P<path>.+)$"
+    r"|^\+\+\+ b/(?P<changed>.+)$|^--- a/(?P<deleted>.+)\n\+\+\+ /dev/null$",
+    re.MULTILINE,
+)
+_DELETING_TOOLS = frozenset({"delete_file", "remove_file"})
+# How a file ended, in the words in which it is told; empty where it was changed.
+DELETED = "deleted"
+REVERTED = "reverted"
 
 
 def plain_tool_name(name: str) -> str:
@@ -104,15 +113,16 @@ def target_of(name: str, arguments: Mapping[str, Any]) -> str:
     return next((text for value in arguments.values() if (text := _as_text(value)) and len(text) <= 200), "")
 
 
-def files_written(name: str, arguments: Mapping[str, Any]) -> list[str]:
-    """The files that a call of a writing tool names: as its path, in a list of edits, or inside a patch."""
+def files_edited(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
+    """The files that a call of a writing tool names, as its path, in a list of edits, or inside a patch; and how each
+    ended."""
     for key in _PATH:
         if path := _as_text(arguments.get(key)):
-            return [path]
+            return {path: DELETED if plain_tool_name(name) in _DELETING_TOOLS else ""}
     if edited := _files_in_edits(arguments):
-        return edited
+        return dict.fromkeys(edited, "")
     patches = map(_as_text, arguments.values()) if _BY_NAME.get(plain_tool_name(name)) else ()
-    return list(dict.fromkeys(path for patch in patches for path in _files_in_patch(patch)))
+    return {path: how for patch in patches for path, how in _files_in_patch(patch).items()}
 
 
 def _files_in_edits(arguments: Mapping[str, Any]) -> list[str]:
@@ -123,13 +133,19 @@ def _files_in_edits(arguments: Mapping[str, Any]) -> list[str]:
     return list(dict.fromkeys(path for path in paths if path))
 
 
-def patched_files(patch: str) -> list[str]:
-    """The files that a patch in Codex' or in unified form names."""
-    return [first or second for first, second in _PATCHED_FILE.findall(patch)]
+def patched_files(patch: str) -> dict[str, str]:
+    """The files that a patch in Codex' or in unified form names, each with how it ended."""
+    files: dict[str, str] = {}
+    for found in _PATCHED_FILE.finditer(patch):
+        path = found["path"] or found["changed"] or found["deleted"]
+        if found["how"] == "Move to" and files:
+            files[next(reversed(files))] = f"moved to {path}"
+        files[path] = DELETED if found["deleted"] or found["how"] == "Delete File" else ""
+    return files
 
 
-def _files_in_patch(text: str) -> list[str]:
-    return patched_files(text) if text.lstrip().startswith(("*** Begin Patch", "--- ", "diff ")) else []
+def _files_in_patch(text: str) -> dict[str, str]:
+    return patched_files(text) if text.lstrip().startswith(("*** Begin Patch", "--- ", "diff ")) else {}
 
 
 def _as_text(value: Any) -> str:
@@ -165,7 +181,7 @@ def _line_count(edit: Mapping[str, object], keys: tuple[str, ...]) -> int:
 
 _COMMAND_CHARS_READ = 20_000
 _MAY_WRITE = re.compile(
-    r">|\b(?:tee|touch|rm|mv|cp|ln|truncate)\b|\b(?:sed|perl) -|\bgit (?:add|restore)\b|\*\*\* Begin"
+    r">|\b(?:tee|touch|rm|mv|cp|ln|truncate)\b|\b(?:sed|perl) -|\bgit (?:add|restore|checkout)\b|\*\*\* Begin"
 )
 # Here-documents and quoted arguments are not read as commands.
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\b|\Z)", re.DOTALL | re.MULTILINE)
@@ -181,38 +197,54 @@ _CHANGES = {
     "tee": _ALL, "touch": _ALL, "rm": _ALL, "mv": _ALL, "truncate": _ALL, "git rm": _ALL, "git mv": _ALL,
     "git add": _ALL, "git restore": _ALL, "cp": _LAST, "ln": _LAST,
 }  # fmt: skip
-_PROGRAM = re.compile(r"[a-z][\w.+-]*")
-_WITH_SUBCOMMANDS = frozenset({"git", "npx", "npm", "uv", "cargo", "go"})
+_ENDS = {"rm": DELETED, "git rm": DELETED, "git restore": REVERTED}
+# With one of these a file stays as it is in the folder.
+_KEEPS = frozenset({"--cached", "--staged", "-n", "--dry-run"})
 _IN_PLACE = re.compile(r"-\w*i\S*|--in-place\S*")
 _SCRIPT_OPTIONS = ("-e", "-f", "--expression", "--file")
 
 
-def files_changed_by(command: str) -> list[str]:
-    """The files that a command line writes, moves or removes, as far as its text shows."""
+def files_changed_by(command: str) -> dict[str, str]:
+    """The files that a command line writes, moves or removes, as far as its text shows, each with how it ended."""
     if not _MAY_WRITE.search(command):
-        return []
-    text = command[:_COMMAND_CHARS_READ]
-    patched = patched_files(text) if "*** Begin Patch" in text else []
-    plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", text))
-    names = [name for one in _COMMAND_SEPARATOR.split(plain) for name in _changed_by_command(one) if _is_file(name)]
-    return list(dict.fromkeys([*patched, *names]))
-
-
-def programs_by_file(command: str, files: Set[str]) -> dict[str, list[str]]:
-    """The programs that a command line gives each of these files to: `python` for `cd src && python fix.py`."""
-    if not files:
         return {}
     text = command[:_COMMAND_CHARS_READ]
-    programs: dict[str, list[str]] = {}
+    files = patched_files(text) if "*** Begin Patch" in text else {}
     plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", text))
     for one in _COMMAND_SEPARATOR.split(plain):
-        words = _command_words(one.replace(">", " "))
-        if not words or not _PROGRAM.fullmatch(words[0]):
-            continue
-        program = " ".join(words[:2]) if words[0] in _WITH_SUBCOMMANDS else words[0]
-        for path in files & set(words[1:]):
-            programs.setdefault(path, []).append(program)
-    return programs
+        found = {name: how for name, how in _changed_by_command(one).items() if _is_file(name)}
+        # What is added to a commit may well be that the file is gone.
+        files |= {name: files.get(name, "") for name in found} if "git add" in one else found
+    return files
+
+
+def _changed_by_command(command: str) -> dict[str, str]:
+    files = dict.fromkeys(_REDIRECTION.findall(command), "")
+    words = _command_words(_REDIRECTION.sub(" ", command))
+    if not words:
+        return files
+    if words[0] in ("sed", "perl"):
+        return files | dict.fromkeys(_edited_in_place(words[1:]), "")
+    name = " ".join(words[:2]) if words[0] == "git" else words[0]
+    arguments = words[2:] if words[0] == "git" else words[1:]
+    if name == "git checkout":
+        # Without the dashes a name may be a branch.
+        behind = arguments[arguments.index("--") + 1 :] if "--" in arguments else []
+        return files | dict.fromkeys(behind, REVERTED)
+    if name in _CHANGES:
+        named = [word for word in arguments if not word.startswith("-")]
+        ended = _ENDS.get(name, "") if _KEEPS.isdisjoint(arguments) else ""
+        files |= dict.fromkeys(named[_CHANGES[name]], ended)
+        if name in ("mv", "git mv"):
+            files |= _moved(named)
+    return files
+
+
+def _moved(named: list[str]) -> dict[str, str]:
+    """The files that `mv` was given before the last name, which is a folder where it looks like one."""
+    *sources, target = named or [""]
+    into = target.endswith("/") or len(sources) > 1 or "." not in target.rsplit("/", 1)[-1]
+    return dict.fromkeys(sources, f"moved to {target.rstrip('/')}/" if into else f"moved to {target}")
 
 
 def _command_words(command: str) -> list[str]:
@@ -220,21 +252,6 @@ def _command_words(command: str) -> list[str]:
     while words and (words[0] in ("sudo", "then", "do", "else", "{") or "=" in words[0]):
         words.pop(0)
     return words
-
-
-def _changed_by_command(command: str) -> Iterator[str]:
-    yield from _REDIRECTION.findall(command)
-    words = _command_words(_REDIRECTION.sub(" ", command))
-    if not words:
-        return
-    if words[0] in ("sed", "perl"):
-        yield from _edited_in_place(words[1:])
-        return
-    name = " ".join(words[:2]) if words[0] == "git" else words[0]
-    if name in _CHANGES:
-        arguments = words[2:] if words[0] == "git" else words[1:]
-        named = [word for word in arguments if not word.startswith("-")]
-        yield from named[_CHANGES[name]]
 
 
 def _edited_in_place(words: list[str]) -> list[str]:

@@ -21,8 +21,8 @@ from clew.summaries.exchanges import (
     reference_of,
     sentences_in,
 )
-from clew.summaries.handoff import CONTINUED, SummaryInput
-from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized, number_in, quoted_request
+from clew.summaries.handoff import CONTINUED, SummaryInput, number_in
+from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized, quoted_request
 
 _NEWEST_WHOLE = 3
 _OLD_REQUEST_CHARS = 340

@@ -1,4 +1,5 @@
-"""How an exchange is told: the agent's sentences that state something, what was changed and run, and all as one entry.
+"""The exchanges of a conversation, and how one is told: the agent's sentences that state something, what was changed
+and run, and all as one entry.
 
 A sentence is worth telling where it states what was found, decided, done or left open. Like calls are folded into one:
 `pytest -q: 31 runs, the last exit 0`.
@@ -7,13 +8,21 @@ A sentence is worth telling where it states what was found, decided, done or lef
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from clew.ledger import Action, LedgerExchange, atoms_in
-from clew.summaries.handoff import CONTINUED
-from clew.summaries.required_facts import number_in, shorten_redacted, without_folder
+from clew.ledger import Action, FocusTopic, LedgerExchange, QuoteSelector, atoms_in, text_with_calls
+from clew.messages import Message, text_of
+from clew.summaries import handoff as parts
+from clew.summaries.focus_line import messages_about
+from clew.summaries.handoff import CONTINUED, SummaryInput, number_at_end, number_in, shorten_redacted
+from clew.summaries.required_facts import (
+    TASK_CHARS,
+    certain_lines,
+    quoted_request,
+    without_folder,
+)
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
@@ -47,7 +56,6 @@ TELLING_WIDTH = 40
 """A sentence that is to stand for an exchange is at least so wide."""
 _GOOD_WIDTHS = range(TELLING_WIDTH, 301)
 _MOST_STATED = 4
-_EARLIER = re.compile(r"(\d+) earlier requests")
 _FIGURE = re.compile(r"\d+")
 
 
@@ -140,7 +148,7 @@ _COMMAND_CHARS = 100
 _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
-_DEED = re.compile(r"(?:CHANGED|WROTE) (?!.*: )|RAN .*(?:: \d+ runs\b| -> )")
+_DEED = re.compile(r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|RAN .*(?:: \d+ runs\b| -> )")
 
 
 def brief_target(target: str) -> str:
@@ -163,13 +171,19 @@ def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset(
 def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable[str]:
     by_file: dict[str, list[Action]] = {}
     for action in actions:
-        if action.verb in ("WROTE", "CHANGED") and not action.failed:
-            for path in action.files:
+        for path, ended in action.files.items() if not action.failed else ():
+            if ended or action.verb in ("WROTE", "CHANGED"):
                 by_file.setdefault(path, []).append(action)
     for path, own in by_file.items():
+        name = brief_target(path) if path in known_files else path
+        # What a file ended as stands for what was done to it before.
+        ended = own[-1].files[path]
+        if ended:
+            word, _, where = ended.partition(" ")
+            yield " ".join(f"{word.upper()} {name} {where} (m{own[-1].number})".split())
+            continue
         word = "WROTE" if all(action.verb == "WROTE" for action in own) else "CHANGED"
         size = f" {own[0].change}" if len(own) == 1 and own[0].change else ""
-        name = brief_target(path) if path in known_files else path
         yield f"{word} {name}{size} ({_when(own)})"
 
 
@@ -306,7 +320,133 @@ def _joined(lines: Iterable[str]) -> str:
     return " · ".join(dict.fromkeys(lines))
 
 
-def times_in(line: str) -> int:
-    """How many requests an entry stands for: one, or as many as it says."""
-    found = _EARLIER.match(line)
-    return int(found[1]) if found else 1
+# -- all that could be told --------------------------------------------------------------------------------------------
+
+AS_TASK = "The active task, as above"
+ASKED_ABOVE = "Asked, as above"
+ASKED_BELOW = "Asked below"
+STILL_ASKED = "Still on what was asked before"
+_FRAME_CHARS = 22
+_SHORT_OUTPUT_CHARS = 200
+_FAVOUR_NEW = 3.0
+
+
+class HandoffMaterial:
+    """All that could be told, found once, however often it is then told in another size."""
+
+    def __init__(self, source: SummaryInput) -> None:
+        self.source = source
+        ledger = source.ledger
+        self.exchanges = ledger.exchanges or [LedgerExchange(source.first)]
+        folded = (action for action in ledger.actions if not self.stays_whole(action.number))
+        self.actions = actions_by_exchange(self.exchanges, folded)
+        self.owners = owners_of(ledger.actions)
+        self._requests = {exchange.number for exchange in self.exchanges if exchange.request}
+        self.focus = FocusTopic(source.focus) if source.focus and source.focus.strip() else None
+        self.about = messages_about(source, self.focus) if self.focus else []
+        self.chars_about = sum(len(text_with_calls(source.read(number))) for number in self.about)
+        self._long_requests = {one.number: one.request for one in self.exchanges if len(one.request) > TASK_CHARS}
+        self.selector = QuoteSelector(
+            ledger.index,
+            self._quotable_message,
+            source.first,
+            self.may_quote,
+            self.line_of,
+            # What the newest request is about was seen last; where there is one request, all of it is about that one.
+            favour_new=_FAVOUR_NEW if len(self.exchanges) > 1 else 0.0,
+            redacted=source.clean,
+        )
+        self.top = certain_lines(source)
+        told = self._told_before()
+        start = min((exchange.number for exchange in ledger.exchanges), default=source.first)
+        self.former = [(number, lines) for number, lines in told if number < start]
+        self.told = {number: lines[1:] for number, lines in told if number >= start}
+        self._closings: dict[int, list[Sentence]] = {}
+        self._said: dict[int, list[Sentence]] = {}
+        self._frame_chars: dict[tuple[str, str], int] = {}
+
+    def _told_before(self) -> list[tuple[int, list[str]]]:
+        """The entries of the previous handoff, each with its first message."""
+        told = [text.split(CONTINUED) for text in self.source.previous_lines(parts.COMPLETED)]
+        for task in self.source.previous_lines(parts.ACTIVE_TASK)[:1]:
+            if all(line.text != task for line in self.top):
+                # What was the task then is one of the earlier requests now.
+                own = [lines for lines in told if lines[0].startswith(AS_TASK)] or [[]]
+                told = [*(lines for lines in told if lines is not own[0]), [task, *own[0][1:]]]
+        return [(number_at_end(lines[0]), lines) for lines in told]
+
+    def closing(self, n: int) -> list[Sentence]:
+        """The sentences of the agent's last words on an exchange."""
+        if n not in self._closings:
+            closing, at = self.exchanges[n].closing, self.exchanges[n].closing_number
+            is_quoted = at is not None and at < self.source.last
+            self._closings[n] = closing_sentences(closing, at or 0, self.selector.worth_of) if is_quoted else []
+        return self._closings[n]
+
+    def sentences(self, n: int) -> list[Sentence]:
+        """What the agent said in an exchange, its last words included."""
+        if n not in self._said:
+            exchange = self.exchanges[n]
+            found = [*self.closing(n)]
+            for number in exchange.said:
+                if number != exchange.closing_number and self.may_quote(number):
+                    said = sentences_in(self.selector.texts(number)[0], number, self.selector.worth_of)
+                    found += [replace(one, worth=one.worth - 0.5) for one in said]
+            self._said[n] = found
+        return self._said[n]
+
+    def stays_whole(self, number: int) -> bool:
+        """Whether the message can be read below the handoff."""
+        return number >= self.source.last and number not in self.source.shortened
+
+    def may_quote(self, number: int) -> bool:
+        """Whether lines of a message may be quoted beside what is told of it: of a request its words are told."""
+        source = self.source
+        if number in source.ledger.program_messages:
+            return False
+        # Of a request that is too long to be told whole, such as one with a log pasted in, lines may be quoted too.
+        if number in self._requests and number not in self._long_requests:
+            return False
+        return source.first <= number < source.last or number in source.shortened
+
+    def _quotable_message(self, number: int) -> Message:
+        """The message; of a long request only what stands behind the words that are told of it."""
+        message = self.source.read(number)
+        request = self._long_requests.get(number)
+        if request is None:
+            return message
+        told = request[: request.rfind(" ", 0, TASK_CHARS)]
+        return {**message, "content": text_of(message).replace(told, "\n", 1)}
+
+    def line_of(self, number: int, part: int) -> tuple[Hashable, int]:
+        """On which line of the handoff a passage would stand, and what that line takes without it."""
+        action = self.owners.get((number, part))
+        if action is None:
+            return number, 16
+        key = (action.verb, action.target)
+        if key not in self._frame_chars:
+            self._frame_chars[key] = len(brief_target(action.target)) + _FRAME_CHARS
+        return key, self._frame_chars[key]
+
+    def head(self, n: int, above: Collection[int], most: int) -> str:
+        """The request, or where it can be read above."""
+        exchange = self.exchanges[n]
+        if not exchange.request:
+            return f"{STILL_ASKED} (m{exchange.number})" if self.source.previous else ""
+        cancelled = f"; cancelled by m{exchange.cancelled_by}" if exchange.cancelled_by is not None else ""
+        if exchange.number in above:
+            word = AS_TASK if n == len(self.exchanges) - 1 else ASKED_ABOVE
+            return f"{word} (m{exchange.number}{cancelled})"
+        if self.stays_whole(exchange.number):
+            return f"{ASKED_BELOW} (m{exchange.number}{cancelled})"
+        head = quoted_request(self.source.ledger, exchange, most)
+        return head[:-1] + cancelled + ")" if cancelled else head
+
+    def short_output(self, action: Action) -> str:
+        """What a call gave back, whole, where that is short: then it is the outcome."""
+        if action.result is None or not self.may_quote(action.result):
+            return ""
+        text = self.selector.texts(action.result)[0]
+        lines = self.source.clean(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
+        shown = " · ".join(" ".join(line.split()) for line in lines if line.strip())
+        return shown if len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number else ""

@@ -7,11 +7,11 @@ a conversation it comes behind a fixed prefix and before an end marker, by which
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew.ledger import Ledger, ReadMessage
+from clew.ledger import Ledger, LedgerExchange, ReadMessage, shorten
 from clew.messages import Message, calls_of, reasoning_of, text_of
 from clew.redact import redact_text
 
@@ -106,6 +106,104 @@ def _with_bullets(heading: str, lines: Sequence[str]) -> list[str]:
     if heading in _WITHOUT_BULLETS:
         return list(lines)
     return [f"- {line}" for line in lines]
+
+
+# -- lines of a handoff ------------------------------------------------------------------------------------------------
+
+_NUMBER_NAMED = re.compile(r"\bm(\d+)\b")
+_QUOTED_FROM = re.compile(r"\" \(m(\d+)\b")
+# Requests that there is no room to tell one by one stand on a few lines, each with a stretch of the conversation.
+_STRETCH_CHARS = 130
+_FEW_STRETCHES, _ROOM_FOR_FEW = 3, 2_000
+_SHARE_OF_STRETCHES = 0.06
+_WORDS_CHARS = 44
+_STRETCH = re.compile(
+    r"(?P<requests>\d+) earlier requests?(?:, no longer told one by one)?"
+    r"(?:, from \"(?P<opening>.*)\" to \"(?P<closing>.*)\")?"
+    r" \(m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$"
+)
+_REQUEST = re.compile(r'"(.*)"(?:, that is ".*")? \(m\d+')
+
+
+def number_in(line: str) -> int:
+    """The message that a line of a handoff refers to first; -1 where it names none."""
+    found = _NUMBER_NAMED.search(line)
+    return int(found[1]) if found else -1
+
+
+def number_at_end(line: str) -> int:
+    """The message that a line names behind what it quotes, such as `"see m3" (m12; offered in m11)`; else the first."""
+    found = _QUOTED_FROM.findall(line)
+    return int(found[-1]) if found else number_in(line)
+
+
+def shorten_redacted(text: str, most: int) -> str:
+    """The text shortened, and redacted before that: part of a secret would not be recognised as one."""
+    return shorten(redact_text(text[: 4 * most]) if len(text) > most else text, most)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestStretch:
+    """Requests that follow each other: how many, the messages of the first and the last, and what those two say.
+
+    Read back from the previous handoff and joined again, so that a long conversation keeps a beginning and a middle.
+    """
+
+    requests: int
+    first: int
+    last: int
+    opening: str = ""
+    closing: str = ""
+
+    @classmethod
+    def of_exchange(cls, exchange: LedgerExchange) -> RequestStretch:
+        words = shorten_redacted(exchange.request, _WORDS_CHARS)
+        return cls(1, exchange.number, exchange.number, words, words)
+
+    @classmethod
+    def of_line(cls, line: str) -> RequestStretch:
+        """Of the first line of an entry, which may be such a line itself."""
+        if found := _STRETCH.match(line):
+            first = int(found["first"])
+            last = int(found["last"] or first)
+            return cls(int(found["requests"]), first, last, found["opening"] or "", found["closing"] or "")
+        number, said = number_at_end(line), _REQUEST.match(line)
+        words = shorten_redacted(said[1], _WORDS_CHARS) if said else ""
+        return cls(1, number, number, words, words)
+
+    @property
+    def text(self) -> str:
+        if self.first == self.last:
+            return f'"{self.opening}" (m{self.first})' if self.opening else f"1 earlier request (m{self.first})"
+        words = f', from "{self.opening}" to "{self.closing}"' if self.opening and self.closing else ""
+        return f"{self.requests} earlier requests{words} (m{self.first}-m{self.last})"
+
+
+def joined_stretches(stretches: Iterable[RequestStretch], room: int) -> list[RequestStretch]:
+    """The stretches in order, joined with their neighbours, as few as suit a handoff of `room` chars."""
+    most = max(1 if room < _ROOM_FOR_FEW else _FEW_STRETCHES, int(room * _SHARE_OF_STRETCHES) // _STRETCH_CHARS)
+    ordered = sorted(stretches, key=lambda one: one.first)
+    requests = -(-sum(one.requests for one in ordered) // most)
+    joined: list[RequestStretch] = []
+    for one in ordered:
+        if joined and joined[-1].requests + one.requests <= requests:
+            joined[-1] = _together(joined[-1], one)
+        else:
+            joined.append(one)
+    while len(joined) > most:
+        at = min(range(len(joined) - 1), key=lambda at: joined[at].requests + joined[at + 1].requests)
+        joined[at : at + 2] = [_together(*joined[at : at + 2])]
+    return joined
+
+
+def _together(before: RequestStretch, after: RequestStretch) -> RequestStretch:
+    return replace(
+        before,
+        requests=before.requests + after.requests,
+        last=max(before.last, after.last),
+        opening=before.opening or after.opening,
+        closing=after.closing or before.closing,
+    )
 
 
 # -- a handoff in a conversation ---------------------------------------------------------------------------------------

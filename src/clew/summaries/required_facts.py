@@ -1,36 +1,30 @@
 """The facts that every handoff must have: the task, the goal, rules, changed files, and errors that still block.
 
-With the state of the work, the plan and where the focus topic comes up, they are the lines that a handoff has first.
-They come from the ledger and the previous handoff. Each has the words by which a text that a model wrote is known to
-contain it already. Neither models nor tokens are known here.
+With the state of the work and the plan they are the lines that a handoff has first. They come from the ledger and the
+previous handoff. Each has the words by which a text that a model wrote is known to contain it already. Neither models
+nor tokens are known here.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
 from clew.ledger import (
     Action,
     FileFact,
-    FocusTopic,
     Ledger,
     LedgerExchange,
     LedgerStatement,
     atoms_in,
     is_path,
     person_said,
-    quotable_texts,
     rule_replaced_by,
     shorten,
-    text_with_calls,
 )
-from clew.messages import Message
-from clew.redact import redact_text
 from clew.summaries import handoff as parts
-from clew.summaries.handoff import SummaryInput
+from clew.summaries.handoff import SummaryInput, number_at_end, shorten_redacted
 
 # Longer ones are cut: the task is also kept word for word in the conversation.
 TASK_CHARS = 2_400
@@ -49,13 +43,8 @@ _TESTS = "any tests"
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
-_NUMBER = re.compile(r"\bm(\d+)\b")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_CHANGED = "changed"
 _CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
-FILE_SEPARATOR = " · "
-"""Between files that stand on one line."""
-_FILE_LINE = re.compile(r"(?:\w+: )?(.+) \([^()]*\bm\d+\)$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,6 +130,15 @@ def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
     if state.serving:
         serving, number = shorten_redacted(state.serving[0], _SERVING_CHARS), state.serving[1]
         yield RequiredFact(parts.STATE, f"Running: {serving} (m{number}).", serving, number)
+
+
+def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
+    """The goal in more of the person's words, where the line cuts it and they can be read."""
+    number = number_at_end(line.text)
+    exchange = next((one for one in source.ledger.exchanges if one.number == number and one.request), None)
+    if exchange is None or '…" (m' not in line.text:
+        return line
+    return replace(line, text=source.clean(quoted_request(source.ledger, exchange, TASK_CHARS)))
 
 
 def _says_what_for(request: str) -> bool:
@@ -263,58 +261,12 @@ def _command_key(action: Action) -> str:
 
 
 def _files(source: SummaryInput) -> Iterator[RequiredFact]:
-    """The files that were changed, newest first, and those that only the previous handoff has."""
-    files = source.ledger.files
-    told = (line for joined in source.previous_lines(parts.FILES) for line in joined.split(FILE_SEPARATOR))
-    previous = {path_in_line(line): line for line in told if _CHANGED in line}
-    changed = (fact for fact in files.values() if fact.changes)
-    for fact in sorted(changed, key=lambda fact: -fact.last)[:_NEWEST]:
-        since = number_in(previous.get(fact.path, ""))
-        yield RequiredFact(parts.FILES, file_line(fact, since), fact.path, fact.last)
-    for path, line in reversed(previous.items()):
-        if path not in files or not files[path].changes:
-            yield RequiredFact(parts.FILES, line, path, number_in(line))
-
-
-def path_in_line(line: str) -> str:
-    """The path of a line about a file: where `file_line` puts it, or the first path in a model's words."""
-    if found := _FILE_LINE.match(line):
-        return found[1]
-    return min(filter(is_path, atoms_in(line)), key=lambda path: (line.find(path), -len(path)), default=line)
-
-
-def number_in(line: str) -> int:
-    """The message that a line of a handoff refers to first; -1 where it names none."""
-    found = _NUMBER.search(line)
-    return int(found[1]) if found else -1
-
-
-def file_line(fact: FileFact, since: int = -1) -> str:
-    """`path: src/retry.py (changed; patch 3x, bash python, m7-m98)`, from message `since` on if that is earlier."""
-    tools = ", ".join(_joined_tools(fact.tools))
-    first = fact.first if since < 0 else min(since, fact.first)
-    when = f"m{first}" if first == fact.last else f"m{first}-m{fact.last}"
-    changed = f"{_CHANGED}; " if fact.changes else ""
-    return " ".join(f"{fact.argument or 'path'}: {fact.path} ({changed}{tools}, {when})".split())
-
-
-def _joined_tools(tools: Mapping[str, int]) -> Iterator[str]:
-    """`read_file`, `bash cat`, `python 3x`: a tool is named once for the programs that it ran."""
-    before = ""
-    for tool, times in sorted(tools.items(), key=lambda one: " " in one[0]):
-        name, _, program = tool.partition(" ")
-        shown = program if program and name == before else tool
-        before = name
-        yield shown if times == 1 else f"{shown} {times}x"
+    for line in changed_files(source.ledger, source.previous_lines(parts.FILES)):
+        yield RequiredFact(parts.FILES, line.text, line.path, line.last)
 
 
 def quoted(text: str, most: int) -> str:
     return f'"{shorten_redacted(text, most)}"'
-
-
-def shorten_redacted(text: str, most: int) -> str:
-    """The text shortened, and redacted before that: part of a secret would not be recognised as one."""
-    return shorten(redact_text(text[: 4 * most]) if len(text) > most else text, most)
 
 
 # -- the lines that come first -----------------------------------------------------------------------------------------
@@ -340,14 +292,15 @@ class HandoffLine:
 def certain_lines(source: SummaryInput) -> list[HandoffLine]:
     """The lines that come first, the most important first."""
     facts = [HandoffLine(fact.heading, fact.line, fact.number) for fact in required_facts(source)]
-    task = [line.text for line in facts if line.heading == parts.ACTIVE_TASK]
+    task = {number_at_end(line.text) for line in facts if line.heading == parts.ACTIVE_TASK}
     lines = [line for line in facts if line.heading not in (parts.FILES, parts.TRIED)]
     # A goal that is still the task need not be told twice.
-    lines = [line for line in lines if line.heading != parts.GOAL or line.text not in task]
-    files = FILE_SEPARATOR.join(line.text for line in facts if line.heading == parts.FILES)
+    lines = [line for line in lines if line.heading != parts.GOAL or number_at_end(line.text) not in task]
+    files = joined_lines(line.text for line in facts if line.heading == parts.FILES)
+    changed = [HandoffLine(parts.FILES, text, -1) for text in files]
+    read = [HandoffLine(parts.FILES, text, 0) for text in joined_lines(one.text for one in read_files(source.ledger))]
     tried = [line for line in facts if line.heading == parts.TRIED]
-    told_files = [HandoffLine(parts.FILES, files, -1)] if files else []
-    return [*lines, *told_files, *_state(source), *_plan_lines(source), *tried]
+    return [*lines, *changed, *_state(source), *_plan_lines(source), *tried, *read]
 
 
 def _plan_lines(source: SummaryInput) -> list[HandoffLine]:
@@ -385,49 +338,88 @@ def _plan(ledger: Ledger) -> list[HandoffLine]:
     ]
 
 
-# -- the focus topic ---------------------------------------------------------------------------------------------------
+# -- files -------------------------------------------------------------------------------------------------------------
 
-_FOCUS_CHARS = 120
-_RUN_CHARS = 16
-_COMES_UP = re.compile(r"^(.*) comes up in (m\d+.*)$")
-_MESSAGES = re.compile(r"m(\d+)(?:-m(\d+))?")
-
-
-def messages_about(source: SummaryInput, topic: FocusTopic) -> list[int]:
-    """The folded and the shortened messages on a topic, in order; those folded before as far as they can be read.
-
-    What a call shows that is about the topic is so too: reading a file shows what is in it.
-    """
-    first = 0 if source.previous else source.first
-    folded = {*range(first, source.last), *source.shortened}
-    shown = {action.result for action in source.ledger.actions if topic.is_about(action.target)}
-    return sorted(number for number in folded if number in shown or _is_about(source, topic, number))
+_NEWEST_READ = 12
+_JOINED = ", "
+_SEPARATOR = " · "
+# A name before the path is what handoffs of earlier versions have.
+_FILE_LINE = re.compile(r"(?:\w+: )?(?P<paths>.+) \((?P<how>[^()]*?),? (?:.*, )?m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$")
+_READ = "read"
+_CHANGED = "changed"
+_KINDS = {_CHANGED: _CHANGED, "written": _CHANGED, _READ: _READ} | dict.fromkeys(
+    ("deleted", "moved", "reverted"), "gone"
+)
 
 
-def _is_about(source: SummaryInput, topic: FocusTopic, number: int) -> bool:
-    message: Message = source.read(number)
-    # Arguments are compared as written and decoded, since JSON may spell a letter by its number.
-    return message["role"] not in ("system", "developer") and topic.is_about(
-        "\n".join([text_with_calls(message), *quotable_texts(message)[1:]])
-    )
+@dataclass(frozen=True, slots=True)
+class FileLine:
+    """What is told of one file."""
+
+    path: str
+    how: str
+    """`changed`, `written`, `read`, `deleted`, `reverted`, `moved to b.py`."""
+    first: int
+    last: int
+    words: str = ""
+    """The whole line, where a model wrote it."""
+
+    @property
+    def text(self) -> str:
+        if self.words:
+            return self.words
+        when = f"m{self.first}" if self.first == self.last else f"m{self.first}-m{self.last}"
+        return " ".join(f"{self.path} ({self.how}, {when})".split())
 
 
-def focus_line(source: SummaryInput, topic: FocusTopic, numbers: Sequence[int], chars: int) -> HandoffLine | None:
-    """Every message on the topic by its number, so that each can be opened; where `chars` are few, near ones as one."""
-    name = f'"{shorten_redacted(topic.text, _FOCUS_CHARS)}"'
-    told = [found for line in source.previous_lines(parts.VALUES) if (found := _COMES_UP.match(line))]
-    before = [run for found in told if found[1] == name for run in _MESSAGES.findall(found[2])]
-    runs = sorted([(int(first), int(last or first)) for first, last in before] + [(one, one) for one in numbers])
-    if not runs:
-        return None
-    gaps = sorted((after[0] - run[1] for run, after in pairwise(runs)), reverse=True)
-    most = max(1, chars // _RUN_CHARS)
-    widest = max(1, gaps[most - 1]) if len(gaps) >= most else 1
-    joined = [runs[0]]
-    for first, last in runs[1:]:
-        if first - joined[-1][1] <= widest:
-            joined[-1] = (joined[-1][0], max(last, joined[-1][1]))
-        else:
-            joined.append((first, last))
-    listed = ", ".join(f"m{first}" if first == last else f"m{first}-m{last}" for first, last in joined)
-    return HandoffLine(parts.VALUES, redact_text(f"{name} comes up in {listed}"), -1)
+def changed_files(ledger: Ledger, previous: Iterable[str]) -> list[FileLine]:
+    """The files that were changed, newest first, then those that only the previous handoff has."""
+    told = {line.path: line for text in previous for line in _files_in(text) if line.how != _READ}
+    known = [fact for fact in ledger.files.values() if fact.changes]
+    lines = [_file_line(fact, told.get(fact.path)) for fact in sorted(known, key=lambda fact: -fact.last)[:_NEWEST]]
+    new = {fact.path for fact in known}
+    return [*lines, *(line for path, line in reversed(told.items()) if path not in new)]
+
+
+def read_files(ledger: Ledger) -> list[FileLine]:
+    """The newest files that were read and not changed."""
+    known = [fact for fact in ledger.files.values() if fact.reads and not fact.changes]
+    newest = sorted(known, key=lambda fact: -fact.last)[:_NEWEST_READ]
+    return [FileLine(fact.path, _READ, fact.first, fact.last) for fact in newest]
+
+
+def joined_lines(lines: Iterable[str]) -> list[str]:
+    """The lines with those as one that tell the same of several files: `a.py, b.py (changed, m553)`."""
+    by_what: dict[str, list[str]] = {}
+    for line in lines:
+        path, parenthesis, what = line.rpartition(" (")
+        by_what.setdefault(parenthesis + what, []).append(path)
+    return [_JOINED.join(paths) + what for what, paths in by_what.items()]
+
+
+def lines_by_kind(lines: Iterable[str]) -> list[str]:
+    """One line for the files that are there and were changed, one for those that are not, and one for those read."""
+    kinds: dict[str, list[str]] = {}
+    for line in lines:
+        found = _FILE_LINE.match(line)
+        how = found["how"].split()[0] if found else ""
+        kinds.setdefault(_KINDS.get(how, line), []).append(line)
+    return [_SEPARATOR.join(own) for own in kinds.values()]
+
+
+def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
+    first = fact.first if told is None or told.first < 0 else min(told.first, fact.first)
+    how = fact.ended or ("written" if fact.is_written and told is None else _CHANGED)
+    return FileLine(fact.path, how, first, fact.last)
+
+
+def _files_in(text: str) -> Iterator[FileLine]:
+    """The files of a line that `joined_lines` wrote; of one in which a model tells a change, the first path."""
+    for one in text.split(_SEPARATOR):
+        if found := _FILE_LINE.match(one):
+            first, last = int(found["first"]), int(found["last"] or found["first"])
+            how = _CHANGED if found["how"].startswith(_CHANGED) else found["how"]
+            yield from (FileLine(path, how, first, last) for path in found["paths"].split(_JOINED))
+        elif _CHANGED in one and (paths := [atom for atom in atoms_in(one) if is_path(atom)]):
+            path = min(paths, key=lambda path: (one.find(path), -len(path)))
+            yield FileLine(path, _CHANGED, -1, -1, words=one)
