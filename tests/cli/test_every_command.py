@@ -43,6 +43,7 @@ BARE = [
     Attempt("usage", 0, "all sessions"),
     Attempt("insights", 0, "insights since"),
     Attempt("doctor", 0, "All is well."),
+    Attempt("keys", 0, "There are no keys"),
     Attempt("plugins", 0, "compressor"),
     Attempt("config", 0, "compression"),
     Attempt("completion", 2, "SHELL is missing; it is one of bash, zsh, fish"),
@@ -79,6 +80,11 @@ WRONG = [
     Attempt("insights --since whenever", 2, "'whenever' is no moment"),
     Attempt("doctor now", 2, "too many arguments: now"),
     Attempt("doctor --repare", 2, "did you mean --repair?"),
+    Attempt("keys revoke k_nothing", 1, "no key 'k_nothing'"),
+    Attempt("keys create", 2, "OWNER is missing"),
+    Attempt("keys create ann --mode watch", 2, "it takes observe, spill, compact"),
+    Attempt("keys create ann --budget -3", 2, "expects dollars, more than 0"),
+    Attempt("keys create ann --expires soon", 2, "expects a whole number, 1 or more"),
     Attempt("plugins show compresor", 1, "did you mean compressor?"),
     Attempt("plugins use nothing", 1, "no context engine is called 'nothing'"),
     Attempt("config show modl", 2, "did you mean model?"),
@@ -97,11 +103,12 @@ FOR_PROGRAMS = [
     "usage", "insights", "doctor", "plugins", "plugins show compressor", "config", "config path", "config check",
     "config set compression.threshold 0.6", "sessions rename clock-1 Clock", "sessions branch clock-1",
     "sessions undo clock-1", "sessions delete s_4f1c0d --yes", "version", "compress examples/session.json",
-    "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5",
+    "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5", "keys",
+    "keys create ann",
 ]
 FOR_PEOPLE = [
     "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",
-    "plugins", "usage", "insights --since 2026-01-01", "doctor", "context examples/session.json",
+    "plugins", "keys", "usage", "insights --since 2026-01-01", "doctor", "context examples/session.json",
     "compress examples/session.json --to 10k", "compress examples/session.json --to 10k --preview", "init",
 ]
 # fmt: on

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from clew.store import NewSession, Store
-from clew.testing import user
+from clew.testing import assistant, user
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -23,6 +23,22 @@ def test_the_list_has_one_line_for_each_conversation_newest_first(kept: Kept) ->
     out = kept.run("sessions", "list")[1]
     assert [line.split()[0] for line in out.splitlines()] == ["session", "s_4f1c0d", "helper", "other-way", "clock-2"]
     assert "branch: Another way" in out
+
+
+def test_the_list_shows_what_the_gateway_recorded_for_every_owner(kept: Kept) -> None:
+    async def record(store: Store) -> None:
+        for owner in ("ann", "bob"):
+            new = NewSession(id=f"s_{owner}", owner=owner, source="gateway", model="m-3")
+            await store.sync([user(f"Is {owner} in?"), assistant("No.")], new=new)
+
+    kept.ask(record)
+    listed = {each["id"]: each for each in kept.json("sessions", "list", "--all")["sessions"]}
+    assert [(listed[f"s_{it}"]["source"], listed[f"s_{it}"]["owner"]) for it in ("ann", "bob")] == [
+        ("gateway", "ann"),
+        ("gateway", "bob"),
+    ]
+    shown = kept.run("sessions", "list", "--all")[1]
+    assert "s_bob" in shown and "gateway" in shown and "Is ann in?" in shown
 
 
 def test_the_list_goes_on_where_it_stopped(kept: Kept) -> None:

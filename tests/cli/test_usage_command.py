@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew.cli.views.amounts import format_cost, format_dollars, percent, short_count
+from clew.cli.views.amounts import format_cost, format_dollars, format_saving, percent, short_count
+from clew.store import ModelCall, Store
+from clew.usage import CanonicalUsage
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -104,3 +106,37 @@ def test_moments_are_read_as_people_write_them() -> None:
     )
     assert parse_since("2026-03-01T10:00+00:00") == datetime(2026, 3, 1, 10, tzinfo=UTC)
     assert parse_since("today") - parse_since("yesterday") <= timedelta(hours=25)
+
+
+def test_what_the_gateway_saved_is_shown_per_session_and_never_rounded_up(kept: Kept) -> None:
+    assert "saved" not in kept.run("usage")[1]
+    assert kept.json("usage")["total"]["saved"] is None
+    used = CanonicalUsage(100, 40, 800, 100, 10)
+
+    async def spend(store: Store) -> None:
+        call = ModelCall(used, "m-2", "p", "gateway", 1_000, cost_direct_micros=31_077)
+        await store.record_call("s_4f1c0d", call)
+        await store.record_call("s_4f1c0d", ModelCall(used, "m-small", "p", "auxiliary", 500))
+        await store.record_call("s_4f1c0d", ModelCall(used, "m-2", "p", "gateway", None, cost_direct_micros=9))
+
+    kept.ask(spend)
+    said = " ".join(kept.run("usage", "s_4f1c0d")[1].split())
+    assert (
+        "saved $0.0295: 1 call for $0.0015, summaries included, would have cost $0.0311 directly; "
+        "of 1 more call it is not known" in said
+    )
+    saved = kept.json("usage", "s_4f1c0d")["total"]["saved"]
+    assert saved == {
+        "compared_calls": 1,
+        "cost_direct_usd": 0.031077,
+        "cost_usd": 0.0015,
+        "saved_usd": 0.029577,
+        "calls_of_unknown_saving": 1,
+    }
+    rows = {line.split()[0]: line.split()[-1] for line in kept.run("usage", "--by", "session")[1].splitlines() if line}
+    assert (rows["by"], rows["s_4f1c0d"], rows["clock-1"]) == ("saved", "$0.0295", "-")
+
+
+def test_a_saving_is_rounded_against_us() -> None:
+    shown = [format_saving(micros) for micros in (0, 99, 29_577, 999_999, 12_345_678, -1, -29_577, -1_234_567)]
+    assert shown == ["$0.00", "$0.00", "$0.0295", "$0.9999", "$12.34", "-$0.0001", "-$0.0296", "-$1.24"]

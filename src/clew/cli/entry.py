@@ -52,6 +52,7 @@ COMMANDS = (
     CliCommand(
         "models", "clew.cli.commands.models", "list models, fetch one to run on this machine, choose one", "list"
     ),
+    CliCommand("keys", "clew.cli.commands.keys", "make, list and revoke keys for the gateway's callers", "list"),
     CliCommand("plugins", "clew.cli.commands.plugins", "list, describe and choose context engines", "list"),
     CliCommand("completion", "clew.cli.commands.completion", "print what a shell needs to complete these commands"),
     CliCommand("help", "clew.cli.commands.help", "explain a command"),

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 from hashlib import sha256
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from clew.errors import ConflictingCredentials
-from clew.store import AccessKey
+
+if TYPE_CHECKING:
+    from clew.store import AccessKey
 
 KEY_PREFIX = "clew_sk_"
 KeyState: TypeAlias = Literal["valid", "revoked", "expired", "over_budget"]

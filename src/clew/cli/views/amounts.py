@@ -48,6 +48,12 @@ def format_dollars(amount: float) -> str:
     return f"${amount:.4f}" if amount >= 0.0001 else "<$0.0001"
 
 
+def format_saving(micros: int) -> str:
+    """What was saved, rounded down; with a minus, and rounded away from nothing, where it cost more."""
+    shown = micros // 10_000 * 10_000 if abs(micros) >= _MICROS else micros // 100 * 100
+    return f"{'-' if shown < 0 else ''}{format_dollars(abs(shown) / _MICROS)}"
+
+
 def format_cost(micros: int, calls: int, unknown: int) -> str:
     """What calls cost. No calls and free ones cost $0.00; `unknown` of them have no known price, which is said."""
     if calls and unknown == calls:

@@ -117,7 +117,7 @@ def _columns_that_fit(widths: Sequence[int], aligns: Sequence[Align], width: int
 def fit_columns(names: Sequence[str], figures: Sequence[tuple[str, ...]], room: int) -> list[tuple[str, ...]]:
     """Rows of a name and figures for a width, headings first: less important columns go, then names are cut."""
     kept = list(range(len(figures[0])))
-    for least in ("output", "cached", "calls", "of it auxiliary", "prompt", "folds", "tokens", None):
+    for least in ("output", "cached", "calls", "of it auxiliary", "prompt", "folds", "tokens", "saved", None):
         taken = sum(max(display_width(row[at]) for row in figures) + 2 for at in kept)
         if least is None or room - taken >= min(GOOD_NAME_WIDTH, max(display_width(name) for name in names)):
             break

@@ -10,7 +10,18 @@ from typing import Any, TypeAlias
 
 from clew.cli.console import Console
 from clew.cli.store_access import short_ids
-from clew.cli.views.amounts import NO_PRICE, cost_usd, format_cost, format_day, iso_time, percent, plural, short_count
+from clew.cli.views.amounts import (
+    NO_PRICE,
+    cost_usd,
+    format_cost,
+    format_day,
+    format_dollars,
+    format_saving,
+    iso_time,
+    percent,
+    plural,
+    short_count,
+)
 from clew.cli.views.tables import (
     BarStyle,
     bar_cells,
@@ -30,7 +41,10 @@ MAX_NAME = 24
 MIN_BAR, MAX_BAR = 10, 60
 MAX_FILLED_DAYS = 62
 DAY_SECONDS = 86_400
-HEADINGS: tuple[str, ...] = ("calls", "prompt", "cached", "output", "cost", "of it auxiliary")
+MICROS = 1_000_000
+HEADINGS: tuple[str, ...] = ("calls", "prompt", "cached", "output", "cost", "of it auxiliary", "saved")
+OPTIONAL = ("of it auxiliary", "saved")
+"""Columns that are left out where no row has them."""
 NO_SESSION = "(deleted)"
 TOKEN_STYLES = {
     "cache read": BarStyle("green", "r"),
@@ -109,6 +123,19 @@ def usage_json(total: UsageTotal) -> dict[str, Any]:
         "reasoning_tokens": used.reasoning_tokens,
         "cost_usd": cost_usd(total.cost_micros, total.calls, total.calls_of_unknown_cost),
         "calls_of_unknown_cost": total.calls_of_unknown_cost,
+        "cache_hits": total.cache_hits,
+        "saved": _saved_json(total) if total.compared_calls else None,
+    }
+
+
+def _saved_json(total: UsageTotal) -> dict[str, Any]:
+    """What was saved against direct calls, where anything was compared."""
+    return {
+        "compared_calls": total.compared_calls,
+        "cost_direct_usd": total.cost_direct_micros / MICROS,
+        "cost_usd": total.cost_compared_micros / MICROS,
+        "saved_usd": total.saved_micros / MICROS,
+        "calls_of_unknown_saving": total.calls_of_unknown_saving,
     }
 
 
@@ -121,6 +148,18 @@ def auxiliary_text(auxiliary: UsageTotal) -> str:
     if not auxiliary.calls:
         return ""
     return f", of it {cost_text(auxiliary)} for {plural(auxiliary.calls, 'auxiliary call')}"
+
+
+def saved_text(total: UsageTotal) -> str:
+    """What was saved against direct calls, in a sentence; nothing where nothing was compared."""
+    if not total.compared_calls:
+        return ""
+    compared = plural(total.compared_calls, "call")
+    cost, direct = (format_dollars(it / MICROS) for it in (total.cost_compared_micros, total.cost_direct_micros))
+    unknown = total.calls_of_unknown_saving
+    without = f"; of {plural(unknown, 'more call')} it is not known" if unknown else ""
+    saved = format_saving(total.saved_micros)
+    return f"saved {saved}: {compared} for {cost}, summaries included, would have cost {direct} directly{without}"
 
 
 def cached_percent(total: UsageTotal) -> str:
@@ -184,6 +223,7 @@ def _usage_head(report: UsageReport, console: Console) -> Iterator[str]:
         f"cost {cost_text(total)}{auxiliary_text(auxiliary) if auxiliary else ''}",
         page_width(console),
     )
+    yield from wrap(saved_text(total), page_width(console))
 
 
 def _usage_table(report: UsageReport, grouping: str, console: Console, every_row: bool) -> Iterator[str]:
@@ -191,8 +231,9 @@ def _usage_table(report: UsageReport, grouping: str, console: Console, every_row
     chosen = _chosen_groups(grouping, groups, every_row)
     ids = short_ids((str(group.key) for group in chosen), report.titles)
     figures = [HEADINGS, *(_figures(group) for group in chosen)]
-    if not any(group.auxiliary for group in chosen):
-        figures = [row[:-1] for row in figures]
+    empty = {heading for heading, *cells in zip(*figures, strict=True) if heading in OPTIONAL and set(cells) <= {"-"}}
+    shown = [at for at, heading in enumerate(HEADINGS) if heading not in empty]
+    figures = [tuple(row[at] for at in shown) for row in figures]
     names = [f"by {grouping}", *(_group_name(report, grouping, group, ids) for group in chosen)]
     rows = fit_columns(names, figures, page_width(console))
     first, *lines = table_lines(rows, name_and_figures(len(rows[0])), page_width(console))
@@ -230,7 +271,8 @@ def _figures(group: UsageGroup) -> tuple[str, ...]:
     total, auxiliary = group.total, group.auxiliary
     prompt, output = short_count(total.usage.prompt_tokens), short_count(total.usage.output_tokens)
     own = (f"{total.calls:,}", prompt, cached_percent(total), output, cost_text(total))
-    return (*own, f"{auxiliary.calls:,}: {cost_text(auxiliary)}" if auxiliary else "-")
+    extra = f"{auxiliary.calls:,}: {cost_text(auxiliary)}" if auxiliary else "-"
+    return (*own, extra, format_saving(total.saved_micros) if total.compared_calls else "-")
 
 
 # -- insights ----------------------------------------------------------------------------------------------------------
