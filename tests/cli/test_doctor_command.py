@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clew.store.migrate import latest_version
+
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
 
@@ -119,7 +121,7 @@ def test_a_database_of_a_newer_clew_is_not_called_damaged(kept: Kept) -> None:
     for words in (["doctor"], ["doctor", "--repair"], ["sessions", "list"]):
         code, out, err = kept.run(*words)
         assert (code, out) == (1, "")
-        assert "503" in err
+        assert f"has schema {500 + latest_version('sqlite')}, and this Clew knows" in err
 
 
 def test_no_database_is_nothing_to_check(empty_home: Kept) -> None:
