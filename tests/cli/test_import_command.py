@@ -125,6 +125,16 @@ def test_a_named_file_that_cannot_be_read_fails_and_the_others_are_taken_in(
     assert err.count("there is no such file. Check the path") == 1
 
 
+@pytest.mark.parametrize("words", [["absent.jsonl"], ["page.json"], ["r.jsonl", "--from", "pi"]])
+def test_an_import_that_fails_creates_no_database(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str]
+) -> None:
+    written(tmp_path / "page.json", "<html>")
+    written(tmp_path / "r.jsonl", rollout("th-1"))
+    assert run(capsys, tmp_path, str(tmp_path / words[0]), *words[1:])[0] == 1
+    assert not (tmp_path / "home").exists()
+
+
 def test_from_takes_one_kind_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     written(tmp_path / "f" / "s1.jsonl", claude("s1", 2))
     written(tmp_path / "f" / "r.jsonl", rollout("th-1"))

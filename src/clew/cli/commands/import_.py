@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,26 +103,36 @@ async def _import_all(arguments: argparse.Namespace, location: StoreLocation, co
     report = ImportReport(location.label, arguments.dry_run)
     kind = arguments.kind.replace("-", "_") if arguments.kind else None
     sources = list(_sources(arguments.files))
-    async with _open_target(location, arguments.dry_run) as store:
-        importing = _ImportRun(store, kind, report, console)
+    async with _ImportTarget(location, arguments.dry_run) as target:
+        importing = _ImportRun(target, kind, report, console)
         for number, source in enumerate(sources, 1):
             await importing.take(source, f"[{number:,}/{len(sources):,}] {printable(source.name)}")
-        if not arguments.dry_run:
+        if target.is_open and not arguments.dry_run:
             console.progress("indexing ...")
-            await store.index_waiting()
+            await (await target.store()).index_waiting()
     console.clear_progress()
     return report
 
 
-@asynccontextmanager
-async def _open_target(location: StoreLocation, dry_run: bool) -> AsyncIterator[Store]:
-    """The store; a dry run creates none."""
-    from clew.store import open_store
+class _ImportTarget(AsyncExitStack):
+    """The store, opened for the first session: an import that finds none creates no database, and no dry run does."""
 
-    url = ":memory:" if dry_run and not location.exists else location.url
-    # What a power cut takes back, the next import brings again: no need to wait for the disk after each batch.
-    async with open_store(url, flush="normal") as store:
-        yield store
+    def __init__(self, location: StoreLocation, dry_run: bool) -> None:
+        super().__init__()
+        self._url = ":memory:" if dry_run and not location.exists else location.url
+        self._store: Store | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._store is not None
+
+    async def store(self) -> Store:
+        from clew.store import open_store
+
+        if self._store is None:
+            # What a power cut takes back, the next import brings again: no need to wait for the disk after each batch.
+            self._store = await self.enter_async_context(open_store(self._url, flush="normal"))
+        return self._store
 
 
 def _sources(names: Sequence[str]) -> Iterator[ImportSource]:
@@ -146,7 +156,7 @@ def _sources(names: Sequence[str]) -> Iterator[ImportSource]:
 class _ImportRun:
     """Imports one source after the other, and adds to the report."""
 
-    store: Store
+    target: _ImportTarget
     kind: str | None
     """Only sessions of this program; None for all."""
     report: ImportReport
@@ -177,7 +187,7 @@ class _ImportRun:
             return
         try:
             imported = await import_session(
-                self.store,
+                await self.target.store(),
                 session,
                 dry_run=self.report.is_dry_run,
                 progress=lambda count: self.console.progress(f"{progress}: {count:,} messages"),
