@@ -152,6 +152,68 @@ async def test_a_server_that_is_not_there_is_told_and_the_others_serve(script: P
         await tool.close()
 
 
+ODD_SERVER = """
+import json, os, sys
+
+number = {"type": "object", "properties": {"n": {"type": "integer"}}}
+outside = {"type": "object", "$ref": "http://127.0.0.1:9/schema.json"}
+unsound = {"type": "object", "minProperties": "n"}
+schemas = {"wrong_type": number, "no_content": number, "outside": outside, "unsound": unsound}
+names = ["no_result", "no_object", "refused", "deep", "gone", *schemas]
+tools = [{"name": name, "inputSchema": {"type": "object"}} for name in names]
+for tool in tools:
+    if tool["name"] in schemas:
+        tool["outputSchema"] = schemas[tool["name"]]
+results = {
+    "wrong_type": {"content": [], "structuredContent": {"n": "seven"}},
+    "no_content": {"content": []},
+    "outside": {"content": [], "structuredContent": {"n": 7}},
+    "unsound": {"content": [], "structuredContent": {"n": 7}},
+    "no_result": {"content": [{"type": "smell"}]},
+    "no_object": [],
+}
+
+def answer(asked, **given):
+    print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], **given}), flush=True)
+
+for line in sys.stdin:
+    asked = json.loads(line)
+    if "id" not in asked:
+        continue
+    name = asked.get("params", {}).get("name")
+    if asked["method"] == "initialize":
+        info = {"name": "odd", "version": "1"}
+        answer(asked, result={"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": info})
+    elif asked["method"] == "tools/list":
+        answer(asked, result={"tools": tools})
+    elif asked["method"] != "tools/call":
+        answer(asked, error={"code": -32601, "message": "there is no such method"})
+    elif name == "gone":
+        os._exit(3)
+    elif name == "refused":
+        answer(asked, error={"code": -32000, "message": "not on a Sunday"})
+    elif name == "deep":
+        print("no JSON", "[" * 100_000, flush=True)
+        answer(asked, result={"content": [], "structuredContent": {"n": 7}, "isError": "perhaps"})
+    else:
+        answer(asked, result=results[name])
+"""
+
+
+async def test_whatever_a_server_answers_the_model_is_told_and_the_agent_goes_on(tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text(ODD_SERVER)
+    tools, notices = await connect_servers([stdio(tmp_path / "odd.py", "odd")], {}, tmp_path)
+    assert notices == []
+    try:
+        for tool in sorted(tools, key=lambda each: each.name == "mcp__odd__gone"):
+            result = await tool.run({}, CONTEXT)
+            assert result.is_error and result.text.startswith("odd: "), (tool.name, result.text)
+        assert (await tools[0].run({}, CONTEXT)).is_error
+    finally:
+        for tool in tools:
+            await tool.close()
+
+
 def test_names_are_what_providers_allow() -> None:
     assert tool_name("a", "read.file/2") == "mcp__a__read_file_2"
     assert len(tool_name("a", "x" * 100)) == 64

@@ -11,7 +11,7 @@ import asyncio
 import json
 import re
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Any, TextIO
@@ -76,7 +76,7 @@ class McpConnection:
             return error_result(f"the MCP server {self.server.name} is gone: {self.problem or 'it ended'}")
         try:
             result = await self._client.call_tool(name, dict(arguments), read_timeout_seconds=self.server.seconds)
-        except Exception as problem:  # a stranger's server and its client: whatever they raise, the model is told
+        except _client_errors() as problem:
             return error_result(f"{self.server.name}: {type(problem).__name__}: {problem}")
         return result_of(result)
 
@@ -92,7 +92,7 @@ class McpConnection:
                 self._client = client
                 self._opened.set()
                 await self._closing.wait()
-        except Exception as problem:  # as above
+        except _client_errors() as problem:
             self.problem = f"{_in_one_line(problem)}{self._last_error_line}"
         finally:
             self._client = None
@@ -208,6 +208,20 @@ async def _all_tools(client: Client) -> list[McpToolInfo]:
         if not cursor:
             break
     return found[:MAX_TOOLS]
+
+
+def _client_errors() -> tuple[type[Exception], ...]:
+    """What is raised for a server that is not there, is gone, or answers what the protocol does not allow."""
+    own: tuple[type[Exception], ...] = ()
+    with suppress(ImportError):
+        import anyio
+        import httpx2
+        from mcp import MCPError
+
+        closed = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+        own = (MCPError, httpx2.HTTPError, httpx2.InvalidURL, *closed)
+    # The client also raises RuntimeError and ValueError (of its schemas), and groups, since its streams are tasks.
+    return (*own, ClewError, OSError, RuntimeError, ValueError, ExceptionGroup)
 
 
 def _in_one_line(problem: BaseException) -> str:
