@@ -33,7 +33,7 @@ Errors, all below `ClewError`; `clew.errors` says what each means:
     FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand, SandboxUnavailable
     ConfigError, and below it InvalidConfig
     StoreError, and below it UnknownSession, AmbiguousSession, NoDatabase, StaleView, StaleHistory, LeaseLost, InUse,
-    SchemaTooNew, DatabaseBusy, DatabaseFull, ReadOnlyStore, IndexDamaged, DamagedRow
+    SchemaTooNew, DatabaseBusy, DatabaseFull, ReadOnlyStore, DatabaseDamaged, IndexDamaged, DamagedRow
 
 Everything else may move. Names are imported when first used, so that `import clew` stays quick.
 """
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
         ContextExhausted,
         DamagedRow,
         DatabaseBusy,
+        DatabaseDamaged,
         DatabaseFull,
         FetchFailed,
         IndexDamaged,
@@ -97,6 +98,7 @@ __all__ = [
     "ContextExhausted",
     "DamagedRow",
     "DatabaseBusy",
+    "DatabaseDamaged",
     "DatabaseFull",
     "FetchFailed",
     "InUse",
@@ -136,10 +138,11 @@ __getattr__, __dir__ = lazy_names(
     {
         ".caching": "apply_cache_control",
         ".engines": "ContextCompressor ContextEngine",
-        ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DamagedRow DatabaseBusy DatabaseFull "
-        "FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage LeaseLost MemoryUnusable "
-        "NoDatabase NoModel PluginError ProviderRefused ReadOnlyStore SandboxUnavailable SchemaTooNew StaleHistory "
-        "StaleView StoreError SummaryFailed UnknownSession UnreadableCommand UnreadableTranscript",
+        ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DamagedRow DatabaseBusy "
+        "DatabaseDamaged DatabaseFull FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage "
+        "LeaseLost MemoryUnusable NoDatabase NoModel PluginError ProviderRefused ReadOnlyStore SandboxUnavailable "
+        "SchemaTooNew StaleHistory StaleView StoreError SummaryFailed UnknownSession UnreadableCommand "
+        "UnreadableTranscript",
         ".library": "Compressed acompress compress preview",
         ".providers": "classify_error",
         ".store": "open_store",

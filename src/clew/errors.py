@@ -29,6 +29,7 @@
         ├── DatabaseBusy         a database that another process kept locked
         ├── DatabaseFull         no space left on the disk
         ├── ReadOnlyStore        a database that can be read and not written
+        ├── DatabaseDamaged      a database file of which pages are damaged
         ├── IndexDamaged         a full-text index that has to be rebuilt
         └── DamagedRow           a row that cannot be read; has its session and number
 
@@ -296,6 +297,15 @@ class DatabaseFull(StoreError):  # noqa: N818
 
 class ReadOnlyStore(StoreError):  # noqa: N818
     """Something was to be written to a database that can only be read."""
+
+
+class DatabaseDamaged(StoreError):  # noqa: N818
+    """A database file of which pages cannot be read, or do not fit together."""
+
+    def __init__(self, where: str, problem: str) -> None:
+        super().__init__(f"{where}: the database is damaged ({problem}); `clew doctor` says how far, and what to do")
+        self.problem = problem
+        """In the words of the database."""
 
 
 class IndexDamaged(StoreError):  # noqa: N818

@@ -7,6 +7,7 @@ import os
 import sqlite3
 import stat
 from contextlib import closing
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -90,7 +91,7 @@ def test_a_file_that_is_no_database_is_a_finding_not_a_crash(kept: Kept) -> None
     code, out, err = kept.run("doctor")
     assert (code, err) == (1, "")
     assert "not a sound database" in " ".join(out.split())
-    assert "not checked" in out
+    assert "not certain" in out
     assert kept.run("doctor", "--repair")[0] == 1
 
 
@@ -102,6 +103,39 @@ def test_torn_pages_are_a_finding(kept: Kept) -> None:
     code, problems, _ = wrong(kept)
     assert code == 1
     assert problems["database"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sessions", "list"],
+        ["sessions", "show", "clock-2"],
+        ["sessions", "export", "clock-2"],
+        ["search", "tea"],
+        ["import", "{file}"],
+        ["doctor", "--quarantined"],
+    ],
+)
+def test_a_damaged_page_is_one_error_that_names_the_remedy_at_every_door(
+    kept: Kept, tmp_path: Path, words: list[str]
+) -> None:
+    with closing(sqlite3.connect(kept.database)) as connection:
+        roots = connection.execute(
+            "SELECT rootpage FROM sqlite_master WHERE name IN ('messages', 'sessions', 'quarantine')"
+        ).fetchall()
+    raw = bytearray(kept.database.read_bytes())
+    for (root,) in roots:
+        raw[(root - 1) * 4096 : root * 4096] = b"\xff" * 4096
+    kept.database.write_bytes(raw)
+    (tmp_path / "new.json").write_text(json.dumps([{"role": "user", "content": "Tea is late."}]))
+    code, out, err = kept.run(*(word.format(file=tmp_path / "new.json") for word in words))
+    assert (code, out) == (1, "")
+    assert err.startswith(f"clew: {kept.database}: the database is damaged (") and err.count("\n") == 1
+    assert "`clew doctor` says how far, and what to do" in err
+    code, out, err = kept.run("doctor")
+    assert (code, err) == (1, "")
+    assert "rows      not certain" in out
+    assert "put a copy of the database back" in " ".join(out.split())
 
 
 @pytest.mark.skipif(os.name != "posix", reason="modes are a matter of POSIX")

@@ -13,7 +13,7 @@ from textwrap import dedent
 
 import pytest
 
-from clew.errors import StoreError
+from clew.errors import DatabaseDamaged, StoreError
 from clew.store import DatabaseBusy, DatabaseFull, NewSession, Store, open_store
 from clew.store.sqlite import open_sqlite
 from clew.testing import synthetic_history, user
@@ -193,15 +193,16 @@ async def test_tampering_with_rows_is_noticed(tmp_path: Path, change: str, kind:
         assert kind in {it.kind for it in await store.check()}
 
 
-async def test_a_check_of_a_file_that_was_overwritten_fails_in_words(tmp_path: Path) -> None:
+async def test_a_file_that_was_overwritten_is_said_to_be_damaged(tmp_path: Path) -> None:
     where = tmp_path / "s.db"
     async with open_store(where) as store:
         await store.start_session(NewSession(id="s"))
         await store.append("s", synthetic_history(90))
     async with open_store(where) as store:
         where.write_bytes(b"no database at all. " * 1_000)
-        with pytest.raises(StoreError, match=r"not a sound database.*put a copy back"):
-            await store.check()
+        assert [it.kind for it in await store.check()] == ["database"]
+        with pytest.raises(DatabaseDamaged, match=r"the database is damaged.*`clew doctor`"):
+            await store.append("s", [user("more")])
 
 
 async def test_a_clock_set_back_neither_reorders_nor_holds_a_lease_for_ever(tmp_path: Path) -> None:

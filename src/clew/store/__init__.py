@@ -13,6 +13,7 @@ from pathlib import Path
 from clew.errors import (
     DamagedRow,
     DatabaseBusy,
+    DatabaseDamaged,
     DatabaseFull,
     IndexDamaged,
     InUse,
@@ -107,6 +108,7 @@ __all__ = [
     "CompactionEntry",
     "DamagedRow",
     "DatabaseBusy",
+    "DatabaseDamaged",
     "DatabaseFull",
     "DocKind",
     "EngineRecord",

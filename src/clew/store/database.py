@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from clew.errors import DamagedRow, InvalidArgument
+from clew.errors import DamagedRow, DatabaseDamaged, InvalidArgument
 from clew.store.search.base import Candidates, IndexQuery, SearchDocument
 
 T = TypeVar("T")
@@ -67,6 +67,12 @@ def execute(sql: str, *params: Any) -> Steps[None]:
 def execute_many(sql: str, params: Sequence[Sequence[Any]]) -> Steps[None]:
     if params:
         yield SqlStatement(sql, params, many=True)
+
+
+def require_ascending(lower: int, higher: int, what: str) -> None:
+    """Refuse two ids that a sound store has in this order; following those of a damaged file might never end."""
+    if lower >= higher:
+        raise DatabaseDamaged("the store", f"{what} {higher} comes after {lower}")
 
 
 class WordIndex(Protocol):

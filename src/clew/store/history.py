@@ -11,7 +11,17 @@ from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import COMPRESSION, AppendResult, NewMessage, Session, StoredMessage
 from clew.store.calls import ModelCall, record_calls
-from clew.store.database import RowDamage, Steps, as_datetime, execute, execute_many, fetch_all, fetch_one, is_storable
+from clew.store.database import (
+    RowDamage,
+    Steps,
+    as_datetime,
+    execute,
+    execute_many,
+    fetch_all,
+    fetch_one,
+    is_storable,
+    require_ascending,
+)
 from clew.store.rows import (
     BODY,
     FIRST_CHAIN,
@@ -165,13 +175,14 @@ def chain_before(found: SessionRow, seq: int) -> Steps[bytes]:
 def segments_of(found: SessionRow) -> Steps[list[Segment]]:
     """The segments that a conversation is made of, oldest first."""
     segments = [Segment(found.conversation, found.origin_seq, None)]
-    origin, stop = found.origin, found.origin_seq
+    branch, origin, stop = found.conversation, found.origin, found.origin_seq
     while origin is not None:
+        require_ascending(origin, branch, "conversation")
         row = yield from fetch_one("SELECT origin, origin_seq FROM conversations WHERE id = ?", origin)
         assert row is not None
         segments.append(Segment(origin, min(int(row[1]), stop), stop))
         stop = min(int(row[1]), stop)
-        origin = row[0]
+        branch, origin = origin, row[0]
     return [segment for segment in reversed(segments) if segment.stop is None or segment.start < segment.stop]
 
 
@@ -273,6 +284,7 @@ def base_below(found: SessionRow, seq: int) -> Steps[int | None]:
         row = yield from fetch_one("SELECT until, previous FROM entries WHERE id = ?", base)
         if row is None or row[0] <= seq:
             break
+        require_ascending(row[1] or 0, base, "compaction")
         base = row[1]
     return base
 

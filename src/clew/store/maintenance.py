@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
-from clew.errors import DatabaseFull, IndexDamaged, InUse, ReadOnlyStore
+from clew.errors import DatabaseDamaged, DatabaseFull, IndexDamaged, InUse, ReadOnlyStore
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.database import (
@@ -22,6 +22,7 @@ from clew.store.database import (
     fetch_number,
     fetch_one,
     read_json,
+    require_ascending,
 )
 from clew.store.quarantine import (
     damaged_compactions,
@@ -70,18 +71,29 @@ class HealthProblem:
 async def check_database(database: Database, index_waiting: Callable[[], Awaitable[None]]) -> list[HealthProblem]:
     """Everything that is wrong with a database, its rows and its index."""
     problems = [HealthProblem("database", problem) for problem in await database.check()]
-    problems += await database.read(check_rows)
+    try:
+        problems += await database.read(check_rows)
+        problems += await _check_database_index(database, index_waiting)
+    except DatabaseDamaged as error:
+        # What could not be read is mostly among what the database has found itself.
+        if not problems:
+            problems.append(HealthProblem("database", error.problem))
+    return problems
+
+
+async def _check_database_index(
+    database: Database, index_waiting: Callable[[], Awaitable[None]]
+) -> list[HealthProblem]:
     try:
         if database.unwritable is not None:
             raise ReadOnlyStore(database.unwritable)
         await index_waiting()
-        problems += await database.write(lambda: check_index(database.index))
+        return await database.write(lambda: check_index(database.index))
     except IndexDamaged as error:
-        problems.append(HealthProblem("index", str(error)))
+        return [HealthProblem("index", str(error))]
     except (DatabaseFull, ReadOnlyStore) as error:
-        problems.append(HealthProblem("unwritable", str(error)))
-        problems += await database.read(lambda: check_index(database.index, can_write=False))
-    return problems
+        found = await database.read(lambda: check_index(database.index, can_write=False))
+        return [HealthProblem("unwritable", str(error)), *found]
 
 
 def check_rows() -> Steps[list[HealthProblem]]:
@@ -132,6 +144,7 @@ def _check_kind(index: WordIndex, kind: DocKind) -> Steps[list[HealthProblem]]:
     while page := (
         yield from documents_where(kind, "m.id > ? AND m.id <= ? ORDER BY m.id LIMIT ?", last, upto, _PAGE_ROWS)
     ):
+        require_ascending(last, page[-1][0], "row")
         last = page[-1][0]
         for doc in (doc for _, docs in page for doc in docs):
             wanted += 1
@@ -216,6 +229,7 @@ def _chain_at(conversation: int, seq: int) -> Steps[bytes]:
         above = yield from fetch_one("SELECT origin FROM conversations WHERE id = ?", conversation)
         if above is None or above[0] is None:
             return b""
+        require_ascending(above[0], conversation, "conversation")
         conversation = above[0]
 
 

@@ -24,6 +24,7 @@ from clew.store.database import (
     fetch_number,
     json_text,
     read_json,
+    require_ascending,
 )
 from clew.store.rows import BODY, note_in_place, read_message, read_messages
 
@@ -105,6 +106,7 @@ def damaged_messages() -> Steps[list[DamagedItem]]:
                 items.append(DamagedItem("message", (row[0],), what, message, row[4], row[5], row[6]))
         if len(page) < _PAGE_ROWS:
             return items
+        require_ascending(last, page[-1][0], "row")
         last = page[-1][0]
 
 
@@ -186,6 +188,7 @@ def _damaged_in_pages(sql: str, item_of: Callable[[Row], DamagedItem | None]) ->
     last = 0
     while page := (yield from fetch_all(sql, last, _PAGE_ROWS)):
         items += (item for item in map(item_of, page) if item is not None)
+        require_ascending(last, page[-1][0], "row")
         last = page[-1][0]
     return items
 

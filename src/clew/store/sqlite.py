@@ -16,8 +16,17 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, Literal, TypeVar
 
-from clew.errors import DatabaseBusy, DatabaseFull, IndexDamaged, ReadOnlyStore, SchemaTooNew, StoreError
-from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, fetch_all, lenient_text
+from clew.errors import (
+    ClewError,
+    DatabaseBusy,
+    DatabaseDamaged,
+    DatabaseFull,
+    IndexDamaged,
+    ReadOnlyStore,
+    SchemaTooNew,
+    StoreError,
+)
+from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, lenient_text
 from clew.store.migrate import apply_next, refuse_newer, schema_version
 from clew.store.search.index import Fts5Index
 
@@ -27,6 +36,7 @@ OnStatement = Callable[[str], None]
 MEMORY = ":memory:"
 _OLDEST = (3, 35, 0)
 _RETRY_SECONDS = 0.02
+_MOST_PROBLEMS = 20
 _NOT_UTF8 = "Could not decode to UTF-8"
 
 
@@ -56,8 +66,7 @@ class SqliteDatabase:
             self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
 
     async def check(self) -> list[str]:
-        found = await self.read(lambda: fetch_all("PRAGMA integrity_check"))
-        return [str(row[0]) for row in found if row[0] != "ok"]
+        return await self._reader.submit(lambda connection: connection.damage(_MOST_PROBLEMS, thorough=True))
 
     async def close(self) -> None:
         # One after the other: the last connection to close merges the write-ahead log into the file.
@@ -89,7 +98,7 @@ class SqliteConnection:
                 self._configure(flush)
         except BaseException as error:
             self._raw.close()
-            if isinstance(error, sqlite3.Error):
+            if isinstance(error, sqlite3.Error | UnicodeDecodeError):
                 raise as_store_error(error, where, busy_seconds) from error
             raise
 
@@ -103,14 +112,36 @@ class SqliteConnection:
             except BaseException:
                 self._roll_back()
                 raise
-        except (sqlite3.Error, OverflowError, UnicodeEncodeError) as error:
+        except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise as_store_error(error, self._where, self._busy_seconds) from error
+        except (TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
+            # A damaged page gives columns of other types, or rows without those that they refer to.
+            if not isinstance(error, ClewError) and (problems := self.damage(1)):
+                raise DatabaseDamaged(self._where, problems[0]) from error
+            raise
         return result
 
     def fetch(self, sql: str, params: Any = ()) -> list[Row]:
         if self._on_statement is not None:
             self._on_statement(sql)
         return self._raw.execute(sql, params).fetchall()
+
+    def damage(self, most: int, *, thorough: bool = False) -> list[str]:
+        """What SQLite finds wrong with the file; `thorough` compares indexes with their tables too."""
+        check = f"PRAGMA {'integrity' if thorough else 'quick'}_check"
+        try:
+            try:
+                found = self.fetch(f"{check}({most})")
+            except (sqlite3.DatabaseError, UnicodeDecodeError):
+                # What it found is lost where it cannot read on. It ends at the first thing that it finds, if told to.
+                found = self.fetch(f"{check}(1)")
+        except (sqlite3.Error, UnicodeDecodeError) as error:
+            store_error = as_store_error(error, self._where, self._busy_seconds)
+            if isinstance(store_error, DatabaseDamaged):
+                return [store_error.problem]
+            raise store_error from error
+        lines = [line for row in found for line in str(row[0]).splitlines()]
+        return [line for line in lines if line != "ok" and not line.startswith("***")]
 
     def close(self) -> None:
         self._raw.close()
@@ -335,6 +366,9 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
         return DatabaseBusy(
             f"{where} was locked by another process for {busy_seconds:g} s; nothing was written: try again, or end it"
         )
+    if isinstance(error, UnicodeDecodeError):
+        # Not of a row, which is read leniently: a message of SQLite that quotes what stands in the schema now.
+        return DatabaseDamaged(where, "its schema cannot be read")
     code = getattr(error, "sqlite_errorcode", 0) or 0
     if code & 0xFF == sqlite3.SQLITE_FULL:
         return DatabaseFull(f"{where}: no room on the disk; nothing was written: free some space and try again")
@@ -342,7 +376,9 @@ def as_store_error(error: BaseException, where: str, busy_seconds: float) -> Sto
         return StoreError(f"{where}: the disk failed ({error}); nothing was written: check the disk, then try again")
     if code == sqlite3.SQLITE_CORRUPT_VTAB or (code & 0xFF == sqlite3.SQLITE_CORRUPT and "fts5" in str(error)):
         return IndexDamaged(f"{where}: the full-text index is damaged; `clew doctor` rebuilds it from the rows")
-    if code & 0xFF in (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB):
+    if code & 0xFF == sqlite3.SQLITE_CORRUPT:
+        return DatabaseDamaged(where, str(error))
+    if code & 0xFF == sqlite3.SQLITE_NOTADB:
         return StoreError(f"{where}: not a sound database ({error}); put a copy back, or move it away")
     if code & 0xFF == sqlite3.SQLITE_READONLY:
         return ReadOnlyStore(f"{where}: cannot be written ({error}); check who owns the file and its folder")

@@ -124,18 +124,21 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
-    from clew.store import DatabaseBusy, DatabaseFull, SchemaTooNew
+    from clew.store import DatabaseBusy, DatabaseDamaged, DatabaseFull, SchemaTooNew
 
     before = _file_problems(location)
     with console.phase(f"checking {location.label}"):
         try:
             findings, set_aside = run_with_store(location, _check, named="the database")
-            checked = CHECKS
+            # What was found sound in a damaged file may not be all that was in it.
+            is_damaged = any(finding.check == "database" for finding in findings)
+            checked = ("files", "database") if is_damaged else CHECKS
         except (DatabaseBusy, DatabaseFull, SchemaTooNew):
             # Nothing is wrong with the database; the error itself says what to do.
             raise
         except (StoreError, sqlite3.Error) as error:
-            findings, set_aside = [DoctorFinding("database", str(error), False)], 0
+            what = error.problem if isinstance(error, DatabaseDamaged) else str(error)
+            findings, set_aside = [DoctorFinding("database", what, False)], 0
             checked = ("files", "database")
     after = _file_problems(location)
     # Opening makes the database file itself private.
@@ -287,7 +290,7 @@ def back_up_database(path: Path) -> Path:
             source.backup(copy)
             # One file alone is easier to put back than one with a log.
             copy.execute("PRAGMA journal_mode = DELETE")
-    except (sqlite3.Error, OSError) as error:
+    except (sqlite3.Error, UnicodeDecodeError, OSError) as error:
         with contextlib.suppress(OSError):
             target.unlink(missing_ok=True)
         raise StoreError(
@@ -378,7 +381,7 @@ def _check_lines(report: DoctorReport, console: Console) -> Iterator[str]:
             yield f"{console.style(good, 'green')} {pad(name, 9)} {first}"
             yield from (f"{'':11} {line}" for line in more)
         else:
-            yield console.style(f"{open_} {pad(name, 9)} not checked", "dim")
+            yield console.style(f"{open_} {pad(name, 9)} not certain while the database is damaged", "dim")
 
 
 def _verdict(report: DoctorReport, repairing: bool) -> str:

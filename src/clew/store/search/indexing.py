@@ -16,6 +16,7 @@ from clew.store.database import (
     fetch_number,
     fetch_one,
     read_json,
+    require_ascending,
 )
 from clew.store.rows import BODY, read_message, read_messages
 from clew.store.search.base import DocKind, DocumentOrigin, SearchDocument
@@ -117,6 +118,7 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
     chars = 0
     for number, (key, docs) in enumerate(found):
         batch += docs
+        require_ascending(upto, key, "row")
         upto = key
         chars += sum(doc.stop - doc.start for doc in docs)
         if chars > BATCH_CHARS and number + 1 < len(found):
