@@ -30,10 +30,10 @@ Contracts to implement (each with a suite of tests in `clew.testing`):
 Errors, all below `ClewError`; `clew.errors` says what each means:
 
     InvalidArgument, InvalidMessage, UnreadableTranscript, PluginError, NoModel, SummaryFailed, ProviderRefused,
-    FetchFailed, ContextExhausted, MemoryUnusable, UnreadableCommand, SandboxUnavailable
+    FetchFailed, ConflictingCredentials, ContextExhausted, MemoryUnusable, UnreadableCommand, SandboxUnavailable
     ConfigError, and below it InvalidConfig
-    StoreError, and below it UnknownSession, AmbiguousSession, NoDatabase, StaleView, StaleHistory, LeaseLost, InUse,
-    SchemaTooNew, DatabaseBusy, DatabaseFull, ReadOnlyStore, DatabaseDamaged, IndexDamaged, DamagedRow
+    StoreError, and below it UnknownSession, UnknownKey, AmbiguousSession, NoDatabase, StaleView, StaleHistory,
+    LeaseLost, InUse, SchemaTooNew, DatabaseBusy, DatabaseFull, ReadOnlyStore, DatabaseDamaged, IndexDamaged, DamagedRow
 
 Everything else may move. Names are imported when first used, so that `import clew` stays quick.
 """
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
         AmbiguousSession,
         ClewError,
         ConfigError,
+        ConflictingCredentials,
         ContextExhausted,
         DamagedRow,
         DatabaseBusy,
@@ -75,6 +76,7 @@ if TYPE_CHECKING:
         StaleView,
         StoreError,
         SummaryFailed,
+        UnknownKey,
         UnknownSession,
         UnreadableCommand,
         UnreadableTranscript,
@@ -93,6 +95,7 @@ __all__ = [
     "ClewError",
     "Compressed",
     "ConfigError",
+    "ConflictingCredentials",
     "ContextCompressor",
     "ContextEngine",
     "ContextExhausted",
@@ -120,6 +123,7 @@ __all__ = [
     "StaleView",
     "StoreError",
     "SummaryFailed",
+    "UnknownKey",
     "UnknownSession",
     "UnreadableCommand",
     "UnreadableTranscript",
@@ -138,11 +142,11 @@ __getattr__, __dir__ = lazy_names(
     {
         ".caching": "apply_cache_control",
         ".engines": "ContextCompressor ContextEngine",
-        ".errors": "AmbiguousSession ClewError ConfigError ContextExhausted DamagedRow DatabaseBusy "
-        "DatabaseDamaged DatabaseFull FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig InvalidMessage "
-        "LeaseLost MemoryUnusable NoDatabase NoModel PluginError ProviderRefused ReadOnlyStore SandboxUnavailable "
-        "SchemaTooNew StaleHistory StaleView StoreError SummaryFailed UnknownSession UnreadableCommand "
-        "UnreadableTranscript",
+        ".errors": "AmbiguousSession ClewError ConfigError ConflictingCredentials ContextExhausted DamagedRow "
+        "DatabaseBusy DatabaseDamaged DatabaseFull FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig "
+        "InvalidMessage LeaseLost MemoryUnusable NoDatabase NoModel PluginError ProviderRefused ReadOnlyStore "
+        "SandboxUnavailable SchemaTooNew StaleHistory StaleView StoreError SummaryFailed UnknownKey UnknownSession "
+        "UnreadableCommand UnreadableTranscript",
         ".library": "Compressed acompress compress preview",
         ".providers": "classify_error",
         ".store": "open_store",
