@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from clew.messages import anthropic, gemini, openai_chat, responses
+from clew.messages.identity import is_same_message
 from clew.messages.message import DialectName, Message, ParsedMessages
 from clew.messages.plain import plain_messages
 
@@ -23,23 +24,64 @@ class GrowingHistory:
         self.dialect = dialect
         self.items: list[Any] = []
         self._parsed = ParsedMessages()
+        self._starts: list[int] = []
+        """For each message the first of its items."""
         self._came: dict[int, Any] = {}
         """The objects that came, by the identity of the plain items that were read from them."""
+        self.spelling: object = object()
+        """Another one each time that messages which were known are other objects now."""
 
     @property
     def messages(self) -> Sequence[Message]:
         """The messages of all items; as many as the store has of this history."""
         return self._parsed.messages
 
-    def is_extended_by(self, items: Sequence[Any]) -> bool:
-        """Whether a history is this one with nothing or something behind it.
+    def follow(self, items: Sequence[Any]) -> int | None:
+        """Become the history that is given; how many of its messages were known. None, and nothing done, where it is
+        another one.
 
-        Items that are the same objects are taken for unchanged; others are compared.
+        Items that are the same objects, or equal, are taken for unchanged. Those behind the first that is neither are
+        read anew: a client may spell them otherwise than before, with its cache marker elsewhere for one.
         """
-        known = len(self.items)
-        if len(items) < known or list(items[:known]) != self.items:
-            return False
-        return known == len(items) or not self._joins(items[known])
+        same = self._count_same(items)
+        if same == len(self.items) and (same == len(items) or not self._joins(items[same])):
+            known = len(self.messages)
+            self.extend(items[same:])
+            return known
+        return self._spell_anew(items, same)
+
+    def _count_same(self, items: Sequence[Any]) -> int:
+        known = self.items
+        if len(items) >= len(known) and list(items[: len(known)]) == known:
+            return len(known)
+        return next((at for at, (old, new) in enumerate(zip(known, items, strict=False)) if old != new), len(items))
+
+    def _spell_anew(self, items: Sequence[Any], same: int) -> int | None:
+        """Take over the items from the message on that item `same` belongs to, if they give the known messages."""
+        first = next((at for at in range(len(self._starts) - 1, -1, -1) if self._starts[at] <= same), 0)
+        start = self._starts[first] if self._starts else 0
+        old = self.messages[first:]
+        new = _DIALECTS[self.dialect].read(list(plain_messages(items[start:]))).messages
+        if len(new) < len(old) or not all(map(is_same_message, old, new)):
+            return None
+        known = len(self.messages)
+        self._cut(first, start)
+        self.extend(items[start:])
+        self.spelling = object()
+        return known
+
+    def _cut(self, messages: int, items: int) -> None:
+        """Forget what is behind so many messages and items, and whatever is known by the identity of it."""
+        parsed = self._parsed
+        for message in parsed.messages[messages:]:
+            parsed.sources.pop(id(message), None)
+            named = (message.get("reasoning"), message.get("tool_calls"), message.get("content"))
+            for piece in (*named, *(message.get("tool_calls") or ())):
+                parsed.pieces.pop(id(piece), None)
+        if self._came:
+            kept = {id(item) for item in self.items[:items]}
+            self._came = {read: came for read, came in self._came.items() if id(came) in kept}
+        del parsed.messages[messages:], self._starts[messages:], self.items[items:]
 
     def extend(self, items: Sequence[Any]) -> Sequence[Message]:
         """Read the items behind the known ones; the messages they give."""
@@ -58,8 +100,13 @@ class GrowingHistory:
         moved = 0 if self.dialect == "gemini" else start
         for identity, source in fresh.sources.items():
             parsed.sources[identity] = source._replace(position=source.position + moved)
+        self._starts += [self._position(message, start + at) for at, message in enumerate(fresh.messages)]
         self.items.extend(items)
         return self.messages[before:]
+
+    def _position(self, message: Message, default: int) -> int:
+        source = self._parsed.sources.get(id(message))
+        return default if source is None else source.position
 
     def write(self, messages: Sequence[Message]) -> list[Any]:
         """Messages as items: those of this history as the objects they were read from, the others encoded."""

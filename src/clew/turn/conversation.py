@@ -160,13 +160,20 @@ class Conversation:
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
-    async def append(self, messages: Sequence[Message], call: ModelCall | None = None) -> None:
-        """Put messages into the history, with the call that brought them."""
+    async def append(
+        self, messages: Sequence[Message], call: ModelCall | None = None, *, is_next: bool = False
+    ) -> None:
+        """Put messages into the history, with the call that brought them.
+
+        With `is_next` they stand right behind what is in view: `StaleHistory` where others have written something else
+        there, and nothing is added twice where they have written the same.
+        """
         async with self.locks.write:
             distinct = self._distinct(messages)
             counts = self.view.count(distinct)
             rows = [NewMessage(message, tokens=count) for message, count in zip(distinct, counts, strict=True)]
-            appended = await self.services.store.append(self.session, rows, call=call)
+            after = self.view.next_seq if is_next else None
+            appended = await self.services.store.append(self.session, rows, after=after, call=call)
             if self.view.is_next(appended):
                 self._show_appended(appended, distinct, counts)
             else:

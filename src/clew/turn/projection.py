@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 from clew.config import CompressionSettings, Settings, clew_home
 from clew.engines import EngineFactory, engine_catalog
-from clew.errors import InvalidArgument
+from clew.errors import InvalidArgument, StaleHistory
 from clew.events import Event, Events
 from clew.messages import (
     DialectName,
@@ -34,7 +34,7 @@ from clew.messages import (
     text_of,
 )
 from clew.providers import OnDelta, Provider, Reply, Request
-from clew.store import CommittedCompaction, NewSession, SearchScope, View, open_store
+from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View, open_store
 from clew.summaries import ModelSummarizer, SummaryModel, summary_model
 from clew.tokens import counter_for
 from clew.tooloutput import SpillFolder
@@ -77,8 +77,15 @@ class ProjectedConversation:
         self._history: GrowingHistory | None = None
         self._shown: View | None = None
         """The view whose messages are the caller's objects."""
+        self._spelled: object = None
+        """The spelling of the history that they are of."""
         self._sent = 0
         """Messages in view at the last call: what the next usage is for."""
+
+    @property
+    def items(self) -> Sequence[Any]:
+        """The items of the history as far as it is known; whoever knows that one is unchanged gives the same object."""
+        return self._history.items if self._history else ()
 
     async def fit(
         self,
@@ -87,15 +94,29 @@ class ProjectedConversation:
         prompt: Message | None = None,
         tools: Sequence[Tool] = (),
         dialect: DialectName | None = None,
+        target: ModelTarget | None = None,
     ) -> list[Any]:
         """What to send for a history: the same items as before for what was folded, and the rest as it is.
 
         It is folded anew only where the request would pass the threshold. Items that were not changed are the very
-        objects that were given.
+        objects that were given. `target` is the model, where that may be another one with each call.
         """
+        conversation = await self.take(items, dialect, target)
+        await conversation.fit(TurnOptions(tools=tools, prompt=prompt))
+        return self.show(conversation)
+
+    async def take(
+        self, items: Sequence[Any], dialect: DialectName | None = None, target: ModelTarget | None = None
+    ) -> Conversation:
+        """Bring what is new of a history into the store, and the conversation to where the history is."""
         name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
         conversation = await self._take(items, name)
-        await conversation.fit(TurnOptions(tools=tools, prompt=prompt))
+        if target is not None and target != conversation.target:
+            await conversation.use_model(target)
+        return conversation
+
+    def show(self, conversation: Conversation) -> list[Any]:
+        """The view of a conversation that was taken, as items to send now."""
         self._show_own_objects(conversation)
         self._sent = len(conversation.messages)
         assert self._history is not None
@@ -112,6 +133,18 @@ class ProjectedConversation:
         conversation.observe_usage(usage, self._sent, ())
         call = call_of(usage, conversation.target, self._runtime.options.source, direct=direct)
         await self._runtime.store.record_call(conversation.session, call)
+
+    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> None:
+        """The reply to what was last shown, as items of the wire; nothing where the history has gone on without it."""
+        history, session = self._history, self.session
+        if history is None or session is None or not items:
+            return
+        conversation = await self._runtime.conversation(session)
+        if conversation.view.next_seq != len(history.messages) or len(conversation.messages) != self._sent:
+            return
+        if usage is not None:
+            conversation.observe_usage(usage, self._sent, ())
+        await conversation.append(history.extend(items), call, is_next=True)
 
     async def undo(self) -> bool:
         """Bring back the view from before the newest compaction; False where none is in effect."""
@@ -146,20 +179,25 @@ class ProjectedConversation:
         """Bring what is new into the store, and the conversation to where the history is."""
         history = self._history
         self.is_branch = False
-        if history is None or history.dialect != dialect or not history.is_extended_by(items):
+        known = history.follow(items) if history is not None and history.dialect == dialect else None
+        if known is None or self.session is None or history is None:
             return await self._sync(items, dialect)
-        assert self.session is not None
         conversation = await self._runtime.conversation(self.session)
-        if len(items) > len(history.items):
-            await conversation.append(history.extend(items[len(history.items) :]))
-            self.session = conversation.session
+        if conversation.view.next_seq != known:
+            return await self._sync(items, dialect)
+        try:
+            await conversation.append(history.messages[known:], is_next=True)
+        except StaleHistory:  # another process has written to it
+            return await self._sync(items, dialect)
+        if conversation.session != self.session:
+            self.session, self._shown = conversation.session, None
         return conversation
 
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
         history = GrowingHistory(dialect)
         messages = history.extend(items)
-        synced = await self._runtime.store.sync(messages, session=self.session, new=self._new)
+        synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
         self.is_branch = synced.is_branch
         if self.session is not None and synced.session != self.session:
             await self._runtime.forget(self.session)
@@ -173,7 +211,7 @@ class ProjectedConversation:
         """Show the caller's objects for the rows that are in view, where the view was read from the store."""
         view, history = conversation.view, self._history
         self.session = conversation.session
-        if view.stored is self._shown or history is None:
+        if history is None or (view.stored is self._shown and self._spelled is history.spelling):
             return
         own = history.messages
         written = view.stored.written
@@ -183,7 +221,7 @@ class ProjectedConversation:
         ]
         if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
             view.adopt(objects)
-        self._shown = view.stored
+        self._shown, self._spelled = view.stored, history.spelling
 
 
 # -- for everybody -----------------------------------------------------------------------------------------------------
