@@ -16,6 +16,7 @@ from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.app.agent_app import AgentApp, AgentAppOptions, open_agent_app
+    from clew.app.gateway_app import GatewayAppOptions, open_gateway
     from clew.app.models import check_model, configured_summary_model, target_of
     from clew.errors import NoModel
 
@@ -25,6 +26,7 @@ __all__ = [
     "AgentApp",
     "AgentAppOptions",
     "EngineChoice",
+    "GatewayAppOptions",
     "LoadedEngine",
     "NoModel",
     "check_model",
@@ -32,6 +34,7 @@ __all__ = [
     "engine_setup",
     "load_engine",
     "open_agent_app",
+    "open_gateway",
     "target_of",
 ]
 
@@ -40,6 +43,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".agent_app": "AgentApp AgentAppOptions open_agent_app",
+        ".gateway_app": "GatewayAppOptions open_gateway",
         ".models": "NoModel check_model configured_summary_model target_of",
     },
 )

@@ -1,32 +1,23 @@
-"""The gateway: what stands between programs and their providers, and who may use it.
+"""The gateway: any existing agent goes through it by changing one base URL, and its conversations stay in the window.
 
-`keys` makes and reads the keys of callers; the store has what is known of them. Knows no command and no screen.
+It speaks the providers' own wires in front of one upstream, recognises conversations in stateless requests, folds them
+with the same turn as everything else, and passes every byte that it has no reason to change. Knows wires and HTTP; what
+a fold is, it does not know.
 """
 
-from __future__ import annotations
-
-from clew.gateway.keys import (
-    KEY_PREFIX,
-    CallerCredential,
-    KeyState,
-    hash_key,
-    is_access_key,
-    is_same_secret,
-    make_key,
-    owner_of_credential,
-    read_credential,
-    state_of_key,
-)
+from clew.gateway.exchange import MODES, Caller, ExchangeRecord, Exchanges, Mode, PassedProvider
+from clew.gateway.server import GatewayOptions, GatewayServer, Refusal
+from clew.gateway.upstream import Upstream
 
 __all__ = [
-    "KEY_PREFIX",
-    "CallerCredential",
-    "KeyState",
-    "hash_key",
-    "is_access_key",
-    "is_same_secret",
-    "make_key",
-    "owner_of_credential",
-    "read_credential",
-    "state_of_key",
+    "MODES",
+    "Caller",
+    "ExchangeRecord",
+    "Exchanges",
+    "GatewayOptions",
+    "GatewayServer",
+    "Mode",
+    "PassedProvider",
+    "Refusal",
+    "Upstream",
 ]

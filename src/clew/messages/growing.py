@@ -6,6 +6,7 @@ comparison of the items that are known.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from typing import Any
 
@@ -43,12 +44,30 @@ class GrowingHistory:
         Items that are the same objects, or equal, are taken for unchanged. Those behind the first that is neither are
         read anew: a client may spell them otherwise than before, with its cache marker elsewhere for one.
         """
+        start = self._start_of_change(items)
+        if start is None:
+            return None
+        known = len(self.messages)
+        if start < len(self.items):
+            self._cut(start)
+            self.spelling = object()
+        self.extend(items[start:])
+        return known
+
+    def is_followed_by(self, items: Sequence[Any]) -> bool:
+        """Whether `follow` would take a history for this one."""
+        return self._start_of_change(items) is not None
+
+    def _start_of_change(self, items: Sequence[Any]) -> int | None:
+        """The first item that has to be read to become a history; None where it is another history."""
         same = self._count_same(items)
         if same == len(self.items) and (same == len(items) or not self._joins(items[same])):
-            known = len(self.messages)
-            self.extend(items[same:])
-            return known
-        return self._spell_anew(items, same)
+            return same
+        first = next((at for at in range(len(self._starts) - 1, -1, -1) if self._starts[at] <= same), 0)
+        start = self._starts[first] if self._starts else 0
+        old = self.messages[first:]
+        new = _DIALECTS[self.dialect].read(list(plain_messages(items[start:]))).messages
+        return start if len(new) >= len(old) and all(map(is_same_message, old, new)) else None
 
     def _count_same(self, items: Sequence[Any]) -> int:
         known = self.items
@@ -56,23 +75,9 @@ class GrowingHistory:
             return len(known)
         return next((at for at, (old, new) in enumerate(zip(known, items, strict=False)) if old != new), len(items))
 
-    def _spell_anew(self, items: Sequence[Any], same: int) -> int | None:
-        """Take over the items from the message on that item `same` belongs to, if they give the known messages."""
-        first = next((at for at in range(len(self._starts) - 1, -1, -1) if self._starts[at] <= same), 0)
-        start = self._starts[first] if self._starts else 0
-        old = self.messages[first:]
-        new = _DIALECTS[self.dialect].read(list(plain_messages(items[start:]))).messages
-        if len(new) < len(old) or not all(map(is_same_message, old, new)):
-            return None
-        known = len(self.messages)
-        self._cut(first, start)
-        self.extend(items[start:])
-        self.spelling = object()
-        return known
-
-    def _cut(self, messages: int, items: int) -> None:
-        """Forget what is behind so many messages and items, and whatever is known by the identity of it."""
-        parsed = self._parsed
+    def _cut(self, items: int) -> None:
+        """Forget what is behind so many items, and whatever is known by the identity of it."""
+        parsed, messages = self._parsed, bisect_left(self._starts, items)
         for message in parsed.messages[messages:]:
             parsed.sources.pop(id(message), None)
             named = (message.get("reasoning"), message.get("tool_calls"), message.get("content"))
@@ -107,6 +112,10 @@ class GrowingHistory:
     def _position(self, message: Message, default: int) -> int:
         source = self._parsed.sources.get(id(message))
         return default if source is None else source.position
+
+    def place_of(self, number: int) -> int:
+        """The item that a message begins at; behind the last one where there is no such message."""
+        return self._starts[number] if number < len(self._starts) else len(self.items)
 
     def write(self, messages: Sequence[Message]) -> list[Any]:
         """Messages as items: those of this history as the objects they were read from, the others encoded."""

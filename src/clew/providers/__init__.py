@@ -16,7 +16,7 @@ from clew.providers.errors import ErrorClass, ErrorKind, RefusalText, classify_e
 
 if TYPE_CHECKING:
     from clew.errors import FetchFailed
-    from clew.providers.http.connection import RetryPolicy
+    from clew.providers.http.connection import ConnectionFailed, EventTooLong, RetryPolicy, SseEvent, SseReader
     from clew.providers.local.fetch import fetch_model
     from clew.providers.local.models import (
         FETCHABLE_MODELS,
@@ -38,20 +38,28 @@ if TYPE_CHECKING:
         preset_for,
         provider_for,
     )
-    from clew.providers.wires.anthropic import AnthropicProvider
-    from clew.providers.wires.chat import OpenAIChatProvider
-    from clew.providers.wires.responses import ResponsesProvider
+    from clew.providers.wires.anthropic import AnthropicProvider, AnthropicReplyAccumulator
+    from clew.providers.wires.chat import ChatReplyAccumulator, OpenAIChatProvider
+    from clew.providers.wires.gemini import GeminiReplyAccumulator
+    from clew.providers.wires.http_provider import ErrorInReply, ReplyAccumulator
+    from clew.providers.wires.responses import ResponsesProvider, ResponsesReplyAccumulator
 
 __all__ = [
     "FETCHABLE_MODELS",
     "PROVIDER_PRESETS",
     "AnthropicProvider",
+    "AnthropicReplyAccumulator",
+    "ChatReplyAccumulator",
+    "ConnectionFailed",
     "Delta",
     "ErrorClass",
+    "ErrorInReply",
     "ErrorKind",
+    "EventTooLong",
     "FetchFailed",
     "FetchableModel",
     "FinishReason",
+    "GeminiReplyAccumulator",
     "LocalModel",
     "LocalProvider",
     "OnDelta",
@@ -61,9 +69,13 @@ __all__ = [
     "ProviderRefused",
     "RefusalText",
     "Reply",
+    "ReplyAccumulator",
     "Request",
     "ResponsesProvider",
+    "ResponsesReplyAccumulator",
     "RetryPolicy",
+    "SseEvent",
+    "SseReader",
     "choose_local_model",
     "chosen_local_model",
     "classify_error",
@@ -83,14 +95,16 @@ __all__ = [
 __getattr__, __dir__ = lazy_names(
     __name__,
     {
-        ".http.connection": "RetryPolicy",
+        ".http.connection": "ConnectionFailed EventTooLong RetryPolicy SseEvent SseReader",
         ".local.fetch": "FetchFailed fetch_model",
         ".local.models": "FETCHABLE_MODELS FetchableModel LocalModel choose_local_model chosen_local_model "
         "local_model_file local_models models_folder trained_window",
         ".local.provider": "LocalProvider",
         ".presets": "PROVIDER_PRESETS ProviderPreset is_local_model key_variables preset_for provider_for",
-        ".wires.anthropic": "AnthropicProvider",
-        ".wires.chat": "OpenAIChatProvider",
-        ".wires.responses": "ResponsesProvider",
+        ".wires.anthropic": "AnthropicProvider AnthropicReplyAccumulator",
+        ".wires.chat": "ChatReplyAccumulator OpenAIChatProvider",
+        ".wires.gemini": "GeminiReplyAccumulator",
+        ".wires.http_provider": "ErrorInReply ReplyAccumulator",
+        ".wires.responses": "ResponsesProvider ResponsesReplyAccumulator",
     },
 )

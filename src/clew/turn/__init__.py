@@ -9,7 +9,8 @@ from clew.errors import ContextExhausted
 from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.conversation import Conversation
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
-from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, summary_model_of
+from clew.turn.recover import Recovery, is_overflow, largest_parts
+from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
 from clew.turn.run import answer, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
@@ -23,10 +24,14 @@ __all__ = [
     "ProjectedConversation",
     "Projection",
     "RecalledMessage",
+    "Recovery",
     "Runtime",
     "RuntimeOptions",
     "TurnOptions",
     "answer",
+    "call_of",
+    "is_overflow",
+    "largest_parts",
     "receive",
     "run_turn",
     "spill_folder",

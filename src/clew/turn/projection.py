@@ -87,6 +87,11 @@ class ProjectedConversation:
         """The items of the history as far as it is known; whoever knows that one is unchanged gives the same object."""
         return self._history.items if self._history else ()
 
+    def is_followed_by(self, items: Sequence[Any], dialect: DialectName) -> bool:
+        """Whether a history is the known one with nothing or something behind it."""
+        history = self._history
+        return history is not None and history.dialect == dialect and history.is_followed_by(items)
+
     async def fit(
         self,
         items: Sequence[Any],
@@ -134,17 +139,22 @@ class ProjectedConversation:
         call = call_of(usage, conversation.target, self._runtime.options.source, direct=direct)
         await self._runtime.store.record_call(conversation.session, call)
 
-    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> None:
-        """The reply to what was last shown, as items of the wire; nothing where the history has gone on without it."""
+    def place_of(self, number: int) -> int:
+        """The place among the items of the history that a message begins at; the end where it has not come yet."""
+        return self._history.place_of(number) if self._history else 0
+
+    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
+        """The reply to what was last shown, as items of the wire; False where the history has gone on without it."""
         history, session = self._history, self.session
         if history is None or session is None or not items:
-            return
+            return False
         conversation = await self._runtime.conversation(session)
         if conversation.view.next_seq != len(history.messages) or len(conversation.messages) != self._sent:
-            return
+            return False
         if usage is not None:
             conversation.observe_usage(usage, self._sent, ())
         await conversation.append(history.extend(items), call, is_next=True)
+        return True
 
     async def undo(self) -> bool:
         """Bring back the view from before the newest compaction; False where none is in effect."""

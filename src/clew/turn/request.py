@@ -44,6 +44,8 @@ class ModelTarget:
     extra: Mapping[str, Any] = field(default_factory=dict)
     endpoint: object = None
     """What the provider's models endpoint answered, where it was asked."""
+    reserves_unasked: bool = True
+    """Whether room is kept free for the longest reply of the model, where a call does not say how long it may be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +58,12 @@ class ServingModel:
     @property
     def max_output(self) -> int | None:
         """What is kept free for a reply: what each call asks for, else what the model could write, within reason."""
-        if self.target.max_tokens is not None or self.window.max_output is None:
-            return self.target.max_tokens
-        return min(self.window.max_output, int(self.window.tokens * _LARGEST_SHARE_UNASKED))
+        asked, longest = self.target.max_tokens, self.window.max_output
+        if asked is None and not self.target.reserves_unasked:
+            return 0
+        if asked is not None or longest is None:
+            return asked
+        return min(longest, int(self.window.tokens * _LARGEST_SHARE_UNASKED))
 
     def with_window(self, window: Window) -> ServingModel:
         return ServingModel(self.target, window)

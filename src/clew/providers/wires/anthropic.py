@@ -217,11 +217,14 @@ class AnthropicReplyAccumulator(ReplyAccumulator):
             if piece and field != "signature":
                 yield Delta("reasoning" if field == "thinking" else "text", piece)
 
-    def message(self) -> Message | None:
+    def items(self) -> list[Any]:
         blocks = [block for index in sorted(self._blocks) if (block := self._block(index)) is not None]
-        if not blocks:
+        return [{"role": "assistant", "content": blocks}] if blocks else []
+
+    def message(self) -> Message | None:
+        wire = self.items()
+        if not wire:
             return None
-        wire = [{"role": "assistant", "content": blocks}]
         message = read_conversation(wire, dialect="anthropic").messages[0]
         content = message.get("content")
         if isinstance(content, list) and len(content) == 1 and content[0].keys() == {"type", "text"}:

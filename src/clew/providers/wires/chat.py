@@ -335,6 +335,10 @@ class ChatReplyAccumulator(ReplyAccumulator):
             message["reasoning_details"] = [_without(detail, "index") for detail in details]
         return cast(Message, message | _without(fields, "content"))
 
+    def items(self) -> list[Any]:
+        message = self.message()
+        return [] if message is None else [message]
+
     def reply(self, request: Request) -> Reply:
         message = self.message() or {"role": "assistant", "content": ""}
         usage = normalize_usage(self._usage, self._provider, "openai_chat") if self._usage else None

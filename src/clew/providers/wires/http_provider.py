@@ -102,6 +102,10 @@ class ReplyAccumulator(ABC):
         """The message so far; None where nothing has come."""
 
     @abstractmethod
+    def items(self) -> list[Any]:
+        """The message so far, as the items in which a client of this wire sends it back."""
+
+    @abstractmethod
     def reply(self, request: Request) -> Reply:
         """The complete reply."""
 

@@ -165,12 +165,15 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
             self._items = {at: item for at, item in enumerate(listed) if isinstance(item, dict)}
         self._end = response
 
-    def message(self) -> Message | None:
+    def items(self) -> list[Any]:
         items = dict(self._items)
         for index, text in self._texts.items():
             if index not in items and str(text):
                 items[index] = {"type": "message", "role": "assistant", "content": [_text_part(str(text))]}
-        wire = [_without_nulls(item) for _, item in sorted(items.items()) if isinstance(item.get("type"), str)]
+        return [_without_nulls(item) for _, item in sorted(items.items()) if isinstance(item.get("type"), str)]
+
+    def message(self) -> Message | None:
+        wire = self.items()
         return _join_messages(read_conversation(wire, dialect="responses").messages) if wire else None
 
     def reply(self, request: Request) -> Reply:

@@ -1,0 +1,78 @@
+"""The gateway as the config describes it: its upstream, its models and its engine, over one store."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field, replace
+
+from clew.app.engines import EngineChoice
+from clew.app.models import auxiliary_target
+from clew.config import LoadedConfig, clew_home, learnt_limits_path
+from clew.engines import ContextEngine, EngineSetup
+from clew.events import Events, Notice
+from clew.gateway import ExchangeRecord, Exchanges, GatewayOptions, GatewayServer, Mode, PassedProvider, Upstream
+from clew.store import Store
+from clew.tokens import LearntLimits
+from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
+
+HYGIENE_SHARE = 0.85
+"""Of the window: a conversation that fills so much of it is compacted before it goes on. Well above what an agent
+compacts at by itself, so that this is for those who do not."""
+
+
+@dataclass(frozen=True, slots=True)
+class GatewayAppOptions:
+    """What the person who starts a gateway decides."""
+
+    upstream: str
+    mode: Mode = "compact"
+    listen: GatewayOptions = field(default_factory=GatewayOptions)
+    on_exchange: Callable[[ExchangeRecord], None] | None = None
+
+
+@asynccontextmanager
+async def open_gateway(
+    config: LoadedConfig,
+    environ: Mapping[str, str],
+    store: Store,
+    options: GatewayAppOptions,
+    events: Events | None = None,
+) -> AsyncIterator[GatewayServer]:
+    """A gateway that listens, and is closed at the end of the block."""
+    settings = config.settings
+    compression = replace(settings.compression, threshold=HYGIENE_SHARE)
+    settings = replace(settings, compression=compression)
+    upstream = Upstream(options.upstream)
+    provider = PassedProvider(upstream.host)
+    main = settings.model
+    engines = EngineChoice(config, environ)
+    auxiliary = auxiliary_target(settings, environ)
+
+    def target(model: str) -> ModelTarget:
+        configured = main.context_length if model == main.name else None
+        return ModelTarget(provider, model, upstream.address, configured, reserves_unasked=False)
+
+    def engine(setup: EngineSetup) -> ContextEngine:
+        loaded = engines.load(setup)
+        for notice in loaded.notices:
+            runtime.tell(Notice(notice))
+        return loaded.engine
+
+    turn = RuntimeOptions(
+        new_engine=engine,
+        spill=spill_folder(clew_home(environ), settings),
+        settings=settings,
+        source="gateway",
+        auxiliary=auxiliary,
+        # A client's credential is used for its own requests only: without a model of our own, none writes summaries.
+        summarizes=auxiliary is not None,
+        learnt=LearntLimits(learnt_limits_path(environ)),
+    )
+    async with AsyncExitStack() as last:
+        runtime = Runtime(store, target(main.name or "any-model"), turn, events)
+        last.push_async_callback(runtime.close)
+        if auxiliary is not None:
+            last.push_async_callback(auxiliary.provider.close)
+        exchanges = Exchanges(runtime, upstream, mode=options.mode, target=target, on_exchange=options.on_exchange)
+        yield await last.enter_async_context(GatewayServer(exchanges, upstream, options.listen))

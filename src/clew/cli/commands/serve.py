@@ -1,0 +1,92 @@
+"""`clew serve --upstream URL`: the gateway, until it is stopped."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import ipaddress
+import signal
+
+from clew.cli.arguments import add_set_flag
+from clew.cli.console import Console
+from clew.cli.store_access import open_location, store_location
+from clew.config import LoadedConfig, load_config
+from clew.errors import InvalidArgument
+
+DEFAULT_PORT = 8787
+EXAMPLES = """\
+Point an agent at the address that is printed, and go on working: its conversations
+are kept, searched with `clew search`, and folded when they fill 85% of the model's
+window. Nothing else changes: every byte that there is no reason to change passes.
+
+modes:
+  compact   fold a conversation that fills its window (default)
+  spill     only shorten tool results that are too large
+  observe   change nothing; record and search
+
+examples:
+  clew serve --upstream https://api.anthropic.com
+  clew serve --upstream https://api.openai.com/v1 --port 9000 --mode observe
+  clew serve --upstream http://127.0.0.1:8080/v1 --set model.name=qwen --set model.context_length=32768
+"""
+MODES = ("observe", "spill", "compact")
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = EXAMPLES
+    parser.add_argument("--upstream", metavar="URL", help="the provider's address (default: model.base_url)")
+    parser.add_argument("--host", metavar="H", default="127.0.0.1", help="address to listen on (default: %(default)s)")
+    parser.add_argument(
+        "--port", metavar="P", type=int, default=DEFAULT_PORT, help="port; 0 is any (default: %(default)s)"
+    )
+    parser.add_argument("--mode", choices=MODES, default="compact", help="what is done (default: %(default)s)")
+    parser.add_argument("--json", action="store_true", help="print where it listens as JSON")
+    add_set_flag(parser)
+
+
+def run(arguments: argparse.Namespace, console: Console) -> int:
+    config = load_config(console.environ, arguments.flags)
+    console.notes(config.notices)
+    upstream = arguments.upstream or config.settings.model.base_url
+    if upstream is None:
+        raise InvalidArgument(
+            "there is no upstream; name the provider: clew serve --upstream https://api.openai.com/v1"
+        )
+    if not is_loopback(arguments.host):
+        raise InvalidArgument(
+            f"{arguments.host} can be reached by others, and there are no keys; make one first: clew keys create NAME"
+        )
+    asyncio.run(_serve(arguments, config, upstream, console))
+    return 0
+
+
+async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console) -> None:
+    from clew.app import GatewayAppOptions, open_gateway
+    from clew.gateway import GatewayOptions
+
+    location = store_location(config.settings, console.environ)
+    listen = GatewayOptions(arguments.host, arguments.port)
+    options = GatewayAppOptions(upstream, arguments.mode, listen)
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    async with open_location(location) as store, open_gateway(config, console.environ, store, options) as gateway:
+        told = {"address": gateway.address, "upstream": upstream, "mode": arguments.mode, "store": location.label}
+        if arguments.json:
+            console.print_json(told)
+        else:
+            console.print(f"Listening at {gateway.address} ({arguments.mode}), upstream {upstream}.")
+            console.print(f"Conversations are kept in {location.label}. Ctrl-C stops.")
+        console.out.flush()
+        await stopped.wait()
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,96 @@
+"""Request bodies as they came: fields and items are parted without being read, and leave byte for byte.
+
+Only what is looked at is read, and only what is changed is written anew. Numbers keep their spelling, and fields that
+nobody here knows pass untouched.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_ITEMS = msgspec.json.Decoder(list[msgspec.Raw])
+
+
+class UnreadableBody(ValueError):  # noqa: N818 (reads as what it says)
+    """A body that is no JSON object. Whether that is wrong is for the upstream to say."""
+
+
+class RequestBody:
+    """A JSON object, its fields in the order they came."""
+
+    __slots__ = ("_fields", "_values", "raw")
+
+    def __init__(self, raw: bytes) -> None:
+        self.raw = raw
+        try:
+            self._fields = {name: bytes(value) for name, value in _FIELDS.decode(raw).items()}
+        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+            raise UnreadableBody(str(error)) from error
+        self._values: dict[str, Any] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._fields
+
+    def field(self, name: str) -> bytes:
+        """A field as it came; empty where there is none."""
+        return self._fields.get(name, b"")
+
+    def value(self, name: str) -> Any:
+        """A field, read; None where there is none."""
+        if name not in self._fields:
+            return None
+        if name not in self._values:
+            self._values[name] = read_json(self._fields[name])
+        return self._values[name]
+
+    def text(self, name: str) -> str:
+        """A field that is a text; empty where it is something else."""
+        value = self.value(name) if self.field(name)[:1] == b'"' else None
+        return value if isinstance(value, str) else ""
+
+    def number(self, name: str) -> int | None:
+        value = self.value(name) if self.field(name)[:1].isdigit() else None
+        return value if isinstance(value, int) else None
+
+    def items(self, name: str) -> list[bytes] | None:
+        """The items of a field that is a list, each as it came; None where it is something else."""
+        try:
+            return [bytes(item) for item in _ITEMS.decode(self._fields[name])]
+        except (KeyError, msgspec.DecodeError, RecursionError):
+            return None
+
+    def with_fields(self, fields: Mapping[str, bytes]) -> bytes:
+        """The body with other values for some fields; new ones stand at the end."""
+        whole = {**self._fields, **fields}
+        return b"{" + b",".join(write_json(name) + b":" + value for name, value in whole.items()) + b"}"
+
+
+def read_json(raw: bytes) -> Any:
+    """A JSON value; raises `UnreadableBody`."""
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBody(str(error)) from error
+
+
+def write_json(value: Any) -> bytes:
+    """A JSON value without blanks; in ASCII only where a lone surrogate leaves no other way."""
+    try:
+        return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
+    except UnicodeEncodeError:
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+def join_items(items: Iterable[bytes]) -> bytes:
+    """Items as a JSON list."""
+    return b"[" + b",".join(items) + b"]"
+
+
+def hashes_of(items: Sequence[bytes]) -> list[int]:
+    """A number for each item: the same for the same bytes, within this process."""
+    return list(map(hash, items))

@@ -1,0 +1,187 @@
+"""The conversations that the gateway has open: found by their lineage and history, closed when they rest.
+
+All that is kept of a conversation is in the store; what is open here spares reading it again with each request. A
+conversation that rests is closed, and opened again from the store by the next request.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from clew.gateway.bodies import hashes_of, read_json, write_json
+from clew.gateway.wires import WireRequest
+from clew.store import ModelCall, NewSession
+from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime
+from clew.usage import CanonicalUsage
+
+IDLE_SECONDS = 120.0
+MAX_OPEN_BYTES = 512 * 1024 * 1024
+"""Of request bodies whose conversations are open at the same time."""
+_LIKELY = 3
+"""So many open conversations are compared with a request; the store finds the others."""
+_RESPELLED = 3
+"""Of the newest items of a request, so many may be spelled anew in the next one."""
+_NOT_SEEN = None
+"""In place of a hash: an item that the client has not sent yet, and may spell in its own way."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationKey:
+    """Whose conversations, and of which lineage."""
+
+    owner: str
+    lineage: str
+
+
+@dataclass(slots=True)
+class OpenConversation:
+    """A conversation as a client sends it. Whoever changes it holds the lock."""
+
+    key: ConversationKey
+    view: ProjectedConversation
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    used_at: float = 0.0
+    request_bytes: int = 0
+    waiting: int = 0
+    """Requests that have it, or wait for it."""
+    hashes: list[int | None] = field(default_factory=list)
+    """Of each item that is known, as the client last sent it."""
+    written: dict[int, tuple[Any, bytes]] = field(default_factory=dict)
+    """Items that were written here, by their identity, with their bytes: the same ones in every request."""
+    shown: list[bytes | int] | None = None
+    """What was sent for the newest request: its items by their places, and what was written; None: all of it."""
+    shown_of: int = 0
+    """How many items that request had."""
+    fold: tuple[str, int] = ("", 0)
+    """A session that a fold opened, and its first message."""
+
+    def count_known(self, hashes: Sequence[int]) -> int:
+        """How many items at the beginning are the very ones that were known."""
+        pairs = enumerate(zip(self.hashes, hashes, strict=False))
+        return next((at for at, (old, new) in pairs if old != new), min(len(self.hashes), len(hashes)))
+
+    def read_items(self, raw: Sequence[bytes], hashes: Sequence[int]) -> list[Any]:
+        """The items of a request; those that are known as the objects that they are known by."""
+        known = self.count_known(hashes)
+        return [*self.view.items[:known], *map(read_json, raw[known:])]
+
+    async def take(self, request: WireRequest, target: ModelTarget) -> Conversation:
+        """Bring what is new in a request into the store."""
+        hashes = hashes_of(request.items)
+        items = self.read_items(request.items, hashes)
+        conversation = await self.view.take(items, request.wire.dialect, target)
+        self.hashes = list(hashes)
+        self.request_bytes = len(request.body.raw)
+        return conversation
+
+    async def first_item_since_fold(self, conversation: Conversation) -> int | None:
+        """The first item that came after the newest fold; None where nothing is folded."""
+        if not conversation.is_compacted:
+            return None
+        if self.fold[0] != conversation.session:
+            self.fold = (
+                conversation.session,
+                (await conversation.services.store.session(conversation.session)).first_seq,
+            )
+        return self.view.place_of(self.fold[1])
+
+    def show(
+        self,
+        conversation: Conversation,
+        raw: Sequence[bytes],
+        change: Callable[[bytes], bytes] = bytes,
+        until: int = 0,
+    ) -> list[bytes] | None:
+        """The items to send in place of those that came, the first `until` of them changed; None where they are the
+        same.
+        """
+        if until:
+            raw = [*map(change, raw[:until]), *raw[until:]]
+        shown = self.view.show(conversation)
+        places = {id(item): at for at, item in enumerate(self.view.items)}
+        order = [places.get(id(item)) for item in shown]
+        if order == list(range(len(raw))):
+            self.shown = None
+            return list(raw) if until else None
+        kept = {id(item): self._written(item) for item, at in zip(shown, order, strict=True) if at is None}
+        self.written = kept
+        self.shown = [kept[id(item)][1] if at is None else at for item, at in zip(shown, order, strict=True)]
+        self.shown_of = len(raw)
+        return [it if isinstance(it, bytes) else raw[it] for it in self.shown]
+
+    def project(self, raw: Sequence[bytes], hashes: Sequence[int]) -> list[bytes] | None:
+        """What would be sent for these items, if they are the newest request or go on with it."""
+        if self.shown is None or self.count_known(hashes) < max(1, self.shown_of - _RESPELLED):
+            return None
+        folded = [
+            it if isinstance(it, bytes) else raw[it] for it in self.shown if isinstance(it, bytes) or it < len(raw)
+        ]
+        return [*folded, *raw[self.shown_of :]]
+
+    def _written(self, item: Any) -> tuple[Any, bytes]:
+        return self.written.get(id(item)) or (item, write_json(item))
+
+    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
+        """The reply to the newest request; whether it could be kept as such."""
+        before = len(self.view.items)
+        is_kept = await self.view.record(items, usage, call)
+        self.hashes += [_NOT_SEEN] * (len(self.view.items) - before)
+        return is_kept
+
+
+class OpenConversations:
+    """Those of one gateway process."""
+
+    def __init__(self, runtime: Runtime, clock: Callable[[], float] = time.monotonic) -> None:
+        self._runtime = runtime
+        self._clock = clock
+        self._open: dict[ConversationKey, list[OpenConversation]] = {}
+
+    @property
+    def count(self) -> int:
+        return sum(map(len, self._open.values()))
+
+    def find(self, key: ConversationKey, request: WireRequest) -> OpenConversation:
+        """The open conversation that a request goes on with, or one that looks for itself in the store."""
+        hashes = hashes_of(request.items)
+        known = [(it.count_known(hashes), it) for it in self._open.get(key, ())]
+        likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
+        for _, candidate in likely[:_LIKELY]:
+            items = candidate.read_items(request.items, hashes)
+            if candidate.view.is_followed_by(items, request.wire.dialect):
+                return candidate
+        new = NewSession(source="gateway", model=request.model, owner=key.owner, lineage=key.lineage)
+        opened = OpenConversation(key, ProjectedConversation(self._runtime, new))
+        self._open.setdefault(key, []).append(opened)
+        return opened
+
+    def project(self, key: ConversationKey, items: Sequence[bytes]) -> list[bytes] | None:
+        """What would be sent for these items, for counting them; None where that is the items themselves."""
+        hashes = hashes_of(items)
+        found = max(self._open.get(key, ()), key=lambda it: it.count_known(hashes), default=None)
+        return found.project(items, hashes) if found else None
+
+    async def close_idle(self) -> None:
+        """Close those that rest, and the longest unused ones where all together are too large."""
+        now = self._clock()
+        every = sorted((it for opened in self._open.values() for it in opened), key=lambda it: it.used_at)
+        total = sum(it.request_bytes for it in every)
+        for conversation in every:
+            if conversation.waiting or conversation.lock.locked():
+                continue
+            if now - conversation.used_at > IDLE_SECONDS or total > MAX_OPEN_BYTES:
+                total -= conversation.request_bytes
+                await self.close(conversation)
+
+    async def close(self, conversation: OpenConversation) -> None:
+        opened = self._open.get(conversation.key, [])
+        if conversation in opened:
+            opened.remove(conversation)
+        if not opened:
+            self._open.pop(conversation.key, None)
+        if conversation.view.session is not None:
+            await self._runtime.forget(conversation.view.session)

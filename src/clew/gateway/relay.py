@@ -1,0 +1,175 @@
+"""A reply on its way to the client: bytes pass as they come, and are read beside that.
+
+What a client is told of usage may differ from what the upstream told; nothing else of a reply is changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+from contextlib import suppress
+from typing import Any, TypeVar
+
+from aiohttp import web
+from multidict import CIMultiDict
+
+from clew.gateway.bodies import UnreadableBody, read_json, write_json
+from clew.gateway.wires import Change, GatewayWire
+from clew.providers import ConnectionFailed, ErrorInReply, EventTooLong, Reply, Request, SseReader
+
+PING_SECONDS = 10.0
+"""Between two signs of life while a request waits for a compaction."""
+MAX_READ_BYTES = 64 * 1024 * 1024
+"""Of a reply that is not streamed: a longer one passes and is not recorded."""
+_NOT_READABLE = (ErrorInReply, ConnectionFailed, EventTooLong, ValueError)
+_EVENT_STREAM = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
+_Value = TypeVar("_Value")
+
+
+class ReplyReader:
+    """Reads a reply while it passes; a reply that cannot be read passes all the same."""
+
+    def __init__(self, wire: GatewayWire, *, is_stream: bool) -> None:
+        self._accumulator = wire.accumulator()
+        self._events = SseReader() if is_stream else None
+        self._body = bytearray()
+        self.problem = ""
+        """Why it is not read to the end: the error that came inside it, or what was no event."""
+
+    @property
+    def has_content(self) -> bool:
+        return self._accumulator.content_chars > 0 or self._accumulator.is_complete
+
+    @property
+    def is_at_end(self) -> bool:
+        return self._accumulator.is_at_end
+
+    def feed(self, chunk: bytes) -> None:
+        if self.problem:
+            return
+        if self._events is None:
+            if len(self._body) <= MAX_READ_BYTES:
+                self._body += chunk
+            return
+        self._guard(lambda events=self._events: self._add_events(events.feed(chunk)))
+
+    def end(self) -> None:
+        if self.problem:
+            return
+        if self._events is not None:
+            self._guard(lambda events=self._events: self._add_events(events.end()))
+        else:
+            self._guard(lambda: list(self._accumulator.add_body(read_json(bytes(self._body)))))
+
+    def reply(self, model: str) -> Reply | None:
+        """The reply; None where it did not come to its end."""
+        if self.problem or not self._accumulator.is_complete:
+            return None
+        return self._accumulator.reply(Request(model, ()))
+
+    def items(self) -> list[Any]:
+        """The reply as the client will send it back."""
+        return self._accumulator.items()
+
+    def _add_events(self, events: Any) -> None:
+        for event in events:
+            list(self._accumulator.add_event(event))
+
+    def _guard(self, read: Any) -> None:
+        try:
+            read()
+        except ErrorInReply as error:
+            self.problem = error.body
+        except _NOT_READABLE as error:
+            self.problem = str(error) or type(error).__name__
+        except (TypeError, AttributeError, KeyError, IndexError, RecursionError) as error:
+            self.problem = f"{type(error).__name__} in a reply that no accumulator knows"
+
+
+class UsageTeller:
+    """Tells the client other prompt tokens, event by event; everything else passes as it came."""
+
+    def __init__(self, wire: GatewayWire, change: Change, *, is_stream: bool) -> None:
+        self._wire = wire
+        self._change = change
+        self._is_stream = is_stream
+        self._rest = b""
+
+    def feed(self, chunk: bytes) -> bytes:
+        """What can be passed on of what came: whole lines of a stream, or nothing of a body before its end."""
+        self._rest += chunk
+        if not self._is_stream:
+            return b""
+        whole, newline, self._rest = self._rest.rpartition(b"\n")
+        return b"\n".join(self._line(line) for line in whole.split(b"\n")) + newline if newline else b""
+
+    def end(self) -> bytes:
+        rest, self._rest = self._rest, b""
+        return self._line(rest) if self._is_stream else self._told(rest)
+
+    def _line(self, line: bytes) -> bytes:
+        if not line.startswith(b"data:") or b"sage" not in line:
+            return line
+        end = b"\r" if line.endswith(b"\r") else b""
+        return b"data: " + self._told(line[5:].strip()) + end
+
+    def _told(self, raw: bytes) -> bytes:
+        try:
+            value = read_json(raw)
+        except UnreadableBody:
+            return raw
+        if not isinstance(value, dict) or not self._wire.tell_prompt_tokens(value, self._change):
+            return raw
+        return write_json(value)
+
+
+class ClientResponse:
+    """The response to one request: begun when its status is known, or earlier when the client must be kept waiting."""
+
+    def __init__(self, request: web.Request, wire: GatewayWire, *, is_stream: bool) -> None:
+        self.request = request
+        self.wire = wire
+        self.is_stream = is_stream
+        self._response: web.StreamResponse | None = None
+
+    @property
+    def has_begun(self) -> bool:
+        return self._response is not None
+
+    async def begin(self, status: int, headers: CIMultiDict[str]) -> None:
+        if self._response is None:
+            self._response = web.StreamResponse(status=status, headers=headers)
+            await self._response.prepare(self.request)
+
+    async def write(self, chunk: bytes) -> None:
+        if self._response is not None and chunk:
+            await self._response.write(chunk)
+
+    async def end(self) -> web.StreamResponse:
+        assert self._response is not None
+        await self._response.write_eof()
+        return self._response
+
+    async def fail(self, status: int, message: str) -> web.StreamResponse:
+        """An error of our own: with its status, or as an event where the response has begun."""
+        if self._response is None:
+            return web.json_response(self.wire.error(status, message), status=status)
+        await self.write(self.wire.error_event(status, message))
+        return await self.end()
+
+    async def waiting_for(self, work: Awaitable[_Value]) -> _Value:
+        """The result of work that may take long; a client that wants a stream gets signs of life meanwhile."""
+        task = asyncio.ensure_future(work)
+        try:
+            while not (await asyncio.wait({task}, timeout=PING_SECONDS))[0]:
+                if self.is_stream:
+                    await self.begin(
+                        200, CIMultiDict({"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
+                    )
+                    await self.write(self.wire.ping)
+        except BaseException:
+            task.cancel()
+            with suppress(BaseException):
+                await task
+            raise
+        return task.result()

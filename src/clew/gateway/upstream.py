@@ -1,0 +1,139 @@
+"""The way to the upstream: one pool of connections, headers as they came, bytes as they come back.
+
+The upstream is configured, and no request chooses another. Redirects are not followed, since they would carry the
+credential and the conversation to a host that nobody configured.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from io import BytesIO
+from urllib.parse import urlsplit, urlunsplit
+
+import aiohttp
+from multidict import CIMultiDict, CIMultiDictProxy
+
+from clew.errors import InvalidArgument
+
+MAX_ERROR_BYTES = 1024 * 1024
+CONNECT_SECONDS = 15.0
+SILENT_SECONDS = 600.0
+"""The longest silence of the upstream: models think for minutes."""
+_LOOPBACK = ("localhost", "127.0.0.1", "::1")
+_OWN_PREFIX = "x-clew-"
+# Of one connection, or of the body as it was between the client and us.
+_NOT_PASSED = frozenset(
+    "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade"
+    " host content-length content-encoding accept-encoding expect".split()
+)
+_NOT_PASSED_BACK = frozenset(
+    "connection keep-alive proxy-authenticate te trailer transfer-encoding upgrade content-length date server".split()
+)
+
+
+class UpstreamUnreachable(Exception):  # noqa: N818 (reads as what it says)
+    """The upstream could not be reached, or hung up before it answered."""
+
+
+class Upstream:
+    """The provider behind the gateway."""
+
+    def __init__(self, url: str) -> None:
+        parts = urlsplit(url)
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise InvalidArgument(f"the upstream {url!r} is no address; give one that begins with https:// or http://")
+        if parts.username or parts.password or parts.query:
+            raise InvalidArgument(
+                "the address of the upstream holds a password or a query; put the key into model.api_key_env instead"
+            )
+        self._parts = parts
+        self._root = parts.path.rstrip("/").removesuffix("/v1")
+        self._session: aiohttp.ClientSession | None = None
+
+    @property
+    def address(self) -> str:
+        return urlunsplit((self._parts.scheme, self._parts.netloc, self._root, "", ""))
+
+    @property
+    def host(self) -> str:
+        return (self._parts.hostname or "").lower()
+
+    def url(self, path: str, query: str) -> str:
+        """The address of a path that a client asked for, with or without the version that the wire has."""
+        versioned = path if path.startswith("/v1") else f"/v1{path}"
+        return urlunsplit((self._parts.scheme, self._parts.netloc, self._root + versioned, query, ""))
+
+    @asynccontextmanager
+    async def open(
+        self, method: str, url: str, headers: Mapping[str, str], body: bytes | None
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """Send a request; the response is open as long as the block lasts, and leaving it early hangs up."""
+        try:
+            response = await self._client().request(
+                method,
+                url,
+                headers=headers,
+                # As a file, because the client warns of large bodies that it must send at once.
+                data=None if body is None else BytesIO(body),
+                allow_redirects=False,
+            )
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UpstreamUnreachable(f"{self.address} cannot be reached: {_words(error)}") from error
+        try:
+            yield response
+        finally:
+            if response.content.at_eof():
+                response.release()
+            else:
+                response.close()
+
+    async def close(self) -> None:
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    def _client(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            self._session = aiohttp.ClientSession(
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=CONNECT_SECONDS, sock_read=SILENT_SECONDS),
+                connector=aiohttp.TCPConnector(limit=0, keepalive_timeout=30),
+                skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
+                auto_decompress=False,
+                read_bufsize=2**18,
+                trust_env=self.host not in _LOOPBACK,
+            )
+        return self._session
+
+
+def passed_headers(headers: CIMultiDictProxy[str], withhold: frozenset[str] = frozenset()) -> CIMultiDict[str]:
+    """The headers of a request as they go on; `withhold` names, in lower case, those that were for us."""
+    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    passed = CIMultiDict(
+        (name, value)
+        for name, value in headers.items()
+        if (lower := name.lower()) not in _NOT_PASSED
+        and lower not in withhold
+        and lower not in named
+        and not lower.startswith(_OWN_PREFIX)
+    )
+    # Replies are read while they pass: in plain bytes, which the wires compress badly anyhow.
+    passed["Accept-Encoding"] = "identity"
+    return passed
+
+
+def headers_back(headers: CIMultiDictProxy[str]) -> CIMultiDict[str]:
+    """The headers of a reply as they go back."""
+    return CIMultiDict((name, value) for name, value in headers.items() if name.lower() not in _NOT_PASSED_BACK)
+
+
+async def read_error(response: aiohttp.ClientResponse) -> bytes:
+    """The body of a refusal, as far as anybody reads one."""
+    body = bytearray()
+    while len(body) < MAX_ERROR_BYTES and (chunk := await response.content.readany()):
+        body += chunk
+    return bytes(body)
+
+
+def _words(error: BaseException) -> str:
+    return str(error) or type(error).__name__

@@ -1,0 +1,323 @@
+"""The wires that the gateway serves: where each has its history, its prompt and its output cap, and how it speaks.
+
+A wire is one row: paths, names of fields, and functions for what differs. What a reply means is read by the
+accumulators of `clew.providers`.
+"""
+
+from __future__ import annotations
+
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, ClassVar
+
+from clew.gateway.bodies import RequestBody, join_items, read_json, write_json
+from clew.messages import DialectName, Message, Tool, plain_system, text_of
+from clew.providers import (
+    AnthropicReplyAccumulator,
+    ChatReplyAccumulator,
+    GeminiReplyAccumulator,
+    ReplyAccumulator,
+    ResponsesReplyAccumulator,
+)
+
+_PROMPT_ROLES = ("system", "developer")
+_ROLE = re.compile(rb'"role"\s*:\s*"(\w+)"')
+Change = Callable[[int], int]
+"""From the tokens of a prompt as the upstream told them to those that the client is told."""
+
+
+@dataclass(frozen=True, slots=True)
+class WireRequest:
+    """A request as far as the gateway has to understand it."""
+
+    wire: GatewayWire
+    body: RequestBody
+    model: str
+    lead: Sequence[bytes]
+    """Prompt messages at the beginning of the list, as they came."""
+    items: Sequence[bytes]
+    """The rest of the list: the history."""
+    is_streamed: bool
+    max_output: int | None
+
+    @property
+    def prompt(self) -> Message | None:
+        """Everything that stands before the history, as one message, for its size."""
+        return _prompt_of(self.body.field(self.wire.system_field), tuple(self.lead))
+
+    @property
+    def tools(self) -> Sequence[Tool]:
+        return _tools_of(self.body.field("tools"))
+
+    @property
+    def has_tools(self) -> bool:
+        return len(self.body.field("tools")) > len(b"[]")
+
+    def with_items(self, items: Sequence[bytes], max_output: int | None = None) -> bytes:
+        """The body with another history, and with another output cap where one is given."""
+        changed = {self.wire.list_field: join_items([*self.lead, *items])}
+        if max_output is not None and max_output != self.max_output:
+            changed |= self.wire.capped(self.body, max_output)
+        return self.body.with_fields(changed)
+
+
+class GatewayWire(ABC):
+    """One wire."""
+
+    name: ClassVar[str]
+    dialect: ClassVar[DialectName]
+    list_field: ClassVar[str] = "messages"
+    system_field: ClassVar[str] = "system"
+    cap_fields: ClassVar[tuple[str, ...]] = ("max_tokens",)
+    ping: ClassVar[bytes] = b": keep-alive\n\n"
+    keeps_errors_for_later: ClassVar[bool] = False
+    """Whether a refusal may come inside a stream that has begun, so that its first events are looked at."""
+
+    @abstractmethod
+    def accumulator(self) -> ReplyAccumulator:
+        """For the reply to one request."""
+
+    @abstractmethod
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        """An error of our own as this wire spells errors; never one that reads like an overflow."""
+
+    @abstractmethod
+    def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
+        """Tell other prompt tokens in an event or a body of a reply; whether it had any."""
+
+    def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
+        """The request; None where its history is not in it, or is nothing that can be read."""
+        listed = body.items(self.list_field)
+        if listed is None:
+            return None
+        count = next((at for at, item in enumerate(listed) if not _is_prompt(item)), len(listed))
+        model = path.model or body.text("model")
+        lead, items = listed[:count], listed[count:]
+        return WireRequest(self, body, model, lead, items, self._is_streamed(body, path), self._cap(body))
+
+    def error_event(self, status: int, message: str) -> bytes:
+        """The same error inside a stream that has begun."""
+        return b"data: " + write_json(self.error(status, message)) + b"\n\n"
+
+    def capped(self, body: RequestBody, max_output: int) -> dict[str, bytes]:
+        """The fields that say how long the reply may be, with another number."""
+        name = next((field for field in self.cap_fields if field in body), self.cap_fields[0])
+        return {name: b"%d" % max_output}
+
+    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:  # noqa: ARG002 (Gemini's is in its path)
+        return body.field("stream") == b"true"
+
+    def _cap(self, body: RequestBody) -> int | None:
+        return next((cap for field in self.cap_fields if (cap := body.number(field)) is not None), None)
+
+
+class ChatWire(GatewayWire):
+    """OpenAI chat completions, and the many servers that speak them."""
+
+    name = "chat"
+    dialect = "openai_chat"
+    system_field = ""
+    cap_fields = ("max_completion_tokens", "max_tokens")
+
+    def accumulator(self) -> ReplyAccumulator:
+        return ChatReplyAccumulator("")
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
+
+    def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
+        return _tell(value.get("usage"), "prompt_tokens", change, ("prompt_tokens_details", "cached_tokens"))
+
+
+class ResponsesWire(GatewayWire):
+    """OpenAI's Responses."""
+
+    name = "responses"
+    dialect = "responses"
+    list_field = "input"
+    system_field = "instructions"
+    cap_fields = ("max_output_tokens",)
+    keeps_errors_for_later = True
+
+    def accumulator(self) -> ReplyAccumulator:
+        return ResponsesReplyAccumulator("")
+
+    def read(self, body: RequestBody, path: WirePath) -> WireRequest | None:
+        if body.field("previous_response_id")[:1] == b'"' or body.field("conversation")[:1] in (b'"', b"{"):
+            return None  # the provider has the history
+        if body.field("input")[:1] == b'"':
+            item = write_json({"role": "user", "content": body.text("input")})
+            return WireRequest(self, body, body.text("model"), (), (item,), self._is_streamed(body, path), None)
+        return super().read(body, path)
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        return {"error": {"message": message, "type": _error_type(status), "param": None, "code": None}}
+
+    def error_event(self, status: int, message: str) -> bytes:
+        error = self.error(status, message)["error"]
+        failed = {"type": "error", "code": error["type"], "message": message, "param": None}
+        return b"event: error\ndata: " + write_json(failed) + b"\n\n"
+
+    def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
+        response = value.get("response") if isinstance(value.get("response"), dict) else value
+        assert isinstance(response, dict)
+        return _tell(response.get("usage"), "input_tokens", change, ("input_tokens_details", "cached_tokens"))
+
+
+class MessagesWire(GatewayWire):
+    """Anthropic's Messages."""
+
+    name = "messages"
+    dialect = "anthropic"
+    ping = b'event: ping\ndata: {"type":"ping"}\n\n'
+
+    def accumulator(self) -> ReplyAccumulator:
+        return AnthropicReplyAccumulator("")
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        return {"type": "error", "error": {"type": _error_type(status), "message": message}}
+
+    def error_event(self, status: int, message: str) -> bytes:
+        return b"event: error\n" + super().error_event(status, message)
+
+    def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
+        """Here the prompt is told in three parts, which are lowered alike."""
+        head = value.get("message")
+        usage = head.get("usage") if isinstance(head, dict) else value.get("usage")
+        names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        parts = {name: usage[name] for name in names if isinstance(usage, dict) and isinstance(usage.get(name), int)}
+        whole = sum(parts.values())
+        if not isinstance(usage, dict) or not whole:
+            return False
+        told = change(whole)
+        for name, tokens in parts.items():
+            usage[name] = tokens * told // whole
+        return True
+
+
+class GeminiWire(GatewayWire):
+    """Google's generateContent."""
+
+    name = "gemini"
+    dialect = "gemini"
+    list_field = "contents"
+    system_field = "systemInstruction"
+
+    def accumulator(self) -> ReplyAccumulator:
+        return GeminiReplyAccumulator("")
+
+    def error(self, status: int, message: str) -> dict[str, Any]:
+        names = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
+        return {"error": {"code": status, "message": message, "status": names.get(status, "INTERNAL")}}
+
+    def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
+        usage = value.get("usageMetadata")
+        if not isinstance(usage, dict) or not isinstance(usage.get("promptTokenCount"), int):
+            return False
+        before = usage["promptTokenCount"]
+        usage["promptTokenCount"] = told = change(before)
+        for name in ("totalTokenCount", "cachedContentTokenCount"):
+            if isinstance(usage.get(name), int):
+                usage[name] = max(0, usage[name] - before + told) if name[0] == "t" else min(usage[name], told)
+        return True
+
+    def capped(self, body: RequestBody, max_output: int) -> dict[str, bytes]:
+        config = body.value("generationConfig")
+        return {"generationConfig": write_json({**(config or {}), "maxOutputTokens": max_output})}
+
+    def _is_streamed(self, body: RequestBody, path: WirePath) -> bool:  # noqa: ARG002
+        return path.action == "streamGenerateContent"
+
+    def _cap(self, body: RequestBody) -> int | None:
+        config = body.value("generationConfig")
+        cap = config.get("maxOutputTokens") if isinstance(config, dict) else None
+        return cap if isinstance(cap, int) else None
+
+
+# -- paths -------------------------------------------------------------------------------------------------------------
+
+CHAT, RESPONSES, MESSAGES, GEMINI = ChatWire(), ResponsesWire(), MessagesWire(), GeminiWire()
+
+
+@dataclass(frozen=True, slots=True)
+class WirePath:
+    """What a path asks for."""
+
+    wire: GatewayWire
+    action: str = "answer"
+    """`answer`, `count`, `compact`, or the name of a method of Gemini's."""
+    model: str = ""
+    """Where the path names it."""
+
+
+_PATHS: tuple[tuple[re.Pattern[str], GatewayWire, str], ...] = (
+    (re.compile(r"(?:/v1)?/chat/completions"), CHAT, "answer"),
+    (re.compile(r"(?:/v1)?/responses"), RESPONSES, "answer"),
+    (re.compile(r"(?:/v1)?/responses/compact"), RESPONSES, "compact"),
+    (re.compile(r"(?:/v1)?/messages"), MESSAGES, "answer"),
+    (re.compile(r"(?:/v1)?/messages/count_tokens"), MESSAGES, "count"),
+)
+_GEMINI = re.compile(r"/v1(?:beta|alpha)?\d?/models/([\w.\-@]+):(generateContent|streamGenerateContent|countTokens)")
+
+
+def wire_path(path: str) -> WirePath | None:
+    """The wire that a path belongs to; None where the gateway does not serve it."""
+    for pattern, wire, action in _PATHS:
+        if pattern.fullmatch(path):
+            return WirePath(wire, action)
+    if found := _GEMINI.fullmatch(path):
+        return WirePath(GEMINI, "count" if found[2] == "countTokens" else found[2], found[1])
+    return None
+
+
+# -- reading -----------------------------------------------------------------------------------------------------------
+
+
+def _is_prompt(item: bytes) -> bool:
+    """Whether an item is a prompt: told by its role, which is read only where the word occurs."""
+    found = _ROLE.search(item)
+    if found is None or found[1].decode() not in _PROMPT_ROLES:
+        return False
+    value = read_json(item)
+    return isinstance(value, dict) and value.get("role") in _PROMPT_ROLES
+
+
+@lru_cache(maxsize=256)
+def _prompt_of(system: bytes, lead: tuple[bytes, ...]) -> Message | None:
+    values = [read_json(item).get("content") for item in lead]
+    if system:
+        values.insert(0, _system_text(read_json(system)))
+    texts = [text_of({"role": "system", "content": plain_system(value)}) for value in values if value]
+    return {"role": "system", "content": "\n\n".join(texts)} if texts else None
+
+
+def _system_text(value: Any) -> Any:
+    return value.get("parts") if isinstance(value, Mapping) else value  # Gemini's is a content
+
+
+@lru_cache(maxsize=256)
+def _tools_of(tools: bytes) -> Sequence[Tool]:
+    value = read_json(tools) if tools else []
+    return tuple(tool for tool in value if isinstance(tool, dict)) if isinstance(value, list) else ()
+
+
+def _error_type(status: int) -> str:
+    names = {401: "authentication_error", 403: "permission_error", 404: "not_found_error", 429: "rate_limit_error"}
+    return names.get(status, "invalid_request_error" if status < 500 else "api_error")
+
+
+def _tell(usage: Any, name: str, change: Change, cached: tuple[str, str]) -> bool:
+    """Other prompt tokens on a wire that counts the cached ones in, and tells a total."""
+    if not isinstance(usage, dict) or not isinstance(usage.get(name), int):
+        return False
+    before = usage[name]
+    usage[name] = told = change(before)
+    if isinstance(usage.get("total_tokens"), int):
+        usage["total_tokens"] += told - before
+    details = usage.get(cached[0])
+    if isinstance(details, dict) and isinstance(details.get(cached[1]), int):
+        details[cached[1]] = min(details[cached[1]], told)
+    return True

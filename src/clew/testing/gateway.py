@@ -1,0 +1,64 @@
+"""A gateway for tests: the real one on loopback, in front of a mock upstream, with a store in a folder."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from clew.app import GatewayAppOptions, open_gateway
+from clew.config import read_config
+from clew.events import Event, Events
+from clew.gateway import ExchangeRecord, GatewayOptions, GatewayServer, Mode
+from clew.store import Store, open_store
+from clew.testing.upstream import Upstream
+
+GATEWAY_MODEL = "mock-model"
+
+
+@dataclass(slots=True)
+class GatewayFlow:
+    """A running gateway, and what happened in it."""
+
+    server: GatewayServer
+    upstream: Upstream
+    store: Store
+    exchanges: list[ExchangeRecord] = field(default_factory=list)
+    """In the order in which they ended: shortly after the client has its reply."""
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def root(self) -> str:
+        """The base URL for clients that add `/v1` by themselves."""
+        return self.server.address
+
+    @property
+    def base_url(self) -> str:
+        return f"{self.server.address}/v1"
+
+
+@asynccontextmanager
+async def gateway_with(
+    upstream: Upstream,
+    folder: Path,
+    *,
+    window: int = 8_000,
+    mode: Mode = "compact",
+    listen: GatewayOptions | None = None,
+    environ: Mapping[str, str] | None = None,
+    store_url: str | None = None,
+) -> AsyncIterator[GatewayFlow]:
+    """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`."""
+    settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
+    variables = {"CLEW_HOME": str(folder), **settings, **(environ or {})}
+    records: list[ExchangeRecord] = []
+    events: list[Event] = []
+    async with AsyncExitStack() as last:
+        if not upstream.base_url:
+            await last.enter_async_context(upstream)
+        store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
+        options = GatewayAppOptions(upstream.base_url, mode, listen or GatewayOptions(), records.append)
+        opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
+        server = await last.enter_async_context(opened)
+        yield GatewayFlow(server, upstream, store, records, events)

@@ -1,0 +1,178 @@
+"""Requests of the real SDKs through the gateway: what passes, what is folded, and what is recorded."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+from anthropic import AsyncAnthropic
+from openai import AsyncOpenAI
+
+from clew.messages import text_of
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
+
+KEY = "fake-key-of-a-test"
+LONG = "many words of a question that goes on " * 40
+TOOLS = [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object"}}}]
+
+
+def answers(count: int) -> list[UpstreamAnswer]:
+    return [UpstreamAnswer(f"answer {number}") for number in range(count)]
+
+
+def openai_client(flow: GatewayFlow) -> AsyncOpenAI:
+    return AsyncOpenAI(base_url=flow.base_url, api_key=KEY, max_retries=0)
+
+
+def anthropic_client(flow: GatewayFlow) -> AsyncAnthropic:
+    return AsyncAnthropic(base_url=flow.root, api_key=KEY, max_retries=0)
+
+
+async def ask_chat(flow: GatewayFlow, history: list[Any], *, stream: bool) -> str:
+    async with openai_client(flow) as client:
+        if not stream:
+            reply = await client.chat.completions.create(model=GATEWAY_MODEL, messages=history)
+            return reply.choices[0].message.content or ""
+        text = ""
+        async for chunk in await client.chat.completions.create(model=GATEWAY_MODEL, messages=history, stream=True):
+            text += chunk.choices[0].delta.content or "" if chunk.choices else ""
+        return text
+
+
+async def ask_messages(flow: GatewayFlow, history: list[Any], *, stream: bool) -> str:
+    async with anthropic_client(flow) as client:
+        if not stream:
+            reply = await client.messages.create(model=GATEWAY_MODEL, max_tokens=500, messages=history)
+            return "".join(block.text for block in reply.content if block.type == "text")
+        async with client.messages.stream(model=GATEWAY_MODEL, max_tokens=500, messages=history) as events:
+            return await events.get_final_text()
+
+
+async def ask_responses(flow: GatewayFlow, history: list[Any], *, stream: bool) -> str:
+    async with openai_client(flow) as client:
+        if not stream:
+            return (await client.responses.create(model=GATEWAY_MODEL, input=history)).output_text
+        text = ""
+        async for event in await client.responses.create(model=GATEWAY_MODEL, input=history, stream=True):
+            text += event.delta if event.type == "response.output_text.delta" else ""
+        return text
+
+
+WIRES = {"chat": (ask_chat, "messages"), "messages": (ask_messages, "messages"), "responses": (ask_responses, "input")}
+
+
+def items_of(flow: GatewayFlow, number: int, field: str) -> list[Any]:
+    items: list[Any] = flow.upstream.received[number].body[field]
+    return items
+
+
+@pytest.mark.parametrize("wire", WIRES)
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_a_session_passes_the_threshold_twice_and_goes_on(tmp_path: Path, wire: str, stream: bool) -> None:
+    ask, field = WIRES[wire]
+    async with gateway_with(Upstream(*answers(40)), tmp_path) as flow:
+        history: list[dict[str, Any]] = []
+        sizes: list[int] = []
+        for turn in range(40):
+            history.append({"role": "user", "content": f"question {turn}: {LONG}"})
+            assert await ask(flow, history, stream=stream) == f"answer {turn}"
+            history.append({"role": "assistant", "content": f"answer {turn}"})
+            sent = items_of(flow, turn, field)
+            sizes.append(len(sent))
+            assert f"question {turn}: " in json.dumps(sent[-1])
+        folds = [at for at in range(1, 40) if sizes[at] < sizes[at - 1]]
+        assert len(folds) >= 2
+        for turn in range(1, 40):
+            if turn not in folds:  # between folds each request begins with the one before
+                before, now = items_of(flow, turn - 1, field), items_of(flow, turn, field)
+                assert json.dumps(now[: len(before)]) == json.dumps(before)
+        (root,) = [it for it in await flow.store.list_sessions() if it.kind == "root"]
+        tip = await flow.store.resume(root.id)
+        rows = await flow.store.messages(tip.id)
+        assert [text_of(row.message) for row in rows] == [str(item["content"]) for item in history]
+        assert await flow.store.check() == []
+
+
+async def raw_post(flow: GatewayFlow, path: str, body: bytes, headers: Mapping[str, str] | None = None) -> bytes:
+    async with aiohttp.ClientSession() as session:
+        given = {"Content-Type": "application/json", "Authorization": f"Bearer {KEY}", **(headers or {})}
+        async with session.post(flow.root + path, data=body, headers=given) as response:
+            return await response.read()
+
+
+ODD = (
+    b'{"model": "mock-model",\n "temperature":1.0, "seed": 9007199254740993123, "emoji":"\\ud83d\\ude00 '
+    b'\xf0\x9f\x98\x80", "messages":[{"role":"user","content":[{"type":"text","text":"hi",'
+    b'"cache_control":{"type":"ephemeral"}}]}, {"role":"assistant","content":'
+    b'[{"type":"thinking","thinking":"hm","signature":"abc=="}, {"type":"text","text":"a"}]},'
+    b'{"role":"user","content":"go \\u00e9"}], "unknown_field": {"deep": [1e-7, -0.0]}, "max_tokens": 5}'
+)
+
+
+@pytest.mark.parametrize("mode", ["observe", "compact"])
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/messages"])
+async def test_bytes_pass_unchanged_until_something_is_folded(tmp_path: Path, mode: Any, path: str) -> None:
+    async with gateway_with(Upstream(*answers(2)), tmp_path, mode=mode) as flow:
+        through = await raw_post(flow, path, ODD)
+        assert hashlib.sha256(flow.upstream.received[0].raw).digest() == hashlib.sha256(ODD).digest()
+        async with aiohttp.ClientSession() as session:
+            direct = flow.upstream.base_url.removesuffix("/v1") + path
+            async with session.post(direct, data=ODD) as response:
+                body = json.loads(await response.read())
+        answered = json.loads(through)
+        assert answered["usage"] == body["usage"]
+
+
+async def test_headers_that_nobody_knows_pass_and_our_own_do_not(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(*answers(1)), tmp_path) as flow:
+        sent = {"anthropic-beta": "one-2026,two-2026", "X-Something": "else", "x-clew-mode": "observe"}
+        await raw_post(flow, "/v1/messages?beta=true", ODD, sent)
+        headers = flow.upstream.received[0].headers
+        assert headers["anthropic-beta"] == "one-2026,two-2026"
+        assert headers["x-something"] == "else"
+        assert headers["authorization"] == f"Bearer {KEY}"
+        assert not [name for name in headers if name.startswith("x-clew")]
+
+
+async def test_a_refusal_that_is_no_overflow_passes_as_it_came(tmp_path: Path) -> None:
+    fault = UpstreamFault(429, {"error": {"message": "slow down"}}, {"Retry-After": "7", "x-request-id": "r-1"})
+    async with gateway_with(Upstream(fault), tmp_path) as flow, aiohttp.ClientSession() as session:
+        async with session.post(flow.base_url + "/chat/completions", data=ODD) as response:
+            assert response.status == 429
+            assert response.headers["Retry-After"] == "7" and response.headers["x-request-id"] == "r-1"
+            assert await response.json() == {"error": {"message": "slow down"}}
+        assert len(flow.upstream.received) == 1
+
+
+@pytest.mark.parametrize("path", ["/api/show", "/api/v1/models", "/v1/embeddings", "/v1/../etc", "/clew"])
+async def test_what_is_not_served_is_a_404_and_never_reaches_the_upstream(tmp_path: Path, path: str) -> None:
+    async with gateway_with(Upstream(), tmp_path) as flow, aiohttp.ClientSession() as session:
+        async with session.post(flow.root + path, data=b"{}") as response:
+            assert response.status == 404
+        assert flow.upstream.received == []
+
+
+@pytest.mark.parametrize("body", [b"", b'{"model": ', b"[1]", b'{"model":"m","messages":3}', b"[" * 50_000])
+async def test_a_body_that_cannot_be_read_passes_for_the_upstream_to_judge(tmp_path: Path, body: bytes) -> None:
+    came: list[bytes] = []
+
+    async def judge(request: web.Request) -> web.Response:
+        came.append(await request.read())
+        return web.Response(status=400, text="not what I take")
+
+    server = web.Application()
+    server.router.add_post("/v1/chat/completions", judge)
+    async with TestServer(server) as judging:
+        upstream = Upstream()
+        upstream.base_url = str(judging.make_url("/v1"))
+        async with gateway_with(upstream, tmp_path) as flow:
+            assert await raw_post(flow, "/v1/chat/completions", body) == b"not what I take"
+    assert came == [body]
