@@ -44,6 +44,7 @@ async def post(
 
 async def texts(flow: GatewayFlow, session: str | None) -> list[str]:
     assert session is not None
+    await flow.settle()
     return [text_of(row.message) for row in await flow.store.messages(session)]
 
 
@@ -148,7 +149,7 @@ async def test_callers_are_parted_by_their_credential(tmp_path: Path) -> None:
 
 
 async def test_a_conversation_is_found_again_after_a_restart(tmp_path: Path) -> None:
-    long = "words that fill the window " * 60
+    long = "words that fill the window " * 120
     history: list[Any] = []
     async with gateway_with(upstream(), tmp_path) as flow:
         for turn in range(16):

@@ -283,7 +283,7 @@ def test_a_history_that_grows_is_read_as_a_whole_one_is() -> None:
     for cut in range(len(contents) + 1):
         growing = GrowingHistory("gemini")
         growing.extend(contents[:cut])
-        assert growing.is_extended_by(contents)
+        assert growing.is_followed_by(contents)
         growing.extend(contents[cut:])
         assert list(growing.messages) == list(whole)
         assert all(out is came for out, came in zip(growing.write(growing.messages), contents, strict=True))

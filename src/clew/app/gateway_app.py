@@ -11,7 +11,16 @@ from clew.app.models import auxiliary_target
 from clew.config import LoadedConfig, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
 from clew.events import Events, Notice
-from clew.gateway import ExchangeRecord, Exchanges, GatewayOptions, GatewayServer, Mode, PassedProvider, Upstream
+from clew.gateway import (
+    Callers,
+    ExchangeRecord,
+    Exchanges,
+    GatewayOptions,
+    GatewayServer,
+    Mode,
+    PassedProvider,
+    Upstream,
+)
 from clew.store import Store
 from clew.tokens import LearntLimits
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
@@ -74,5 +83,14 @@ async def open_gateway(
         last.push_async_callback(runtime.close)
         if auxiliary is not None:
             last.push_async_callback(auxiliary.provider.close)
-        exchanges = Exchanges(runtime, upstream, mode=options.mode, target=target, on_exchange=options.on_exchange)
-        yield await last.enter_async_context(GatewayServer(exchanges, upstream, options.listen))
+        callers = Callers(store, upstream_key(config, environ))
+        exchanges = Exchanges(
+            runtime, upstream, callers, mode=options.mode, target=target, on_exchange=options.on_exchange
+        )
+        yield await last.enter_async_context(GatewayServer(exchanges, callers, upstream, options.listen))
+
+
+def upstream_key(config: LoadedConfig, environ: Mapping[str, str]) -> str | None:
+    """The upstream's own credential, for callers with a key of Clew."""
+    model = config.settings.model
+    return model.api_key or (environ.get(model.api_key_env) if model.api_key_env else None)

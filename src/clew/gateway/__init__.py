@@ -5,19 +5,43 @@ with the same turn as everything else, and passes every byte that it has no reas
 a fold is, it does not know.
 """
 
-from clew.gateway.exchange import MODES, Caller, ExchangeRecord, Exchanges, Mode, PassedProvider
-from clew.gateway.server import GatewayOptions, GatewayServer, Refusal
+from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.exchange import MODES, ExchangeRecord, Exchanges, Mode, PassedProvider
+from clew.gateway.keys import (
+    KEY_PREFIX,
+    CallerCredential,
+    KeyState,
+    hash_key,
+    is_access_key,
+    is_same_secret,
+    make_key,
+    owner_of_credential,
+    read_credential,
+    state_of_key,
+)
+from clew.gateway.server import GatewayOptions, GatewayServer
 from clew.gateway.upstream import Upstream
 
 __all__ = [
+    "KEY_PREFIX",
     "MODES",
     "Caller",
+    "CallerCredential",
+    "Callers",
     "ExchangeRecord",
     "Exchanges",
     "GatewayOptions",
     "GatewayServer",
+    "KeyState",
     "Mode",
     "PassedProvider",
     "Refusal",
     "Upstream",
+    "hash_key",
+    "is_access_key",
+    "is_same_secret",
+    "make_key",
+    "owner_of_credential",
+    "read_credential",
+    "state_of_key",
 ]

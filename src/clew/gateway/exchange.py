@@ -19,6 +19,7 @@ from multidict import CIMultiDict
 
 from clew.errors import ClewError, StaleHistory
 from clew.gateway.bodies import RequestBody, UnreadableBody
+from clew.gateway.callers import Caller, Callers
 from clew.gateway.clients import (
     MODE_HEADER,
     ClientProgram,
@@ -50,20 +51,6 @@ FEWEST_MESSAGES = 4
 """A conversation with fewer is not compacted."""
 
 _log = logging.getLogger("clew.gateway")
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Whoever sent a request."""
-
-    owner: str
-    mode: Mode | None = None
-    key: str | None = None
-    """The id of the key of Clew that was used; None where the caller's own credential passes."""
-    withhold: frozenset[str] = frozenset()
-    """Headers that carried a key of Clew: they do not go on."""
-    credential: Mapping[str, str] = field(default_factory=dict)
-    """What goes on in their place."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +137,7 @@ class Exchanges:
         self,
         runtime: Runtime,
         upstream: Upstream,
+        callers: Callers,
         *,
         mode: Mode = "compact",
         target: Callable[[str], ModelTarget] | None = None,
@@ -158,6 +146,7 @@ class Exchanges:
         self.conversations = OpenConversations(runtime)
         self._runtime = runtime
         self._upstream = upstream
+        self._callers = callers
         self._mode: Mode = mode
         self._provider = PassedProvider(upstream.host)
         self._target = target or (lambda model: ModelTarget(self._provider, model, upstream.address))
@@ -269,7 +258,7 @@ class Exchanges:
         http, request, caller = exchange.http, exchange.request, exchange.caller
         headers = passed_headers(http.headers, caller.withhold)
         headers.update(caller.credential)
-        url = self._upstream.url(http.path, http.query_string)
+        url = self._upstream.url(http.path, caller.query(http.query_string))
         max_output = None
         while True:
             body = exchange.raw
@@ -403,6 +392,7 @@ class Exchanges:
                 is_kept = await opened.record(reader.items(), reply.usage, call)
             if not is_kept and call is not None:
                 await self._runtime.store.record_call(conversation.session, call)
+            await self._callers.add_spending(exchange.caller, exchange.cost_micros or 0)
         except StaleHistory:
             _log.info("a reply is not kept: another process has gone on with its conversation")
         except ClewError as problem:

@@ -6,7 +6,6 @@ No policy of conversations is here: a request is checked, handed to `Exchanges`,
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import ipaddress
 import logging
 from contextlib import suppress
@@ -16,7 +15,8 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
-from clew.gateway.exchange import Caller, Exchanges
+from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.exchange import Exchanges
 from clew.gateway.upstream import Upstream, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, wire_path
 
@@ -24,7 +24,6 @@ MAX_REQUEST_BYTES = 64 * 1024 * 1024
 """Twice what the largest provider takes."""
 MAX_HEADER_SECONDS = 15.0
 IDLE_CHECK_SECONDS = 15.0
-_CREDENTIAL_HEADERS = ("authorization", "x-api-key", "x-goog-api-key")
 
 _log = logging.getLogger("clew.gateway")
 
@@ -39,20 +38,14 @@ class GatewayOptions:
     """Names beside the loopback ones under which clients may call it."""
 
 
-class Refusal(Exception):  # noqa: N818 (reads as what it says)
-    """A request that is not served, and why."""
-
-    def __init__(self, status: int, message: str, headers: dict[str, str] | None = None) -> None:
-        super().__init__(message)
-        self.status = status
-        self.headers = headers or {}
-
-
 class GatewayServer:
     """Listens, and closes what it opened. `async with GatewayServer(...) as server: ... server.address ...`."""
 
-    def __init__(self, exchanges: Exchanges, upstream: Upstream, options: GatewayOptions | None = None) -> None:
+    def __init__(
+        self, exchanges: Exchanges, callers: Callers, upstream: Upstream, options: GatewayOptions | None = None
+    ) -> None:
         self.exchanges = exchanges
+        self.callers = callers
         self.options = options or GatewayOptions()
         self.port = self.options.port
         self._upstream = upstream
@@ -134,14 +127,6 @@ class GatewayServer:
         # An address is no name that somebody could point elsewhere.
         return address.is_loopback or self.options.host not in ("127.0.0.1", "::1", "localhost")
 
-    async def caller_of(self, request: web.Request) -> Caller:
-        """Whoever sends a request, told apart by the credential that it carries."""
-        credential = next((request.headers[name] for name in _CREDENTIAL_HEADERS if name in request.headers), "")
-        credential = credential or request.query.get("key", "")
-        if not credential:
-            return Caller("")
-        return Caller("caller-" + hashlib.sha256(credential.encode("utf-8", "replace")).hexdigest()[:16])
-
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     async def _alive(self, _request: web.Request) -> web.Response:
@@ -150,17 +135,17 @@ class GatewayServer:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path = wire_path(request.path)
         if path is not None and request.method == "POST":
-            caller = await self.caller_of(request)
+            caller = await self.callers.of(request)
             return await self.exchanges.answer(request, path, caller, await request.read())
         if request.method in ("GET", "HEAD") and _is_models(request.path):
-            return await self._pass(request, await self.caller_of(request))
+            return await self._pass(request, await self.callers.of(request))
         raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
 
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """A request that is no conversation, as it is."""
         headers = passed_headers(request.headers, caller.withhold)
         headers.update(caller.credential)
-        url = self._upstream.url(request.path, request.query_string)
+        url = self._upstream.url(request.path, caller.query(request.query_string))
         try:
             async with self._upstream.open(request.method, url, headers, None) as reply:
                 response = web.StreamResponse(status=reply.status, headers=CIMultiDict(headers_back(reply.headers)))

@@ -66,7 +66,7 @@ class GrowingHistory:
         first = next((at for at in range(len(self._starts) - 1, -1, -1) if self._starts[at] <= same), 0)
         start = self._starts[first] if self._starts else 0
         old = self.messages[first:]
-        new = _DIALECTS[self.dialect].read(list(plain_messages(items[start:]))).messages
+        new = self._read(list(plain_messages(items[start:])), start, self.messages[:first]).messages
         return start if len(new) >= len(old) and all(map(is_same_message, old, new)) else None
 
     def _count_same(self, items: Sequence[Any]) -> int:
@@ -94,10 +94,7 @@ class GrowingHistory:
         plain = list(plain_messages(items))
         self._came.update((id(read), came) for read, came in zip(plain, items, strict=True) if read is not came)
         parsed = self._parsed
-        if self.dialect == "gemini":
-            fresh = gemini.read(plain, start, parsed.messages)  # calls without ids get them from their place
-        else:
-            fresh = _DIALECTS[self.dialect].read(plain)
+        fresh = self._read(plain, start, parsed.messages)
         parsed.messages.extend(fresh.messages)
         parsed.pieces.update(fresh.pieces)
         parsed.results.update(fresh.results)
@@ -108,6 +105,12 @@ class GrowingHistory:
         self._starts += [self._position(message, start + at) for at, message in enumerate(fresh.messages)]
         self.items.extend(items)
         return self.messages[before:]
+
+    def _read(self, plain: list[Any], start: int, before: Sequence[Message]) -> ParsedMessages:
+        if self.dialect == "gemini":
+            return gemini.read(plain, start, before)  # calls without ids get them from their place
+        read: ParsedMessages = _DIALECTS[self.dialect].read(plain)
+        return read
 
     def _position(self, message: Message, default: int) -> int:
         source = self._parsed.sources.get(id(message))

@@ -28,6 +28,10 @@ class GatewayFlow:
     """In the order in which they ended: shortly after the client has its reply."""
     events: list[Event] = field(default_factory=list)
 
+    async def settle(self) -> None:
+        """Wait until every reply that came is kept: a client has it a moment earlier."""
+        await self.server.exchanges.close()
+
     @property
     def root(self) -> str:
         """The base URL for clients that add `/v1` by themselves."""

@@ -6,12 +6,16 @@ import argparse
 import asyncio
 import ipaddress
 import signal
+from typing import TYPE_CHECKING
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
 from clew.cli.store_access import open_location, store_location
 from clew.config import LoadedConfig, load_config
 from clew.errors import InvalidArgument
+
+if TYPE_CHECKING:
+    from clew.gateway import GatewayServer
 
 DEFAULT_PORT = 8787
 EXAMPLES = """\
@@ -52,10 +56,6 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise InvalidArgument(
             "there is no upstream; name the provider: clew serve --upstream https://api.openai.com/v1"
         )
-    if not is_loopback(arguments.host):
-        raise InvalidArgument(
-            f"{arguments.host} can be reached by others, and there are no keys; make one first: clew keys create NAME"
-        )
     asyncio.run(_serve(arguments, config, upstream, console))
     return 0
 
@@ -67,19 +67,31 @@ async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: 
     location = store_location(config.settings, console.environ)
     listen = GatewayOptions(arguments.host, arguments.port)
     options = GatewayAppOptions(upstream, arguments.mode, listen)
+    async with open_location(location) as store:
+        if not is_loopback(arguments.host) and not await store.list_keys():
+            raise InvalidArgument(
+                f"{arguments.host} can be reached by others, and there are no keys; make one first: "
+                "clew keys create NAME"
+            )
+        async with open_gateway(config, console.environ, store, options) as gateway:
+            await _until_stopped(gateway, upstream, arguments, location.label, console)
+
+
+async def _until_stopped(
+    gateway: GatewayServer, upstream: str, arguments: argparse.Namespace, store: str, console: Console
+) -> None:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, stopped.set)
-    async with open_location(location) as store, open_gateway(config, console.environ, store, options) as gateway:
-        told = {"address": gateway.address, "upstream": upstream, "mode": arguments.mode, "store": location.label}
-        if arguments.json:
-            console.print_json(told)
-        else:
-            console.print(f"Listening at {gateway.address} ({arguments.mode}), upstream {upstream}.")
-            console.print(f"Conversations are kept in {location.label}. Ctrl-C stops.")
-        console.out.flush()
-        await stopped.wait()
+    told = {"address": gateway.address, "upstream": upstream, "mode": arguments.mode, "store": store}
+    if arguments.json:
+        console.print_json(told)
+    else:
+        console.print(f"Listening at {gateway.address} ({arguments.mode}), upstream {upstream}.")
+        console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
+    console.out.flush()
+    await stopped.wait()
 
 
 def is_loopback(host: str) -> bool:
