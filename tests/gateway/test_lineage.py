@@ -44,7 +44,7 @@ async def post(
 
 async def texts(flow: GatewayFlow, session: str | None) -> list[str]:
     assert session is not None
-    await flow.settle()
+    await flow.wait_for_recordings()
     return [text_of(row.message) for row in await flow.store.messages(session)]
 
 

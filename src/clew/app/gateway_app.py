@@ -19,7 +19,7 @@ from clew.gateway import (
     GatewayServer,
     Mode,
     PassedProvider,
-    Upstream,
+    UpstreamServer,
 )
 from clew.store import Store
 from clew.tokens import LearntLimits
@@ -52,7 +52,7 @@ async def open_gateway(
     settings = config.settings
     compression = replace(settings.compression, threshold=HYGIENE_SHARE)
     settings = replace(settings, compression=compression)
-    upstream = Upstream(options.upstream)
+    upstream = UpstreamServer(options.upstream)
     provider = PassedProvider(upstream.host)
     main = settings.model
     engines = EngineChoice(config, environ)

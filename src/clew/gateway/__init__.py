@@ -20,7 +20,7 @@ from clew.gateway.keys import (
     state_of_key,
 )
 from clew.gateway.server import GatewayOptions, GatewayServer
-from clew.gateway.upstream import Upstream
+from clew.gateway.upstream import UpstreamServer
 
 __all__ = [
     "KEY_PREFIX",
@@ -36,7 +36,7 @@ __all__ = [
     "Mode",
     "PassedProvider",
     "Refusal",
-    "Upstream",
+    "UpstreamServer",
     "hash_key",
     "is_access_key",
     "is_same_secret",

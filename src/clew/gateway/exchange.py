@@ -34,7 +34,7 @@ from clew.gateway.lineage import lineage_of
 from clew.gateway.relay import ClientResponse, ReplyReader, UsageTeller
 from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
 from clew.gateway.upstream import (
-    Upstream,
+    UpstreamServer,
     UpstreamUnreachable,
     headers_back,
     passed_headers,
@@ -77,7 +77,7 @@ class ExchangeRecord:
 
 
 @dataclass(slots=True)
-class Exchange:
+class GatewayExchange:
     """What is known of a request while it is under way."""
 
     http: web.Request
@@ -136,7 +136,7 @@ class Exchanges:
     def __init__(
         self,
         runtime: Runtime,
-        upstream: Upstream,
+        upstream: UpstreamServer,
         callers: Callers,
         *,
         mode: Mode = "compact",
@@ -158,7 +158,7 @@ class Exchanges:
     async def answer(self, http: web.Request, path: WirePath, caller: Caller, raw: bytes) -> web.StreamResponse:
         """Serve one request that is for a model."""
         headers = {name.lower(): value for name, value in http.headers.items()}
-        exchange = Exchange(http, path, caller, raw, client_of(headers), self._mode_of(headers, caller))
+        exchange = GatewayExchange(http, path, caller, raw, client_of(headers), self._mode_of(headers, caller))
         try:
             if path.action == "count":
                 return await self._count(exchange, headers)
@@ -178,7 +178,7 @@ class Exchanges:
         asked = headers.get(MODE_HEADER, "").strip().lower()
         return next((mode for mode in MODES if mode == asked), None) or caller.mode or self._mode
 
-    def _read(self, exchange: Exchange) -> bool:
+    def _read(self, exchange: GatewayExchange) -> bool:
         """Read the request as far as needed; whether its reply is a stream. What cannot be read passes."""
         try:
             body = RequestBody(exchange.raw)
@@ -191,7 +191,7 @@ class Exchanges:
         return exchange.request.is_streamed
 
     async def _fitted(
-        self, exchange: Exchange, headers: Mapping[str, str], response: ClientResponse
+        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
     ) -> Sequence[bytes] | None:
         """The items to send in place of those that came; None where the client's bytes go on."""
         request = exchange.request
@@ -208,12 +208,12 @@ class Exchanges:
             self._fall_back(exchange, problem)
         return None
 
-    def _fall_back(self, exchange: Exchange, problem: Exception) -> None:
+    def _fall_back(self, exchange: GatewayExchange, problem: Exception) -> None:
         exchange.is_fallback, exchange.conversation = True, None
         _log.error("a request passes as it came: %s", type(problem).__name__, exc_info=problem)
 
     async def _take(
-        self, exchange: Exchange, request: WireRequest, headers: Mapping[str, str]
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
     ) -> Sequence[bytes] | None:
         key = self._key(exchange, request, headers)
         exchange.opened = opened = self.conversations.find(key, request)
@@ -230,13 +230,13 @@ class Exchanges:
                 await conversation.fit(options)
             return await self._shown(exchange, request, opened, conversation)
 
-    def _key(self, exchange: Exchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
+    def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
         named = session_named(exchange.client, headers, request.body)
         has_tools = request.has_tools or is_compaction_request(headers)
         return ConversationKey(exchange.caller.owner, lineage_of(request, named, has_tools=has_tools))
 
     async def _shown(
-        self, exchange: Exchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
+        self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
     ) -> Sequence[bytes] | None:
         """What goes on for the view as it is now; the caller holds the lock."""
         before = None
@@ -252,7 +252,7 @@ class Exchanges:
     # -- the upstream --------------------------------------------------------------------------------------------------
 
     async def _send(
-        self, exchange: Exchange, response: ClientResponse, items: Sequence[bytes] | None
+        self, exchange: GatewayExchange, response: ClientResponse, items: Sequence[bytes] | None
     ) -> web.StreamResponse:
         """Send, and pass the reply back; an overflow is recovered from as often as the ladder allows."""
         http, request, caller = exchange.http, exchange.request, exchange.caller
@@ -284,7 +284,7 @@ class Exchanges:
             items, max_output = again.items, again.max_output
 
     async def _refuse(
-        self, exchange: Exchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]
+        self, exchange: GatewayExchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]
     ) -> web.StreamResponse:
         """Pass a refusal on as it came; one that we could not recover from says what cannot be made smaller."""
         fault = classify_error(status, text.decode("utf-8", "replace"), self._upstream.host, headers=headers)
@@ -298,7 +298,7 @@ class Exchanges:
         return web.Response(status=status, body=text, headers=headers)
 
     async def _pass_back(
-        self, exchange: Exchange, response: ClientResponse, reply: aiohttp.ClientResponse
+        self, exchange: GatewayExchange, response: ClientResponse, reply: aiohttp.ClientResponse
     ) -> str | None:
         """Pass a reply on while it comes, and record it. The text of a refusal where one came before any content."""
         wire, kind = exchange.path.wire, reply.headers.get("Content-Type", "")
@@ -344,7 +344,7 @@ class Exchanges:
             await response.write(teller.end())
         return None
 
-    def _teller(self, exchange: Exchange, *, is_stream: bool) -> UsageTeller | None:
+    def _teller(self, exchange: GatewayExchange, *, is_stream: bool) -> UsageTeller | None:
         """What tells the client other usage than came; None where it is told what came."""
         conversation = exchange.conversation
         if exchange.mode == "observe" or conversation is None:
@@ -361,14 +361,14 @@ class Exchanges:
 
     # -- after the upstream was asked ----------------------------------------------------------------------------------
 
-    async def _finish(self, exchange: Exchange, response: ClientResponse) -> web.StreamResponse:
+    async def _finish(self, exchange: GatewayExchange, response: ClientResponse) -> web.StreamResponse:
         finished = await response.end()
         if exchange.recording is not None:
             # A client that hangs up now has its reply, and it is kept.
             await asyncio.shield(exchange.recording)
         return finished
 
-    def _start_recording(self, exchange: Exchange, reader: ReplyReader) -> None:
+    def _start_recording(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
         if exchange.recording is None:
             exchange.recording = task = asyncio.create_task(self._record(exchange, reader))
             self._recordings.add(task)
@@ -378,7 +378,7 @@ class Exchanges:
         """Wait until every reply that came is kept."""
         await asyncio.gather(*self._recordings)
 
-    async def _record(self, exchange: Exchange, reader: ReplyReader) -> None:
+    async def _record(self, exchange: GatewayExchange, reader: ReplyReader) -> None:
         """Keep the reply and what it took. Nothing that fails here is the client's concern."""
         conversation, opened = exchange.conversation, exchange.opened
         reply = reader.reply(exchange.request.model if exchange.request else "")
@@ -400,7 +400,7 @@ class Exchanges:
             _log.error("a reply could not be kept: %s", problem)
 
     async def _recover(
-        self, exchange: Exchange, status: int, text: bytes, headers: CIMultiDict[str], response: ClientResponse
+        self, exchange: GatewayExchange, status: int, text: bytes, headers: CIMultiDict[str], response: ClientResponse
     ) -> Resend | None:
         """What to send instead after a refusal; None where it passes to the client."""
         request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
@@ -420,7 +420,7 @@ class Exchanges:
 
     # -- counting ------------------------------------------------------------------------------------------------------
 
-    async def _count(self, exchange: Exchange, headers: Mapping[str, str]) -> web.StreamResponse:
+    async def _count(self, exchange: GatewayExchange, headers: Mapping[str, str]) -> web.StreamResponse:
         """Count what would be sent, so that the answer agrees with the usage that the client is told."""
         self._read(exchange)
         request, response = exchange.request, ClientResponse(exchange.http, exchange.path.wire, is_stream=False)

@@ -17,7 +17,7 @@ from multidict import CIMultiDict
 
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.exchange import Exchanges
-from clew.gateway.upstream import Upstream, UpstreamUnreachable, headers_back, passed_headers
+from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, wire_path
 
 MAX_REQUEST_BYTES = 64 * 1024 * 1024
@@ -42,7 +42,7 @@ class GatewayServer:
     """Listens, and closes what it opened. `async with GatewayServer(...) as server: ... server.address ...`."""
 
     def __init__(
-        self, exchanges: Exchanges, callers: Callers, upstream: Upstream, options: GatewayOptions | None = None
+        self, exchanges: Exchanges, callers: Callers, upstream: UpstreamServer, options: GatewayOptions | None = None
     ) -> None:
         self.exchanges = exchanges
         self.callers = callers

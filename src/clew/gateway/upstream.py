@@ -36,7 +36,7 @@ class UpstreamUnreachable(Exception):  # noqa: N818 (reads as what it says)
     """The upstream could not be reached, or hung up before it answered."""
 
 
-class Upstream:
+class UpstreamServer:
     """The provider behind the gateway."""
 
     def __init__(self, url: str) -> None:

@@ -2,7 +2,6 @@
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
 from clew.messages.growing import GrowingHistory
-from clew.messages.identity import identity_of, is_same_message
 from clew.messages.message import (
     NO_RESULT,
     UNREADABLE,
@@ -62,11 +61,9 @@ __all__ = [
     "convert_tools",
     "declarations_of",
     "detect_dialect",
-    "identity_of",
     "images_of",
     "is_plain",
     "is_request",
-    "is_same_message",
     "last_cut_at_or_before",
     "media_of",
     "name_of_call",

@@ -6,16 +6,19 @@ comparison of the items that are known.
 
 from __future__ import annotations
 
+import json
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.messages import anthropic, gemini, openai_chat, responses
-from clew.messages.identity import is_same_message
-from clew.messages.message import DialectName, Message, ParsedMessages
+from clew.messages.message import DialectName, Message, ParsedMessages, calls_of, text_of
 from clew.messages.plain import plain_messages
 
 _DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
+
+_SPELLING = frozenset({"cache_control", "thoughtSignature", "thought_signature"})
+"""Fields that a client may leave out of a part when it sends it again."""
 
 
 class GrowingHistory:
@@ -134,3 +137,30 @@ class GrowingHistory:
             return False
         together = responses.read(list(plain_messages([self.items[-1], item]))).messages
         return len(together) < 2
+
+
+def is_same_message(one: Message, other: Message) -> bool:
+    """Whether a message is another one spelled anew: the same role, text, calls, and whatever is no text.
+
+    Cache markers, ids of items, and thinking beside an answer do not count: clients change these in messages that they
+    send again. Looser than the chain of the store, since it is known that both stand in the same place.
+    """
+    return one is other or _said(one) == _said(other)
+
+
+def _said(message: Message) -> tuple[Any, ...]:
+    content = message.get("content")
+    others = [_plain(part) for part in content if not _is_text(part)] if isinstance(content, list) else []
+    calls = [(call.get("id"), _plain(call.get("function"))) for call in calls_of(message)]
+    result = (message.get("tool_call_id"), bool(message.get("is_error")))
+    return (message.get("role"), text_of(message), others, calls, result)
+
+
+def _is_text(part: Any) -> bool:
+    return isinstance(part, Mapping) and isinstance(part.get("text"), str)
+
+
+def _plain(value: Any) -> str:
+    if isinstance(value, Mapping):
+        value = {name: inner for name, inner in value.items() if name not in _SPELLING and inner is not None}
+    return json.dumps(value, sort_keys=True, default=str)

@@ -5,22 +5,14 @@ The chain of a message is a hash of it and of all messages before it. It finds a
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from hashlib import blake2b
 from typing import Any, cast
 
 from clew.errors import ClewError, DamagedRow, InvalidMessage
-from clew.messages import (
-    Message,
-    as_sequence,
-    calls_of,
-    identity_of,
-    is_plain,
-    plain_message,
-    plain_messages,
-    read_conversation,
-)
+from clew.messages import Message, as_sequence, calls_of, is_plain, plain_message, plain_messages, read_conversation
 from clew.store.base import NewMessage
 from clew.store.database import (
     RowDamage,
@@ -47,7 +39,12 @@ _TEXT_HASH_BYTES = 20
 _CHAIN_BYTES = 16
 FIRST_CHAIN = bytes(_CHAIN_BYTES)
 """The chain before the first message."""
+# Clients move their cache markers from request to request.
+_IGNORED_FIELDS = frozenset({"cache_control"})
+_FUNCTION_FIELDS = {"name", "arguments"}
+_PLAIN_FIELDS = frozenset({"role", "content", "tool_calls", "reasoning"})
 _NOT_JSON = (TypeError, ValueError, RecursionError)
+_sorted_json = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), sort_keys=True, check_circular=True).encode
 
 
 def as_new(message: Message | NewMessage) -> NewMessage:
@@ -255,7 +252,7 @@ def text_at(text: int, what: str, session: str, keep_damaged: bool = False) -> S
 def next_chain(before: bytes, message: Message) -> bytes:
     """The chain after one more message."""
     hashed = [before]
-    for piece in identity_of(message):
+    for piece in _pieces(message):
         # With lengths, so that two different messages never give the same bytes.
         raw = piece.encode("utf-8", "surrogatepass")
         hashed.append(b"%d:" % len(raw))
@@ -300,3 +297,64 @@ class HashChain:
                 break
             same += 1
         return same
+
+
+def _pieces(message: Message) -> Iterable[str]:
+    """The texts that identify a message; docs/decisions has a page on what does not count."""
+    content = message.get("content")
+    calls = message.get("tool_calls") or ()
+    yield str(message.get("role"))
+    yield content if isinstance(content, str) else _encode(_plain_text(content) or content)
+    for call in calls:
+        function = call.get("function")
+        if len(call) == 3 and isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
+            # Nearly every call is of this shape; this way it costs no JSON.
+            yield f"{call.get('id')} {call.get('type')} {function['name']}"
+            yield str(function["arguments"])
+        else:
+            yield _encode(call)
+    others = {
+        name: value
+        for name, value in message.items()
+        if name not in _PLAIN_FIELDS and name not in _IGNORED_FIELDS and _has_value(value)
+    }
+    # Many clients do not send thinking back, so it counts only where there is nothing else.
+    if not content and not calls:
+        others["reasoning"] = message.get("reasoning")
+    for name in sorted(others):
+        if _has_value(others[name]):
+            yield name
+            yield _encode(others[name])
+
+
+def _plain_text(content: Any) -> str | None:
+    """The text of a content that is one text part, as clients write it to attach a cache marker."""
+    if isinstance(content, list) and len(content) == 1 and isinstance(part := content[0], Mapping):
+        names = {name for name in part if name not in _IGNORED_FIELDS}
+        if names == {"type", "text"} and part["type"] == "text" and isinstance(part["text"], str):
+            return part["text"]
+    return None
+
+
+def _encode(value: Any) -> str:
+    if not _has_value(value):
+        return ""
+    if isinstance(value, str):
+        return value
+    return _sorted_json(_without_ignored(value))
+
+
+def _without_ignored(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {
+            str(name): _without_ignored(inner)
+            for name, inner in value.items()
+            if name not in _IGNORED_FIELDS and inner is not None
+        }
+    if isinstance(value, list | tuple):
+        return [_without_ignored(inner) for inner in value]
+    return value
+
+
+def _has_value(value: Any) -> bool:
+    return value is not None and value is not False and value != "" and value != [] and value != {}

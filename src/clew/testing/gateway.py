@@ -28,7 +28,7 @@ class GatewayFlow:
     """In the order in which they ended: shortly after the client has its reply."""
     events: list[Event] = field(default_factory=list)
 
-    async def settle(self) -> None:
+    async def wait_for_recordings(self) -> None:
         """Wait until every reply that came is kept: a client has it a moment earlier."""
         await self.server.exchanges.close()
 
