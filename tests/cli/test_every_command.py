@@ -32,6 +32,7 @@ class Attempt:
 # fmt: off
 BARE = [
     Attempt("chat", 2, "there is no question; give one"),
+    Attempt("serve", 2, "there is no upstream; name the provider"),
     Attempt("init", 1, "nobody is here to choose; `clew init --model NAME` takes one"),
     Attempt("models", 0, "no model is configured"),
     Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
@@ -54,6 +55,8 @@ WRONG = [
     Attempt("chat -p hello", 1, "no model is chosen"),
     Attempt("chat -p hello --modl gpt-5", 2, "unknown option --modl; did you mean --model?"),
     Attempt("chat -p hello --model gpt-5", 2, "OPENAI_API_KEY"),
+    Attempt("serve --upstream nowhere", 2, "is no address; give one that begins with https://"),
+    Attempt("serve --upstream http://127.0.0.1:9 --host 0.0.0.0", 2, "there are no keys; make one first"),
     Attempt("init now", 2, "too many arguments: now"),
     Attempt("models lst", 2, "no command 'lst'; did you mean list?"),
     Attempt("models get nothing", 2, "give an address or a path"),
