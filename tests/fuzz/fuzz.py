@@ -1,6 +1,8 @@
 # ruff: noqa: T201 (a program of its own)
 """Mutated input for every door that reads what strangers wrote: importers, dialects, streams, usage, errors, config.
 
+And for the store: database files with damaged pages.
+
     ./check fuzz [SECONDS]                    60 seconds without a number
     python tests/fuzz/fuzz.py --seed 7 --only streams --case 1234
 
@@ -11,6 +13,7 @@ documented for the door is a finding, as is a case that takes seconds; the input
 from __future__ import annotations
 
 import argparse
+import asyncio
 import atexit
 import gzip
 import json
@@ -31,6 +34,7 @@ sys.path.insert(0, str(ROOT))
 
 from tests.importers.test_codex_rollouts import START, answered, called, counted, recorded, said  # noqa: E402
 from tests.importers.test_session_files import CODEX, HERMES_ROWS, OPENCODE, PI, ClaudeCode, text, use  # noqa: E402
+from tests.store.test_damaged_pages import DOORS, PAGE_BYTES, damaged, sound_database  # noqa: E402
 
 from clew.config import read_config  # noqa: E402
 from clew.config.yaml_file import with_moved_settings  # noqa: E402
@@ -43,6 +47,7 @@ from clew.providers.wires.anthropic import AnthropicReplyAccumulator  # noqa: E4
 from clew.providers.wires.chat import ChatReplyAccumulator  # noqa: E402
 from clew.providers.wires.http_provider import ErrorInReply  # noqa: E402
 from clew.providers.wires.responses import ResponsesReplyAccumulator  # noqa: E402
+from clew.store import open_store  # noqa: E402
 from clew.testing import assistant, call, system, tool, user  # noqa: E402
 from clew.testing.upstream_wires import (  # noqa: E402
     UpstreamAnswer,
@@ -312,6 +317,30 @@ def config(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     return raw, run
 
 
+def database(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
+    path = _HOME / "fuzz.db"
+    if not _sound:
+        _sound.append(sound_database(_HOME / "sound.db"))
+    raw = _sound[0]
+    for _ in range(chance.choice((1, 1, 2, 5))):
+        raw = damaged(raw, chance.randrange(len(raw) // PAGE_BYTES), chance.randrange(4), chance)
+
+    async def use_every_door() -> None:
+        with suppress(ClewError):
+            async with open_store(path) as store:
+                for use in DOORS.values():
+                    with suppress(ClewError):
+                        await use(store)
+
+    def run() -> None:
+        for left in _HOME.glob("fuzz.db*"):
+            left.unlink()
+        path.write_bytes(raw)
+        asyncio.run(use_every_door())
+
+    return raw, run
+
+
 Draw = Callable[[random.Random], tuple[bytes, Callable[[], None]]]
 TARGETS: dict[str, Draw] = {
     "importers": importers,
@@ -319,11 +348,13 @@ TARGETS: dict[str, Draw] = {
     "streams": streams,
     "reports": reports,
     "config": config,
+    "database": database,
 }
-_CASES_AT_ONCE = {"importers": 10, "dialects": 10, "streams": 4, "reports": 3, "config": 1}
+_CASES_AT_ONCE = {"importers": 40, "dialects": 40, "streams": 16, "reports": 12, "config": 4, "database": 1}
 _HOME = Path(tempfile.mkdtemp(prefix="clew-fuzz-"))
 atexit.register(shutil.rmtree, _HOME, ignore_errors=True)
 _read: dict[Path, list[str]] = {}
+_sound: list[bytes] = []
 
 
 def _lines(path: Path) -> list[str]:
@@ -389,6 +420,8 @@ def main(words: Sequence[str] | None = None, targets: Mapping[str, Draw] = TARGE
             # As much time for each target, about: reading a config takes ten times as long as reading messages.
             for name in (each for each in names for _ in range(_CASES_AT_ONCE[each])):
                 case = counts[name]
+                if case == arguments.cases:
+                    continue
                 counts[name] += 1
                 if (finding := run_case(targets[name], f"{seed}:{name}:{case}")) is not None:
                     _tell(found, folder, name, f"--seed {seed} --only {name} --case {case}", finding)

@@ -33,13 +33,11 @@ DOORS: dict[str, Callable[[Store], Awaitable[Any]]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    """A file of some forty pages, in which every table has rows."""
-    path = tmp_path_factory.mktemp("sound") / "s.db"
+def sound_database(path: Path) -> bytes:
+    """A file of some sixty pages, in which a session `t` has rows in most tables."""
 
     async def fill() -> None:
-        async with open_store(path) as store:
+        async with open_store(path, clock=lambda: 1_000_000.0) as store:
             await store.start_session(NewSession(id="s", system="Mend the clocks.", title="Clocks"))
             for number in range(30):
                 asked = assistant(f"Look {number}.", [call("read_file", {"path": f"{number}.log"}, id=f"c{number}")])
@@ -54,12 +52,21 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
             await store.search("walrus")
 
     asyncio.run(fill())
+    with closing(sqlite3.connect(path)) as connection:
+        # Its id is drawn at random, and the file should be the same every time.
+        connection.execute("UPDATE outputs SET name = 'o_0123456789abcdef0123'")
+        connection.commit()
     return path.read_bytes()
 
 
-def damaged(sound: bytes, page: int, how: int) -> bytes:
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    return sound_database(tmp_path_factory.mktemp("sound") / "s.db")
+
+
+def damaged(sound: bytes, page: int, how: int, chance: random.Random | None = None) -> bytes:
     """The file with one page overwritten, its head alone, or some bytes of it."""
-    chance = random.Random(page * 7 + how)
+    chance = chance or random.Random(page * 7 + how)
     raw, start = bytearray(sound), page * PAGE_BYTES
     if how == 0:
         raw[start : start + PAGE_BYTES] = bytes(PAGE_BYTES)
