@@ -206,9 +206,9 @@ def _fits(limit: int | None, prompt: int | None, output: int | None) -> bool:
 
 
 def _output_cap(name: str, numbers: Numbers) -> ErrorClass:
-    cap = numbers.get("cap")
-    if cap is None and "under" in numbers:
-        cap = numbers["under"] - 1
+    stated = numbers.get("cap", numbers.get("under", 0) - 1)
+    # No output has less than a token: such a number is of something else.
+    cap = stated if stated > 0 else None
     output = numbers.get("output")
     return ErrorClass(
         "output_cap_too_large",
