@@ -1,6 +1,6 @@
 """Tools for tests: builders of messages and histories, fakes, and the contract suites of engines and stores.
 
-The scripted provider, the mock upstream that speaks the three real wires, and the runtime over a real store are
+The scripted provider, the mock upstream that speaks the four real wires, and the runtime over a real store are
 imported when they are first used. Strategies for Hypothesis are in `clew.testing.strategies`, which needs Hypothesis.
 """
 
@@ -16,7 +16,7 @@ from clew.testing.plain_engine import MemoryEngineHost, PlainEngine
 if TYPE_CHECKING:
     from clew.testing.runtime import Flow, PrefixChecker, flow_with
     from clew.testing.scripted import ScriptedProvider, breaks_off, calls, overflow, refuses, says
-    from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault
+    from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamFault, UpstreamRules
 
 __all__ = [
     "EngineContract",
@@ -29,6 +29,7 @@ __all__ = [
     "Upstream",
     "UpstreamAnswer",
     "UpstreamFault",
+    "UpstreamRules",
     "assistant",
     "breaks_off",
     "call",
@@ -48,6 +49,6 @@ __getattr__, __dir__ = lazy_names(
     {
         ".runtime": "Flow PrefixChecker flow_with",
         ".scripted": "ScriptedProvider breaks_off calls overflow refuses says",
-        ".upstream": "StreamedAnswer Upstream UpstreamAnswer UpstreamFault",
+        ".upstream": "StreamedAnswer Upstream UpstreamAnswer UpstreamFault UpstreamRules",
     },
 )

@@ -1,4 +1,4 @@
-"""One answer in the format of each of the three wires: as the events of a stream, and as one body.
+"""One answer in the format of each of the four wires: as the events of a stream, and as one body.
 
 Written after what real servers send, and independent of the code in `providers` that reads it.
 """
@@ -6,7 +6,8 @@ Written after what real servers send, and independent of the code in `providers`
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from base64 import b64encode
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,8 +15,13 @@ from clew.messages import ToolCall
 from clew.providers import FinishReason
 from clew.usage import CanonicalUsage
 
+CHAT, RESPONSES, MESSAGES, GEMINI = "chat/completions", "responses", "messages", "gemini"
+"""The names of the wires: of three of them their paths below /v1."""
+
 SIGNATURE = "signed-by-the-mock"
 ENCRYPTED = "encrypted-by-the-mock"
+THOUGHT_SIGNATURE = b64encode(SIGNATURE.encode()).decode()
+"""Of Gemini's wire, which wants base64."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +40,12 @@ class UpstreamAnswer:
     )
     model: str = "mock-model-2026"
     piece_chars: int = 6
+    signature: str = SIGNATURE
+    """Of the reasoning, on Anthropic's wire."""
+    compaction: str = ""
+    """A summary by the provider itself, as a compaction item or block in place of all else."""
+    transformations: tuple[dict[str, Any], ...] = ()
+    """What was done to the request before it was read, as Anthropic's wire tells it."""
 
     @property
     def ends(self) -> FinishReason:
@@ -119,7 +131,8 @@ def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
     for index, block in enumerate(_anthropic_blocks(answer)):
         yield from _block_events(answer, index, block)
     delta = {"stop_reason": _anthropic_stop(answer), "stop_sequence": None}
-    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)})
+    told = {"input_transformations": list(answer.transformations)} if answer.transformations else {}
+    yield _typed("message_delta", delta=delta, usage={"output_tokens": usage.get("output_tokens", 0)}, **told)
     yield _typed("message_stop")
 
 
@@ -133,16 +146,20 @@ def anthropic_body(answer: UpstreamAnswer) -> dict[str, Any]:
         "stop_reason": _anthropic_stop(answer),
         "stop_sequence": None,
         "usage": _anthropic_usage(answer.usage),
+        **({"input_transformations": list(answer.transformations)} if answer.transformations else {}),
     }
 
 
 def _block_events(answer: UpstreamAnswer, index: int, block: dict[str, Any]) -> Iterator[Event]:
     kind = block["type"]
-    opened = {**block, "text": "", "thinking": "", "signature": "", "input": {}}
+    opened = {**block, "text": "", "thinking": "", "signature": "", "input": {}, "content": None}
     yield _typed("content_block_start", index=index, content_block={name: opened[name] for name in block})
     for piece in answer.pieces(block.get("thinking", "")):
         yield _typed("content_block_delta", index=index, delta={"type": "thinking_delta", "thinking": piece})
-    if kind == "thinking":
+    if kind == "compaction":
+        told = {"type": "compaction_delta", "content": block["content"]}
+        yield _typed("content_block_delta", index=index, delta=told)
+    if "signature" in block:
         signed = {"type": "signature_delta", "signature": block["signature"]}
         yield _typed("content_block_delta", index=index, delta=signed)
     for piece in answer.pieces(block.get("text", "")):
@@ -154,9 +171,11 @@ def _block_events(answer: UpstreamAnswer, index: int, block: dict[str, Any]) -> 
 
 
 def _anthropic_blocks(answer: UpstreamAnswer) -> list[dict[str, Any]]:
+    if answer.compaction:
+        return [{"type": "compaction", "content": answer.compaction, "signature": answer.signature}]
     blocks: list[dict[str, Any]] = []
     if answer.reasoning:
-        blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": SIGNATURE})
+        blocks.append({"type": "thinking", "thinking": answer.reasoning, "signature": answer.signature})
     if answer.text:
         blocks.append({"type": "text", "text": answer.text})
     for call in answer.calls:
@@ -167,6 +186,8 @@ def _anthropic_blocks(answer: UpstreamAnswer) -> list[dict[str, Any]]:
 
 
 def _anthropic_stop(answer: UpstreamAnswer) -> str:
+    if answer.compaction:
+        return "compaction"
     stops = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens", "other": "pause_turn"}
     return stops.get(answer.ends, answer.ends)
 
@@ -200,6 +221,35 @@ def responses_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
     yield _typed(ended, response=body)
 
 
+def compacted_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:
+    """What `/responses/compact` answers: the user's messages, and one compaction item behind them."""
+    given = request.get("input")
+    listed = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
+    kept = [_kept_by_compaction(item, at) for at, item in enumerate(listed) if item.get("role") == "user"]
+    return {
+        "id": "cmp_resp_mock",
+        "object": "response.compaction",
+        "created_at": 1_760_000_000,
+        "output": [*kept, *_responses_items(answer, request)],
+        "usage": _responses_usage(answer.usage),
+    }
+
+
+def _kept_by_compaction(item: Mapping[str, Any], at: int) -> dict[str, Any]:
+    content = item.get("content")
+    parts = [{"type": "input_text", "text": content}] if isinstance(content, str) else content
+    return {"id": f"msg_{at}", "type": "message", "status": "completed", **item, "content": parts}
+
+
+def failed_events(message: str, code: str, request: dict[str, Any]) -> Iterator[Event]:
+    """A stream of Responses that only says why there is no answer."""
+    body = responses_body(UpstreamAnswer(usage=None), request)
+    begun = {**body, "status": "in_progress", "output": []}
+    yield _typed("response.created", response=begun)
+    failed = {**body, "status": "failed", "output": [], "error": {"code": code, "message": message}}
+    yield _typed("response.failed", response=failed)
+
+
 def responses_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:
     reason = {"length": "max_output_tokens", "refusal": "content_filter"}.get(answer.ends)
     return {
@@ -226,6 +276,8 @@ def _item_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> It
                 summary_index=0,
                 delta=piece,
             )
+    elif item["type"] == "compaction":
+        yield _typed("response.compaction.compacting", item_id=item["id"], output_index=index)
     elif item["type"] == "message":
         for piece in answer.pieces(item["content"][0]["text"]):
             yield _typed(
@@ -238,6 +290,8 @@ def _item_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> It
 
 
 def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[dict[str, Any]]:
+    if answer.compaction:
+        return [{"id": "cmp_mock", "type": "compaction", "encrypted_content": f"{ENCRYPTED}:{answer.compaction}"}]
     items: list[dict[str, Any]] = []
     if answer.reasoning:
         told = [{"type": "summary_text", "text": answer.reasoning}]
@@ -264,3 +318,84 @@ def _responses_usage(usage: CanonicalUsage | None) -> dict[str, Any] | None:
         "output_tokens_details": {"reasoning_tokens": usage.reasoning_tokens},
         "total_tokens": usage.total_tokens,
     }
+
+
+# -- Gemini ----------------------------------------------------------------------------------------------------------
+
+
+def gemini_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterator[Event]:  # noqa: ARG001
+    *parts, last = [piece for part in _gemini_parts(answer) for piece in _pieces_of_part(answer, part)] or [
+        {"text": ""}
+    ]
+    for part in parts:
+        yield "", _gemini_chunk(answer, part)
+    yield "", _gemini_chunk(answer, last, ended=True)
+
+
+def gemini_body(answer: UpstreamAnswer) -> dict[str, Any]:
+    return _gemini_chunk(answer, *_gemini_parts(answer), ended=True)
+
+
+def _gemini_chunk(answer: UpstreamAnswer, *parts: dict[str, Any], ended: bool = False) -> dict[str, Any]:
+    candidate: dict[str, Any] = {"content": {"parts": list(parts), "role": "model"}, "index": 0}
+    if ended:
+        reasons = {"length": "MAX_TOKENS", "refusal": "SAFETY", "other": "OTHER"}
+        candidate["finishReason"] = reasons.get(answer.ends, "STOP")
+    body = {"candidates": [candidate], "modelVersion": answer.model, "responseId": "mock"}
+    return body if answer.usage is None else {**body, "usageMetadata": _gemini_usage(answer.usage, ended)}
+
+
+def _gemini_parts(answer: UpstreamAnswer) -> list[dict[str, Any]]:
+    parts: list[dict[str, Any]] = []
+    if answer.reasoning:
+        parts.append({"text": answer.reasoning, "thought": True})
+    if answer.text:
+        parts.append({"text": answer.text})
+    for index, call in enumerate(answer.calls):
+        function = call["function"]
+        wanted: dict[str, Any] = {"name": function["name"], "args": json.loads(function["arguments"])}
+        own = {"id": call["id"]} if call["id"] else {}
+        # Of parallel calls the first alone is signed.
+        signed = {} if index else {"thoughtSignature": THOUGHT_SIGNATURE}
+        parts.append({"functionCall": {**own, **wanted}, **signed})
+    return parts
+
+
+def _pieces_of_part(answer: UpstreamAnswer, part: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    if "text" not in part:
+        yield part
+    for piece in answer.pieces(part.get("text", "")):
+        yield {**part, "text": piece}
+
+
+def _gemini_usage(usage: CanonicalUsage, ended: bool) -> dict[str, Any]:
+    cached = {"cachedContentTokenCount": usage.cache_read_tokens} if usage.cache_read_tokens else {}
+    told = {"promptTokenCount": usage.prompt_tokens, **cached}
+    if not ended:
+        return {**told, "totalTokenCount": usage.prompt_tokens}
+    return {
+        **told,
+        "candidatesTokenCount": usage.output_tokens - usage.reasoning_tokens,
+        "thoughtsTokenCount": usage.reasoning_tokens,
+        "totalTokenCount": usage.total_tokens,
+    }
+
+
+# -- models ----------------------------------------------------------------------------------------------------------
+
+
+def model_row(wire: str, row: Mapping[str, Any], window: int | None) -> Mapping[str, Any]:
+    """A model of the list that the upstream was given: as it is, or as Gemini's wire describes it."""
+    if wire != GEMINI:
+        return row
+    name = str(row.get("id", ""))
+    limits = {"inputTokenLimit": window} if window is not None else {}
+    methods = ["generateContent", "countTokens"]
+    return {"name": f"models/{name}", "displayName": name, **limits, "supportedGenerationMethods": methods}
+
+
+def model_list(wire: str, rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    if wire == GEMINI:
+        return {"models": rows}
+    ends = {"has_more": False, "first_id": rows[0]["id"], "last_id": rows[-1]["id"]} if rows else {"has_more": False}
+    return {"data": rows, **ends} if wire == MESSAGES else {"object": "list", "data": rows}

@@ -1,0 +1,96 @@
+"""What the mock upstream's script is made of, and what it keeps of each request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+from clew.testing.upstream_wires import CHAT, GEMINI, MESSAGES, RESPONSES, Event, UpstreamAnswer
+
+
+@dataclass(frozen=True, slots=True)
+class StreamedAnswer:
+    """An answer whose stream is sent in an unusual way, or breaks. Counts are of events."""
+
+    answer: UpstreamAnswer
+    cut_after: int | None = None
+    """The connection is closed after so many events."""
+    stall_after: int | None = None
+    """After so many events nothing more comes, until the client hangs up."""
+    keep_alives_after: int | None = None
+    """After so many events only `keep_alive` comes, again and again, until the client hangs up."""
+    keep_alive: bytes = b": keep-alive\n\n"
+    error_after: int | None = None
+    error: Event = ("", "")
+    """Sent after so many events, and then the stream ends."""
+    chunk_bytes: int | None = None
+    """The bytes go out in chunks of this size, wherever that cuts a line or a character."""
+    line_end: str = "\n"
+    comments: bool = False
+    """A keep-alive comment before every event."""
+    first_delay: float = 0.0
+    """Seconds before the first event."""
+    event_delay: float = 0.0
+    """Seconds between two events."""
+
+
+@dataclass(frozen=True, slots=True)
+class UpstreamFault:
+    """A refusal with a status."""
+
+    status: int
+    body: Any = None
+    """JSON, or a text as it is; None: the words of the wire's provider for this status."""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class RawAnswer:
+    """Given bytes, piece by piece, with status 200."""
+
+    pieces: Sequence[bytes]
+    content_type: str = "text/event-stream"
+
+
+@dataclass(frozen=True, slots=True)
+class HangUp:
+    """The connection is closed before the first byte of the answer."""
+
+
+Step: TypeAlias = UpstreamAnswer | StreamedAnswer | UpstreamFault | RawAnswer | HangUp
+
+
+@dataclass(slots=True)
+class ReceivedRequest:
+    """A request as it arrived."""
+
+    path: str
+    headers: Mapping[str, str]
+    """Names in lower case."""
+    body: dict[str, Any]
+    """As JSON; empty where it is none."""
+    peer: object = None
+    """The other end of the connection: the same for requests that came over one."""
+    raw: bytes = field(default=b"", repr=False)
+    """The body as it came."""
+    method: str = "POST"
+    query: str = ""
+    status: int = 0
+    """Of the answer; 0 until there is one."""
+
+    @property
+    def wire(self) -> str:
+        """The wire of a call of the model: chat/completions, responses, messages or gemini; "" for anything else."""
+        if ":" in self.path and self.path.rpartition(":")[2] in ("generateContent", "streamGenerateContent"):
+            return GEMINI
+        name = self.path.removeprefix("/v1/")
+        return name if name in (CHAT, RESPONSES, MESSAGES) else ""
+
+    def summary(self) -> dict[str, Any]:
+        """What a journal keeps of it."""
+        kept = ("method", "path", "query", "status", "headers", "body")
+        return {name: getattr(self, name) for name in kept}
+
+
+Answers: TypeAlias = Callable[[ReceivedRequest], Step]

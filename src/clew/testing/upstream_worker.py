@@ -1,0 +1,101 @@
+"""A model for the mock upstream that works like a coding agent's: it calls the client's shell tool again and again.
+
+So a real client can be sent through a session of any length, with outputs of any size, and what it ends with shows
+whether its task was still there: the final answer quotes the task out of the request that asked for it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from clew.messages import ToolCall
+from clew.testing.upstream_steps import ReceivedRequest
+from clew.testing.upstream_wires import UpstreamAnswer
+
+UNKNOWN_TASK = "the task is not known any more"
+_SHELL_TOOLS = ("shell", "bash", "exec_command", "run_shell_command", "shell_command", "terminal", "local_shell")
+_COMMAND_FIELDS = ("command", "cmd", "script")
+
+
+@dataclass(frozen=True, slots=True)
+class ShellTool:
+    """A tool of the client that runs a command, and how it wants to be called."""
+
+    name: str
+    schema: Mapping[str, Any]
+
+    def arguments(self, command: str) -> dict[str, Any]:
+        """The command where the tool takes it, and something for every other field that it demands."""
+        properties: Mapping[str, Any] = self.schema.get("properties") or {}
+        named = next((name for name in _COMMAND_FIELDS if name in properties), "command")
+        is_list = "array" in str(properties.get(named, {}).get("type", "")).lower()
+        filled: dict[str, Any] = {named: ["bash", "-c", command] if is_list else command}
+        for name in self.schema.get("required") or ():
+            if name not in filled:
+                filled[name] = _something(str(properties.get(name, {}).get("type", "string")).lower())
+        return filled
+
+
+def _something(kind: str) -> Any:
+    return {"boolean": False, "integer": 1, "number": 1, "array": [], "object": {}}.get(kind, "look")
+
+
+@dataclass(slots=True)
+class ShellWorker:
+    """Steps for `Upstream(answers=...)`: `rounds` calls with `lines` lines of output each, and then the task.
+
+    `marker` finds the task in a request, as TASK-7 in the prompt that a person typed. Sessions are told apart by it. A
+    request without a shell tool (for a title, or for a summary) is answered with a line that names the task too.
+    """
+
+    rounds: int = 10
+    lines: int = 400
+    marker: str = r"TASK-[0-9A-Za-z]+"
+    reasoning: str = ""
+    done: Counter[str] = field(default_factory=Counter)
+    """Rounds by task."""
+
+    def __call__(self, received: ReceivedRequest) -> UpstreamAnswer:
+        found = re.search(self.marker, received.raw.decode(errors="replace"))
+        task = found.group() if found else ""
+        model = str(received.body.get("model") or "mock-model-2026")
+        tool = shell_tool_of(received.body)
+        if tool is None:
+            return UpstreamAnswer(f"In short: {task or UNKNOWN_TASK}.", model=model)
+        if self.done[task] >= self.rounds:
+            return UpstreamAnswer(f"Done with {task or UNKNOWN_TASK}.", model=model)
+        self.done[task] += 1
+        return UpstreamAnswer(calls=(self._call(tool, task),), reasoning=self.reasoning, model=model, piece_chars=60)
+
+    def _call(self, tool: ShellTool, task: str) -> ToolCall:
+        number = self.done[task]
+        command = f"echo round {number}; seq -f 'value %g of round {number} is settled' 1 {self.lines}"
+        arguments = json.dumps(tool.arguments(command))
+        slug = re.sub(r"\W", "", task)
+        return {
+            "id": f"call_{slug}_{number}",
+            "type": "function",
+            "function": {"name": tool.name, "arguments": arguments},
+        }
+
+
+def shell_tool_of(body: Mapping[str, Any]) -> ShellTool | None:
+    """The tool of a request of any wire that runs commands; None where there is none."""
+    by_name = {tool.name.lower(): tool for tool in _tools(body)}
+    return next((by_name[name] for name in _SHELL_TOOLS if name in by_name), None)
+
+
+def _tools(body: Mapping[str, Any]) -> Iterator[ShellTool]:
+    for tool in body.get("tools") or ():
+        declared = (
+            tool.get("functionDeclarations") or tool.get("function_declarations") or [tool.get("function") or tool]
+        )
+        for one in declared:
+            names = ("parameters", "input_schema", "parametersJsonSchema", "parameters_json_schema")
+            schema: dict[str, Any] = next((one[name] for name in names if isinstance(one.get(name), dict)), {})
+            yield ShellTool(str(one.get("name", "")), schema)
