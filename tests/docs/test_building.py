@@ -23,3 +23,10 @@ async def test_the_agent_of_the_guide_answers_with_its_tool_and_goes_on(tmp_path
     later = ScriptedProvider(says("Bergen."))
     assert await named["ask"](later, "gpt-5", tmp_path, "Which port did I ask about?") == "Bergen."
     assert len(later.requests[0].messages) == len(first.requests[1].messages) + 2
+
+
+async def test_the_mock_upstream_of_the_guide_answers_and_refuses_as_it_says() -> None:
+    shown = re.findall(r"```python\n(.+?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)[-1]
+    named: dict[str, Any] = {"__name__": "guide"}
+    exec(shown, named)
+    await named["main"]()
