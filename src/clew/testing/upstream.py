@@ -20,7 +20,7 @@ from aiohttp import web
 
 from clew.testing.upstream_cache import UpstreamCache, listed_messages, prompt_tokens
 from clew.testing.upstream_rules import (
-    Refusal,
+    ProviderRefusal,
     UpstreamRules,
     bound_signature,
     dropped_thinking,
@@ -248,7 +248,7 @@ class Upstream:
             return self._steps[self._played - 1]
         return self._answers(received) if self._answers is not None else None
 
-    def _refusal(self, wire: str, received: ReceivedRequest) -> Refusal | None:
+    def _refusal(self, wire: str, received: ReceivedRequest) -> ProviderRefusal | None:
         if self.rules == UpstreamRules():
             return None
         return first_refusal(self.rules, wire, received.body, received.headers, prompt_tokens(received.body))
@@ -346,7 +346,7 @@ def _is_streamed(received: ReceivedRequest) -> bool:
     return bool(received.body.get("stream"))
 
 
-def _refused(refused: Refusal) -> web.Response:
+def _refused(refused: ProviderRefusal) -> web.Response:
     return web.json_response(refused.body, status=refused.status)
 
 

@@ -39,7 +39,7 @@ class UpstreamRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class ProviderRefusal:
     """A status and the body of an error."""
 
     status: int
@@ -50,7 +50,7 @@ class Refusal:
 
 def refusal(
     wire: str, message: str, *, status: int = 400, code: str | None = None, param: str | None = None
-) -> Refusal:
+) -> ProviderRefusal:
     """An error in the shape of a wire."""
     body: dict[str, Any]
     if wire == MESSAGES:
@@ -67,7 +67,7 @@ def refusal(
             status, "invalid_request_error" if status < 500 else "server_error"
         )
         body = {"error": {"message": message, "type": kind, "param": param, "code": code}}
-    return Refusal(status, body, message, code)
+    return ProviderRefusal(status, body, message, code)
 
 
 _WORDS = {
@@ -93,7 +93,7 @@ _WORDS = {
 }
 
 
-def words_for(wire: str, status: int) -> Refusal:
+def words_for(wire: str, status: int) -> ProviderRefusal:
     """What the provider of a wire says with a status."""
     words = _WORDS.get(wire, _WORDS[CHAT])
     code = {401: "invalid_api_key", 429: "rate_limit_exceeded"}.get(status)
@@ -102,7 +102,7 @@ def words_for(wire: str, status: int) -> Refusal:
 
 def first_refusal(
     rules: UpstreamRules, wire: str, body: Mapping[str, Any], headers: Mapping[str, str], tokens: int
-) -> Refusal | None:
+) -> ProviderRefusal | None:
     """Why a request of so many tokens is not answered; None where nothing is wrong with it."""
     if rules.pairs:
         for checked in _PAIRS[wire], _markers if wire == MESSAGES else None:
@@ -120,7 +120,7 @@ def first_refusal(
 # -- the window --------------------------------------------------------------------------------------------------------
 
 
-def _overflow(rules: UpstreamRules, wire: str, body: Mapping[str, Any], tokens: int) -> Refusal | None:
+def _overflow(rules: UpstreamRules, wire: str, body: Mapping[str, Any], tokens: int) -> ProviderRefusal | None:
     window = rules.window or 0
     asked = body.get("max_tokens") or body.get("max_completion_tokens") or 0
     output = asked if rules.counts_output and isinstance(asked, int) and wire in (CHAT, MESSAGES) else 0
