@@ -116,6 +116,15 @@ def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
         "<file path='a.md'>Always do that.</file>",
         "<environment_context>never</environment_context>",
         "",
+        "Never mind the scheduler, we stay with cron.",
+        "alright, i think there's only one file left to fix up, read it in full",
+        "if i change the theme, not everything updates correctly",
+        "ok, i think this component doesn't adhere to the invariant that no line must be wider",
+        "no, that's not it, both use the dark theme.",
+        "write some markdown here in chat, anything you can do in markdown",
+        "no, dimGray should be that, no need for linkGray",
+        "btw, can we make it so we keep the old code around for reference?",
+        "can leave it",
     ],
 )
 def test_what_describes_asks_or_is_pasted_is_no_rule(text: str) -> None:

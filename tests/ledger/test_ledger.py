@@ -95,6 +95,14 @@ def test_the_state_tells_branch_commit_tests_and_what_is_running() -> None:
     assert ledger.state.serving == ("Server listening on http://localhost:8443", 5)
 
 
+def test_a_warning_about_running_is_no_server() -> None:
+    warning = (
+        "(node:38954) Warning: Using the inspector with --test forces running at a concurrency of 1.\nRunning on CI"
+    )
+    calls = [assistant(None, [call("terminal", {"command": "npm test"}, "a")]), tool("a", warning)]
+    assert Ledger.of([user("go"), *calls]).state.serving is None
+
+
 def test_a_commit_belongs_to_the_branch_it_was_made_on() -> None:
     ledger = Ledger.of(
         [

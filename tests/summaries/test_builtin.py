@@ -327,6 +327,36 @@ def test_a_short_output_is_the_outcome_and_a_long_one_without_a_value_is_not_tol
     assert handoff.lines(COMPLETED) == ["Asked, as above (m0)\n   READ README.md (m1)"]
 
 
+def test_like_lines_of_a_result_are_told_by_their_count_with_the_first_and_the_last() -> None:
+    listing = "\n".join(f"./assets/icons/os_{name}_{n}.svg" for n, name in enumerate(["mac", "win", "bsd"] * 10))
+    settings = "\n".join(f"limit_of_part_{n} = {n * 7 + 100}" for n in range(8))
+    messages = [user("Which icons?"), *ran("find . -type f", listing, "a"), *ran("cat limits", settings, "b")]
+    text = handoff_of([*messages, assistant("There are thirty."), user("on")]).render()
+    line = next(line for line in text.splitlines() if "find . -type f" in line)
+    assert "./assets/icons/os_mac_0.svg" in line
+    assert "./assets/icons/os_bsd_29.svg · 30 such lines in all (m1)" in line
+    assert line.count(".svg") <= 4
+    assert all(setting in text for setting in settings.splitlines())  # each gives a name its value
+
+
+def test_what_is_quoted_of_a_result_has_no_reminders_and_no_colours() -> None:
+    log = "\x1b[32mINF\x1b[0m scanned build_dir_7 in 12 ms\n[33mWRN[0m skipped cache_dir_9 since it is old"
+    result = f"{log}\n<system-reminder>\nConsider the file_rules_3 of the harness.\n</system-reminder>"
+    text = handoff_of([user("go"), *ran("scan", result, "a"), assistant("Scanned all of it."), user("on")]).render()
+    assert "INF scanned build_dir_7 in 12 ms · WRN skipped cache_dir_9 since it is old" in text
+    assert "reminder" not in text
+    assert "file_rules_3" not in text
+
+
+def test_a_plan_is_told_once_and_a_run_without_an_outcome_is_not_counted() -> None:
+    plan = [{"step": "Write the module retry_later.py", "status": "in_progress"}]
+    runs = [one for n in range(2) for one in ran("cat notes_of_today.txt", "and so on " * 90, f"b{n}")]
+    messages = [user("go"), *did("update_plan", {"plan": plan}, "ok", "a"), *runs, assistant("It is all read now.")]
+    text = handoff_of([*messages, user("on")]).render()
+    assert text.count("retry_later.py") == 1
+    assert "2 runs" not in text
+
+
 def test_a_quote_says_something_that_its_line_does_not() -> None:
     calls = did("patch", {"path": "src/uploader.py", "old": "retry_limit = 3"}, "ok", "a")
     [entry] = handoff_of([user("go"), *calls, user("on")]).lines(COMPLETED)

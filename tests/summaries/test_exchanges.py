@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clew.ledger import Ledger
 from clew.messages import Message
-from clew.summaries.exchanges import brief_target, deeds_of, quoted_sentences, sentences_in
+from clew.summaries.exchanges import brief_target, closing_sentences, deeds_of, quoted_sentences, sentences_in
 from clew.testing import assistant, call, tool
 
 
@@ -44,11 +44,40 @@ def test_sentences_in_chinese_end_where_they_end() -> None:
     assert said(first + second) == [first, second]
 
 
-def test_what_states_something_is_worth_more_than_what_announces_it() -> None:
-    assert worth("The cause was a missing await, and it is fixed now.") > worth("Let me check the retry once more now.")
+def conclusion(text: str) -> float:
+    [one] = sentences_in(text, 4, lambda _: 0.5)
+    return one.conclusion
+
+
+def test_openings_are_not_told_but_what_the_agent_was_about_to_do_last() -> None:
+    for opening in ("Let me check the retry once more now.", "Now fix the tests of the retry, all of them:"):
+        assert sentences_in(opening, 4, lambda _: 0.5) == []
+        assert closing_sentences(opening, 4, lambda _: 0.5) == []
+        [one] = closing_sentences(opening, 4, lambda _: 0.5, is_newest=True)
+        assert one.text == opening
+
+
+def test_a_question_is_worth_less_than_its_answer() -> None:
     assert worth("The bucket is named in config/prod.toml, line 14.") > worth(
         "Is the bucket named in some of the files?"
     )
+
+
+def test_a_conclusion_states_what_came_of_the_work_and_is_no_item_of_a_list() -> None:
+    stated = conclusion("The cause was a missing await, and it is fixed now.")
+    assert stated > conclusion("- **Build:** 26200.7462, fDenyTSConnections 1, EventID 4688, port 5040")
+    assert stated > conclusion("These are still vibrant, but not too much so for the eye.")
+    assert stated > conclusion("I have changed these files in the course of the work:")
+
+
+def test_a_sentence_that_was_broken_off_is_marked() -> None:
+    def last(text: str) -> str:
+        return sentences_in(text, 4, lambda _: 0.5)[-1].text
+
+    assert last("It is done. So `this.ui.invalidate()` is called, which should call `invali").endswith("`invali…")
+    assert last("It is done. The retry now waits for the gateway and then goes").endswith("goes…")
+    item = "- the retry of the uploader, with its tests"
+    assert last(f"These were changed:\n{item}") == item
 
 
 def test_sentences_of_a_message_are_one_quote_with_what_is_left_out_marked() -> None:

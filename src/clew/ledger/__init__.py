@@ -17,9 +17,9 @@ from clew.ledger.extract import (
     text_with_calls,
 )
 from clew.ledger.focus import FocusTopic
-from clew.ledger.ledger import Action, FileFact, Ledger, LedgerExchange, UserRequest, WorkState
+from clew.ledger.ledger import Action, AtomIndex, FileFact, Ledger, LedgerExchange, UserRequest, WorkState
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
-from clew.ledger.quotes import AtomIndex, QuoteSelector, ReadMessage
+from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import person_said
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
 from clew.ledger.verify import UNVERIFIED_MARK

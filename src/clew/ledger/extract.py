@@ -176,25 +176,30 @@ _SOFT_RULE = Markers(
     "prefer avoid ensure remember shouldn't instead only forget nicht kein keine keinen muss müssen nur "
     "lieber ne pas évite uniquement préfère não solo evita prefiero",
     "should not", "make sure", "rather than", "not allowed", "keep the", "keep it", "keep all", "keep your", "keep our",
-    "leave the", "leave it", "stick to", "please use", ", not ", "without ", "use the ", "is fine", "is preferred",
+    "leave the", "stick to", "please use", ", not ", "without ", ", use ", "and use ", "is fine", "is preferred",
     ", no ", " and no ", "at most", "at least", "auf keinen fall", "en vez de", "plutôt",
     "rule for", "rules for", "rule:", "rules:",
     "不能", "别", "总是", "只能", "只用", "请用", "改用", "记住", "优先", "避免",
     "常に", "べき", "だけ", "금지", "만 사용", "꼭 ",
 )  # fmt: skip
 _RULE = _HARD_RULE | _SOFT_RULE
-_RULE_OPENINGS = ("no ", "use ", "only ", "without ", "keep ", "leave ", "write ", "answer ", "respond ", "reply ",
-                  "antworte ", "verwende ", "nutze ", "schreibe ", "réponds ", "utilise ", "responde ")  # fmt: skip
+_RULE_OPENINGS = (
+    "no ", "use ", "only ", "without ", "keep ", "leave ", "write in ", "write all ", "write only ", "answer ",
+    "respond ", "reply ", "antworte ", "verwende ", "nutze ", "schreibe ", "réponds ", "utilise ", "responde ",
+)  # fmt: skip
 # Markers that say what somebody thinks or what went wrong, and state no rule.
 _DESCRIBES = re.compile(
     r"\bi (?:\w+ )?(?:don't|dont|do not) (?:really )?(?:think|tink|know|understand|see|get|remember|recall|mind|care)\b"
     r"|\b(?:never|always) (?:(?:finish|crash)(?:es|ed)|(?:end|work|happen|fail|complete|terminate)(?:s|ed)"
     r"|hangs|breaks)\b"
-    r"|\b(?:don't|do not) (?:seem|appear|work|understand)\b|\bno (?:problem|idea|worries|doubt|clue|matter|wonder)\b"
+    r"|\b(?:don't|do not) (?:seem|appear|work|understand)\b"
+    r"|\bno (?:problem|idea|worries|doubt|clue|matter|wonder|need)\b|\bnever ?mind\b|\bnot everything\b"
+    r"|\bthere(?:'s| is| are) only\b|\bi think\b.*\b(?:doesn't|isn't|aren't|does not|is not|are not)\b.*"
+    r"|^(?:can|you can|we can|just)? ?leave it\W*$"
 )
 _ASKS = re.compile(
     r"(?:^|[,:;] )(?:(?:and|but|so|ok|hm|wait|btw)[, ]+)?(?:what|why|how|when|where|who|which|is|are|was|were|does"
-    r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|should (?:we|i)|shall (?:we|i)"
+    r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|(?:can|could|should|shall) (?:we|i)"
     r"|any|anything|right|no)\b"
 )
 _DECISION = Markers(
@@ -376,11 +381,19 @@ _EMPTY_ARGUMENTS = frozenset(
 )
 
 
+# Harnesses append reminders to results too, and some logs keep colour codes, with or without the escape before them.
+_REMINDER = "<system-reminder>"
+_COLOUR_END = "[0m"
+_COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
+
+
 def quotable_texts(message: Message) -> list[str]:
     """The texts of a message that can be quoted: its content, then the strings that each call was given, decoded."""
     text = text_of(message)
-    if message["role"] == "user":
+    if message["role"] == "user" or _REMINDER in text:
         text = without_harness_blocks(text)
+    if _COLOUR_END in text:
+        text = _COLOUR.sub("", text)
     # A blank line between arguments: no quote goes from one into the next.
     return [text, *("\n\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
 

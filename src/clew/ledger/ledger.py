@@ -1,25 +1,32 @@
 """The ledger: a record of the facts of a conversation, updated message by message.
 
 Exchanges (a person's request and the agent's last words on it), actions with their outcomes, rules, decisions, files,
-the plan and the state of the work, each with the number of the message it came from. Adding a message costs what that
-message costs, however long the conversation.
+the plan, the state of the work and an index of the exact strings, each with the number of the message it came from.
+Adding a message costs what that message costs, however long the conversation.
 """
 
 from __future__ import annotations
 
+import heapq
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from clew.ledger.extract import (
     LedgerStatement,
+    atoms_by_word,
+    candidate_words,
     decisions_in,
     first_sentence,
+    is_name,
+    is_path,
     is_question,
+    plain_words_in,
     rules_in,
+    text_with_calls,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of
-from clew.ledger.quotes import AtomIndex
 from clew.ledger.requests import chosen_by, person_said, repetition_key, takes_back_task
 from clew.ledger.tools import (
     PlanItem,
@@ -39,13 +46,119 @@ from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_o
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
+_REQUEST_CHARS = 6_000
+_NEVER = -1
 _SHORTEST_PASTED = 24
 _COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
+# Where it listens is said behind these words: an address or a port.
 _SERVING = re.compile(
-    r"^.*(?:listening on|running (?:at|on)|serving (?:at|on)|started server on).*$", re.I | re.MULTILINE
+    r"^.*(?:listening (?:on|at)|running (?:at|on)|serving (?:HTTP )?(?:at|on)|started server on)\b.*?"
+    r"(?:\w+://|localhost|\bport\b|:\d{2,5}\b|\.sock\b).*$",
+    re.I | re.MULTILINE,
 )
+
+
+class AtomStats:
+    """In how many messages of users, assistants and tools an atom occurs, and in which last."""
+
+    __slots__ = ("assistant", "last", "last_assistant", "last_but_one", "tool", "user")
+
+    def __init__(self) -> None:
+        self.user = 0
+        self.assistant = 0
+        self.tool = 0
+        self.last = _NEVER
+        self.last_but_one = _NEVER
+        self.last_assistant = _NEVER
+
+    @property
+    def messages(self) -> int:
+        return self.user + self.assistant + self.tool
+
+    @property
+    def newest_numbers(self) -> tuple[int, ...]:
+        """The one or two newest messages with the atom, the newest first."""
+        return (self.last, self.last_but_one) if self.last_but_one != _NEVER else (self.last,)
+
+
+class AtomIndex:
+    """The atoms of the messages so far. Adding a message costs what that message costs, not what came before it."""
+
+    def __init__(self) -> None:
+        self.atoms: dict[str, AtomStats] = {}
+        self.last = 0
+        self._by_word: dict[str, tuple[AtomStats, ...]] = {}
+        self._request_words: set[str] = set()
+        """Words of what people asked for: an atom made of them is likely part of the task."""
+
+    def add(self, message: Message, number: int) -> None:
+        self.last = number
+        role = message["role"]
+        text = text_with_calls(message)
+        new = []
+        known = self._by_word
+        words = candidate_words(text)
+        if unknown := words.difference(known):
+            self._learn(unknown)
+        # Words are looked up, not atoms: most words come again and need not be searched for atoms then.
+        for word in words & known.keys():
+            for stats in known[word]:
+                if stats.last != number:
+                    stats.last_but_one = stats.last
+                    stats.last = number
+                    new.append(stats)
+        if role == "tool":
+            for stats in new:
+                stats.tool += 1
+        elif role == "assistant":
+            for stats in new:
+                stats.assistant += 1
+                stats.last_assistant = number
+        else:
+            self._request_words |= plain_words_in(text[:_REQUEST_CHARS])
+            for stats in new:
+                stats.user += 1
+
+    def newest(self, most: int) -> list[str]:
+        """The `most` atoms that were seen last."""
+        if len(self.atoms) <= most:
+            return sorted(self.atoms)
+        oldest = heapq.nlargest(most, (stats.last for stats in self.atoms.values()))[-1]
+        newer = sorted(atom for atom, stats in self.atoms.items() if stats.last > oldest)
+        # Sorted, since sets have no order: the same history must give the same choice among equally old ones.
+        as_old = sorted(atom for atom, stats in self.atoms.items() if stats.last == oldest)
+        return [*newer, *as_old[: most - len(newer)]]
+
+    def worth(self, atom: str, first: int) -> float:
+        """How likely the atom is needed again, from 0 to 1, where the messages from `first` on are summarised.
+
+        The weights were fitted by hand on what agents used again. What the agent wrote or a user named counts most,
+        then how late and how often it came; what many tool results show is seldom needed.
+        """
+        stats = self.atoms[atom]
+        span = max(1, self.last - first)
+        score = -3.0 + 0.9 * math.log1p(stats.messages) - 0.6 * math.log1p(stats.tool)
+        score += 1.2 * max(0.0, (stats.last - first) / span)
+        if stats.assistant:
+            score += 0.8 + max(0.0, (stats.last_assistant - first) / span)
+        if stats.user:
+            score += 0.8
+        if is_path(atom):
+            score += 0.9 if "." in atom else 0.3
+        elif is_name(atom):
+            score += 0.8
+        if not self._request_words.isdisjoint(plain_words_in(atom)):
+            score += 1.0
+        return 1 / (1 + math.exp(-score))
+
+    def _learn(self, words: set[str]) -> None:
+        for word, atoms in atoms_by_word(words).items():
+            for atom in atoms:
+                if atom not in self.atoms:
+                    self.atoms[atom] = AtomStats()
+            self._by_word[word] = tuple(self.atoms[atom] for atom in atoms)
 
 
 @dataclass(slots=True)

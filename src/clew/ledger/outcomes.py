@@ -269,7 +269,8 @@ def _error_line(ends: str, *, surely: bool) -> str:
     return ""
 
 
-_NO_CONTENT = (re.compile(r"<|[=\-_\s]+$"), _ONLY_EXIT, re.compile(f".*{_COUNT.pattern}"), _GO_PACKAGE, _MOCHA)
+# Rules, tags, and the warnings that ssh puts between stars.
+_NO_CONTENT = (re.compile(r"<|\*\* |[=\-_\s]+$"), _ONLY_EXIT, re.compile(f".*{_COUNT.pattern}"), _GO_PACKAGE, _MOCHA)
 
 
 # -- pruned results ----------------------------------------------------------------------------------------------------

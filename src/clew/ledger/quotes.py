@@ -1,4 +1,4 @@
-"""Ranks the atoms of a conversation by how likely they are needed again, and selects the lines to quote.
+"""Selects the lines of a conversation to quote, by the atoms in them that are likely needed again.
 
 A quote is a whole line of what a message says or a call was given, decoded; of a long line, the clause around an atom.
 The selection is a greedy cover: each step takes the line that adds the most worth for its length.
@@ -9,130 +9,19 @@ from __future__ import annotations
 import heapq
 import math
 import re
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import NamedTuple
 
 from clew.ledger.extract import (
-    atoms_by_word,
     atoms_in_order,
-    candidate_words,
-    is_name,
-    is_path,
-    plain_words_in,
     quotable_texts,
-    text_with_calls,
 )
+from clew.ledger.ledger import AtomIndex
 from clew.messages import Message
 from clew.redact import redact_text
-
-_REQUEST_CHARS = 6_000
-_NEVER = -1
-
-
-class AtomStats:
-    """In how many messages of users, assistants and tools an atom occurs, and in which last."""
-
-    __slots__ = ("assistant", "last", "last_assistant", "last_but_one", "tool", "user")
-
-    def __init__(self) -> None:
-        self.user = 0
-        self.assistant = 0
-        self.tool = 0
-        self.last = _NEVER
-        self.last_but_one = _NEVER
-        self.last_assistant = _NEVER
-
-    @property
-    def messages(self) -> int:
-        return self.user + self.assistant + self.tool
-
-    @property
-    def newest_numbers(self) -> tuple[int, ...]:
-        """The one or two newest messages with the atom, the newest first."""
-        return (self.last, self.last_but_one) if self.last_but_one != _NEVER else (self.last,)
-
-
-class AtomIndex:
-    """The atoms of the messages so far. Adding a message costs what that message costs, not what came before it."""
-
-    def __init__(self) -> None:
-        self.atoms: dict[str, AtomStats] = {}
-        self.last = 0
-        self._by_word: dict[str, tuple[AtomStats, ...]] = {}
-        self._request_words: set[str] = set()
-        """Words of what people asked for: an atom made of them is likely part of the task."""
-
-    def add(self, message: Message, number: int) -> None:
-        self.last = number
-        role = message["role"]
-        text = text_with_calls(message)
-        new = []
-        known = self._by_word
-        words = candidate_words(text)
-        if unknown := words.difference(known):
-            self._learn(unknown)
-        # Words are looked up, not atoms: most words come again and need not be searched for atoms then.
-        for word in words & known.keys():
-            for stats in known[word]:
-                if stats.last != number:
-                    stats.last_but_one = stats.last
-                    stats.last = number
-                    new.append(stats)
-        if role == "tool":
-            for stats in new:
-                stats.tool += 1
-        elif role == "assistant":
-            for stats in new:
-                stats.assistant += 1
-                stats.last_assistant = number
-        else:
-            self._request_words |= plain_words_in(text[:_REQUEST_CHARS])
-            for stats in new:
-                stats.user += 1
-
-    def newest(self, most: int) -> list[str]:
-        """The `most` atoms that were seen last."""
-        if len(self.atoms) <= most:
-            return sorted(self.atoms)
-        oldest = heapq.nlargest(most, (stats.last for stats in self.atoms.values()))[-1]
-        newer = sorted(atom for atom, stats in self.atoms.items() if stats.last > oldest)
-        # Sorted, since sets have no order: the same history must give the same choice among equally old ones.
-        as_old = sorted(atom for atom, stats in self.atoms.items() if stats.last == oldest)
-        return [*newer, *as_old[: most - len(newer)]]
-
-    def worth(self, atom: str, first: int) -> float:
-        """How likely the atom is needed again, from 0 to 1, where the messages from `first` on are summarised.
-
-        The weights were fitted by hand on what agents used again. What the agent wrote or a user named counts most,
-        then how late and how often it came; what many tool results show is seldom needed.
-        """
-        stats = self.atoms[atom]
-        span = max(1, self.last - first)
-        score = -3.0 + 0.9 * math.log1p(stats.messages) - 0.6 * math.log1p(stats.tool)
-        score += 1.2 * max(0.0, (stats.last - first) / span)
-        if stats.assistant:
-            score += 0.8 + max(0.0, (stats.last_assistant - first) / span)
-        if stats.user:
-            score += 0.8
-        if is_path(atom):
-            score += 0.9 if "." in atom else 0.3
-        elif is_name(atom):
-            score += 0.8
-        if not self._request_words.isdisjoint(plain_words_in(atom)):
-            score += 1.0
-        return 1 / (1 + math.exp(-score))
-
-    def _learn(self, words: set[str]) -> None:
-        for word, atoms in atoms_by_word(words).items():
-            for atom in atoms:
-                if atom not in self.atoms:
-                    self.atoms[atom] = AtomStats()
-            self._by_word[word] = tuple(self.atoms[atom] for atom in atoms)
-
-
-# -- selecting quotes --------------------------------------------------------------------------------------------------
 
 ReadMessage = Callable[[int], Message]
 # For a part of a message, the key of the handoff line that its quotes go to, and the chars of that line without quotes.
@@ -156,6 +45,10 @@ _LENGTH_POWER = 0.8
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
 _PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
+# Of like lines so many are quoted, beside the first and the last.
+_MOST_ALIKE = 2
+_EXACT = re.compile(r"[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
+_VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _WORD = re.compile(r"_*[A-Za-z]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
@@ -182,6 +75,8 @@ class _QuoteSelection:
     spent: int = 0
     lines: set[Hashable] = field(default_factory=set)
     spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
+    alike: Counter[tuple[int, int, str]] = field(default_factory=Counter)
+    """How many lines of one shape were taken from a part of a message."""
 
     def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
         self.spent += chars
@@ -247,6 +142,7 @@ class QuoteSelector:
         self._texts: dict[int, list[str]] = {}
         self._found: dict[QuoteSpan, _QuoteCandidate] = {}
         self._searched = 0
+        self._alike: Counter[tuple[int, int, str]] = Counter()
         self._worth: dict[str, float] = {}
         self._clean: dict[tuple[int, int], str | None] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
@@ -275,11 +171,15 @@ class QuoteSelector:
         taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
         self._cover([one for one in candidates if one.span not in taken], selection)
+        self._alike = selection.alike
         return self._quotes(selection), selection.spent
 
     def plain_lines(self, room: int, told: str) -> tuple[dict[tuple[int, int], list[str]], int]:
-        """Lines of the newest messages that `told` has not, also those without an atom, as `select` gives them."""
-        selection = _QuoteSelection(room, set())
+        """Lines of the newest messages that `told` has not, also those without an atom, as `select` gives them.
+
+        Of like lines those count that were selected last.
+        """
+        selection = _QuoteSelection(room, set(), alike=Counter(self._alike))
         for number in range(self._index.last, self._first - 1, -1):
             if not self._may_quote(number):
                 continue
@@ -294,7 +194,8 @@ class QuoteSelector:
                     if selection.spent + chars > min(most, room):
                         break
                     quote = _quote(text, span.start, span.end)
-                    if len(quote) <= _LONGEST_LINE and quote not in told and _has_words(text, *span[2:], _FEWEST_WORDS):
+                    is_new = len(quote) <= _LONGEST_LINE and quote not in told
+                    if is_new and _has_words(text, *span[2:], _FEWEST_WORDS) and self._may_take(span, selection):
                         told += f"\n{quote}"
                         selection.take(span, line, chars)
             if room - selection.spent < _LONGEST_LINE // 4:
@@ -332,9 +233,24 @@ class QuoteSelector:
                 continue
             heapq.heappop(heap)
             chars = one.chars_in(selection)
-            if density and selection.spent + chars <= selection.room:
+            if density and selection.spent + chars <= selection.room and self._may_take(one.span, selection):
                 selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
+
+    def _may_take(self, span: QuoteSpan, selection: _QuoteSelection) -> bool:
+        """Whether there are not enough lines like it yet: more of a listing or of a log are told by their count.
+
+        What the agent wrote is no listing: each line was worth writing.
+        """
+        if self._read(span.number)["role"] != "tool":
+            return True
+        text = self.texts(span.number)[span.part]
+        start, end = _line_around(text, span.start)
+        # A clause of a long line is a find of its own.
+        shape = _shape(text[start:end]) if end - start <= _LONGEST_LINE else ""
+        key = (span.number, span.part, shape)
+        selection.alike[key] += bool(shape)
+        return selection.alike[key] <= _MOST_ALIKE
 
     def _candidates(self, room: int) -> list[_QuoteCandidate]:
         """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""
@@ -375,12 +291,22 @@ class QuoteSelector:
         return lines or blocks
 
     def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
+        folded: dict[tuple[int, int], list[str]] = {}
+        for number, part, shape in (key for key, times in selection.alike.items() if times >= _MOST_ALIKE):
+            folded.setdefault((number, part), []).append(shape)
         quotes: dict[tuple[int, int], list[str]] = {}
         for (number, part), spans in sorted(selection.spans.items()):
             text = self.texts(number)[part]
+            counts: list[str] = []
+            for shape in folded.get((number, part), ()):
+                like = [found for found in _LINE.finditer(text) if _shape(found[0]) == shape]
+                if len(like) > _MOST_ALIKE + 1:
+                    ends = [QuoteSpan(number, part, *_trimmed(text, *found.span())) for found in (like[0], like[-1])]
+                    spans = [*spans, *ends]
+                    counts.append(f"{len(like)} such lines in all")
             lines = dict.fromkeys(_quote(text, start, end) for start, end in _merged(spans))
             if clean := [line for line in lines if self._is_clean(number, part, line)]:
-                quotes[number, part] = clean
+                quotes[number, part] = [*clean, *counts]
         return quotes
 
     def _is_clean(self, number: int, part: int, quote: str) -> bool:
@@ -391,6 +317,14 @@ class QuoteSelector:
             self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
         clean_text = self._clean[key]
         return clean_text is None or quote.removesuffix("…") in clean_text
+
+
+def _shape(line: str) -> str:
+    """What lines of a listing or of a log have in common: their words, without names, numbers and paths.
+
+    Empty for a line that gives a name its value: what such a line says stands in no other.
+    """
+    return "" if _VALUE.search(line) else _EXACT.sub("\0", line.strip())
 
 
 def _merged(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:

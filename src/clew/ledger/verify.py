@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from clew.ledger.extract import ATOM, ATOM_EDGES, SHORTEST_ATOM
-from clew.ledger.quotes import AtomIndex
+from clew.ledger.ledger import AtomIndex
 
 UNVERIFIED_MARK = "⟨unverified⟩"
 

@@ -26,6 +26,7 @@ from clew.summaries.exchanges import (
     by_worth,
     deeds_of,
     exchange_text,
+    is_opening,
     lines_to_tell_again,
     reference_of,
 )
@@ -287,9 +288,13 @@ class _Composer:
     def _tell_conclusions(self, draft: _Draft) -> None:
         room = int(draft.left * _SHARE_OF_CONCLUSIONS)
         for n in draft.entries:
-            new = [one for one in self._material.closing(n) if one.text not in draft.told]
-            telling = [one for one in new if one.width >= TELLING_WIDTH] or new
-            best = max(telling, key=lambda one: (one.worth, -one.order), default=None)
+            # An exchange that ended in the middle of the work, or in an opening, is told by what was said before.
+            for said in (self._material.closing(n), self._material.sentences(n)):
+                new = [one for one in said if one.text not in draft.told]
+                telling = [one for one in new if one.width >= TELLING_WIDTH] or new
+                best = max(telling, key=lambda one: (one.conclusion, -one.order), default=None)
+                if best is not None:
+                    break
             if best is not None and best.chars > room:
                 # An older one that is shorter would be told in the place of this one, and not where there is more room.
                 break
@@ -383,6 +388,8 @@ class _Composer:
             n = max(0, bisect_right(starts, number) - 1)
             entry = draft.entries.get(n) or self._stretch_with(draft, n)
             owner = self._material.owners.get((number, part))
+            if owner is not None and owner.verb == "PLANNED":
+                continue  # told under headings of its own
             if owner is not None and number == owner.result and (short := self._material.short_output(owner)):
                 draft.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
                 lines = [short]
@@ -390,6 +397,8 @@ class _Composer:
             said = [one.text for one in entry.sentences if one.number == number]
             new = [line for line in lines if line not in draft.told and line.strip("…") not in above]
             new = [line for line in new if not any(text in line for text in said)]
+            if owner is None:
+                new = [line for line in new if not is_opening(line)]
             own = entry.passages.setdefault(self._material.line_of(number, part)[0], [])
             own += [(owner.number if owner else number, bool(part), line) for line in new]
 

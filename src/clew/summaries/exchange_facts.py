@@ -77,7 +77,7 @@ def _conclusion(source: SummaryInput, exchange: LedgerExchange, age: int) -> Ite
         return
     worth = _worth_in(source)
     telling = [one for one in sentences_in(exchange.closing, number, worth) if one.width >= TELLING_WIDTH]
-    ranked = sorted(telling, key=lambda one: (-one.worth, one.order))
+    ranked = sorted(telling, key=lambda one: (-one.conclusion, one.order))
     chosen = _fitting(ranked, _CONCLUSION_CHARS) if age < _NEWEST_IN_DETAIL else ranked[:1]
     if chosen:
         best, line = ranked[0].text, quoted_sentences(chosen)

@@ -31,17 +31,27 @@ _ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
 _MARKS = "-*#> "
+_LIST_ITEM = frozenset("-*|•0123456789")
 # Said before doing something: what came of it is said later.
 _ANNOUNCES = re.compile(
-    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|thought|yes|right|hmm+|wait|so)\b[:,.!]?\s*)*"
-    r"(?:let me|let's|i'll|i will|i need to|i'm going to|now i|first,? i|next,? i|looking at|i should|we need to"
-    r"|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
+    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|thought|yes|right|hmm+|wait|so|actually"
+    r"|you(?:'re| are) right)\b[:,.!]?\s*)*(?:let me|let's|i'll|i will|i need to|i'm going to|now i|first,? i|next,? i"
+    r"|looking at|i should|we need to|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
     re.IGNORECASE,
 )
+_ORDERS = re.compile(
+    r"(?:(?:now|next|then|first|also|finally|and|i need to|need to),? )*(?:add|build|change|check|clean|commit|create"
+    r"|fix|look|make|move|read|remove|replace|run|see|start|test|try|update|use|verify|write)\b",
+    re.IGNORECASE,
+)
+# Says little without the sentence before it.
+_POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
+_LABEL = re.compile(r"(?:[-*] )?\**[^*.:：]{1,40}(?:\*\*[:：]|[:：]\**) ?\S")
 _STATING_WORDS = frozenset(
     "found fixed created added removed changed updated deleted installed because cause now passes passed fails failed "
     "work works working complete completed done confirmed means must cannot remaining instead verified pushed "
-    "committed enabled disabled issue problem error bug fix need needs should return returns default only decided "
+    "committed enabled disabled successfully resolved ready saved uninstalled missing issue problem error bug fix need "
+    "needs should return returns default only decided "
     "weil behoben erledigt fertig".split()
 )
 _ASCII_STATING_PHRASES = ("so that", "turns out")
@@ -56,6 +66,8 @@ TELLING_WIDTH = 40
 """A sentence that is to stand for an exchange is at least so wide."""
 _GOOD_WIDTHS = range(TELLING_WIDTH, 301)
 _MOST_STATED = 4
+_MOST_ATOMS = 0.8
+_WORDS_OF_FRAGMENT = 6
 _FIGURE = re.compile(r"\d+")
 
 
@@ -68,6 +80,8 @@ class Sentence:
     order: int
     """Its place among those of its message."""
     worth: float
+    conclusion: float = 0.0
+    """How well it stands for what came of an exchange: what it states counts, not how many exact strings it has."""
 
     @property
     def chars(self) -> int:
@@ -80,39 +94,67 @@ class Sentence:
         return _width(self.text)
 
 
-def sentences_in(text: str, number: int, worth_of: Callable[[str], float]) -> list[Sentence]:
-    """The sentences of a text, code and headings left out, each with what it is worth telling."""
+def sentences_in(
+    text: str, number: int, worth_of: Callable[[str], float], *, with_openings: bool = False
+) -> list[Sentence]:
+    """The sentences of a text, each with what it is worth telling; code, headings and openings are left out."""
     found: list[Sentence] = []
     end = _ASCII_END if text.isascii() else _END
-    for order, raw in enumerate(end.split(_CODE.sub("\n", text))):
+    pieces = end.split(_CODE.sub("\n", text))
+    for order, raw in enumerate(pieces):
         said = " ".join(raw.split())
-        if len(said) <= _LONGEST and _width(said) >= _NARROWEST and not _NO_SENTENCE.match(raw):
-            found.append(Sentence(said, number, order, _worth(said, not found, worth_of)))
+        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not _NO_SENTENCE.match(raw)
+        if is_told and (with_openings or not is_opening(said)):
+            worth, conclusion = _worth(said, not found, worth_of)
+            cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
+            found.append(Sentence(said + cut, number, order, worth, conclusion))
     return found
 
 
-def closing_sentences(text: str, number: int, worth_of: Callable[[str], float]) -> list[Sentence]:
-    """The sentences of an agent's last words on a request; a short answer is told whole: "42." may be all it says."""
-    found = sentences_in(text, number, worth_of)
+def closing_sentences(
+    text: str, number: int, worth_of: Callable[[str], float], *, is_newest: bool = False
+) -> list[Sentence]:
+    """The sentences of an agent's last words on a request; a short answer is told whole: "42." may be all it says.
+
+    Of the newest request also what the agent was about to do.
+    """
+    found = sentences_in(text, number, worth_of, with_openings=is_newest)
     said = " ".join(text.split())
-    if not found and said and len(said) <= _SHORT_CLOSING_CHARS:
-        return [Sentence(said, number, 0, _worth(said, True, worth_of))]
+    if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
+        return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
     return found
+
+
+def is_opening(said: str) -> bool:
+    """Whether it only says what comes next: `Let me check.`, `Now fix the tests:`."""
+    plain = said.lstrip(_MARKS)
+    return bool(_ANNOUNCES.match(plain)) or (plain.endswith((":", "：")) and bool(_ORDERS.match(plain)))
+
+
+def _is_cut(said: str) -> bool:
+    """Whether the last sentence of a text was broken off, as a reply is that was interrupted."""
+    if said.count("`") % 2 or said.endswith(","):
+        return True
+    return (
+        said[-1].isalnum() and said[0] not in _LIST_ITEM and len(said.split()) > _WORDS_OF_FRAGMENT and said.isascii()
+    )
 
 
 def _width(text: str) -> int:
     return len(text) if text.isascii() else len(text) + _EXTRA_WIDTH * len(_WIDE.findall(text))
 
 
-def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> float:
-    worth: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
-    worth += 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
+def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple[float, float]:
+    """What a sentence is worth telling, and how well it stands for an exchange."""
+    atoms: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
+    worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
     worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
-    worth += 0.5 * is_first + 0.6 * (_width(said) in _GOOD_WIDTHS)
-    if _ANNOUNCES.match(said.lstrip(_MARKS)):
-        worth -= 1.2
-    return worth - 0.4 * said.endswith(("?", "？"))
+    worth += 0.5 * is_first + 0.6 * (_width(said) in _GOOD_WIDTHS) - 0.4 * said.endswith(("?", "？"))
+    conclusion = worth + min(_MOST_ATOMS, atoms)
+    conclusion -= 0.5 * (said[0] in _LIST_ITEM) + 0.7 * said.endswith((":", "：")) + 0.5 * bool(_LABEL.match(said))
+    conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * is_opening(said)
+    return worth + atoms, conclusion
 
 
 def _times_stating(lowered: str) -> int:
@@ -196,9 +238,11 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
     for own in alike.values():
         last = own[-1]
         ended = last.outcome.describe() if last.outcome else ""
-        if not ended or (len(own) == 1 and not last.failed):
-            continue
         failed = sum(action.failed for action in own)
+        # That a command ran twice and printed something says nothing.
+        is_told = failed or (len(own) > 1 and last.outcome and last.outcome.exit_and_tests())
+        if not ended or not is_told or (len(own) == 1 and not last.failed):
+            continue
         how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last" if len(own) > 1 else " ->"
         error = last.outcome.error if last.failed and last.outcome else ""
         why = f": {shorten_redacted(error, _ERROR_CHARS)}" if error else ""
@@ -303,8 +347,10 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[
         brief = brief_target(target)
         starts = (" ".join(target[: 2 * _COMMAND_CHARS].split()), brief.rstrip("…"))
         begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
-        name = _joined(called if begins or brief in folders else [brief, *called])
-        folders.add(brief)
+        if brief in folders:
+            brief = shorten_redacted(brief, _BRIEF_CHARS // 2)
+        name = _joined(called if begins else [brief, *called])
+        folders.add(brief_target(target))
         told = (line for _, is_call, line in own if not is_call)
     else:
         # A path that was chosen to be quoted is told whole, and once.
@@ -380,7 +426,9 @@ class HandoffMaterial:
         if n not in self._closings:
             closing, at = self.exchanges[n].closing, self.exchanges[n].closing_number
             is_quoted = at is not None and at < self.source.last
-            self._closings[n] = closing_sentences(closing, at or 0, self.selector.worth_of) if is_quoted else []
+            is_newest = n == len(self.exchanges) - 1
+            worth_of = self.selector.worth_of
+            self._closings[n] = closing_sentences(closing, at or 0, worth_of, is_newest=is_newest) if is_quoted else []
         return self._closings[n]
 
     def sentences(self, n: int) -> list[Sentence]:
@@ -391,7 +439,7 @@ class HandoffMaterial:
             for number in exchange.said:
                 if number != exchange.closing_number and self.may_quote(number):
                     said = sentences_in(self.selector.texts(number)[0], number, self.selector.worth_of)
-                    found += [replace(one, worth=one.worth - 0.5) for one in said]
+                    found += [replace(one, worth=one.worth - 0.5, conclusion=one.conclusion - 0.5) for one in said]
             self._said[n] = found
         return self._said[n]
 
