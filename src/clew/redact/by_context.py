@@ -34,6 +34,8 @@ class SecretContext:
     trigger: bytes
     pattern: bytes
     check: Callable[[bytes], bool]
+    needed: bytes = b""
+    """Characters of which a text must have one: to find out that it does not is fastest of all."""
 
 
 def _is_password_in_url(value: bytes) -> bool:
@@ -80,12 +82,14 @@ CONTEXTS = (
         b":\\/\\/",
         rb"""[^\s/@:"'`<>?#\\]{0,256}+:(?P<secret>[^\s/"'`<>?#\\@]{1,512}+)@(?=[\w\[?-])""",
         _is_password_in_url,
+        b"@",
     ),
     SecretContext(
         "password",
         b"securestring",
         rb"[ ]{1,4}(?:-string[ ]{1,4})?" + _QUOTE_GROUP + rb"(?P<secret>[^\s\"'`\\]{4,128}+)",
         looks_like_password,
+        b"\"'`",
     ),
     *(
         # new PDO('...', 'user', '...'), mysqli_connect("host", "user", "...")
@@ -95,6 +99,7 @@ CONTEXTS = (
             rb"(?:_connect)?\(?[^()\n\"']{0,40}%(q)b[^\"'\n]{1,200}%(q)b,[ ]?%(q)b[^\"'\n]{1,64}%(q)b,[ ]?%(q)b"
             rb"(?P<secret>[^\s\"'\\]{4,128}+)" % {b"q": _QUOTE_GROUP},
             _is_argument,
+            b"\"'`",
         )
         for opened in (b"pdo(", b"mysqli")
     ),
@@ -131,12 +136,13 @@ CONTEXTS = (
     SecretContext(
         "bearer-token", b"bearer", rb"[ \t]{1,4}+(?P<secret>[\w.~+/=%|-]{16,4096}+)" + _NOT_CODE, _is_generated
     ),
-    SecretContext("url-signature", b"sig", rb"(?:nature)?=(?P<secret>[\w%+/.~-]{16,1024}+={0,2})", _is_generated),
+    SecretContext("url-signature", b"sig", rb"(?:nature)?=(?P<secret>[\w%+/.~-]{16,1024}+={0,2})", _is_generated, b"="),
     SecretContext(
         "password",
         b"identified by",
         rb"[ \t]{1,4}(?:password[ \t]{1,4})?" + _QUOTE_GROUP + rb"(?P<secret>[^\s\"'`\\]{4,128}+)",
         looks_like_password,
+        b"\"'`",
     ),
 )
 
@@ -144,9 +150,11 @@ CONTEXTS = (
 def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
     """The secrets in headers, URLs and cookies, in no particular order."""
     found = list(_cookies(text, folded))
+    present = {char for char in _NEEDED if bytes((char,)) in folded}
     for trigger, expression, contexts in _EXPRESSIONS:
         # To find out that a text does not have a word is several times faster than the expression.
-        for match in expression.finditer(folded) if trigger in folded else ():
+        is_possible = not contexts[0].needed or not present.isdisjoint(contexts[0].needed)
+        for match in expression.finditer(folded) if is_possible and trigger in folded else ():
             group = next(i for i in range(1, len(contexts) + 1) if match[i] is not None)
             start, end = match.span(group)
             if contexts[group - 1].check(text[start:end]):
@@ -165,6 +173,7 @@ def _expression(trigger: bytes) -> tuple[bytes, re.Pattern[bytes], tuple[SecretC
 
 
 _EXPRESSIONS = tuple(map(_expression, dict.fromkeys(context.trigger for context in CONTEXTS)))
+_NEEDED = frozenset(b"".join(context.needed for context in CONTEXTS))
 
 
 _COOKIE_HEADER = re.compile(
@@ -221,6 +230,17 @@ _COMMANDS_OF = {
     b"storepass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
     b"keypass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
 }
+# Each of the commands has one of these in its name, which is found out faster than by the expressions.
+_IN_COMMANDS_OF = {
+    b"p": b"mysql mariadb mycli 7z rar sshpass login mongo htpasswd ansible-vault".split(),
+    b"P": b"zip sqlcmd bcp isql tsql".split(),
+    b"a": [b"-cli"],
+    b"w": [b"ldap"],
+    b"A": [b"snmp"],
+    b"X": [b"snmp"],
+    b"storepass": [b"keytool", b"signer"],
+    b"keypass": [b"keytool", b"signer"],
+}
 _COMMAND_CHARS = 400
 _ENDS_COMMAND = (b"\n", b";", b"|", b"&")
 
@@ -242,7 +262,7 @@ _PGPASS = re.compile(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,1
 
 def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
     """The secrets that command lines pass by options of one letter."""
-    for match in _OPTION.finditer(text):
+    for match in _OPTION.finditer(text) if b"-" in text else ():
         option = match["option"]
         if option in _USER_OPTIONS or (option == b"a" and _CLIENTS.search(_command(text, match.start()))):
             if (pair := _USER_AND_PASSWORD(text, match.end())) and _CLIENTS.search(_command(text, match.start())):
@@ -282,11 +302,16 @@ def echoed_password(text: bytes, at: int) -> SecretFinding | None:
 
 
 def _takes_password(text: bytes, match: re.Match[bytes]) -> bool:
-    is_spaced = bool(match["space"])
     command = _command(text, match.start())
+    for word in _IN_COMMANDS_OF[match["option"]]:
+        if word in command:
+            break
+    else:
+        return False
+    is_spaced = bool(match["space"])
     return any(
         needs_space in (None, is_spaced) and expression.search(command)
-        for expression, needs_space in _COMMANDS_OF.get(match["option"], ())
+        for expression, needs_space in _COMMANDS_OF[match["option"]]
     )
 
 

@@ -16,6 +16,7 @@ from clew.redact.by_context import echoed_password
 from clew.redact.in_prose import (
     FOREIGN_ACCENTED_LABELS,
     FOREIGN_LABELS,
+    HAS_LABEL_IN_SCRIPTS,
     LABELS_IN_SCRIPTS,
     secrets_in_tables,
     told_in_other_script,
@@ -36,20 +37,22 @@ from clew.redact.values import (
     looks_like_words,
     looks_random,
     mixes_letters_and_digits,
+    not_ascii,
 )
 
 _JOINS_CELLS = (b",", b">")
 _PASSWORD_WORDS = (b"pass", b"pwd", b"psk")
 
 
-def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFinding]:
+def named_secrets(text: bytes, folded: bytes, original: str, words: Sequence[bytes]) -> list[SecretFinding]:
     """The values after the names of secrets, in no particular order.
 
-    `text` has one byte for each character of `original`, and `folded` is the same in lower case.
+    `text` has one byte for each character of `original`, and `folded` is the same in lower case; `words` are `words_in`
+    it, or more.
     """
     found: list[SecretFinding] = []
     in_tables: list[int] = []
-    for word, place in names_of_secrets(folded):
+    for word, place in names_of_secrets(folded, words):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -69,7 +72,7 @@ def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFindi
             found.append(finding)
         else:
             in_tables.append(place.start())
-    for at, word in _foreign_labels(folded, original):
+    for at, word in _foreign_labels(folded, original, words):
         if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, original, at):
             found.append(finding)
         else:
@@ -77,15 +80,15 @@ def named_secrets(text: bytes, folded: bytes, original: str) -> list[SecretFindi
     return [*found, *secrets_in_tables(text, folded, in_tables)] if in_tables else found
 
 
-def _foreign_labels(folded: bytes, original: str) -> Iterator[tuple[int, bytes]]:
+def _foreign_labels(folded: bytes, original: str, words: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
-    is_ascii = original.isascii()
-    for word in FOREIGN_LABELS if is_ascii else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
-        at = folded.find(word)
+    others = "" if original.isascii() else not_ascii(original)
+    for word in FOREIGN_LABELS if not others else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
+        at = folded.find(word) if word != b"pw" or word in words else -1
         while at >= 0:
             yield at, word
             at = folded.find(word, at + len(word))
-    if not is_ascii:
+    if others and HAS_LABEL_IN_SCRIPTS(others):
         for match in LABELS_IN_SCRIPTS.finditer(original):
             yield match.start(), b""
 
@@ -146,9 +149,10 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
         rb"(?P<quoted>(?:[^\"'`\\\s]|\\/|[ ](?=[^\"'`\\\s])){%(shortest)d,1024}+)(?P=quote)"
         rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
     ) % {b"quote": QUOTE, b"shortest": shortest}
+    # A placeholder is no name.
     return re.compile(
-        rb"(?s)%b%b(?=%b%b(?:%b|%b)%b|%b)"
-        % (word, *_ONLY_IF[word], tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, _OTHER_FORMS[word])
+        rb"(?s)%b(?<!\[redacted:%b)%b(?=%b%b(?:%b|%b)%b|%b)"
+        % (word, word, *_ONLY_IF[word], tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, _OTHER_FORMS[word])
     )
 
 
@@ -157,6 +161,7 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
 # short; tokens and keys are generated.
 _SHORTEST_VALUE = {b"pass": 6, b"pwd": 6, b"psk": 8, b"secret": 8, b"token": 12, b"key": 12}
 _ASSIGNMENTS = {word: _assignment_of(word, shortest) for word, shortest in _SHORTEST_VALUE.items()}
+_WORDS = (b"pass", b"pw", b"psk", b"secret", b"token", b"key")
 _PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
 _LONGEST_NAME = 64
 _NAME_CHARS = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
@@ -212,16 +217,24 @@ _KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
 _NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX").search
 
 
-def names_of_secrets(folded: bytes) -> Iterator[tuple[bytes, re.Match[bytes]]]:
-    """Each word that may end the name of a secret, and what follows it."""
-    for word, expression in _ASSIGNMENTS.items():
-        if word in folded:
-            for match in expression.finditer(folded):
-                yield word, match
+def words_in(folded: bytes) -> list[bytes]:
+    """Those of the words that end names of secrets, or begin one (`pw`), that a text in lower case has."""
+    words = [word for word in _WORDS if word in folded]
+    return [*words, b"pwd"] if b"pw" in words and b"pwd" in folded else words
+
+
+def names_of_secrets(folded: bytes, words: Sequence[bytes]) -> Iterator[tuple[bytes, re.Match[bytes]]]:
+    """Each word that may end the name of a secret, and what follows it. `words` are those that the text may have."""
+    for word in _ASSIGNMENTS:
+        if word not in words:
+            continue
+        for match in _ASSIGNMENTS[word].finditer(folded):
+            yield word, match
 
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).
 _SET_WITHOUT_SIGN = re.compile(rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV)[ \t]+\Z").search
+_BEFORE_SET_NAME = (b" ", b"\t", b'"', b"\\")
 _VALUE_AFTER_BLANK = re.compile(
     rb"[a-z0-9_]*[ \t]{1,4}(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{4,256})"
     rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
@@ -239,8 +252,10 @@ _DEFAULT_IN_BLOCK = re.compile(
 
 def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | None:
     """The value of a variable that is set by a command or a block, whose name ends at that place."""
-    name_start = _name_start(text, place.start())
+    name_start = name_start_of(text, place.start())
     before = text[max(0, name_start - 24) : name_start]
+    if before[-1:] not in _BEFORE_SET_NAME and not text.startswith(b"--", name_start):
+        return None
     if _SET_WITHOUT_SIGN(before) or text.startswith(b"--", name_start):
         value = _VALUE_AFTER_BLANK(text, place.end())
     elif _ON_A_ROUTER(before):
@@ -250,7 +265,7 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
     else:
         return None
     end = _NAME_END(text, place.end())
-    if value is None or end is None or not (named := _kind_of(text[name_start : end.end()])):
+    if value is None or end is None or not (named := kind_of(text[name_start : end.end()])):
         return None
     start, stop = value.span("quoted" if value["quoted"] is not None else "bare")
     is_secret = _is_secret_when_quoted(named, text[start:stop]) or looks_like_password(text[start:stop])
@@ -260,51 +275,10 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
 _NAME_END = re.compile(rb"[A-Za-z0-9_-]*").match
 
 
-# With one of these before it, a name that ends in password is the name of something else.
-_OTHER_PREFIXES = (
-    b"next page sync last first start end max min num total is has no show hide forgot reset use require cache public "
-    b"design old site request change find get set per prev previous"
-).split()
-
-
-def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
-    """Looks back for none of the prefixes. Those of a length are one expression, because looking back has a width."""
-    widths = sorted(set(map(len, prefixes)))
-    words = (b"|".join(prefix for prefix in prefixes if len(prefix) == width) for width in widths)
-    return b"".join(rb"(?<!(?:%b)_%b)(?<!(?:%b)%b)" % (some, ending, some, ending) for some in words)
-
-
-# The most frequent form, decided by one expression: a name that ends in password, `=` or `:`, and a value within
-# blanks, quotes or commas that no word looks like, or a word with a number behind it that is no placeholder. It is
-# for text in lower case.
-_PLAIN = re.compile(
-    rb"passw(?:(?<![a-z0-9_.$?/\\-]passw)|(?<![$?/\\]passw)%b)(?:or)?d[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)"
-    rb"(?P<value>(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%%*$-])"
-    rb"(?:[a-z_+-]*+[0-9]++(?=[_+-]))*+[a-z_+-]*+(?:[0-9]++[a-z]|[0-9]*+[!#^~@%%*$])[a-z0-9_+!#^~@%%*$-]*+"
-    rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
-    rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
-    rb"(?P=quote)(?=[\s,;}]|\Z)" % _not_after(_OTHER_PREFIXES, b"passw")
-)
-# What makes a value a placeholder all the same. It is rare, so that all values are searched at once.
-_PLACEHOLDER_MARKS = (b"***", b"###", b"xxxxxx", b"%s", b"%d")
-
-
-def plain_assignments(folded: bytes) -> list[tuple[int, int, int]]:
-    """Passwords in the most frequent form: where the name starts, and where the value starts and ends."""
-    if b"passw" not in folded:
-        return []
-    plain = [(match.start(), *match.span(2)) for match in _PLAIN.finditer(folded)]
-    values = b"\n".join([folded[start:end] for _, start, end in plain])
-    for mark in _PLACEHOLDER_MARKS:
-        if mark in values:
-            plain = [place for place in plain if mark not in folded[place[1] : place[2]]]
-    return plain
-
-
 def secret_under(name: str, value: str) -> str | None:
     """The kind of secret that `value` is, as the value of the key `name`; None if it is none."""
     raw = name.encode("ascii", "replace")
-    named = _kind_of(raw)
+    named = kind_of(raw)
     if named is None or " " in value.strip():
         return None
     written = value.strip().encode("ascii", "replace")
@@ -313,14 +287,14 @@ def secret_under(name: str, value: str) -> str | None:
 
 def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None:
     """The value that is assigned to a name of a secret."""
-    name_start = _name_start(text, match.start())
+    name_start = name_start_of(text, match.start())
     name = text[name_start : match.end("tail")]
     if name.lower() == b"key" and (
         text[name_start - 1 : name_start] in (b"?", b"&") or _is_after_api(text, name_start)
     ):
         named: NamedSecretKind | None = _QUERY_KEY
     else:
-        named = _kind_of(name)
+        named = kind_of(name)
     if match["space"] is not None and not (name.startswith(b"--") or match["quote"] == b"'" or name.endswith(b"pass")):
         return None
     # `https://x-access-token:...@host` is a URL with a password, not an assignment.
@@ -344,13 +318,13 @@ def _is_after_api(text: bytes, name_start: int) -> bool:
     return text[max(0, name_start - 8) : name_start].lower().endswith((b"api ", b"access ", b"secret ", b"private "))
 
 
-def _name_start(text: bytes, at: int) -> int:
+def name_start_of(text: bytes, at: int) -> int:
     earliest = max(0, at - _LONGEST_NAME)
     return earliest + text[earliest:at].translate(_NAME_CHARS).rfind(b" ") + 1
 
 
 @lru_cache(maxsize=4_096)
-def _kind_of(name: bytes) -> NamedSecretKind | None:
+def kind_of(name: bytes) -> NamedSecretKind | None:
     folded = name.lower().replace(b"-", b"_").replace(b".", b"_").strip(b"_")
     if _NOT_A_SECRET(folded):
         return None

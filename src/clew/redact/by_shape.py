@@ -51,46 +51,70 @@ def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list
 # A key that a line end cuts: the end of one line and the start of the next, behind an indent, quote or diff mark.
 _LINE_END = re.compile(rb"[\\]?[ \t]{0,4}(?:\r?\n|\\n)[ \t>|+]{0,12}")
 _WORD = re.compile(rb"[A-Za-z0-9_+/=~.-]{4,}")
+_DIGIT = re.compile(rb"[0-9]").search
 _WRAP_CHARS = 100
 
 
 def wrapped_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
     """The secrets of the catalog that go on in the next line."""
-    joints: list[tuple[int, int, int, int]] = []
+    if not candidates:
+        return []
+    joints: list[tuple[bytes, int, bytes, int]] = []
+    has_escaped_ends = b"\\n" in text
+    joined = -1
     for start, end in candidates:
-        around = text[start - _MARKS_CHARS if start > _MARKS_CHARS else 0 : end + _MARKS_CHARS]
-        if b"\n" not in around and b"\\n" not in around:
-            continue
-        if (gap := _LINE_END.match(text, end)) and (rest := _WORD.match(text, gap.end())):
-            joints.append((start, end, *rest.span()))
-        line = text.rfind(b"\n", max(0, start - _MARKS_CHARS), start + 1)
-        if line > 0:
+        # The line before is looked at unless it ended with the last candidate, which was joined to this one.
+        line = text.rfind(b"\n", start - _MARKS_CHARS if start > _MARKS_CHARS else 0, start + 1)
+        if line > 0 and start + 1 != joined and (rest := _rest_of_key(text, start + 1, end)):
             before = text[max(0, line - _WRAP_CHARS) : line].rstrip(b" \t\r\\")
             first = before.translate(_CLASSES).rfind(b" ") + 1
             if len(before) - first >= _SHORTEST_PART:
-                at = max(0, line - _WRAP_CHARS)
-                joints.append((at + first - 1, at + len(before), start + 1, end))
-    return [finding for joint in joints if (finding := _wrapped(text, *joint))]
+                joints.append((before[first:], max(0, line - _WRAP_CHARS) + len(before), rest, start + 1))
+        ends_line = text.find(b"\n", end, end + _GAP_CHARS) >= 0 or (
+            has_escaped_ends and text.find(b"\\n", end, end + _GAP_CHARS) >= 0
+        )
+        if ends_line and (gap := _LINE_END.match(text, end)):
+            joined = gap.end()
+            if rest := _rest_of_key(text, joined, len(text)):
+                # Only at the start of the text no character comes before.
+                joints.append((text[start + 1 if start else 0 : end], end, rest, joined))
+    return _across_line_ends(joints) if joints else []
 
 
 _MARKS_CHARS = 16
+_GAP_CHARS = 7
 _SHORTEST_PART = 4
 
 
-def _wrapped(text: bytes, start: int, end: int, rest: int, rest_end: int) -> SecretFinding | None:
-    expressions = _catalog_expressions()
-    first = text[start + 1 : end] if start >= 0 else text[:end]
-    word = _WORD.match(text, rest, rest_end)
-    if word is None or (word.end() < len(text) and not text[word.end() : word.end() + 1].isspace()):
+def _rest_of_key(text: bytes, start: int, end: int) -> bytes | None:
+    """The word at that place, if it may be the rest of a key: it has a digit, and a blank follows."""
+    word = _WORD.match(text, start, end)
+    if word is None or not _DIGIT(word[0]):
         return None
-    joined = _without_escapes(b" " + first + word[0])
-    for match in expressions.by_start.finditer(joined):
+    return word[0] if word.end() == len(text) or text[word.end() : word.end() + 1].isspace() else None
+
+
+def _across_line_ends(joints: Sequence[tuple[bytes, int, bytes, int]]) -> list[SecretFinding]:
+    """The secrets that begin in the first and end in the third of each joint, whose end and start are beside them.
+
+    All are searched at once, as one text.
+    """
+    starts = [1]
+    for first, _, rest, _ in joints:
+        starts.append(starts[-1] + len(first) + len(rest) + 1)
+    searched = _without_escapes(b" " + b" ".join([first + rest for first, _, rest, _ in joints]))
+    expressions = _catalog_expressions()
+    found: dict[int, SecretFinding] = {}
+    for match in expressions.by_start.finditer(searched):
         kind = expressions.kinds[match.lastindex or 0]
         begins, ends = match.start() + 1, match.end()
-        goes_on = begins <= len(first) < ends - 1
-        if goes_on and kind.check(joined[begins:ends]) and _continues(word[0]):
-            return SecretFinding(end - len(first) + begins - 1, word.end(), kind.name)
-    return None
+        number = bisect_right(starts, begins) - 1
+        first, end, rest, rest_start = joints[number]
+        goes_on = begins < starts[number] + len(first) < ends
+        if goes_on and number not in found and kind.check(searched[begins:ends]) and _continues(rest):
+            start = end - len(first) + begins - starts[number]
+            found[number] = SecretFinding(start, rest_start + len(rest), kind.name)
+    return list(found.values())
 
 
 def _continues(word: bytes) -> bool:
@@ -114,32 +138,34 @@ def key_candidates(text: bytes) -> list[tuple[int, int]]:
     Each starts one character early, to show whether a word begins there.
     """
     classes = text.translate(_CLASSES)
+    find, find_last = classes.find, classes.rfind
     found = []
     end = 0
-    while (run := classes.find(_LONG_RUN, end)) >= 0:
-        earliest = max(end, run - _LOOK_BACK)
-        start = max(classes.rfind(b" ", earliest, run), earliest)
-        end = classes.find(b" ", run + RUN)
+    while (run := find(_LONG_RUN, end)) >= 0:
+        earliest = run - _LOOK_BACK if run - _LOOK_BACK > end else end
+        start = find_last(b" ", earliest, run)
+        end = find(b" ", run + RUN)
         if end < 0:
             end = len(text)
-        found.append((start, end))
+        found.append((start if start >= 0 else earliest, end))
     return found
 
 
-# Each begins with a literal, which makes it as fast as a search for that literal.
+# Whether a text has the first character of one is found out faster than by its expression.
 _ESCAPES = (
-    re.compile(rb"\\[nrt]"),
-    re.compile(rb"\\u00[0-9A-Fa-f]{2}"),
-    re.compile(rb"%(?:0[9AaDd]|2[0267Cc]|3[A-Fa-f])"),
-    re.compile(rb"\[[0-9]{1,3}m"),
-    re.compile(rb";[0-9]{1,3}m"),
+    (b"\\", re.compile(rb"\\[nrt]")),
+    (b"\\", re.compile(rb"\\u00[0-9A-Fa-f]{2}")),
+    (b"%", re.compile(rb"%(?:0[9AaDd]|2[0267Cc]|3[A-Fa-f])")),
+    (b"[", re.compile(rb"\[[0-9]{1,3}m")),
+    (b";", re.compile(rb";[0-9]{1,3}m")),
 )
 
 
 def _without_escapes(text: bytes) -> bytes:
     """The text with spaces for escape sequences and colour codes, because a word begins after those: `\\nghp_...`."""
-    for escape in _ESCAPES:
-        text = escape.sub(_as_spaces, text)
+    for first, escape in _ESCAPES:
+        if first in text:
+            text = escape.sub(_as_spaces, text)
     return text
 
 

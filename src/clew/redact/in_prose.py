@@ -10,8 +10,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from clew.redact.values import (
+    PLACEHOLDER_START,
     SecretFinding,
     has_symbol,
     is_path,
@@ -112,25 +114,33 @@ _PAIR = re.compile(
     rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
 ).match
 _JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
+_BEFORE_PAIR = (b"pass", b"cred", b"login")
+# The value's first bracket is not part of it.
+_PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
 _LOOK_BACK = 100
 _TRAILING = b".,:;)]}>*_`?"
 
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
-    if pair := _PAIR(folded, at):
+    if word in _BEFORE_PAIR and (pair := _PAIR(folded, at)):
         start, end = pair.span("value")
         value = text[start:end].rstrip(_TRAILING)
         if mixes_letters_and_digits(value) and _is_told(value, b"`"):
             return SecretFinding(start, start + len(value), "password")
-    match = _LABELS[word].match(folded, at) if word in _LABELS else None
-    if match is None or (_is_inside_name(text, at) and word not in _CUT):
+    if word not in _LABELS or (word not in _CUT and _is_inside_name(text, at)):
+        return None
+    match = _LABELS[word].match(folded, at)
+    if match is None:
         return None
     start, value = _trimmed(text, match)
+    if value.startswith(_PLACEHOLDER):
+        return None
     before = folded[max(0, at - _LOOK_BACK) : at]
     joined = match["direct"] or b""
-    is_named = b":" in joined or b"=" in joined or bool(_WITH_BEFORE.search(before))
-    is_after_sign = match["colon"] is not None or (is_named and _IS_CAPITALISED(value))
+    is_after_sign = match["colon"] is not None or (
+        _IS_CAPITALISED(value) and (b":" in joined or b"=" in joined or _WITH_BEFORE.search(before))
+    )
     is_secret = _is_told(value, b"`" if is_after_sign else match["open"])
     if is_secret and match["direct"] is None:
         ends_line = text[start + len(value) : start + len(value) + 1] in (b"", b"\n", b"\r", b"\\")
@@ -142,10 +152,10 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
 
 def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
+    if _is_inside_name(text, at):
+        return None
     match = _LABELS[word].match(folded, at)
     if match is None or match["direct"] is None or b":" in match["direct"] or b"=" in match["direct"]:
-        return None
-    if _is_inside_name(text, at):
         return None
     start, value = _trimmed(text, match)
     is_secret = looks_random(value, 10) and mixes_letters_and_digits(value) and not is_technical_term(value)
@@ -209,11 +219,14 @@ def _is_hash(value: bytes) -> bool:
 
 
 # The words for password, passphrase and key in other scripts, whole, which makes the expression fast.
-LABELS_IN_SCRIPTS = re.compile(
+_IN_SCRIPTS = (
     "密码|密碼|密钥|密鑰|密匙|令牌|口令|秘钥|秘密|通行码|通行碼|パスワード|パスフレーズ|暗証番号|合言葉|비밀번호|비번|패스워드|암호"
     "|Парол[ьяюем]{1,2}|парол[ьяюем]{1,2}|ПАРОЛЬ|Лозинк[аиу]|лозинк[аиу]|Κωδικός|κωδικός|Συνθηματικό|συνθηματικό"
     "|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|סיסמ[הא]|पासवर्ड|कूटशब्द|পাসওয়ার্ড|รหัสผ่าน|პაროლი|գաղտնաբառ|கடவுச்சொல்"
 )
+LABELS_IN_SCRIPTS = re.compile(_IN_SCRIPTS)
+HAS_LABEL_IN_SCRIPTS = re.compile(_IN_SCRIPTS.replace(" ", " ?")).search
+"""Whether a text may have such a word, also by its characters that are not ASCII alone."""
 _AFTER_LABEL = re.compile(
     r"(?P<gap>[^\n:=：＝。！!?？;；|]{0,24}?)"
     r"(?P<sign>\s?[:=：＝]|\s?[—–-]\s|[是为為はがにを는은가이을를]|\s(?:это|є|је|είναι|هي|هو|הוא|היא|है|คือ)\s|\s|)"
@@ -261,7 +274,10 @@ _NAME_ENDS = re.compile(
 ).match
 _DELIMITERS = (b"|", b"\t", b";", b",")
 _HEADER_CELL = re.compile(rb"[\s\"'`*]*[\w?][\w?() ./-]{0,40}[\s\"'`*]*").fullmatch
-_IS_CODE_LINE = re.compile(rb"[{}\[\]=<>$@!^~&%:#]|\([^)]*[,|]").search
+_CODE_CHARS = rb"{}\[\]=<>$@!^~&%:#"
+_IS_CODE_LINE = re.compile(rb"[%b]|\([^)]*[,|]" % _CODE_CHARS).search
+# The rest of a header's line from a name on. Tested first, because the line of most names is code.
+_ENDS_HEADER = re.compile(rb"(?:[^\n\\%b]|\\(?!n)){0,400}+(?:\\n|\n|\Z)" % _CODE_CHARS).match
 _RULE = re.compile(rb"[\s|+:=-]*-{2,}[\s|+:=-]*").fullmatch
 _MOST_ROWS = 5_000
 _LONGEST_LINE = 2_000
@@ -272,11 +288,17 @@ _CELL_EDGES = b" \t\r\"'`*\\"
 
 def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list[SecretFinding]:
     """The secrets of the tables whose header, or one of whose rows, has a name at one of these places."""
-    names = [at for at in places if _NAME_ENDS(folded, at)]
+    names = [at for at in places if _NAME_ENDS(folded, at) and _ENDS_HEADER(text, at) and _may_head(text, at)]
     if not names:
         return []
     lines = _Lines(text)
     return [finding for at in names for finding in _cells(lines, at)]
+
+
+def _may_head(text: bytes, at: int) -> bool:
+    """Whether the line of a name may be the header or a row of a table, by the text around it alone."""
+    start = max(0, at - _LONGEST_LINE - 1)
+    return _header(_Lines(text[start : at + _LONGEST_LINE + 2]), at - start) is not None
 
 
 class _Lines:
@@ -293,8 +315,21 @@ class _Lines:
         return self.around(end + 1) if end + 1 < len(self.text) else None
 
 
-def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
-    """The secrets of the table whose header, or row, has a name at that place."""
+class _Header(NamedTuple):
+    """A header, or a row of names and values: where it starts and ends, and its cells, with the column of the name.
+
+    Where blanks align the cells nothing separates them, and none are told.
+    """
+
+    first: int
+    last: int
+    delimiter: bytes
+    cells: list[tuple[int, int]]
+    column: int
+
+
+def _header(lines: _Lines, at: int) -> _Header | None:
+    """The header or row with a name at that place; None where the line is something else."""
     first, last = lines.around(at)
     # The table may be a string of JSON, whose name stands before the header.
     for mark in _STRING_BEGINS:
@@ -303,16 +338,26 @@ def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
     # Other text may come before a header on its line: `Here they are: user,password`.
     first = max(first, lines.text.rfind(b": ", first, at) + 2) if b": " in lines.text[first:at] else first
     header = lines.text[first:last]
-    delimiter = next((mark for mark in _DELIMITERS if mark in header), b"")
     if len(header) > _LONGEST_HEADER or _IS_CODE_LINE(header):
-        return []
+        return None
+    delimiter = next((mark for mark in _DELIMITERS if mark in header), b"")
     if not delimiter:
-        return list(_below(lines, at, header, last))
+        is_aligned = b"  " in header and _ALIGNED(header.strip(b"\r"))
+        return _Header(first, last, delimiter, [], 0) if is_aligned else None
     cells = _split(header, delimiter)
     column = next((n for n, (start, end) in enumerate(cells) if first + start <= at < first + end), -1)
     are_names = all(_HEADER_CELL(header[a:b]) for a, b in cells if header[a:b].strip() or delimiter != b"|")
-    if column < 0 or len(cells) < 2 or not are_names:
+    return _Header(first, last, delimiter, cells, column) if column >= 0 and len(cells) >= 2 and are_names else None
+
+
+def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
+    """The secrets of the table whose header, or row, has a name at that place."""
+    header = _header(lines, at)
+    if header is None:
         return []
+    first, last, delimiter, cells, column = header
+    if not delimiter:
+        return list(_below(lines, at, last))
     row = lines.after(last)
     if delimiter == b"|" and not (row and _RULE(lines.text[slice(*row)])):
         return _beside(lines, first, cells, column)
@@ -334,11 +379,9 @@ _ALIGNED = re.compile(rb" *\S+(?: \S+)?(?: {2,}\S+(?: \S+)?)+ *").fullmatch
 _WORD_IN_ROW = re.compile(rb"\S+").match
 
 
-def _below(lines: _Lines, at: int, header: bytes, last: int) -> Iterator[SecretFinding]:
+def _below(lines: _Lines, at: int, last: int) -> Iterator[SecretFinding]:
     """The words below a name, in a table whose columns are aligned with blanks."""
     begins = lines.text.rfind(b"\n", 0, at) + 1
-    if not _ALIGNED(header.strip(b"\r")):
-        return
     # The column begins with the word of the header, of which the label may be the end.
     column = max(lines.text.rfind(b" ", begins, at), begins - 1) + 1 - begins
     row = lines.after(last)

@@ -16,9 +16,10 @@ from typing import Any, cast
 
 from clew.messages import Message
 from clew.redact.by_context import secrets_in_commands, secrets_in_context
-from clew.redact.by_name import named_secrets, plain_assignments, secret_under
+from clew.redact.by_name import named_secrets, secret_under, words_in
 from clew.redact.by_shape import key_bodies, key_candidates, prefixed_secrets, private_keys, wrapped_secrets
-from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding
+from clew.redact.frequent import FrequentSecret, frequent_secrets
+from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding, not_ascii
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
@@ -26,61 +27,70 @@ _PASSES = 4
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    shown, plain, found = _search(text)
-    found = _settled(shown, plain, found)
+    shown, frequent, found = _search(text)
+    found = _settled(shown, frequent, found)
     return RedactedText(_replaced(text, found), tuple(found)) if found else RedactedText(text, ())
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    shown, plain, found = _search(text)
-    if found or (plain and shown.text is not text):
-        return _replaced(text, _settled(shown, plain, found))
-    if not plain:
+    shown, frequent, found = _search(text)
+    if found or (frequent and shown.text is not text):
+        return _replaced(text, _settled(shown, frequent, found))
+    if not frequent:
         return text
-    ends = [0, *[end for _, _, end in plain]]
-    starts = [*[start for _, start, _ in plain], len(text)]
-    return _PASSWORD.join([text[end:start] for end, start in zip(ends, starts, strict=True)])
+    placeholders = {kind: SecretFinding(0, 0, kind).placeholder for kind in {kind for _, _, _, kind in frequent}}
+    between = _between(text, [start for _, start, _, _ in frequent], [end for _, _, end, _ in frequent])
+    if len(placeholders) == 1:
+        return next(iter(placeholders.values())).join(between)
+    pieces = [""] * (2 * len(between) - 1)
+    pieces[::2] = between
+    pieces[1::2] = [placeholders[kind] for _, _, _, kind in frequent]
+    return "".join(pieces)
 
 
-_PASSWORD = SecretFinding(0, 0, "password").placeholder
-
-
-def _search(text: str) -> tuple[ReadableText, list[tuple[int, int, int]], list[SecretFinding]]:
-    """The text as it is read, its passwords in the most frequent form, of which there may be many, and all else."""
+def _search(text: str) -> tuple[ReadableText, list[FrequentSecret], list[SecretFinding]]:
+    """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others."""
     shown = readable(text)
-    raw = _one_byte_each(shown.text)
+    read = shown.text
+    raw = _one_byte_each(read)
     folded = raw.lower()
-    if plain := plain_assignments(folded):
-        raw = _with_blanks(raw, plain)
+    words = words_in(folded)
+    frequent = frequent_secrets(raw, folded, words)
+    if frequent:
+        starts, ends = [start for start, _, _, _ in frequent], [end for _, _, end, _ in frequent]
+        read = _CUT_OUT.join(_between(read, starts, ends))
+        raw = _one_byte_each(read)
         folded = raw.lower()
-    found = _scan(raw, folded, shown.text)
-    return shown, plain, _with_uncovered(found, raw, shown.text) if found else found
+    found = _scan(raw, folded, read, words)
+    if found:
+        found = _with_uncovered(found, raw, read)
+        if frequent:
+            found = _in_original_text(found, [(start, end, len(_CUT_OUT)) for start, _, end, _ in frequent])
+    return shown, frequent, found
+
+
+# Stands for what was cut out. Nothing that is searched for goes on behind a null character.
+_CUT_OUT = " \0 "
+
+
+def _between(text: str, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
+    """What is before, between and behind some stretches of a text."""
+    return [text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True)]
 
 
 def _settled(
-    shown: ReadableText, plain: Sequence[tuple[int, int, int]], found: list[SecretFinding]
+    shown: ReadableText, frequent: Sequence[FrequentSecret], found: list[SecretFinding]
 ) -> list[SecretFinding]:
     """All findings in order, with their places in the original text."""
-    if plain:
+    if frequent:
         # Made without calling the class, of which there may be one every dozen bytes.
-        made = [_new_finding(SecretFinding, (start, end, "password")) for _, start, end in plain]
+        made = [_new_finding(SecretFinding, secret[1:]) for secret in frequent]
         found = _without_overlaps((*found, *made)) if found else made
     return shown.in_original(found)
 
 
 _new_finding = tuple.__new__
-
-
-def _with_blanks(raw: bytes, plain: Sequence[tuple[int, int, int]]) -> bytes:
-    """The text with blanks for plain assignments, which are as long, so that places stay."""
-    blanked = bytearray(raw)
-    for start, _, end in plain:
-        blanked[start:end] = _BLANKS[: end - start]
-    return bytes(blanked)
-
-
-_BLANKS = b" " * 256
 
 
 def _with_uncovered(found: list[SecretFinding], raw: bytes, text: str) -> list[SecretFinding]:
@@ -90,10 +100,12 @@ def _with_uncovered(found: list[SecretFinding], raw: bytes, text: str) -> list[S
         clean_raw = _replaced_bytes(raw, found)
         if not _may_uncover(clean_raw, clean, found):
             break
-        uncovered = _scan(clean_raw, clean_raw.lower(), clean)
+        folded = clean_raw.lower()
+        uncovered = _scan(clean_raw, folded, clean, words_in(folded))
         if not uncovered:
             break
-        found = _without_overlaps((*found, *_in_original_text(uncovered, found)))
+        replaced = [(start, end, len(SecretFinding(0, 0, kind).placeholder)) for start, end, kind in found]
+        found = _without_overlaps((*found, *_in_original_text(uncovered, replaced)))
     return found
 
 
@@ -107,7 +119,8 @@ def _may_uncover(raw: bytes, text: str, found: Sequence[SecretFinding]) -> bool:
         last = raw.find(b"\n", end + _NEAR_CHARS)
         last = min(len(raw) if last < 0 else last, end + 4 * _NEAR_CHARS)
         near = raw[first:last]
-        if _scan(near, near.lower(), text[first:last]):
+        folded = near.lower()
+        if _scan(near, folded, text[first:last], words_in(folded)):
             return True
     return False
 
@@ -123,7 +136,7 @@ def _one_byte_each(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
-def _scan(raw: bytes, folded: bytes, text: str) -> list[SecretFinding]:
+def _scan(raw: bytes, folded: bytes, text: str, words: Sequence[bytes]) -> list[SecretFinding]:
     candidates = key_candidates(raw)
     found = [
         *prefixed_secrets(raw, candidates),
@@ -131,7 +144,7 @@ def _scan(raw: bytes, folded: bytes, text: str) -> list[SecretFinding]:
         *private_keys(raw),
         *key_bodies(raw, candidates),
         *secrets_in_context(raw, folded),
-        *named_secrets(raw, folded, text),
+        *named_secrets(raw, folded, text, words),
         *secrets_in_commands(raw),
     ]
     if not found:
@@ -202,19 +215,23 @@ def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
     return "".join((*pieces, text[done:]))
 
 
-def _in_original_text(uncovered: Iterable[SecretFinding], found: Sequence[SecretFinding]) -> list[SecretFinding]:
-    """Findings in the redacted text, with their positions in the original text."""
-    ends_in_clean, shifts, shift = [0], [0], 0
-    for finding in found:
-        ends_in_clean.append(finding.start - shift + len(finding.placeholder))
-        shift += finding.end - finding.start - len(finding.placeholder)
+def _in_original_text(found: Iterable[SecretFinding], cuts: Iterable[tuple[int, int, int]]) -> list[SecretFinding]:
+    """Findings in a text with their places in the one it was made from.
+
+    Each cut is the start and end of what was replaced there, and how many characters stand for it.
+    """
+    ends, shifts, shift = [0], [0], 0
+    for start, end, chars in cuts:
+        ends.append(start - shift + chars)
+        shift += end - start - chars
         shifts.append(shift)
 
     def in_original(finding: SecretFinding) -> SecretFinding:
-        shift = shifts[bisect_right(ends_in_clean, finding.start) - 1]
-        return SecretFinding(finding.start + shift, finding.end + shift, finding.kind)
+        first = shifts[bisect_right(ends, finding.start) - 1]
+        last = shifts[bisect_right(ends, finding.end - 1) - 1]
+        return SecretFinding(finding.start + first, finding.end + last, finding.kind)
 
-    return [in_original(finding) for finding in uncovered]
+    return [in_original(finding) for finding in found]
 
 
 # -- text as it is read -----------------------------------------------------------------------------------------------
@@ -282,10 +299,10 @@ def readable(text: str) -> ReadableText:
     """The text as it is read; the same string where nothing is hidden in it."""
     plain = text
     forms = [form for form, mark in zip(_FORMS, ("\x1b", "\\"), strict=False) if mark in text and form.search(text)]
-    if not text.isascii() and _NOT_PLAIN.search(text):
+    if not text.isascii() and _NOT_PLAIN.search(others := not_ascii(text)):
         # Of the same length, so that places stay.
-        plain = text.translate(_FULL_WIDTH) if _WIDE.search(text) else text.replace("：", ":").replace("＝", "=")
-        if _FORMS[-1].search(text):
+        plain = text.translate(_FULL_WIDTH) if _WIDE.search(others) else text.replace("：", ":").replace("＝", "=")
+        if _FORMS[-1].search(others):
             forms.append(_FORMS[-1])
     if not forms:
         return ReadableText(plain)

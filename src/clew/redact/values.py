@@ -38,6 +38,17 @@ class RedactedText:
     found: tuple[SecretFinding, ...]
 
 
+_ASCII = bytes(range(128))
+
+
+def not_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, which are searched faster where they are few; else the text."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) * 2 > len(text) * 3:
+        return text
+    return encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+
+
 # <token>, {{ token }}, ${TOKEN}, "%s", "...", "****", os.environ
 _PLACEHOLDER_SYNTAX = re.compile(
     rb"[<>{}]|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
@@ -70,6 +81,9 @@ _DIGIT = re.compile(rb"[0-9]").search
 _SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
 _PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$").match
 _PLAIN_WORDS = re.compile(rb"[A-Za-z]+(?:-[A-Za-z]+)*").fullmatch
+# Most generated values: nothing else of what a placeholder, a path or a word is known by can be in them.
+_ALPHANUMERIC = re.compile(rb"[A-Za-z]*+[0-9]++[A-Za-z][A-Za-z0-9]*+").fullmatch
+_PLACEHOLDER_IN_ALPHANUMERIC = re.compile(rb"[xX]{6}|getenv|environ").search
 _CASE_CHANGE = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
@@ -112,6 +126,8 @@ def looks_random(value: bytes, least: int = 12) -> bool:
     """A generated value: long enough, letters with digits or symbols, no words, no repetition."""
     if len(value) < least or len(set(value)) < 6:
         return False
+    if _ALPHANUMERIC(value):
+        return not _PLACEHOLDER_IN_ALPHANUMERIC(value)
     if not mixes_letters_and_digits(value) and not (len(value) >= 20 and _LETTER(value)):
         return False
     return not (is_wordy(value) or is_path(value) or is_placeholder(value))
@@ -119,7 +135,11 @@ def looks_random(value: bytes, least: int = 12) -> bool:
 
 def looks_like_password(value: bytes, least: int = 6) -> bool:
     """A password that a person chose: `hunter2`, `S3cret!`; short, and perhaps a word with something added."""
-    if len(value) < least or is_path(value) or is_placeholder(value):
+    if len(value) < least:
+        return False
+    if _ALPHANUMERIC(value):
+        return len(set(value)) > 2 and not _PLACEHOLDER_IN_ALPHANUMERIC(value)
+    if (len(value) < 20 and value.isalpha()) or is_path(value) or is_placeholder(value):
         return False
     if _JOINS_NAMES(value) and is_wordy(value):
         return False

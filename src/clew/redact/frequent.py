@@ -1,0 +1,135 @@
+"""Secrets in the most frequent forms, each decided by one expression: `password=...`, `password is ...`, `token=...`.
+
+What is found here the other finders would find too. It is cut out before they run, so that a text with a secret in
+every line is not slower than it has to be. The expressions are for text in lower case, begin with a literal, and take
+only values of which the checks of `values` need not be asked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from typing import TypeAlias
+
+from clew.redact.by_name import kind_of, name_start_of
+from clew.redact.catalog import CATALOG
+from clew.redact.values import PLACEHOLDER_START
+
+FrequentSecret: TypeAlias = tuple[int, int, int, str]
+"""Where its name starts, where its value starts and ends, and its kind."""
+
+
+def frequent_secrets(text: bytes, folded: bytes, words: Sequence[bytes]) -> list[FrequentSecret]:
+    """The secrets in the most frequent forms, in order.
+
+    `folded` is the text in lower case, and `words` are the words of names that it has. Tokens are found here only if
+    the text begins with some: others are found soon enough.
+    """
+    found = _passwords(folded) if b"pass" in words and b"passw" in folded else []
+    dense = [word for word in _TOKENS if word in words and _begins_with_some(folded, word)]
+    if tokens := [token for word in dense for token in _tokens(text, folded, word)]:
+        found = _apart(sorted((*found, *tokens)))
+    return found
+
+
+def _apart(found: Sequence[FrequentSecret]) -> list[FrequentSecret]:
+    """Those that do not overlap the one before: `secret_key=...` is found by both its words."""
+    apart: list[FrequentSecret] = []
+    end = 0
+    for secret in found:
+        if secret[0] >= end:
+            apart.append(secret)
+            end = secret[2]
+    return apart
+
+
+# -- passwords --------------------------------------------------------------------------------------------------------
+
+# With one of these before it, a name that ends in password is the name of something else.
+_OTHER_PREFIXES = (
+    b"next page sync last first start end max min num total is has no show hide forgot reset use require cache public "
+    b"design old site request change find get set per prev previous"
+).split()
+# What sentences say of passwords and is none, with a number behind it: `sha256`, `utf8`, `v2`.
+_TECHNICAL_NAMES = (
+    rb"sha|md|base|utf|rsa|aes|ecdsa|ed|x|v|http|oauth|pbkdf|bcrypt|scrypt|argon|hmac|hs|rs|es|tls|ssl|ipv|iso|rfc|win|"
+    rb"python|py|log|web|p|k|i"
+)
+
+
+def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
+    """Looks back for none of the prefixes. Those of a length are one expression, because looking back has a width."""
+    widths = sorted(set(map(len, prefixes)))
+    words = (b"|".join(prefix for prefix in prefixes if len(prefix) == width) for width in widths)
+    none = b"".join(rb"(?<!(?:%b)_%b)(?<!(?:%b)%b)" % (some, ending, some, ending) for some in words)
+    # Most names end in other letters than all of these, which is tested first.
+    ends = b"|".join(sorted({prefix[-2:] for prefix in prefixes}))
+    return rb"(?:(?<!(?:%b)_%b)(?<!(?:%b)%b)|%b)" % (ends, ending, ends, ending, none)
+
+
+# A name that ends in password, `=` or `:`, and a value within blanks, quotes or commas that no word looks like, or a
+# word with a number behind it that is no placeholder. Or the word password, `is`, and letters with digits among them.
+_PASSWORD = re.compile(
+    rb"passw(?:(?<![a-z0-9_.$?/\\-]passw)(?:or)?d[ ]is[ ]"
+    rb"(?P<told>(?=[a-z0-9]{6,19}[.,;]?(?:\s(?!/[ ])|\Z))(?!(?:%b)[0-9])"
+    rb"(?:[a-z]++[0-9]++[a-z]|[0-9]++(?!x[0-9])[a-z]++[0-9])[a-z0-9]*+)"
+    rb"|(?:(?<![a-z0-9_.$?/\\-]passw)|(?<![$?/\\]passw)%b)(?:or)?d[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)"
+    rb"(?P<value>(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%%*$-])"
+    rb"(?:[a-z_+-]*+[0-9]++(?=[_+-]))*+[a-z_+-]*+(?:[0-9]++[a-z]|[0-9]*+[!#^~@%%*$])[a-z0-9_+!#^~@%%*$-]*+"
+    rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
+    rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
+    rb"(?P=quote)(?=[\s,;}]|\Z))" % (_TECHNICAL_NAMES, _not_after(_OTHER_PREFIXES, b"passw"))
+)
+# What makes a value a placeholder all the same.
+_PLACEHOLDER_MARKS = (b"***", b"###", b"xxxxxx", b"%s", b"%d")
+
+
+def _passwords(folded: bytes) -> list[FrequentSecret]:
+    found = [(match.start(), *match.span(match.lastindex or 0), "password") for match in _PASSWORD.finditer(folded)]
+    for mark in _PLACEHOLDER_MARKS if found else ():
+        if mark in folded:
+            found = [secret for secret in found if mark not in folded[secret[1] : secret[2]]]
+    return found
+
+
+# -- tokens, secrets and keys -----------------------------------------------------------------------------------------
+
+# No key of the catalog, whose kind is told by its shape, and too short for a line of a private key.
+_OTHER_KINDS = b"|".join(
+    sorted({start.lower().encode("ascii") for kind in CATALOG for start in kind.starts if start.isalnum()})
+)
+_TOKEN = (
+    rb"%b[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)(?=[a-z0-9]{16,39}(?P=quote)(?:[\s,;}]|\Z))(?!%b)"
+    rb"(?P<value>[a-z]*+[0-9]++[a-z][a-z0-9]*+)"
+)
+_TOKENS = {
+    word: re.compile(_TOKEN % (before, _OTHER_KINDS))
+    for word, before in ((b"token", b"token"), (b"secret", b"secret"), (b"key", rb"key(?<=[a-z0-9_.-]key)"))
+}
+# In these a token has another kind, and what comes before it tells that of what follows.
+_OTHER_CONTEXTS = (b"cookie", b"authorization", b"bearer")
+_NOT_A_NAME = (PLACEHOLDER_START.encode("ascii"), b"://")
+_FEWEST_CHARS = 6
+
+
+def _begins_with_some(folded: bytes, word: bytes) -> bool:
+    return len(_TOKENS[word].findall(folded, 0, _FIRST_CHARS)) >= _SOME
+
+
+_FIRST_CHARS = 4_096
+_SOME = 4
+
+
+def _tokens(text: bytes, folded: bytes, word: bytes) -> Iterator[FrequentSecret]:
+    matches = _TOKENS[word].finditer(folded)
+    for number, match in enumerate(matches):
+        if not number and any(context in folded for context in _OTHER_CONTEXTS):
+            return
+        start, end = match.span("value")
+        at = name_start_of(text, match.start())
+        named = kind_of(text[at : match.start() + len(word)])
+        value = folded[start:end]
+        if named is None or len(set(value)) < _FEWEST_CHARS or b"xxxxxx" in value or b"environ" in value:
+            continue
+        if not text.endswith(_NOT_A_NAME, 0, at):
+            yield at, start, end, named.kind
