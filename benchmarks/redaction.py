@@ -82,6 +82,11 @@ DENSE = {
         json.dumps({"user": "joe", "password": random_text(string.ascii_letters + string.digits, 14)}) + "\n"
         for _ in range(5_000)
     ),
+    "api_token=": "".join(f"api_token={random_text(string.ascii_letters + string.digits, 32)}\n" for _ in range(5_000)),
+    "told in prose": "".join(
+        f"To get in, use the account deploy; the root password is {random_text(string.ascii_letters + '0123', 9)}7x.\n"
+        for _ in range(5_000)
+    ),
 }
 HOSTILE = {
     unit.strip(): unit

@@ -112,6 +112,30 @@ HOSTILE = {
 }
 
 
+NAMES = (
+    *("password", "DB_PASSWORD", "forgot_password", "api_token", "ACCESS_TOKEN", "next_token", "csrf_token"),
+    *("client_secret", "secret_key", "api_key", "cache_key", "STRIPE_KEY", "aws_secret_access_key", "max_tokens"),
+)
+VALUES = (
+    *("fake1FAKE2fake3FAKE4", "a1b2c3d4e5f6a7b8c9d0a1b2c3d4e5f6", "AKIA" + "FAKE0123456789FA", "hunter2plus"),
+    *("changeme", "1a1a1a1a1a1a1a1a1a", "xxxxxx1axxxxxxxxxxxx", "$TOKEN", "plainwords", "9fake8FAKE7", "sha256"),
+)
+FORMS = ("{}={}", "{}: {}", '"{}": "{}",', "export {}='{}'", "the {} is {}", "the {} is {} / x", "Cookie: {}={}; a=b")
+
+
+def test_many_secrets_below_each_other_are_found_as_each_alone() -> None:
+    for form in FORMS:
+        lines = [form.format(name, value) for name in NAMES for value in VALUES] * 2
+        assert redact_text("\n\n".join(lines)) == "\n\n".join(map(redact_text, lines))
+
+
+def test_a_secret_behind_many_of_the_most_frequent_form_is_found_at_its_place() -> None:
+    text = "password=hunter2plus\napi_token=fake1FAKE2fake3FAKE4\n" * 20 + "mysql -u root -p'Fj0rd-fake' shop"
+    last = redact(text).found[-1]
+    assert text[last.start : last.end] == "Fj0rd-fake"
+    assert len(redact(text).found) == 41
+
+
 @pytest.mark.parametrize("unit", HOSTILE.values(), ids=HOSTILE.keys())
 def test_hostile_text_is_read_to_its_end(unit: str) -> None:
     size = 300_000

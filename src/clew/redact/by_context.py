@@ -230,17 +230,6 @@ _COMMANDS_OF = {
     b"storepass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
     b"keypass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
 }
-# Each of the commands has one of these in its name, which is found out faster than by the expressions.
-_IN_COMMANDS_OF = {
-    b"p": b"mysql mariadb mycli 7z rar sshpass login mongo htpasswd ansible-vault".split(),
-    b"P": b"zip sqlcmd bcp isql tsql".split(),
-    b"a": [b"-cli"],
-    b"w": [b"ldap"],
-    b"A": [b"snmp"],
-    b"X": [b"snmp"],
-    b"storepass": [b"keytool", b"signer"],
-    b"keypass": [b"keytool", b"signer"],
-}
 _COMMAND_CHARS = 400
 _ENDS_COMMAND = (b"\n", b";", b"|", b"&")
 
@@ -287,6 +276,8 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
 
 def echoed_password(text: bytes, at: int) -> SecretFinding | None:
     """What is written to the command at that place: `echo ... | sudo -S`, `echo user:... | chpasswd`."""
+    if text.find(b"echo ", max(0, at - _COMMAND_CHARS), at) < 0:
+        return None
     line = text[max(0, at - _COMMAND_CHARS) : at].rpartition(b"\n")[2]
     if b"echo " not in line or b"|" not in line:
         return None
@@ -302,16 +293,11 @@ def echoed_password(text: bytes, at: int) -> SecretFinding | None:
 
 
 def _takes_password(text: bytes, match: re.Match[bytes]) -> bool:
-    command = _command(text, match.start())
-    for word in _IN_COMMANDS_OF[match["option"]]:
-        if word in command:
-            break
-    else:
-        return False
     is_spaced = bool(match["space"])
+    command = _command(text, match.start())
     return any(
         needs_space in (None, is_spaced) and expression.search(command)
-        for expression, needs_space in _COMMANDS_OF[match["option"]]
+        for expression, needs_space in _COMMANDS_OF.get(match["option"], ())
     )
 
 

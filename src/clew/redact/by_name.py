@@ -37,7 +37,6 @@ from clew.redact.values import (
     looks_like_words,
     looks_random,
     mixes_letters_and_digits,
-    not_ascii,
 )
 
 _JOINS_CELLS = (b",", b">")
@@ -91,6 +90,17 @@ def _foreign_labels(folded: bytes, original: str, words: Sequence[bytes]) -> Ite
     if others and HAS_LABEL_IN_SCRIPTS(others):
         for match in LABELS_IN_SCRIPTS.finditer(original):
             yield match.start(), b""
+
+
+_ASCII = bytes(range(128))
+
+
+def not_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, which are searched faster where they are few; else the text."""
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) * 2 > len(text) * 3:
+        return text
+    return encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
 # -- assignments ------------------------------------------------------------------------------------------------------
@@ -162,6 +172,7 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
 _SHORTEST_VALUE = {b"pass": 6, b"pwd": 6, b"psk": 8, b"secret": 8, b"token": 12, b"key": 12}
 _ASSIGNMENTS = {word: _assignment_of(word, shortest) for word, shortest in _SHORTEST_VALUE.items()}
 _WORDS = (b"pass", b"pw", b"psk", b"secret", b"token", b"key")
+_LONGER_WORDS = ((b"pass", b"passw"), (b"pw", b"pwd"))
 _PLACEHOLDER = PLACEHOLDER_START.encode("ascii")
 _LONGEST_NAME = 64
 _NAME_CHARS = bytes(ord("a" if (chr(byte).isalnum() and byte < 128) or byte in b"_.-" else " ") for byte in range(256))
@@ -218,9 +229,9 @@ _NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PA
 
 
 def words_in(folded: bytes) -> list[bytes]:
-    """Those of the words that end names of secrets, or begin one (`pw`), that a text in lower case has."""
+    """Those of the words of names of secrets that a text in lower case has, also `passw` and `pw`."""
     words = [word for word in _WORDS if word in folded]
-    return [*words, b"pwd"] if b"pw" in words and b"pwd" in folded else words
+    return words + [longer for word, longer in _LONGER_WORDS if word in words and longer in folded]
 
 
 def names_of_secrets(folded: bytes, words: Sequence[bytes]) -> Iterator[tuple[bytes, re.Match[bytes]]]:
@@ -234,7 +245,9 @@ def names_of_secrets(folded: bytes, words: Sequence[bytes]) -> Iterator[tuple[by
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).
 _SET_WITHOUT_SIGN = re.compile(rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV)[ \t]+\Z").search
+# Tested first, because most names come after something else.
 _BEFORE_SET_NAME = (b" ", b"\t", b'"', b"\\")
+_MAY_SET = re.compile(rb"set|env|ENV|enable|username|privilege|variable").search
 _VALUE_AFTER_BLANK = re.compile(
     rb"[a-z0-9_]*[ \t]{1,4}(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{4,256})"
     rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
@@ -254,9 +267,10 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
     """The value of a variable that is set by a command or a block, whose name ends at that place."""
     name_start = name_start_of(text, place.start())
     before = text[max(0, name_start - 24) : name_start]
-    if before[-1:] not in _BEFORE_SET_NAME and not text.startswith(b"--", name_start):
+    is_option = text.startswith(b"--", name_start)
+    if not is_option and (before[-1:] not in _BEFORE_SET_NAME or not _MAY_SET(before)):
         return None
-    if _SET_WITHOUT_SIGN(before) or text.startswith(b"--", name_start):
+    if is_option or _SET_WITHOUT_SIGN(before):
         value = _VALUE_AFTER_BLANK(text, place.end())
     elif _ON_A_ROUTER(before):
         value = _VALUE_OF_TYPE(text, place.end())
@@ -300,10 +314,12 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
     # `https://x-access-token:...@host` is a URL with a password, not an assignment.
     if named is None or text.endswith((_PLACEHOLDER, b"://"), 0, name_start):
         return None
-    start, end = match.span("bare" if match["quoted"] is None else "quoted")
+    is_bare = match["quoted"] is None
+    start, end = match.span("bare" if is_bare else "quoted")
     value = text[start:end]
-    if match["quoted"] is None:
-        value = value.rstrip(b".:") if match["after"].isspace() or not match["after"] else value
+    if is_bare:
+        after = match["after"]
+        value = value.rstrip(b".:") if after.isspace() or not after else value
         is_secret = _is_secret_when_bare(named, name, value, match)
     else:
         # In a list of arguments the text after a name need not be its value.

@@ -25,7 +25,7 @@ def frequent_secrets(text: bytes, folded: bytes, words: Sequence[bytes]) -> list
     `folded` is the text in lower case, and `words` are the words of names that it has. Tokens are found here only if
     the text begins with some: others are found soon enough.
     """
-    found = _passwords(folded) if b"pass" in words and b"passw" in folded else []
+    found = _passwords(folded) if b"passw" in words else []
     dense = [word for word in _TOKENS if word in words and _begins_with_some(folded, word)]
     if tokens := [token for word in dense for token in _tokens(text, folded, word)]:
         found = _apart(sorted((*found, *tokens)))
@@ -55,6 +55,8 @@ _TECHNICAL_NAMES = (
     rb"sha|md|base|utf|rsa|aes|ecdsa|ed|x|v|http|oauth|pbkdf|bcrypt|scrypt|argon|hmac|hs|rs|es|tls|ssl|ipv|iso|rfc|win|"
     rb"python|py|log|web|p|k|i"
 )
+# Of a word with a number behind it: that it is no password, but stands for one.
+_MENTIONS_PLACEHOLDER = rb"[a-z]*?(?:your|changeme|changethis|replace|placeholder|dummy|insert|redacted|masked|environ)"
 
 
 def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
@@ -70,15 +72,16 @@ def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
 # A name that ends in password, `=` or `:`, and a value within blanks, quotes or commas that no word looks like, or a
 # word with a number behind it that is no placeholder. Or the word password, `is`, and letters with digits among them.
 _PASSWORD = re.compile(
-    rb"passw(?:(?<![a-z0-9_.$?/\\-]passw)(?:or)?d[ ]is[ ]"
-    rb"(?P<told>(?=[a-z0-9]{6,19}[.,;]?(?:\s(?!/[ ])|\Z))(?!(?:%b)[0-9])"
-    rb"(?:[a-z]++[0-9]++[a-z]|[0-9]++(?!x[0-9])[a-z]++[0-9])[a-z0-9]*+)"
-    rb"|(?:(?<![a-z0-9_.$?/\\-]passw)|(?<![$?/\\]passw)%b)(?:or)?d[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)"
+    rb"passw(?:(?:(?<![a-z0-9_.$?/\\-]passw)|(?<![$?/\\]passw)%b)(?:or)?d[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)"
     rb"(?P<value>(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%%*$-])"
     rb"(?:[a-z_+-]*+[0-9]++(?=[_+-]))*+[a-z_+-]*+(?:[0-9]++[a-z]|[0-9]*+[!#^~@%%*$])[a-z0-9_+!#^~@%%*$-]*+"
     rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
     rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
-    rb"(?P=quote)(?=[\s,;}]|\Z))" % (_TECHNICAL_NAMES, _not_after(_OTHER_PREFIXES, b"passw"))
+    rb"(?P=quote)(?=[\s,;}]|\Z)"
+    rb"|(?<![a-z0-9_.$?/\\-]passw)(?:or)?d[ ]is[ ]"
+    rb"(?P<told>(?=[a-z0-9]{6,19}[.,;]?(?:\s(?!/[ ])|\Z))(?!(?:%b)[0-9])"
+    rb"(?:[a-z]++[0-9]++[a-z]|[0-9]++(?!x[0-9])[a-z]++[0-9]|(?!%b)[a-z]{4,16}+[0-9]++(?![a-z]))[a-z0-9]*+))"
+    % (_not_after(_OTHER_PREFIXES, b"passw"), _TECHNICAL_NAMES, _MENTIONS_PLACEHOLDER)
 )
 # What makes a value a placeholder all the same.
 _PLACEHOLDER_MARKS = (b"***", b"###", b"xxxxxx", b"%s", b"%d")
@@ -95,8 +98,9 @@ def _passwords(folded: bytes) -> list[FrequentSecret]:
 # -- tokens, secrets and keys -----------------------------------------------------------------------------------------
 
 # No key of the catalog, whose kind is told by its shape, and too short for a line of a private key.
+_ALPHANUMERIC_KINDS = [kind for kind in CATALOG if all(part.isalnum() for part in kind.body if isinstance(part, str))]
 _OTHER_KINDS = b"|".join(
-    sorted({start.lower().encode("ascii") for kind in CATALOG for start in kind.starts if start.isalnum()})
+    sorted({start.lower().encode("ascii") for kind in _ALPHANUMERIC_KINDS for start in kind.starts if start.isalnum()})
 )
 _TOKEN = (
     rb"%b[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)(?=[a-z0-9]{16,39}(?P=quote)(?:[\s,;}]|\Z))(?!%b)"
@@ -106,6 +110,8 @@ _TOKENS = {
     word: re.compile(_TOKEN % (before, _OTHER_KINDS))
     for word, before in ((b"token", b"token"), (b"secret", b"secret"), (b"key", rb"key(?<=[a-z0-9_.-]key)"))
 }
+FREQUENT_NAMES = frozenset((b"passw", *_TOKENS))
+"""Of these words of names a text must have one."""
 # In these a token has another kind, and what comes before it tells that of what follows.
 _OTHER_CONTEXTS = (b"cookie", b"authorization", b"bearer")
 _NOT_A_NAME = (PLACEHOLDER_START.encode("ascii"), b"://")
@@ -121,15 +127,16 @@ _SOME = 4
 
 
 def _tokens(text: bytes, folded: bytes, word: bytes) -> Iterator[FrequentSecret]:
-    matches = _TOKENS[word].finditer(folded)
-    for number, match in enumerate(matches):
+    for number, match in enumerate(_TOKENS[word].finditer(folded)):
         if not number and any(context in folded for context in _OTHER_CONTEXTS):
             return
-        start, end = match.span("value")
-        at = name_start_of(text, match.start())
-        named = kind_of(text[at : match.start() + len(word)])
-        value = folded[start:end]
-        if named is None or len(set(value)) < _FEWEST_CHARS or b"xxxxxx" in value or b"environ" in value:
+        at, (start, end) = match.start(), match.span(2)
+        name_start = name_start_of(text, at)
+        named = kind_of(text[name_start : at + len(word)])
+        if named is None or text.endswith(_NOT_A_NAME, 0, name_start):
             continue
-        if not text.endswith(_NOT_A_NAME, 0, at):
-            yield at, start, end, named.kind
+        value = folded[start:end]
+        if b"xxxxxx" in value or b"environ" in value:
+            continue
+        if len(set(value[:16])) >= _FEWEST_CHARS or len(set(value)) >= _FEWEST_CHARS:
+            yield name_start, start, end, named.kind

@@ -114,6 +114,7 @@ _PAIR = re.compile(
     rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
 ).match
 _JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
+_PAIR_CHARS = 128
 _BEFORE_PAIR = (b"pass", b"cred", b"login")
 # The value's first bracket is not part of it.
 _PLACEHOLDER = PLACEHOLDER_START.lstrip("[").encode("ascii")
@@ -123,7 +124,7 @@ _TRAILING = b".,:;)]}>*_`?"
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
-    if word in _BEFORE_PAIR and (pair := _PAIR(folded, at)):
+    if word in _BEFORE_PAIR and _has_pair_sign(folded, at) and (pair := _PAIR(folded, at)):
         start, end = pair.span("value")
         value = text[start:end].rstrip(_TRAILING)
         if mixes_letters_and_digits(value) and _is_told(value, b"`"):
@@ -150,6 +151,12 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
 
+def _has_pair_sign(folded: bytes, at: int) -> bool:
+    """Whether there is anything that may separate a user from a password: cheaper than the expression."""
+    end = at + _PAIR_CHARS
+    return folded.find(b":", at, end) >= 0 or folded.find(b" / ", at, end) >= 0
+
+
 def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The token or key that a sentence tells. Those are generated, so that a value has to look it."""
     if _is_inside_name(text, at):
@@ -165,6 +172,8 @@ def told_token(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFindin
 def value_before_label(text: bytes, at: int) -> SecretFinding | None:
     """The password in `Use "..." as the root password`, whose label is at that place."""
     if text[at - 1 : at] != b" ":
+        return None
+    if text.find(b" as ", max(0, at - _LABEL_CHARS), at) < 0 and text.find(b" is ", max(0, at - _LABEL_CHARS), at) < 0:
         return None
     joint = _BEFORE_LABEL(text, max(0, at - _LABEL_CHARS), at)
     if joint is None:

@@ -11,15 +11,16 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
+from itertools import accumulate
+from operator import gt, sub
 from typing import Any, cast
 
 from clew.messages import Message
 from clew.redact.by_context import secrets_in_commands, secrets_in_context
-from clew.redact.by_name import named_secrets, secret_under, words_in
+from clew.redact.by_name import named_secrets, not_ascii, secret_under, words_in
 from clew.redact.by_shape import key_bodies, key_candidates, prefixed_secrets, private_keys, wrapped_secrets
-from clew.redact.frequent import FrequentSecret, frequent_secrets
-from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding, not_ascii
+from clew.redact.frequent import FREQUENT_NAMES, FrequentSecret, frequent_secrets
+from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
@@ -35,18 +36,12 @@ def redact(text: str) -> RedactedText:
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
     shown, frequent, found = _search(text)
-    if found or (frequent and shown.text is not text):
-        return _replaced(text, _settled(shown, frequent, found))
-    if not frequent:
+    if not found and not frequent:
         return text
-    placeholders = {kind: SecretFinding(0, 0, kind).placeholder for kind in {kind for _, _, _, kind in frequent}}
-    between = _between(text, [start for _, start, _, _ in frequent], [end for _, _, end, _ in frequent])
-    if len(placeholders) == 1:
-        return next(iter(placeholders.values())).join(between)
-    pieces = [""] * (2 * len(between) - 1)
-    pieces[::2] = between
-    pieces[1::2] = [placeholders[kind] for _, _, _, kind in frequent]
-    return "".join(pieces)
+    if found or shown.text is not text:
+        return _replaced(text, _settled(shown, frequent, found))
+    _, starts, ends, kinds = zip(*frequent, strict=True)
+    return _with_placeholders(text, starts, ends, kinds)
 
 
 def _search(text: str) -> tuple[ReadableText, list[FrequentSecret], list[SecretFinding]]:
@@ -56,7 +51,7 @@ def _search(text: str) -> tuple[ReadableText, list[FrequentSecret], list[SecretF
     raw = _one_byte_each(read)
     folded = raw.lower()
     words = words_in(folded)
-    frequent = frequent_secrets(raw, folded, words)
+    frequent = [] if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
     if frequent:
         starts, ends = [start for start, _, _, _ in frequent], [end for _, _, end, _ in frequent]
         read = _CUT_OUT.join(_between(read, starts, ends))
@@ -64,9 +59,9 @@ def _search(text: str) -> tuple[ReadableText, list[FrequentSecret], list[SecretF
         folded = raw.lower()
     found = _scan(raw, folded, read, words)
     if found:
-        found = _with_uncovered(found, raw, read)
+        found = _with_uncovered(found, read)
         if frequent:
-            found = _in_original_text(found, [(start, end, len(_CUT_OUT)) for start, _, end, _ in frequent])
+            found = _in_original_text(found, starts, ends, [len(_CUT_OUT)] * len(frequent))
     return shown, frequent, found
 
 
@@ -86,26 +81,27 @@ def _settled(
     if frequent:
         # Made without calling the class, of which there may be one every dozen bytes.
         made = [_new_finding(SecretFinding, secret[1:]) for secret in frequent]
-        found = _without_overlaps((*found, *made)) if found else made
+        found = _without_overlaps([*found, *made]) if found else made
     return shown.in_original(found)
 
 
 _new_finding = tuple.__new__
 
 
-def _with_uncovered(found: list[SecretFinding], raw: bytes, text: str) -> list[SecretFinding]:
+def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding]:
     """The findings, with those that show only when these are replaced."""
     for _ in range(_PASSES):
         clean = _replaced(text, found)
-        clean_raw = _replaced_bytes(raw, found)
+        clean_raw = _one_byte_each(clean)
         if not _may_uncover(clean_raw, clean, found):
             break
         folded = clean_raw.lower()
         uncovered = _scan(clean_raw, folded, clean, words_in(folded))
         if not uncovered:
             break
-        replaced = [(start, end, len(SecretFinding(0, 0, kind).placeholder)) for start, end, kind in found]
-        found = _without_overlaps((*found, *_in_original_text(uncovered, replaced)))
+        starts, ends = [finding.start for finding in found], [finding.end for finding in found]
+        chars = [len(finding.placeholder) for finding in found]
+        found = _without_overlaps([*found, *_in_original_text(uncovered, starts, ends, chars)])
     return found
 
 
@@ -152,14 +148,14 @@ def _scan(raw: bytes, folded: bytes, text: str, words: Sequence[bytes]) -> list[
     return _outside_placeholders(_without_overlaps(found), text)
 
 
-def _without_overlaps(found: Iterable[SecretFinding]) -> list[SecretFinding]:
+def _without_overlaps(found: list[SecretFinding]) -> list[SecretFinding]:
     """Findings in order; those that overlap become one, with the kind of the first.
 
     The more precise searches run first, so at the same position the more precise kind counts.
     """
-    found = list(found)
     separate = sorted(found)
-    if not any(one.end > other.start for one, other in pairwise(separate)):
+    starts = [start for start, _, _ in separate]
+    if not any(map(gt, [end for _, end, _ in separate], starts[1:])):
         return separate
     separate = []
     for finding in sorted(found, key=lambda f: (f.start, -f.end)):
@@ -195,40 +191,36 @@ def _placeholders(text: str) -> list[tuple[int, int]]:
     return spans
 
 
-def _replaced_bytes(raw: bytes, found: Sequence[SecretFinding]) -> bytes:
-    pieces: list[bytes] = []
-    done = 0
-    for finding in found:
-        pieces += (raw[done : finding.start], finding.placeholder.encode("ascii"))
-        done = finding.end
-    return b"".join((*pieces, raw[done:]))
-
-
 def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
-    pieces: list[str] = []
-    done = 0
-    placeholders: dict[str, str] = {}
-    for start, end, kind in found:
-        placeholder = placeholders.get(kind) or placeholders.setdefault(kind, SecretFinding(0, 0, kind).placeholder)
-        pieces += (text[done:start], placeholder)
-        done = end
-    return "".join((*pieces, text[done:]))
+    starts, ends = [start for start, _, _ in found], [end for _, end, _ in found]
+    return _with_placeholders(text, starts, ends, [kind for _, _, kind in found])
 
 
-def _in_original_text(found: Iterable[SecretFinding], cuts: Iterable[tuple[int, int, int]]) -> list[SecretFinding]:
+def _with_placeholders(text: str, starts: Sequence[int], ends: Sequence[int], kinds: Sequence[str]) -> str:
+    between = _between(text, starts, ends)
+    placeholders = {kind: SecretFinding(0, 0, kind).placeholder for kind in set(kinds)}
+    if len(placeholders) == 1:
+        return next(iter(placeholders.values())).join(between)
+    pieces = [""] * (2 * len(between) - 1)
+    pieces[::2] = between
+    pieces[1::2] = [placeholders[kind] for kind in kinds]
+    return "".join(pieces)
+
+
+def _in_original_text(
+    found: Iterable[SecretFinding], starts: Sequence[int], ends: Sequence[int], chars: Sequence[int]
+) -> list[SecretFinding]:
     """Findings in a text with their places in the one it was made from.
 
-    Each cut is the start and end of what was replaced there, and how many characters stand for it.
+    `starts` and `ends` are those of what was replaced there, and `chars` is how many characters stand for each.
     """
-    ends, shifts, shift = [0], [0], 0
-    for start, end, chars in cuts:
-        ends.append(start - shift + chars)
-        shift += end - start - chars
-        shifts.append(shift)
+    lost = [end - start - kept for start, end, kept in zip(starts, ends, chars, strict=True)]
+    shifts = list(accumulate(lost, initial=0))
+    ends_here = [0, *map(sub, ends, shifts[1:])]
 
     def in_original(finding: SecretFinding) -> SecretFinding:
-        first = shifts[bisect_right(ends, finding.start) - 1]
-        last = shifts[bisect_right(ends, finding.end - 1) - 1]
+        first = shifts[bisect_right(ends_here, finding.start) - 1]
+        last = shifts[bisect_right(ends_here, finding.end - 1) - 1]
         return SecretFinding(finding.start + first, finding.end + last, finding.kind)
 
     return [in_original(finding) for finding in found]

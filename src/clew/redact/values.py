@@ -38,17 +38,6 @@ class RedactedText:
     found: tuple[SecretFinding, ...]
 
 
-_ASCII = bytes(range(128))
-
-
-def not_ascii(text: str) -> str:
-    """The characters of a text that are not ASCII, which are searched faster where they are few; else the text."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    if len(encoded) * 2 > len(text) * 3:
-        return text
-    return encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
-
-
 # <token>, {{ token }}, ${TOKEN}, "%s", "...", "****", os.environ
 _PLACEHOLDER_SYNTAX = re.compile(
     rb"[<>{}]|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
@@ -66,8 +55,9 @@ _PLACEHOLDER_WORDS = frozenset(
     secretstr sensitive encrypted plaintext incorrect expired generated notset unset mypassword mysecret mytoken
     """.split()
 )
+# For text in lower case.
 _MENTIONS_PLACEHOLDER = re.compile(
-    rb"(?i)your|change[-_]?me|change[-_]?this|replace|placeholder|dummy|insert|redacted|masked|"
+    rb"your|change[-_]?me|change[-_]?this|replace|placeholder|dummy|insert|redacted|masked|"
     rb"[-_](?:here|goes)(?:[-_]|$)|^(?:example|sample|todo|fixme|enter|some|the|fake|mock|test|dev|my)[-_]"
 ).search
 
@@ -89,14 +79,18 @@ _CASE_CHANGE = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 def is_placeholder(value: bytes) -> bool:
     """True for what people and programs write instead of a secret: `<token>`, `$TOKEN`, `changeme`, `****`."""
-    if len(set(value)) <= 2 or _REFERENCE_SYNTAX(value) or _PLACEHOLDER_SYNTAX(value):
+    if len(set(value)) <= 2:
         return True
-    if value.lower().translate(None, _NOT_ALPHANUMERIC) in _PLACEHOLDER_WORDS:
+    folded = value.lower()
+    if value.isalnum():
+        if _PLACEHOLDER_IN_ALPHANUMERIC(value) or folded in _PLACEHOLDER_WORDS:
+            return True
+    elif _REFERENCE_SYNTAX(value) or _PLACEHOLDER_SYNTAX(value):
         return True
-    # Text that is not ASCII is question marks here: a sentence, not a secret.
-    if value.count(b"?") * 2 > len(value):
+    elif folded.translate(None, _NOT_ALPHANUMERIC) in _PLACEHOLDER_WORDS or value.count(b"?") * 2 > len(value):
+        # Text that is not ASCII is question marks here: a sentence, not a secret.
         return True
-    return bool(_MENTIONS_PLACEHOLDER(value) and is_wordy(value))
+    return bool(_MENTIONS_PLACEHOLDER(folded) and is_wordy(value))
 
 
 def is_wordy(value: bytes) -> bool:
