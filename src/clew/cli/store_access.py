@@ -39,7 +39,6 @@ MIN_SHORT_ID, MAX_SHORT_ID = 10, 20
 MIN_SUFFIX = 4
 ELLIPSIS = "…"
 """Stands before the end of an id that is too long to be shown whole."""
-PAGE_ROWS = 500
 _ID_PREFIX = "s_"
 
 
@@ -174,14 +173,6 @@ async def session_range(store: Store, session: Session, siblings: Sequence[Sessi
         newest = await store.messages(session.id, stop - 1, stop, keep_damaged=True) if stop > session.first_seq else []
         return SessionRange(session.first_seq, stop, newest[0] if newest else None, session.created)
     return await _find_end(store, session)
-
-
-async def history_rows(store: Store, session: str, start: int = 0) -> AsyncIterator[StoredMessage]:
-    """The whole history of a session's conversation, read page by page."""
-    while page := await store.messages(session, start, start + PAGE_ROWS, keep_damaged=True):
-        for row in page:
-            yield row
-        start = page[-1].seq + 1
 
 
 def damage_notes(rows: Iterable[StoredMessage]) -> Iterator[str]:

@@ -46,6 +46,7 @@ from clew.store.base import (
 )
 from clew.store.calls import AUXILIARY, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
 from clew.store.database import Clock, Database, wall_clock
+from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.keys import AccessKey, KeyMode, NewKey
 from clew.store.maintenance import HealthProblem
 from clew.store.quarantine import QuarantinedRow
@@ -150,5 +151,8 @@ __all__ = [
     "View",
     "ViewItem",
     "WrittenMessage",
+    "export_in_shape",
+    "history_rows",
     "open_store",
+    "system_message",
 ]

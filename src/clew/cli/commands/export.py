@@ -6,10 +6,10 @@ The whole history by default, page by page; with `--view`, what the model sees.
 from __future__ import annotations
 
 import argparse
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console, json_text, private_file
@@ -19,7 +19,7 @@ from clew.cli.views.text import printable
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.messages import DialectName, Message
+    from clew.messages import Message
     from clew.store import Session, Store, StoredMessage
 
 EXAMPLES = """\
@@ -76,8 +76,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _export(store: Store, arguments: argparse.Namespace, console: Console) -> tuple[Session, int]:
-    from clew.cli.store_access import damage_notes, find_session, history_rows
+    from clew.cli.store_access import damage_notes, find_session
     from clew.redact import redact_messages, redact_text
+    from clew.store import export_in_shape, history_rows
 
     session = await find_session(store, arguments.session)
     system = await store.system_prompt(session.id, keep_damaged=True)
@@ -97,7 +98,7 @@ async def _export(store: Store, arguments: argparse.Namespace, console: Console)
     if arguments.redact:
         # What a wire wrote is made anew from the redacted messages.
         messages, rows = redact_messages(messages), []
-    wire = _in_shape(arguments.shape, session.model, system, messages, rows)
+    wire = export_in_shape(arguments.shape, session.model, system, messages, rows)
     with _target(arguments.output, console) as out:
         if arguments.shape == "jsonl":
             out.writelines(f"{json_text(message, out)}\n" for message in wire)
@@ -118,44 +119,16 @@ async def _with_damage_noted(rows: AsyncIterator[StoredMessage], console: Consol
 async def _write_lines(rows: AsyncIterator[StoredMessage], system: str | None, out: TextIO, *, redacts: bool) -> int:
     """One message a line, as it is read, so that a long history is never held whole."""
     from clew.redact import redact_messages
+    from clew.store import system_message
 
     count = 0
     async for row in rows:
         message = redact_messages([row.message])[0] if redacts else row.message
         if not count:
-            out.writelines(f"{json_text(each, out)}\n" for each in _system_message(system, [message]))
+            out.writelines(f"{json_text(each, out)}\n" for each in system_message(system, [message]))
         out.write(f"{json_text(message, out)}\n")
         count += 1
     return count
-
-
-def _in_shape(
-    shape: str, model: str | None, system: str | None, messages: list[Message], rows: list[StoredMessage]
-) -> Any:
-    """The conversation in a shape; what was stored as a wire wrote it is given back so."""
-    whole = [*_system_message(system, messages), *messages]
-    if shape == "jsonl":
-        return whole
-    head = {"model": model} if model else {}
-    if shape in ("chat", "openai_chat"):
-        return {**head, "messages": whole}
-    from clew.messages import convert
-
-    dialect: DialectName = "anthropic" if shape == "anthropic" else "responses"
-    if rows and all(row.dialect == dialect for row in rows):
-        items = [item for row in rows if row.part == 0 for item in row.items]
-        encoded = convert(items, dialect, dialect=dialect)
-        lead = convert(_system_message(system, messages), dialect, dialect="openai_chat") if system else {}
-        return {**head, **lead, **encoded}
-    return {**head, **convert(whole, dialect, dialect="openai_chat")}
-
-
-def _system_message(system: str | None, messages: Iterable[Message]) -> list[Message]:
-    """The system prompt as a message, unless the history brings one itself."""
-    first = next(iter(messages), None)
-    if system is None or (first is not None and first.get("role") in ("system", "developer")):
-        return []
-    return [{"role": "system", "content": system}]
 
 
 @contextmanager
