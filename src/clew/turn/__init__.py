@@ -7,6 +7,7 @@ Knows the store, engines, caching and providers; knows no tool, screen or wire.
 
 from clew.errors import ContextExhausted
 from clew.turn.compaction import PreparedCompaction, uninterruptible
+from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
 from clew.turn.recover import Recovery, is_overflow, largest_parts
@@ -17,6 +18,7 @@ from clew.turn.view import Pin
 
 __all__ = [
     "ContextExhausted",
+    "ContextPart",
     "Conversation",
     "ModelTarget",
     "Pin",
@@ -30,10 +32,12 @@ __all__ = [
     "TurnOptions",
     "answer",
     "call_of",
+    "context_parts",
     "is_overflow",
     "largest_parts",
     "receive",
     "run_turn",
+    "share_of",
     "spill_folder",
     "summary_model_of",
     "uninterruptible",

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands.page import current_conversation, share_of, show_lines, show_text
+from clew.cli.tui.commands.page import current_conversation, show_lines, show_text
 from clew.cli.views.amounts import percent, plural
 from clew.cli.views.compress import region_table, writer_name
 from clew.cli.views.tables import fact_lines, hint_lines, page_width, styled_lines, warning_lines
@@ -20,6 +20,7 @@ from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.report import compaction_outcomes, group_by_region, summary_tokens
 from clew.tokens import counter_for
+from clew.turn import share_of
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState

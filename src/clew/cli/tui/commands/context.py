@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from clew.cli.console import Console
-from clew.cli.tui.commands.page import count_tools, share_of, show_page, window_source
+from clew.cli.tui.commands.page import count_tools, show_page, window_source
 from clew.cli.views.amounts import percent, plural
 from clew.cli.views.context import largest_rows
 from clew.cli.views.models import WINDOW_SOURCES
@@ -25,19 +25,15 @@ from clew.cli.views.tables import (
 )
 from clew.cli.views.text import Align
 from clew.cli.window_usage import LargeMessage, measure_window
-from clew.engines import CompactionRegion, ContextCompressor
-from clew.messages import Message, text_of
-from clew.summaries import unwrap
+from clew.messages import text_of
 from clew.tokens import counter_for
+from clew.turn import ContextPart, context_parts, share_of
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
-    from clew.turn import Conversation
 
 MAX_LARGEST = 5
 MIN_WIDTH_FOR_TEXTS = 48
-ALWAYS_SHOWN = ("system", "memory", "tools", "head", "summary", "tail")
-"""Parts that are shown even where there is nothing of them."""
 PART_STYLES = {
     "system": BarStyle("blue", "S"),
     "memory": BarStyle("yellow", "M"),
@@ -60,15 +56,6 @@ PART_TEXTS = {
 }
 _MEMORY_BLOCK = re.compile(r'<data-(\w+) from="(?:MEMORY|USER)\.md">.*?</data-\1>', re.DOTALL)
 """As the agent's prompt fences what the memory says."""
-
-
-@dataclass(frozen=True, slots=True)
-class ContextPart:
-    """One part of the request."""
-
-    name: str
-    tokens: int
-    messages: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,9 +99,10 @@ async def read_context(state: ChatState) -> ContextSnapshot:
     status, compression = conversation.engine.get_status(), state.app.settings.compression
     size, window, model = conversation.size, conversation.window, conversation.target.model
     largest = measure_window(conversation.messages, size.counts, counter_for(model).message, top=MAX_LARGEST).largest
+    prompt = text_of(conversation.view.prompt) if conversation.view.prompt else ""
     return ContextSnapshot(
         model=model,
-        parts=_scaled(list(_parts(conversation)), size.counted, size.tokens),
+        parts=context_parts(conversation, _memory_in(prompt)),
         tokens=size.tokens,
         counted=size.counted,
         reported=conversation.view.last_prompt_tokens,
@@ -129,61 +117,9 @@ async def read_context(state: ChatState) -> ContextSnapshot:
     )
 
 
-def _parts(conversation: Conversation) -> Iterator[ContextPart]:
-    size, view, counter = conversation.size, conversation.view, counter_for(conversation.target.model)
-    prompt = text_of(view.prompt) if view.prompt else ""
-    memory = min(size.system, counter.text(_memory_in(prompt)))
-    pinned = min(size.system - memory, counter.text(view.pinned_text))
-    # What every request has, whatever is in it, counts with the system prompt.
-    framing = size.counted - size.system - size.tools - sum(size.counts)
-    yield ContextPart("system", size.system - memory - pinned + framing)
-    yield ContextPart("memory", memory)
-    yield ContextPart("pinned", pinned)
-    yield ContextPart("tools", size.tools)
-    sums = {name: [0, 0] for name in ("head", "summary", "middle", "tail")}
-    for message, tokens, region in zip(conversation.messages, size.counts, _regions(conversation), strict=True):
-        summary = _summary_tokens(message, tokens, counter.message)
-        for name, share in (("summary", summary), (region, tokens - summary)):
-            if share:
-                sums[name][0] += share
-                sums[name][1] += 1
-    yield from (ContextPart(name, tokens, messages) for name, (tokens, messages) in sums.items())
-
-
 def _memory_in(prompt: str) -> str:
     """The memory as the system prompt shows it; the files may have changed since."""
     return "\n".join(found[0] for found in _MEMORY_BLOCK.finditer(prompt))
-
-
-def _regions(conversation: Conversation) -> list[str]:
-    """For each message what the next compaction would make of it: head, tail, a summary, or what lies between."""
-    names = {CompactionRegion.HEAD: "head", CompactionRegion.TAIL: "tail", CompactionRegion.HANDOFF: "summary"}
-    messages, engine = conversation.messages, conversation.engine
-    if isinstance(engine, ContextCompressor):
-        return [names.get(region, "middle") for region in engine.preview(messages).regions]
-    handoff = next((at for at, message in enumerate(messages) if unwrap(message) is not None), 0)
-    return ["head" if at < handoff else "tail" for at in range(len(messages))]
-
-
-def _summary_tokens(message: Message, tokens: int, count: Callable[[Message], int]) -> int:
-    """How much of a message is a handoff: all, none, or what was merged with it."""
-    wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
-    if wrapped is None:
-        return 0
-    return tokens if wrapped.message is None else min(tokens, max(0, tokens - count(wrapped.message)))
-
-
-def _scaled(parts: Sequence[ContextPart], counted: int, tokens: int) -> tuple[ContextPart, ...]:
-    """The parts corrected by real figures: they add up to `tokens`, in the same proportions as before."""
-    system, *others = parts
-    given = [share_of(part.tokens, counted, tokens) for part in others]
-    # What rounding leaves goes to the system prompt, so that the others have the figures of other pages.
-    shares = [tokens - sum(given), *given]
-    return tuple(
-        replace(part, tokens=share)
-        for part, share in zip((system, *others), shares, strict=True)
-        if share or part.name in ALWAYS_SHOWN
-    )
 
 
 # -- the page ----------------------------------------------------------------------------------------------------------

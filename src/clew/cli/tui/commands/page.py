@@ -70,12 +70,6 @@ async def count_tools(state: ChatState, conversation: Conversation) -> None:
     conversation.tools_with(await state.app.agent.toolbox.current_schemas(state.app.runtime, state.session))
 
 
-def share_of(counted: int, whole_counted: int, whole: int) -> int:
-    """A part of a request in the tokens of its provider; given are our counts of the part and of the request, and
-    what the request takes there."""
-    return round(counted * whole / whole_counted) if whole_counted else 0
-
-
 def window_source(conversation: Conversation) -> str:
     """Who says how large the window is; a model in a file has the one that it was started with."""
     is_in_a_file = conversation.target.provider.name == "local" and conversation.window.source == "config"
