@@ -109,7 +109,9 @@ class OpenConversation:
             return list(raw) if until else None
         kept = {id(item): self._written(item) for item, at in zip(shown, order, strict=True) if at is None}
         self.written = kept
-        self.shown = [kept[id(item)][1] if at is None else at for item, at in zip(shown, order, strict=True)]
+        # What was written here stands for what came before the fold, and may hold some of it.
+        old = change if until else bytes
+        self.shown = [old(kept[id(item)][1]) if at is None else at for item, at in zip(shown, order, strict=True)]
         self.shown_of = len(raw)
         return [it if isinstance(it, bytes) else raw[it] for it in self.shown]
 
