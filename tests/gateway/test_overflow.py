@@ -50,9 +50,8 @@ async def post(flow: GatewayFlow, wire: str, items: list[Any], **fields: Any) ->
     body = {"model": GATEWAY_MODEL, LISTS[wire]: items, **fields}
     if wire == "messages":
         body.setdefault("max_tokens", 100)
-    async with aiohttp.ClientSession() as session:
-        async with session.post(flow.base_url + PATHS[wire], json=body) as response:
-            return response.status, await response.read()
+    async with aiohttp.ClientSession() as session, session.post(flow.base_url + PATHS[wire], json=body) as response:
+        return response.status, await response.read()
 
 
 @pytest.mark.parametrize("wire", PATHS)

@@ -13,7 +13,7 @@ from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 
 BOUND = "claude-fable-5-1"
 LONG = "words to fill the window " * 60
-REFUSAL = {
+REFUSAL: dict[str, Any] = {
     "type": "error",
     "error": {
         "type": "invalid_request_error",

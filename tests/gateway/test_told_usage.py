@@ -19,11 +19,11 @@ CLAUDE = {"user-agent": "claude-cli/2.1.197 (external, cli)"}
 
 
 async def post(flow: GatewayFlow, path: str, body: Any, headers: dict[str, str] | None = None) -> tuple[bytes, Any]:
-    async with aiohttp.ClientSession() as session:
-        async with session.post(flow.base_url + path, json=body, headers=headers or {}) as response:
-            raw = await response.read()
-            assert response.status == 200, raw
-            return raw, json.loads(raw) if raw.startswith(b"{") else None
+    url = flow.base_url + path
+    async with aiohttp.ClientSession(headers=headers or {}) as session, session.post(url, json=body) as response:
+        raw = await response.read()
+        assert response.status == 200, raw
+        return raw, json.loads(raw) if raw.startswith(b"{") else None
 
 
 def prompt(usage: dict[str, Any]) -> int:

@@ -110,13 +110,3 @@ _CODEX_KIND = re.compile(r'"request_kind"\s*:\s*"compact')
 def is_compaction_request(headers: Mapping[str, str]) -> bool:
     """Whether a client says that it compacts by this request: Codex does, and leaves the tools out of it."""
     return bool(_CODEX_KIND.search(headers.get("x-codex-turn-metadata", "")))
-
-
-def wants_native_compaction(body: RequestBody) -> bool:
-    """Whether a request asks the provider to compact by itself, or holds what a provider compacted."""
-    if b'"compact' not in body.raw:
-        return False
-    if "compaction" in body:
-        return True
-    managed = body.field("context_management")
-    return b'"compact' in managed or b'"compaction"' in managed

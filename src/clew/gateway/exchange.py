@@ -27,9 +27,16 @@ from clew.gateway.clients import (
     is_compaction_request,
     session_named,
     told_prompt_tokens,
-    wants_native_compaction,
 )
 from clew.gateway.conversations import ConversationKey, OpenConversation, OpenConversations
+from clew.gateway.handles import (
+    HistoryHandle,
+    asks_for_handle,
+    handle_events,
+    handle_reply,
+    is_native,
+    without_handle,
+)
 from clew.gateway.lineage import lineage_of
 from clew.gateway.relay import ClientResponse, ReplyReader, UsageTeller
 from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
@@ -163,6 +170,10 @@ class Exchanges:
             if path.action == "count":
                 return await self._count(exchange, headers)
             response = ClientResponse(http, path.wire, is_stream=self._read(exchange))
+            if path.action == "compact":
+                return await self._send(exchange, response, None)
+            if exchange.request is not None and exchange.mode != "observe" and asks_for_handle(exchange.request):
+                return await self._give_handle(exchange, exchange.request, response, headers)
             return await self._send(exchange, response, await self._fitted(exchange, headers, response))
         finally:
             if exchange.opened is not None:
@@ -198,7 +209,7 @@ class Exchanges:
         if request is None or not request.items or not request.model:
             return None
         try:
-            if wants_native_compaction(request.body):
+            if is_native(request):
                 exchange.mode = "observe"
             return await response.waiting_for(self._take(exchange, request, headers))
         except ClewError as problem:
@@ -215,6 +226,9 @@ class Exchanges:
     async def _take(
         self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
     ) -> Sequence[bytes] | None:
+        whole = await without_handle(request, self._runtime.store, exchange.caller.owner)
+        is_expanded, request = whole is not request, whole
+        exchange.request = request
         key = self._key(exchange, request, headers)
         exchange.opened = opened = self.conversations.find(key, request)
         opened.waiting += 1
@@ -228,11 +242,32 @@ class Exchanges:
             exchange.recovery = Recovery(conversation, options, request.max_output)
             if len(conversation.messages) >= FEWEST_MESSAGES:
                 await conversation.fit(options)
-            return await self._shown(exchange, request, opened, conversation)
+            shown = await self._shown(exchange, request, opened, conversation)
+            return list(request.items) if shown is None and is_expanded else shown
+
+    async def _give_handle(
+        self, exchange: GatewayExchange, request: WireRequest, response: ClientResponse, headers: Mapping[str, str]
+    ) -> web.StreamResponse:
+        """Fold the conversation now, and give the client a handle for it."""
+        exchange.request = request = replace(request, items=request.items[:-1])
+        await response.waiting_for(self._take(exchange, request, headers))
+        conversation, opened = exchange.conversation, exchange.opened
+        assert conversation is not None and opened is not None
+        async with opened.lock:
+            await response.waiting_for(conversation.compact_now())
+            handle = HistoryHandle(conversation.session, conversation.view.next_seq)
+        reply = handle_reply(handle, request.model, conversation.size.tokens)
+        exchange.status, exchange.is_folded = 200, True
+        if not request.is_streamed:
+            return web.json_response(reply)
+        await response.begin(200, CIMultiDict({"Content-Type": "text/event-stream"}))
+        for event in handle_events(reply):
+            await response.write(event)
+        return await response.end()
 
     def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
         named = session_named(exchange.client, headers, request.body)
-        has_tools = request.has_tools or is_compaction_request(headers)
+        has_tools = request.has_tools or is_compaction_request(headers) or asks_for_handle(request)
         return ConversationKey(exchange.caller.owner, lineage_of(request, named, has_tools=has_tools))
 
     async def _shown(

@@ -170,7 +170,7 @@ class ResponsesReplyAccumulator(ReplyAccumulator):
         for index, text in self._texts.items():
             if index not in items and str(text):
                 items[index] = {"type": "message", "role": "assistant", "content": [_text_part(str(text))]}
-        return [_without_nulls(item) for _, item in sorted(items.items()) if isinstance(item.get("type"), str)]
+        return [_sent_back(item) for _, item in sorted(items.items()) if isinstance(item.get("type"), str)]
 
     def message(self) -> Message | None:
         wire = self.items()
@@ -236,6 +236,18 @@ def _text_part(text: str) -> Part:
     return {"type": "output_text", "text": text}
 
 
-def _without_nulls(item: Mapping[str, Any]) -> dict[str, Any]:
-    """The item without its null fields, which the wire writes and refuses when they come back."""
-    return {name: value for name, value in item.items() if value is not None}
+def _sent_back(item: Mapping[str, Any]) -> dict[str, Any]:
+    """The item as clients that keep their own history send it back.
+
+    Without null fields, which the wire writes and refuses when they come back; a text also without its id and status,
+    and without empty lists beside it.
+    """
+    sent = {name: value for name, value in item.items() if value is not None}
+    if sent.get("type") != "message":
+        return sent
+    sent["content"] = [_without_empty(part) for part in json_list(sent.get("content"))]
+    return {name: value for name, value in sent.items() if name not in ("id", "status")}
+
+
+def _without_empty(part: Any) -> Any:
+    return {name: value for name, value in part.items() if value not in (None, [])} if isinstance(part, dict) else part

@@ -1,0 +1,133 @@
+"""Compactions that clients ask for themselves: Codex by a handle, others as they are, providers' own untouched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+
+from clew.gateway.handles import HistoryHandle
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
+from clew.testing.upstream import Upstream, UpstreamAnswer
+
+LONG = "words to fill the window " * 60
+CODEX = {"session-id": "thread-1", "user-agent": "codex_exec/0.166.0", "authorization": "Bearer fake-key-one"}
+TOOLS = [{"type": "function", "name": "shell", "parameters": {"type": "object"}}]
+TRIGGER = {"type": "compaction_trigger"}
+
+
+def user(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}
+
+
+def assistant(text: str) -> dict[str, Any]:
+    return {"type": "message", "role": "assistant", "content": [{"type": "output_text", "text": text}]}
+
+
+def history(turns: int) -> list[dict[str, Any]]:
+    pairs = [[user(f"question {at} {LONG}"), assistant(f"answer {at}")] for at in range(turns)]
+    return [item for pair in pairs for item in pair]
+
+
+async def post(flow: GatewayFlow, items: list[Any], headers: dict[str, str] | None = None, **fields: Any) -> bytes:
+    body = {"model": GATEWAY_MODEL, "tools": TOOLS, **fields, "input": items}
+    url = f"{flow.base_url}/responses"
+    async with aiohttp.ClientSession(headers=headers or CODEX) as session, session.post(url, json=body) as response:
+        raw = await response.read()
+        assert response.status == 200, raw
+        return raw
+
+
+def events(raw: bytes) -> list[dict[str, Any]]:
+    return [json.loads(line[5:]) for line in raw.splitlines() if line.startswith(b"data:")]
+
+
+def input_of(flow: GatewayFlow, number: int = -1) -> list[Any]:
+    items: list[Any] = flow.upstream.received[number].body["input"]
+    return items
+
+
+@pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
+async def test_codex_gets_a_handle_and_goes_on_with_it(tmp_path: Path, stream: bool) -> None:
+    upstream = Upstream(*[UpstreamAnswer(f"after {at}") for at in range(4)])
+    async with gateway_with(upstream, tmp_path) as flow:
+        items = history(14)
+        await post(flow, [*items, user("the task is to mend the clock in hall 3")])
+        await flow.wait_for_recordings()
+        items += [user("the task is to mend the clock in hall 3"), assistant("after 0")]
+        raw = await post(flow, [*items, TRIGGER], stream=stream)
+        reply = events(raw)[-1]["response"] if stream else json.loads(raw)
+        assert len(upstream.received) == 1
+        (handle,) = reply["output"]
+        assert handle["type"] == "compaction" and handle["encrypted_content"].startswith("clew1.")
+        assert reply["usage"]["input_tokens"] < 4_000
+
+        await post(flow, [handle, user("go on")])
+        sent = input_of(flow)
+        assert not [item for item in sent if item.get("type") == "compaction"]
+        assert len(json.dumps(sent)) < len(json.dumps(items)) and "hall 3" in json.dumps(sent)
+        assert sent[-1] == user("go on")
+        await flow.wait_for_recordings()
+        await post(flow, [handle, user("go on"), assistant("after 1"), user("more")])
+        assert json.dumps(input_of(flow)[: len(sent)]) == json.dumps(sent)
+        await flow.wait_for_recordings()
+        (root,) = [it for it in await flow.store.list_sessions() if it.kind == "root"]
+        rows = await flow.store.messages((await flow.store.resume(root.id)).id)
+        assert len(rows) == len(items) + len(["go on", "after 1", "more", "after 2"])
+
+
+async def test_a_handle_works_after_a_restart(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+        handle = json.loads(await post(flow, [*history(6), TRIGGER]))["output"][0]
+    async with gateway_with(Upstream(UpstreamAnswer("b")), tmp_path) as flow:
+        await post(flow, [handle, user("go on")])
+        assert "question 5" in json.dumps(input_of(flow)) and input_of(flow)[-1] == user("go on")
+
+
+async def test_a_handle_of_another_caller_opens_nothing(tmp_path: Path) -> None:
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+        handle = json.loads(await post(flow, [*history(6), TRIGGER]))["output"][0]
+        await post(flow, [handle, user("show me")], {**CODEX, "authorization": "Bearer fake-key-two"})
+        assert "question" not in json.dumps(input_of(flow))
+
+
+async def test_a_compaction_request_without_tools_belongs_to_the_conversation(tmp_path: Path) -> None:
+    kind = {**CODEX, "x-codex-turn-metadata": '{"request_kind": "compaction"}'}
+    async with gateway_with(Upstream(*[UpstreamAnswer("a")] * 2), tmp_path) as flow:
+        await post(flow, [*history(20), user("now")])
+        await flow.wait_for_recordings()
+        folded = input_of(flow)
+        asked = [*history(20), user("now"), assistant("a"), user("CONTEXT CHECKPOINT COMPACTION")]
+        await post(flow, asked, kind, tools=[])
+        assert json.dumps(input_of(flow)[: len(folded)]) == json.dumps(folded)
+
+
+NATIVE = [
+    {"context_management": [{"type": "compaction", "compact_threshold": 1_000}]},
+    {"compaction": {"type": "summarize"}},
+]
+
+
+@pytest.mark.parametrize("fields", NATIVE)
+async def test_where_a_client_asks_for_native_compaction_we_stand_aside(tmp_path: Path, fields: dict[str, Any]) -> None:
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+        items = [*history(20), user("now")]
+        await post(flow, items, **fields)
+        assert input_of(flow) == items
+
+
+async def test_nothing_before_a_providers_own_compaction_is_folded(tmp_path: Path) -> None:
+    native = {"type": "compaction", "id": "cmp_1", "encrypted_content": "opaque=="}
+    async with gateway_with(Upstream(UpstreamAnswer("a")), tmp_path) as flow:
+        items = [native, *history(20), user("now")]
+        await post(flow, items)
+        assert input_of(flow) == items
+
+
+def test_what_is_no_handle_of_ours_is_not_read_as_one() -> None:
+    for text in (None, "", "opaque", "clew1.", "clew1.!!", "clew1.bnVsbA==", "clew1.WzEsIDJd"):
+        assert HistoryHandle.read(text) is None
+    assert HistoryHandle.read(HistoryHandle("s_1", 3).write()) == HistoryHandle("s_1", 3)
