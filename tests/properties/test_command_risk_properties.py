@@ -6,7 +6,7 @@ import shlex
 from itertools import pairwise
 from pathlib import Path
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from clew.agent.command_risk import risk_of_command
@@ -42,6 +42,8 @@ def test_anything_that_can_be_typed_is_judged(text: str) -> None:
 
 
 @given(st.text(max_size=80))
+@example("[`")
+@example("see [`a.py`](a.py)")
 def test_quoted_text_is_only_text(text: str) -> None:
     for command in ("echo", "printf '%s'", "git commit -m", "grep -rn -e"):
         assert risk_of_command(f"{command} {shlex.quote(text)}", PROJECT) is None

@@ -171,7 +171,8 @@ COMMAND_FACTS: tuple[CommandFact, ...] = (
     CommandFact(RiskKind.PACKAGES, "kubectl|helm|docker", "krew|plugin install|upgrade", "installs a plugin"),
     CommandFact(RiskKind.SYSTEM, "launchctl|loginctl|systemd-run|schtasks|sc", "~.", "changes what the system starts"),
     CommandFact(RiskKind.HIDDEN_CODE, "make|gmake", "~^-$", "runs rules that come through a pipe", always_ask=True),
-    CommandFact(RiskKind.HIDDEN_CODE, "test|[|[[|printf|read|let|declare|typeset|local|unset|export|mapfile|readarray", "~\\[[^\\]]*(?:\\$\\(|`)", "runs a command that is hidden in an index", always_ask=True),
+    CommandFact(RiskKind.HIDDEN_CODE, "printf", "~^-v ~\\[[^\\]]*(?:\\$\\(|`)", "runs a command that is hidden in an index", always_ask=True),
+    CommandFact(RiskKind.HIDDEN_CODE, "test|[|[[|read|let|declare|typeset|local|unset|export|mapfile|readarray", "~\\[[^\\]]*(?:\\$\\(|`)", "runs a command that is hidden in an index", always_ask=True),
     CommandFact(RiskKind.PUBLISH, "vercel|surge", "", "changes what runs in production", "dev build ls list logs login whoami env help --help --version"),
     # infrastructure
     CommandFact(RiskKind.REMOTE, "terraform|tofu|terragrunt", "apply|destroy|import|taint|untaint|force-unlock", "changes real infrastructure", always_ask=True),
