@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ from clew.testing.upstream import (
 )
 from clew.testing.upstream_worker import ShellWorker
 
+_SCRIPTED = 1_000_000
+"""Answers beside the script are numbered from here on."""
 _EXAMPLES = """\
 A script has one step a line, as JSON:
   {"text": "hello", "reasoning": "...", "calls": [{"name": "ls", "arguments": {"path": "."}, "id": "c1"}]}
@@ -108,8 +111,9 @@ def _answers(given: argparse.Namespace) -> Callable[[ReceivedRequest], Step]:
         if every and calls % every == 0:
             return UpstreamFault(status)
         if given.work is not None:
-            return worker(received)
-        return UpstreamAnswer(given.say, model=str(received.body.get("model") or "mock-model"))
+            return replace(worker(received), number=_SCRIPTED + calls)
+        model = str(received.body.get("model") or "mock-model")
+        return UpstreamAnswer(given.say, model=model, number=_SCRIPTED + calls)
 
     return answer
 
@@ -135,7 +139,7 @@ def _script(path: Path) -> list[Step]:
     for number, line in lines:
         if line.strip():
             try:
-                steps.append(_step(json.loads(line)))
+                steps.append(_step({"number": number, **json.loads(line)}))
             except (ValueError, TypeError, KeyError, AttributeError) as error:
                 raise ValueError(f"{path}, line {number}: {error}") from error
     return steps
@@ -146,7 +150,7 @@ def _step(told: dict[str, Any]) -> Step:
         return HangUp()
     if "status" in told:
         return UpstreamFault(told["status"], told.get("body"), told.get("headers") or {})
-    names = {"text", "reasoning", "finish", "model"}
+    names = {"text", "reasoning", "finish", "model", "number"}
     calls = [_call(call, number) for number, call in enumerate(told.get("calls") or ())]
     answer = UpstreamAnswer(calls=tuple(calls), **{name: told[name] for name in names & told.keys()})
     how = {name: value for name, value in told.items() if name not in names | {"calls"}}

@@ -40,6 +40,8 @@ class UpstreamAnswer:
     )
     model: str = "mock-model-2026"
     piece_chars: int = 6
+    number: int = 0
+    """Part of every id in it. Real clients want another one in each answer: they take messages of one id for one."""
     signature: str = SIGNATURE
     """Of the reasoning, on Anthropic's wire."""
     compaction: str = ""
@@ -103,7 +105,7 @@ def _chunk(answer: UpstreamAnswer, delta: dict[str, Any], finish: str | None = N
 
 
 def _chat_head(answer: UpstreamAnswer, kind: str) -> dict[str, Any]:
-    return {"id": "chatcmpl-mock", "object": kind, "created": 1_760_000_000, "model": answer.model}
+    return {"id": f"chatcmpl-mock-{answer.number}", "object": kind, "created": 1_760_000_000, "model": answer.model}
 
 
 def _chat_finish(answer: UpstreamAnswer) -> str:
@@ -138,7 +140,7 @@ def anthropic_events(answer: UpstreamAnswer, request: dict[str, Any]) -> Iterato
 
 def anthropic_body(answer: UpstreamAnswer) -> dict[str, Any]:
     return {
-        "id": "msg_mock",
+        "id": f"msg_mock_{answer.number}",
         "type": "message",
         "role": "assistant",
         "model": answer.model,
@@ -227,7 +229,7 @@ def compacted_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str,
     listed = [{"role": "user", "content": given}] if isinstance(given, str) else given or []
     kept = [_kept_by_compaction(item, at) for at, item in enumerate(listed) if item.get("role") == "user"]
     return {
-        "id": "cmp_resp_mock",
+        "id": f"cmp_resp_mock_{answer.number}",
         "object": "response.compaction",
         "created_at": 1_760_000_000,
         "output": [*kept, *_responses_items(answer, request)],
@@ -253,7 +255,7 @@ def failed_events(message: str, code: str, request: dict[str, Any]) -> Iterator[
 def responses_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str, Any]:
     reason = {"length": "max_output_tokens", "refusal": "content_filter"}.get(answer.ends)
     return {
-        "id": "resp_mock",
+        "id": f"resp_mock_{answer.number}",
         "object": "response",
         "status": "incomplete" if reason else "completed",
         "incomplete_details": {"reason": reason} if reason else None,
@@ -291,17 +293,18 @@ def _item_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> It
 
 def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[dict[str, Any]]:
     if answer.compaction:
-        return [{"id": "cmp_mock", "type": "compaction", "encrypted_content": f"{ENCRYPTED}:{answer.compaction}"}]
+        sealed = f"{ENCRYPTED}:{answer.compaction}"
+        return [{"id": f"cmp_mock_{answer.number}", "type": "compaction", "encrypted_content": sealed}]
     items: list[dict[str, Any]] = []
     if answer.reasoning:
         told = [{"type": "summary_text", "text": answer.reasoning}]
         encrypted = ENCRYPTED if "reasoning.encrypted_content" in (request.get("include") or ()) else None
-        items.append({"id": "rs_mock", "type": "reasoning", "summary": told, "encrypted_content": encrypted})
+        own = {"id": f"rs_mock_{answer.number}", "type": "reasoning"}
+        items.append({**own, "summary": told, "encrypted_content": encrypted})
     if answer.text:
         said = {"type": "output_text", "text": answer.text, "annotations": [], "logprobs": []}
-        items.append(
-            {"id": "msg_mock", "type": "message", "status": "completed", "role": "assistant", "content": [said]}
-        )
+        own = {"id": f"msg_mock_{answer.number}", "type": "message", "status": "completed"}
+        items.append({**own, "role": "assistant", "content": [said]})
     for call in answer.calls:
         named = {"call_id": call["id"], "name": call["function"]["name"], "arguments": call["function"]["arguments"]}
         items.append({"id": f"fc_{call['id']}", "type": "function_call", "status": "completed", **named})
@@ -341,7 +344,7 @@ def _gemini_chunk(answer: UpstreamAnswer, *parts: dict[str, Any], ended: bool = 
     if ended:
         reasons = {"length": "MAX_TOKENS", "refusal": "SAFETY", "other": "OTHER"}
         candidate["finishReason"] = reasons.get(answer.ends, "STOP")
-    body = {"candidates": [candidate], "modelVersion": answer.model, "responseId": "mock"}
+    body = {"candidates": [candidate], "modelVersion": answer.model, "responseId": f"mock-{answer.number}"}
     return body if answer.usage is None else {**body, "usageMetadata": _gemini_usage(answer.usage, ended)}
 
 

@@ -10,7 +10,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.messages import ToolCall
@@ -59,8 +59,13 @@ class ShellWorker:
     reasoning: str = ""
     done: Counter[str] = field(default_factory=Counter)
     """Rounds by task."""
+    answered: int = 0
 
     def __call__(self, received: ReceivedRequest) -> UpstreamAnswer:
+        self.answered += 1
+        return replace(self._answer(received), number=self.answered)
+
+    def _answer(self, received: ReceivedRequest) -> UpstreamAnswer:
         found = re.search(self.marker, received.raw.decode(errors="replace"))
         task = found.group() if found else ""
         model = str(received.body.get("model") or "mock-model-2026")
