@@ -185,6 +185,9 @@ SHELLS: list[tuple[str, Any, str]] = [
 ]
 
 
+FIELDS = {"/v1/messages": "messages", "/v1/chat/completions": "messages", "/v1/responses": "input"}
+
+
 @pytest.mark.parametrize(("path", "body", "told"), SHELLS)
 async def test_a_worker_calls_the_shell_of_each_client_and_ends_with_its_task(path: str, body: Any, told: str) -> None:
     upstream = Upstream(answers=ShellWorker(rounds=2, lines=5))
@@ -195,6 +198,10 @@ async def test_a_worker_calls_the_shell_of_each_client_and_ends_with_its_task(pa
         assert "Done with TASK-7." in replies[2]
         title = await (await session.post(path, json={"note": "Name TASK-7"})).text()
         assert "In short: TASK-7." in title
+        summary = "TASK-7. Write a detailed summary of the conversation so far."
+        last = {"role": "user", "content": [{"text": summary}]}
+        told_all = await (await session.post(path, json={**body, FIELDS.get(path, "contents"): [last]})).text()
+        assert "In short: TASK-7." in told_all
         lost = {**body, "note": "nothing"}
         others = [await (await session.post(path, json=lost)).text() for _ in range(3)]
         assert UNKNOWN_TASK in others[2]

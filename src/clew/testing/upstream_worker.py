@@ -14,11 +14,16 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.messages import ToolCall
+from clew.testing.upstream_cache import listed_messages
 from clew.testing.upstream_steps import ReceivedRequest
 from clew.testing.upstream_wires import UpstreamAnswer
 
 UNKNOWN_TASK = "the task is not known any more"
 _SHELL_TOOLS = ("shell", "bash", "exec_command", "run_shell_command", "shell_command", "terminal", "local_shell")
+_SUMMARY = re.compile(
+    r"summary of (?:the|our|this) conversation|checkpoint compaction|state_snapshot|do not call any tools",
+    re.IGNORECASE,
+)
 _COMMAND_FIELDS = ("command", "cmd", "script")
 
 
@@ -50,7 +55,7 @@ class ShellWorker:
     """Steps for `Upstream(answers=...)`: `rounds` calls with `lines` lines of output each, and then the task.
 
     `marker` finds the task in a request, as TASK-7 in the prompt that a person typed. Sessions are told apart by it. A
-    request without a shell tool (for a title, or for a summary) is answered with a line that names the task too.
+    request for a title or a summary, with or without tools, is answered with a line that names the task too.
     """
 
     rounds: int = 10
@@ -70,7 +75,7 @@ class ShellWorker:
         task = found.group() if found else ""
         model = str(received.body.get("model") or "mock-model-2026")
         tool = shell_tool_of(received.body)
-        if tool is None:
+        if tool is None or _asks_for_summary(received.body):
             return UpstreamAnswer(f"In short: {task or UNKNOWN_TASK}.", model=model)
         if self.done[task] >= self.rounds:
             return UpstreamAnswer(f"Done with {task or UNKNOWN_TASK}.", model=model)
@@ -87,6 +92,12 @@ class ShellWorker:
             "type": "function",
             "function": {"name": tool.name, "arguments": arguments},
         }
+
+
+def _asks_for_summary(body: Mapping[str, Any]) -> bool:
+    """Whether the newest message is a client's own request for a summary, which some send with all their tools."""
+    newest = listed_messages(body)[-1:]
+    return bool(newest) and newest[0].get("role") == "user" and bool(_SUMMARY.search(json.dumps(newest)))
 
 
 def shell_tool_of(body: Mapping[str, Any]) -> ShellTool | None:
