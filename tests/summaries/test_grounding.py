@@ -194,3 +194,14 @@ def test_what_was_asked_before_the_ledger_begins_comes_back_from_the_previous_ha
     before = CONTINUED.join(['"Please be kind to the operators." (m0)', '"They are told first." (m1)'])
     _, handoff = grounded(Handoff({GOAL: ["Go on."]}), previous=Handoff({COMPLETED: [before]}))
     assert handoff.lines(COMPLETED)[0] == before
+
+
+def test_where_the_focus_topic_comes_up_is_put_back() -> None:
+    _, handoff = grounded(Handoff({COMPLETED: ["Did things."]}), focus="lint")
+    assert handoff.lines(VALUES)[0] == '"lint" comes up in m1-m2'
+    copied = Handoff({VALUES: ['"lint" comes up in m1', "RETRY_LIMIT = 7311 (m3)"]})
+    _, handoff = grounded(copied, focus="lint", previous=Handoff({VALUES: ['"lint" comes up in m1']}))
+    assert [line for line in handoff.lines(VALUES) if "comes up" in line] == ['"lint" comes up in m1-m2']
+    assert "RETRY_LIMIT = 7311 (m3)" in handoff.lines(VALUES)
+    _, handoff = grounded(Handoff({COMPLETED: ["Did things."]}), focus="zeppelin")
+    assert not any("comes up" in line for line in handoff.lines(VALUES))

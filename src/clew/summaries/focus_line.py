@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
 from clew.ledger import FocusTopic, quotable_texts, text_with_calls
@@ -11,7 +11,7 @@ from clew.messages import Message
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.handoff import SummaryInput, shorten_redacted
-from clew.summaries.required_facts import HandoffLine
+from clew.summaries.required_facts import HandoffLine, RequiredFact
 
 _FOCUS_CHARS = 120
 _RUN_CHARS = 16
@@ -36,6 +36,18 @@ def _is_about(source: SummaryInput, topic: FocusTopic, number: int) -> bool:
     return message["role"] not in ("system", "developer") and topic.is_about(
         "\n".join([text_with_calls(message), *quotable_texts(message)[1:]])
     )
+
+
+def focus_facts(source: SummaryInput, chars: int) -> Iterator[RequiredFact]:
+    """The same line as a fact that a model's handoff must have; none without a topic or where it comes up nowhere."""
+    if source.focus and source.focus.strip():
+        topic = FocusTopic(source.focus)
+        if line := focus_line(source, topic, messages_about(source, topic), chars):
+            yield RequiredFact(line.heading, line.text, line.text)
+
+
+def is_focus_line(line: str) -> bool:
+    return bool(_COMES_UP.match(line))
 
 
 def focus_line(source: SummaryInput, topic: FocusTopic, numbers: Sequence[int], chars: int) -> HandoffLine | None:

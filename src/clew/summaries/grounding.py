@@ -18,6 +18,7 @@ from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.exchange_facts import complete_entries, exchange_facts
+from clew.summaries.focus_line import focus_facts, is_focus_line
 from clew.summaries.handoff import CountTokens, Handoff, SummaryInput
 from clew.summaries.required_facts import RequiredFact, cleaned_facts, normalized, required_facts, state_facts
 
@@ -33,6 +34,7 @@ _HEADINGS_KEPT = (parts.DECISIONS, parts.TRIED, parts.ANSWERED, parts.COMPLETED,
 _REPEATED_EXTRA_CHARS = 40
 _WORDS_COMPARED = 80
 _HEADINGS_FIRST = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES, parts.BLOCKED})
+_SHARE_OF_FOCUS_LINE = 0.06
 # Of the room for facts that is left when its turn comes.
 _SHARE_OF_REQUESTS = 0.5
 _SHARE_OF_CONCLUSIONS = 0.5
@@ -121,6 +123,7 @@ def _with_required_facts(source: SummaryInput, checked: Handoff, budget: int, co
     certain = required_facts(source)
     groups = (
         (1.0, [fact for fact in certain if fact.heading in _HEADINGS_FIRST]),
+        (1.0, cleaned_facts(source, focus_facts(source, int(budget * _CHARS_PER_TOKEN * _SHARE_OF_FOCUS_LINE)))),
         (_SHARE_OF_REQUESTS, cleaned_facts(source, told.requests)),
         (_SHARE_OF_CONCLUSIONS, cleaned_facts(source, told.conclusions)),
         (
@@ -195,6 +198,9 @@ def _completed(source: SummaryInput, checked: Handoff, chosen: _Chosen) -> tuple
         elif heading == parts.RULES:
             # Rules are quoted in the user's words; a line of the model that only repeats one is not needed.
             written = [line for line in written if not _only_repeats(line, own)]
+        elif heading == parts.VALUES:
+            # What the model copied from the previous handoff names fewer messages.
+            written = [line for line in written if not is_focus_line(line)]
         added = [fact.line for fact in sorted(own, key=lambda fact: fact.number)]
         sections[heading] = [*added, *written] if heading in (parts.GOAL, parts.RULES) else [*written, *added]
     of_exchanges = [fact for fact in chosen.added if fact.exchange is not None]
