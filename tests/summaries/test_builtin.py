@@ -327,6 +327,48 @@ def test_a_short_output_is_the_outcome_and_a_long_one_without_a_value_is_not_tol
     assert handoff.lines(COMPLETED) == ["Asked, as above (m0)\n   READ README.md (m1)"]
 
 
+def test_what_was_taken_back_is_not_told_without_the_request_that_took_it_back() -> None:
+    log = "The log goes to /var/log/uploader_daily.log, is rotated every day and kept for fourteen days."
+    asked = [
+        user("Where does the log go?"),
+        assistant(log),
+        user("Scratch that, log to stdout."),
+        assistant("Done so."),
+    ]
+    parts = [
+        one for n in range(40) for one in (user(f"Now build part {n} of it."), assistant(f"Part {n} is built now."))
+    ]
+    handoff = handoff_of([user("Port the uploader."), assistant("Ported."), *asked, *parts, user("on")], 400)
+    assert any("earlier requests" in line for line in handoff.lines(COMPLETED))
+    assert any(line.startswith('"Scratch that, log to stdout." (m4)') for line in handoff.lines(COMPLETED))
+    assert "uploader_daily.log" not in handoff.render()
+
+
+def test_what_came_of_old_requests_is_told_before_the_details_of_newer_ones() -> None:
+    details = [f"RAN make part_{n} with a rather long line of its own: built part_{n} (m{n})" for n in range(40, 60)]
+    told = [CONTINUED.join([f'"Build part_{n}." (m{n})', f'"part_{n} is built." (m{n})', *details]) for n in range(6)]
+    told.insert(3, f'Still on what was asked before (m2){CONTINUED}"part_2 is tested, too." (m2)')
+    numbers = range(100, 103)
+    messages = [user("Now the docs."), assistant("The docs are written."), user("on")]
+    source = SummaryInput(
+        Ledger.of(messages, numbers), dict(zip(numbers, messages, strict=True)).__getitem__, 100, 102,
+        Handoff({COMPLETED: told}), "on", 102,
+    )  # fmt: skip
+    entries = write_handoff(source, 700, count).lines(COMPLETED)
+    assert [entry.split(CONTINUED)[:2] for entry in entries[:6]] == [
+        entry.split(CONTINUED)[:2] for entry in told if entry[0] == '"'
+    ]
+    assert not any("Still on" in entry for entry in entries)
+
+
+def test_a_line_of_encoded_bytes_is_not_quoted() -> None:
+    body = "lQcYBGlXBg0BEAC0u6dNuu3Zsm1e1lwDiK7rG2hTfjcfxxGM7jPh63t2QxP7XsJK"  # made up
+    result = f"gpg: key_import_5 failed: {body}\nthe path is /srv/Keys/imported/by/Anna/in/2024/June/week3/from_laptop"
+    text = handoff_of([user("go"), *ran("import", f"{result}\n" + "and so on " * 90, "a"), user("on")]).render()
+    assert body not in text
+    assert "/srv/Keys/imported/by/Anna/in/2024/June/week3/from_laptop" in text
+
+
 def test_like_lines_of_a_result_are_told_by_their_count_with_the_first_and_the_last() -> None:
     listing = "\n".join(f"./assets/icons/os_{name}_{n}.svg" for n, name in enumerate(["mac", "win", "bsd"] * 10))
     settings = "\n".join(f"limit_of_part_{n} = {n * 7 + 100}" for n in range(8))

@@ -228,6 +228,18 @@ _CHANGE_OF_MIND = _TAKES_BACK | Markers(
     "これから",
 )
 
+# Said before doing something: what came of it is said later.
+_ANNOUNCES = re.compile(
+    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|thought|yes|right|hmm+|wait|so|actually"
+    r"|you(?:'re| are) right)\b[:,.!]?\s*)*(?:let me|let's|i'll|i will|i need to|i'm going to|now i|first,? i|next,? i"
+    r"|looking at|i should|we need to|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
+    re.IGNORECASE,
+)
+_ORDERS = re.compile(
+    r"(?:(?:now|next|then|first|also|finally|and|i need to|need to),? )*(?:add|build|change|check|clean|commit|create"
+    r"|fix|look|make|move|read|remove|replace|run|see|start|test|try|update|use|verify|write)\b",
+    re.IGNORECASE,
+)
 _TAGS = (
     r"system-reminder|local-command-\w+|command-\w+|bash-\w+|environment_\w+|ide_\w+|user-prompt-submit-hook|context|file"
     r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
@@ -285,6 +297,12 @@ def decisions_in(text: str, number: int) -> list[LedgerStatement]:
 
 def is_question(text: str) -> bool:
     return text.rstrip(" )\"'*").endswith(("?", "？"))
+
+
+def is_opening(said: str) -> bool:
+    """Whether it only says what comes next: `Let me check.`, `Now fix the tests:`."""
+    plain = said.lstrip(_LIST_MARKS)
+    return bool(_ANNOUNCES.match(plain)) or (plain.endswith((":", "：")) and bool(_ORDERS.match(plain)))
 
 
 def rule_replaced_by(new: LedgerStatement, earlier: Sequence[LedgerStatement]) -> LedgerStatement | None:

@@ -44,7 +44,7 @@ _COUNTS_LINE = re.compile(
     rf"(?P<opening>=+ |(?:=+ )?tests finished: |(?:ok|FAILED) \| |Summary \[ *[\d.]+s\] +\d+ tests? run: )?"
     rf"(?P<counts>{_COUNTED}(?:(?:, | \| |; ){_COUNTED})*),?(?P<took> ?{_TOOK})?[ =]*\Z"
 )
-_COLOUR = re.compile(r"\x1b\[[\d;]*m")
+_COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
 _COUNTED_APART = re.compile(r"(\d+) ([a-z ]+)")
 _CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.MULTILINE)
 _JEST = re.compile(r"^\s*Tests:?\s+(?=\d)(.*)$", re.MULTILINE)
@@ -118,6 +118,8 @@ class CallOutcome:
 def read_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
     """How a command or an unknown tool ended, by its result."""
     ends = _both_ends(_printed_text(result))
+    if "[0m" in ends:
+        ends = _COLOUR.sub("", ends)
     exit_code = _exit_code(_both_ends(result))
     tests = _tests(ends)
     failed: bool | None = None
@@ -195,7 +197,7 @@ def _jest(ends: str) -> str:
 def _by_line(ends: str) -> str:
     last = ""
     for raw in ends.splitlines():
-        line = _COLOUR.sub("", raw).strip()
+        line = raw.strip()
         found = _COUNTS_LINE.match(line) if "ed" in line or "error" in line else None
         if found and (found["opening"] or found["took"]):
             counts = _COUNTED_APART.findall(found["counts"])

@@ -49,6 +49,8 @@ _PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
 _MOST_ALIKE = 2
 _EXACT = re.compile(r"[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
+_ENCODED = re.compile(r"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{44,}")
+_CHARS_PER_FOLDER = 16  # a path has more of them
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 _WORD = re.compile(r"_*[A-Za-z]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
@@ -310,7 +312,12 @@ class QuoteSelector:
         return quotes
 
     def _is_clean(self, number: int, part: int, quote: str) -> bool:
-        """Whether the quote holds no secret, nor a piece of one that would not be recognised alone."""
+        """Whether the quote holds no secret, nor a piece of one that would not be recognised alone.
+
+        Encoded bytes, such as a line of a key that a program complains about, are never quoted.
+        """
+        if any(blob.count("/") * _CHARS_PER_FOLDER <= len(blob) for blob in _ENCODED.findall(quote)):
+            return False
         key = (number, part)
         if key not in self._clean:
             clean = self._redacted(text := self.texts(number)[part])

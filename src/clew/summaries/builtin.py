@@ -11,14 +11,13 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from clew.ledger import FocusTopic, atoms_in, text_with_calls
+from clew.ledger import FocusTopic, atoms_in, is_opening, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
     AS_TASK,
     ASKED_ABOVE,
     ASKED_BELOW,
-    STILL_ASKED,
     TELLING_WIDTH,
     HandoffMaterial,
     Sentence,
@@ -26,7 +25,6 @@ from clew.summaries.exchanges import (
     by_worth,
     deeds_of,
     exchange_text,
-    is_opening,
     lines_to_tell_again,
     reference_of,
 )
@@ -196,21 +194,21 @@ class _Composer:
                 draft.covered |= atoms_in(line.text)
 
     def _tell_former(self, draft: _Draft) -> None:
-        """What was told before, newest first: an entry whole, then its first lines, then several in one."""
+        """What was told before, newest first: each request, then with it what came of it, then all that was told."""
         room = int(draft.left * _SHARE_OF_FORMER)
-        whole = room // 2
-        for number, lines in reversed(self._material.former):
-            for kept in (lines, lines[:2], lines[:1]):
-                chars = sum(len(line) + len(CONTINUED) for line in kept) + _ENTRY_CHARS
-                if chars <= (whole if len(kept) > 1 else room):
-                    draft.former.insert(0, (number, kept))
-                    draft.left -= chars
-                    room -= chars
-                    whole -= chars
-                    draft.covered |= atoms_in(" ".join(kept))
+        kept: dict[int, list[str]] = {}
+        for lines_each in (1, 2, None):
+            for at in range(len(self._material.former) - 1, -1, -1):
+                lines = self._material.former[at][1][:lines_each]
+                more = lines[len(kept.get(at, ())) :]
+                chars = sum(len(line) + len(CONTINUED) for line in more) + (0 if at in kept else _ENTRY_CHARS)
+                if chars > room or (at not in kept and lines_each != 1):
                     break
-            else:
-                break
+                kept[at] = lines
+                room -= chars
+                draft.left -= chars
+        draft.former = [(self._material.former[at][0], lines) for at, lines in sorted(kept.items())]
+        draft.covered |= atoms_in(" ".join(line for _, lines in draft.former for line in lines))
 
     def _tell_focus(self, draft: _Draft, room: int) -> int:
         """Where the topic comes up and what was asked about it; returns the chars to hold for what else is about it."""
@@ -239,7 +237,10 @@ class _Composer:
         """Every request, newest first; with a topic only those about it, each in detail."""
         above = self._asked_above(draft)
         last = len(self._material.exchanges) - 1
-        for n in range(last, -1, -1):
+        # What a change of mind took back would be taken for true without it.
+        changes = {one.cancelled_by for one in self._material.exchanges if one.cancelled_by is not None}
+        newest_first = range(last, -1, -1)
+        for n in sorted(newest_first, key=lambda n: self._material.exchanges[n].number not in changes):
             if room < _SHORTEST_ENTRY_CHARS:
                 break
             if n in draft.entries or (topic and not topic.is_about(self._material.exchanges[n].request)):
@@ -261,7 +262,7 @@ class _Composer:
         old = [
             RequestStretch.of_line(lines[0])
             for number, lines in untold
-            if number not in above and not lines[0].startswith(STILL_ASKED)
+            if number not in above and not lines[0].startswith(parts.STILL_ASKED)
         ]
         counted = max((one.last for one in old), default=-1)
         new = [
@@ -386,6 +387,8 @@ class _Composer:
         starts = [exchange.number for exchange in self._material.exchanges]
         for (number, part), lines in chosen.items():
             n = max(0, bisect_right(starts, number) - 1)
+            if n not in draft.entries and self._material.exchanges[n].cancelled_by is not None:
+                continue  # nothing would say that it was taken back
             entry = draft.entries.get(n) or self._stretch_with(draft, n)
             owner = self._material.owners.get((number, part))
             if owner is not None and owner.verb == "PLANNED":

@@ -12,11 +12,19 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from clew.ledger import Action, FocusTopic, LedgerExchange, QuoteSelector, atoms_in, text_with_calls
+from clew.ledger import Action, FocusTopic, LedgerExchange, QuoteSelector, atoms_in, is_opening, text_with_calls
 from clew.messages import Message, text_of
 from clew.summaries import handoff as parts
 from clew.summaries.focus_line import messages_about
-from clew.summaries.handoff import CONTINUED, SummaryInput, number_at_end, number_in, shorten_redacted
+from clew.summaries.handoff import (
+    CONTINUED,
+    STILL_ASKED,
+    SummaryInput,
+    number_at_end,
+    number_in,
+    shorten_redacted,
+    told_entries,
+)
 from clew.summaries.required_facts import (
     TASK_CHARS,
     certain_lines,
@@ -30,20 +38,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
-_MARKS = "-*#> "
 _LIST_ITEM = frozenset("-*|•0123456789")
-# Said before doing something: what came of it is said later.
-_ANNOUNCES = re.compile(
-    r"(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|alright|sure|thought|yes|right|hmm+|wait|so|actually"
-    r"|you(?:'re| are) right)\b[:,.!]?\s*)*(?:let me|let's|i'll|i will|i need to|i'm going to|now i|first,? i|next,? i"
-    r"|looking at|i should|we need to|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
-    re.IGNORECASE,
-)
-_ORDERS = re.compile(
-    r"(?:(?:now|next|then|first|also|finally|and|i need to|need to),? )*(?:add|build|change|check|clean|commit|create"
-    r"|fix|look|make|move|read|remove|replace|run|see|start|test|try|update|use|verify|write)\b",
-    re.IGNORECASE,
-)
 # Says little without the sentence before it.
 _POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
 _LABEL = re.compile(r"(?:[-*] )?\**[^*.:：]{1,40}(?:\*\*[:：]|[:：]\**) ?\S")
@@ -123,12 +118,6 @@ def closing_sentences(
     if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
         return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
     return found
-
-
-def is_opening(said: str) -> bool:
-    """Whether it only says what comes next: `Let me check.`, `Now fix the tests:`."""
-    plain = said.lstrip(_MARKS)
-    return bool(_ANNOUNCES.match(plain)) or (plain.endswith((":", "：")) and bool(_ORDERS.match(plain)))
 
 
 def _is_cut(said: str) -> bool:
@@ -371,7 +360,6 @@ def _joined(lines: Iterable[str]) -> str:
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
 ASKED_BELOW = "Asked below"
-STILL_ASKED = "Still on what was asked before"
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
 _FAVOUR_NEW = 3.0
@@ -413,7 +401,7 @@ class HandoffMaterial:
 
     def _told_before(self) -> list[tuple[int, list[str]]]:
         """The entries of the previous handoff, each with its first message."""
-        told = [text.split(CONTINUED) for text in self.source.previous_lines(parts.COMPLETED)]
+        told = told_entries(self.source.previous_lines(parts.COMPLETED))
         for task in self.source.previous_lines(parts.ACTIVE_TASK)[:1]:
             if all(line.text != task for line in self.top):
                 # What was the task then is one of the earlier requests now.

@@ -39,6 +39,8 @@ _ALWAYS = frozenset({ACTIVE_TASK, BLOCKED})
 _WITHOUT_BULLETS = frozenset({ACTIVE_TASK, STATE})
 CONTINUED = "\n   "
 """Between the lines of one entry."""
+STILL_ASKED = "Still on what was asked before"
+"""Begins the entry of an exchange whose request was told in the previous handoff."""
 
 _HEADING = re.compile(r"^#{1,4}\s*(?:\d+[.)]\s*)?\**(.+?)\**:?\s*$")
 _BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
@@ -123,6 +125,17 @@ _STRETCH = re.compile(
     r" \(m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$"
 )
 _REQUEST = re.compile(r'"(.*)"(?:, that is ".*")? \(m\d+')
+
+
+def told_entries(entries: Iterable[str]) -> list[list[str]]:
+    """The lines of each entry; one that goes on with the exchange before it is a part of that one."""
+    told: list[list[str]] = []
+    for lines in (entry.split(CONTINUED) for entry in entries):
+        if told and lines[0].startswith(STILL_ASKED):
+            told[-1] += lines[1:]
+        else:
+            told.append(lines)
+    return told
 
 
 def number_in(line: str) -> int:
