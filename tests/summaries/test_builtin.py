@@ -165,6 +165,9 @@ def test_files_are_told_by_what_became_of_them_and_like_ones_together() -> None:
     ]
     assert "MOVED c.py to lib/d.py (m5) · REVERTED b.py (m7)" in handoff.render()
     assert "DELETED scratch.py (m9)" in handoff.render()
+    folder = "/srv/shop/packages/coding-agent/src"
+    reads = [one for name in "ab" for one in did("read_file", {"path": f"{folder}/{name}.ts"}, "x", name)]
+    assert handoff_of([user("go"), *reads, user("on")]).lines(FILES) == [f"{folder}/: b.ts (read, m3), a.ts (read, m1)"]
     both = handoff_of([user("go"), *ran("touch a.py b.py", "[exit 0]", "a"), user("on")])
     assert both.lines(FILES) == ["a.py, b.py (changed, m1)"]
 
@@ -376,7 +379,7 @@ def test_like_lines_of_a_result_are_told_by_their_count_with_the_first_and_the_l
     text = handoff_of([*messages, assistant("There are thirty."), user("on")]).render()
     line = next(line for line in text.splitlines() if "find . -type f" in line)
     assert "./assets/icons/os_mac_0.svg" in line
-    assert "./assets/icons/os_bsd_29.svg · 30 such lines in all (m1)" in line
+    assert "./assets/icons/os_bsd_29.svg (30 such lines) (m1)" in line
     assert line.count(".svg") <= 4
     assert all(setting in text for setting in settings.splitlines())  # each gives a name its value
 
@@ -388,6 +391,15 @@ def test_what_is_quoted_of_a_result_has_no_reminders_and_no_colours() -> None:
     assert "INF scanned build_dir_7 in 12 ms · WRN skipped cache_dir_9 since it is old" in text
     assert "reminder" not in text
     assert "file_rules_3" not in text
+
+
+def test_the_tags_that_a_harness_puts_around_a_result_are_not_quoted() -> None:
+    wrapped = "<returncode>0</returncode>\n<output_head>\nimport batch_size_512 from settings\n</output_head>"
+    rest = f"<elided_chars>\n6863 characters elided\n</elided_chars>\n{'and so on ' * 90}"
+    text = handoff_of([user("go"), *ran("cat a.py", f"{wrapped}\n{rest}", "a"), user("on")]).render()
+    assert "import batch_size_512 from settings" in text
+    assert "output_head" not in text
+    assert "elided_chars" not in text
 
 
 def test_a_plan_is_told_once_and_a_run_without_an_outcome_is_not_counted() -> None:

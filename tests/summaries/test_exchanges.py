@@ -30,6 +30,7 @@ The retry now waits 0.5 s, doubling to 8 s. It matches the gateway's Retry-After
 this_is_code_and_no_sentence_at_all(1, 2, 3)
 ```
 ---
+`★ Insight ─────────────────────`
 ok."""
     assert said(text) == [
         "The retry now waits 0.5 s, doubling to 8 s.",

@@ -402,6 +402,7 @@ _EMPTY_ARGUMENTS = frozenset(
 # Harnesses append reminders to results too, and some logs keep colour codes, with or without the escape before them.
 _REMINDER = "<system-reminder>"
 _COLOUR_END = "[0m"
+_WRAPPER = re.compile(r"</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr)>")
 _COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
 
 
@@ -412,6 +413,8 @@ def quotable_texts(message: Message) -> list[str]:
         text = without_harness_blocks(text)
     if _COLOUR_END in text:
         text = _COLOUR.sub("", text)
+    if text.startswith("<") and message["role"] == "tool":
+        text = _WRAPPER.sub("", text)
     # A blank line between arguments: no quote goes from one into the next.
     return [text, *("\n\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
 

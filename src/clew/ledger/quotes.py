@@ -299,16 +299,15 @@ class QuoteSelector:
         quotes: dict[tuple[int, int], list[str]] = {}
         for (number, part), spans in sorted(selection.spans.items()):
             text = self.texts(number)[part]
-            counts: list[str] = []
+            counts: dict[str, str] = {}
             for shape in folded.get((number, part), ()):
-                like = [found for found in _LINE.finditer(text) if _shape(found[0]) == shape]
+                like = [_trimmed(text, *found.span()) for found in _LINE.finditer(text) if _shape(found[0]) == shape]
                 if len(like) > _MOST_ALIKE + 1:
-                    ends = [QuoteSpan(number, part, *_trimmed(text, *found.span())) for found in (like[0], like[-1])]
-                    spans = [*spans, *ends]
-                    counts.append(f"{len(like)} such lines in all")
+                    spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
+                    counts[_quote(text, *like[-1])] = f" ({len(like)} such lines)"
             lines = dict.fromkeys(_quote(text, start, end) for start, end in _merged(spans))
-            if clean := [line for line in lines if self._is_clean(number, part, line)]:
-                quotes[number, part] = [*clean, *counts]
+            if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
+                quotes[number, part] = clean
         return quotes
 
     def _is_clean(self, number: int, part: int, quote: str) -> bool:

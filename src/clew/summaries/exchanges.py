@@ -37,7 +37,7 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # class is fast.
 _ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
-_NO_SENTENCE = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
+_NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
 _LIST_ITEM = frozenset("-*|•0123456789")
 # Says little without the sentence before it.
 _POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
@@ -228,8 +228,8 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
         last = own[-1]
         ended = last.outcome.describe() if last.outcome else ""
         failed = sum(action.failed for action in own)
-        # That a command ran twice and printed something says nothing.
-        is_told = failed or (len(own) > 1 and last.outcome and last.outcome.exit_and_tests())
+        # That a command ran twice and went well says nothing; what it printed is quoted.
+        is_told = failed or (len(own) > 1 and last.outcome and last.outcome.tests)
         if not ended or not is_told or (len(own) == 1 and not last.failed):
             continue
         how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last" if len(own) > 1 else " ->"

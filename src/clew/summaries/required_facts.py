@@ -341,6 +341,7 @@ def _plan(ledger: Ledger) -> list[HandoffLine]:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 _NEWEST_READ = 12
+_LONG_FOLDER = 24
 _JOINED = ", "
 _SEPARATOR = " · "
 # A name before the path is what handoffs of earlier versions have.
@@ -404,7 +405,24 @@ def lines_by_kind(lines: Iterable[str]) -> list[str]:
         found = _FILE_LINE.match(line)
         how = found["how"].split()[0] if found else ""
         kinds.setdefault(_KINDS.get(how, line), []).append(line)
-    return [_SEPARATOR.join(own) for own in kinds.values()]
+    return [_SEPARATOR.join(_by_folder(own) if kind == _READ else own) for kind, own in kinds.items()]
+
+
+def _by_folder(lines: Iterable[str]) -> list[str]:
+    """The lines with a long folder named once for its files: `/srv/shop/src/: a.py (read, m6), b.py (read, m9)`."""
+    folders: dict[str, list[str]] = {}
+    for line in (one for joined in lines for one in _apart(joined)):
+        folder = line.partition(" (")[0].rpartition("/")[0]
+        folders.setdefault(folder if len(folder) >= _LONG_FOLDER else line, []).append(line)
+    return [
+        own[0] if len(own) == 1 else f"{folder}/: {_JOINED.join(line[len(folder) + 1 :] for line in own)}"
+        for folder, own in folders.items()
+    ]
+
+
+def _apart(joined: str) -> list[str]:
+    paths, parenthesis, what = joined.rpartition(" (")
+    return [f"{path}{parenthesis}{what}" for path in paths.split(_JOINED)]
 
 
 def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
