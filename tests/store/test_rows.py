@@ -28,6 +28,22 @@ def test_a_chain_depends_on_all_messages_before() -> None:
         ({"role": "tool", "content": "a"}, {"role": "tool", "content": "a", "is_error": True}, False),
         ({"role": "tool", "content": "a"}, {"role": "tool", "content": "a", "is_error": False}, True),
         (
+            # A reply as it came, and as clients send it back.
+            {"role": "assistant", "content": "a", "reasoning_content": "hm", "id": "msg_1", "status": "completed"},
+            {"role": "assistant", "content": "a"},
+            True,
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "output_text", "text": "a", "annotations": [{"n": 1}]}]},
+            {"role": "assistant", "content": "a"},
+            True,
+        ),
+        (
+            {"role": "assistant", "content": [{"type": "output_text", "text": "a"}, {"type": "image", "n": 1}]},
+            {"role": "assistant", "content": [{"type": "text", "text": "a"}, {"type": "image", "n": 2}]},
+            False,
+        ),
+        (
             {"role": "assistant", "content": None, "reasoning": [{"t": 1}]},
             {"role": "assistant", "content": None, "reasoning": [{"t": 2}]},
             False,

@@ -49,6 +49,7 @@ from clew.gateway.upstream import (
 )
 from clew.gateway.wires import WirePath, WireRequest
 from clew.providers import ErrorClass, Provider, classify_error
+from clew.store import ModelCall
 from clew.turn import Conversation, ModelTarget, Recovery, Runtime, TurnOptions, call_of, is_overflow, largest_parts
 from clew.usage import CanonicalUsage
 
@@ -424,15 +425,22 @@ class Exchanges:
         exchange.cost_micros = call.cost_micros if call else None
         try:
             async with opened.lock:
-                is_kept = await opened.record(reader.items(), reply.usage, call)
+                is_kept = await self._keep_reply(opened, reader, reply.usage, call)
             if not is_kept and call is not None:
                 await self._runtime.store.record_call(conversation.session, call)
             await self._callers.add_spending(exchange.caller, exchange.cost_micros or 0)
-        except StaleHistory:
-            _log.info("a reply is not kept: another process has gone on with its conversation")
         except ClewError as problem:
             exchange.is_fallback = True
             _log.error("a reply could not be kept: %s", problem)
+
+    async def _keep_reply(
+        self, opened: OpenConversation, reader: ReplyReader, usage: CanonicalUsage | None, call: ModelCall | None
+    ) -> bool:
+        try:
+            return await opened.record(reader.items(), usage, call)
+        except StaleHistory:
+            _log.info("a reply is not kept: another process has gone on with its conversation")
+            return False
 
     async def _recover(
         self, exchange: GatewayExchange, status: int, text: bytes, headers: CIMultiDict[str], response: ClientResponse

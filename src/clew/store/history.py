@@ -93,7 +93,11 @@ def append(request: AppendRequest, now: int) -> Steps[AppendResult]:
     position = yield from _find_position(request.session, request.owner)
     new_messages = [as_new(message) for message in request.messages]
     if request.after is not None and request.after != position.next_seq:
-        return (yield from _repeated_append(position, new_messages, request.after))
+        repeated = yield from _repeated_append(position, new_messages, request.after)
+        # Whoever wrote these messages may not have known of the calls; one that has an id is not stored twice.
+        known = [(request.after + at, call) for at, call in request.calls if call.id is not None]
+        yield from record_calls(position.key, known, now)
+        return repeated
     added = yield from add_rows(position, new_messages, now, request.names)
     reached = position.next_seq + added
     brought = [(position.next_seq + at if added else None, call) for at, call in request.calls]

@@ -41,6 +41,10 @@ FIRST_CHAIN = bytes(_CHAIN_BYTES)
 """The chain before the first message."""
 # Clients move their cache markers from request to request.
 _IGNORED_FIELDS = frozenset({"cache_control"})
+_ITEM_FIELDS = frozenset({"id", "type", "status", "reasoning_content", "reasoning_details", "annotations"})
+"""Of a reply as it came, on the wires of OpenAI: clients send it back with some of them, or without."""
+_TEXT_PARTS = ("text", "output_text", "input_text")
+_TEXT_PART_FIELDS = frozenset({"type", "text", "annotations", "logprobs"})
 _FUNCTION_FIELDS = {"name", "arguments"}
 _PLAIN_FIELDS = frozenset({"role", "content", "tool_calls", "reasoning"})
 _NOT_JSON = (TypeError, ValueError, RecursionError)
@@ -304,11 +308,11 @@ def _pieces(message: Message) -> Iterable[str]:
     content = message.get("content")
     calls = message.get("tool_calls") or ()
     yield str(message.get("role"))
-    yield content if isinstance(content, str) else _encode(_plain_text(content) or content)
+    yield content if isinstance(content, str) else _encode(_plain_text(content) or _plain_parts(content))
     for call in calls:
         function = call.get("function")
-        if len(call) == 3 and isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
-            # Nearly every call is of this shape; this way it costs no JSON.
+        if isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
+            # Nearly every call is of this shape; this way it costs no JSON. Other fields are signatures and places.
             yield f"{call.get('id')} {call.get('type')} {function['name']}"
             yield str(function["arguments"])
         else:
@@ -316,11 +320,11 @@ def _pieces(message: Message) -> Iterable[str]:
     others = {
         name: value
         for name, value in message.items()
-        if name not in _PLAIN_FIELDS and name not in _IGNORED_FIELDS and _has_value(value)
+        if name not in _PLAIN_FIELDS and name not in _IGNORED_FIELDS and name not in _ITEM_FIELDS and _has_value(value)
     }
     # Many clients do not send thinking back, so it counts only where there is nothing else.
     if not content and not calls:
-        others["reasoning"] = message.get("reasoning")
+        others["reasoning"] = message.get("reasoning") or message.get("reasoning_content")
     for name in sorted(others):
         if _has_value(others[name]):
             yield name
@@ -329,11 +333,24 @@ def _pieces(message: Message) -> Iterable[str]:
 
 def _plain_text(content: Any) -> str | None:
     """The text of a content that is one text part, as clients write it to attach a cache marker."""
-    if isinstance(content, list) and len(content) == 1 and isinstance(part := content[0], Mapping):
-        names = {name for name in part if name not in _IGNORED_FIELDS}
-        if names == {"type", "text"} and part["type"] == "text" and isinstance(part["text"], str):
-            return part["text"]
-    return None
+    return _text_of_part(content[0]) if isinstance(content, list) and len(content) == 1 else None
+
+
+def _plain_parts(content: Any) -> Any:
+    """A content of several parts, its texts spelled as most wires spell them."""
+    if not isinstance(content, list):
+        return content
+    texts = map(_text_of_part, content)
+    return [part if text is None else {"type": "text", "text": text} for part, text in zip(content, texts, strict=True)]
+
+
+def _text_of_part(part: Any) -> str | None:
+    """The text of a part that is nothing but text; None for any other."""
+    if not isinstance(part, Mapping) or part.get("type") not in _TEXT_PARTS:
+        return None
+    others = {name for name, value in part.items() if name not in _IGNORED_FIELDS and _has_value(value)}
+    text = part.get("text")
+    return text if isinstance(text, str) and others <= _TEXT_PART_FIELDS else None
 
 
 def _encode(value: Any) -> str:

@@ -44,8 +44,10 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
     if known is None:
         return (yield from _begin(history, new, given, now))
     found = given
-    if found is None or found.conversation != known.conversation:
+    while found is None or found.conversation != known.conversation:
+        # Whoever had the lock before may have written more of this history: it is looked up again behind the lock.
         found = yield from _tip_of_conversation(known.conversation)
+        known = (yield from longest_known_prefix(chains, new, found)) or known
     next_seq, _ = yield from end_of(found)
     fresh = [as_new(message) for message in history[known.count :]]
     is_branch = known.count < next_seq and (bool(fresh) or request.is_exact)

@@ -1,0 +1,245 @@
+"""Clients of a gateway for tests: agents that send their whole history with each request, as real ones do.
+
+An agent's turns go on by themselves: a call of a tool is answered with a result, a text with the next question.
+"""
+
+from __future__ import annotations
+
+import json
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import Any, ClassVar
+
+import aiohttp
+
+FAKE_KEY = "fake-key-of-a-test"
+_WORDS = "many words that a question or a result goes on with "
+
+
+class GatewayClient(ABC):
+    """An agent with one conversation. It keeps its history in the spelling of its wire."""
+
+    path: ClassVar[str]
+    field: ClassVar[str] = "messages"
+
+    def __init__(self, model: str, *, stream: bool, name: str = "", repeat: int = 30) -> None:
+        self.model = model
+        self.stream = stream
+        self.name = name
+        """Stands in each of its questions, and tells conversations apart."""
+        self.repeat = repeat
+        self.history: list[dict[str, Any]] = []
+        self._turns = 0
+        self._http = aiohttp.ClientSession(headers={"Authorization": f"Bearer {FAKE_KEY}"})
+
+    async def __aenter__(self) -> GatewayClient:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._http.close()
+
+    async def turn(self, root: str) -> None:
+        """One request to a gateway: a result where the last answer called a tool, else the next question."""
+        self.history += self._next()
+        self.history += await self.ask(root)
+        self._turns += 1
+
+    def _next(self) -> list[dict[str, Any]]:
+        words = _WORDS * self.repeat
+        called = self.open_call()
+        if called is not None:
+            return [self.result(called, f"result {self.name}{self._turns}: {words}")]
+        return [{"role": "user", "content": f"question {self.name}{self._turns}: {words}"}]
+
+    async def ask(self, root: str) -> list[dict[str, Any]]:
+        """Send the history as it is; the items of the reply."""
+        async with self._http.post(root + self.path, json=self.body()) as response:
+            raw = await response.read()
+            if response.status != 200:
+                raise AssertionError(f"{response.status}: {raw.decode()[:500]}")
+        return self.read_stream(events_of(raw)) if self.stream else self.read_body(json.loads(raw))
+
+    def body(self) -> dict[str, Any]:
+        return {"model": self.model, self.field: self.history, "stream": self.stream}
+
+    @abstractmethod
+    def open_call(self) -> str | None:
+        """The id of a call in the last answer; None where there is none."""
+
+    @abstractmethod
+    def result(self, called: str, text: str) -> dict[str, Any]:
+        """A result as this wire spells it."""
+
+    @abstractmethod
+    def read_body(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        """The items of a reply."""
+
+    @abstractmethod
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The items of a reply that was streamed."""
+
+
+class ChatClient(GatewayClient):
+    """Chat completions. Sends no reasoning back, as most programs do."""
+
+    path = "/v1/chat/completions"
+
+    def body(self) -> dict[str, Any]:
+        return {**super().body(), **({"stream_options": {"include_usage": True}} if self.stream else {})}
+
+    def open_call(self) -> str | None:
+        calls = self.history[-1].get("tool_calls") if self.history else None
+        return calls[0]["id"] if calls else None
+
+    def result(self, called: str, text: str) -> dict[str, Any]:
+        return {"role": "tool", "tool_call_id": called, "content": text}
+
+    def read_body(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        message = body["choices"][0]["message"]
+        kept = {name: message[name] for name in ("role", "content", "tool_calls") if message.get(name)}
+        return [kept]
+
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        text, calls = "", list[dict[str, Any]]()
+        for event in events:
+            for choice in event["choices"]:
+                text += choice["delta"].get("content") or ""
+                for piece in choice["delta"].get("tool_calls") or ():
+                    if piece.get("id"):
+                        calls.append({"id": piece["id"], "type": "function", "function": {**piece["function"]}})
+                    else:
+                        calls[piece["index"]]["function"]["arguments"] += piece["function"]["arguments"]
+        return [{"role": "assistant", "content": text, **({"tool_calls": calls} if calls else {})}]
+
+
+class MessagesClient(GatewayClient):
+    """Anthropic's Messages. Marks its two newest messages for the cache, so that markers move with each request."""
+
+    path = "/v1/messages"
+
+    def body(self) -> dict[str, Any]:
+        marked = [*self.history[:-2], *map(_marked, self.history[-2:])]
+        return {**super().body(), self.field: marked, "max_tokens": 500}
+
+    def open_call(self) -> str | None:
+        content = self.history[-1]["content"] if self.history else ""
+        calls = [block["id"] for block in content if isinstance(block, dict) and block["type"] == "tool_use"]
+        return calls[0] if calls else None
+
+    def result(self, called: str, text: str) -> dict[str, Any]:
+        return {"role": "user", "content": [{"type": "tool_result", "tool_use_id": called, "content": text}]}
+
+    def read_body(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{"role": "assistant", "content": body["content"]}]
+
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        blocks = list[dict[str, Any]]()
+        for event in events:
+            if event["type"] == "content_block_start":
+                blocks.append({**event["content_block"]})
+            elif event["type"] == "content_block_delta":
+                for name in ("text", "thinking", "signature", "partial_json"):
+                    if name in event["delta"]:
+                        blocks[-1][name] = blocks[-1].get(name, "") + event["delta"][name]
+        for block in blocks:
+            if block["type"] == "tool_use":
+                block["input"] = json.loads(block.pop("partial_json") or "{}")
+        return [{"role": "assistant", "content": blocks}]
+
+
+class ResponsesClient(GatewayClient):
+    """Responses. Keeps its history itself, and sends items back without the ids that the provider gave them."""
+
+    path = "/v1/responses"
+    field = "input"
+
+    def open_call(self) -> str | None:
+        last = self.history[-1] if self.history else {}
+        return last["call_id"] if last.get("type") == "function_call" else None
+
+    def result(self, called: str, text: str) -> dict[str, Any]:
+        return {"type": "function_call_output", "call_id": called, "output": text}
+
+    def read_body(self, body: Mapping[str, Any]) -> list[dict[str, Any]]:
+        return [{name: value for name, value in item.items() if name != "id"} for item in body["output"]]
+
+    def read_stream(self, events: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        return self.read_body(events[-1]["response"])
+
+
+CLIENTS: dict[str, type[GatewayClient]] = {
+    "chat": ChatClient,
+    "messages": MessagesClient,
+    "responses": ResponsesClient,
+}
+
+
+def _marked(message: dict[str, Any]) -> dict[str, Any]:
+    content = message["content"]
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    return {**message, "content": [*blocks[:-1], {**blocks[-1], "cache_control": {"type": "ephemeral"}}]}
+
+
+def events_of(raw: bytes) -> list[dict[str, Any]]:
+    """The JSON events of a whole stream."""
+    lines = (line[5:].strip() for line in raw.decode().splitlines() if line.startswith("data:"))
+    return [json.loads(line) for line in lines if line != "[DONE]"]
+
+
+# -- what an upstream must see -----------------------------------------------------------------------------------------
+
+
+def find_folds(requests: Sequence[Sequence[Any]]) -> list[int]:
+    """The numbers of the requests of one conversation that do not begin with the request before: its folds.
+
+    Cache markers do not count. `AssertionError` where such a request is not shorter, so that a prefix moved for
+    nothing, or where a call and its result do not stand together.
+    """
+    folds: list[int] = []
+    for number, request in enumerate(requests):
+        check_pairs(request)
+        if number == 0:
+            continue
+        before = requests[number - 1]
+        if _unmarked(request[: len(before)]) == _unmarked(before):
+            continue
+        assert len(json.dumps(request)) < len(json.dumps(before)), f"request {number} moves the prefix and is no fold"
+        folds.append(number)
+    return folds
+
+
+def check_pairs(items: Sequence[Any]) -> None:
+    """Each result answers a call before it, and each call has its result; on any of the wires."""
+    calls, results = list[str](), list[str]()
+    for piece in (piece for item in items for piece in _pieces(item)):
+        kind = piece.get("type")
+        if kind in ("tool_use", "function") and "id" in piece:
+            calls.append(piece["id"])
+        elif kind == "function_call":
+            calls.append(piece["call_id"])
+        elif kind == "tool_result":
+            results.append(piece["tool_use_id"])
+        elif kind == "function_call_output":
+            results.append(piece["call_id"])
+        elif piece.get("role") == "tool":
+            results.append(piece["tool_call_id"])
+    assert calls == results, f"calls {calls} and results {results} are no pairs"
+
+
+def _pieces(item: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    content = item.get("content")
+    blocks = [block for block in content if isinstance(block, dict)] if isinstance(content, list) else []
+    return [item, *blocks, *(item.get("tool_calls") or ())]
+
+
+def _unmarked(value: Any) -> Any:
+    if isinstance(value, dict):
+        plain = {name: _unmarked(inner) for name, inner in value.items() if name != "cache_control"}
+        content = plain.get("content")
+        if isinstance(content, list) and len(content) == 1 and set(content[0]) == {"type", "text"}:
+            plain["content"] = content[0]["text"]
+        return plain
+    return [_unmarked(inner) for inner in value] if isinstance(value, list) else value
