@@ -44,9 +44,14 @@ def test_anything_that_can_be_typed_is_judged(text: str) -> None:
 @given(st.text(max_size=80))
 @example("[`")
 @example("see [`a.py`](a.py)")
+@example("XOXP-")
+@example("GCLOUD")
 def test_quoted_text_is_only_text(text: str) -> None:
-    for command in ("echo", "printf '%s'", "git commit -m", "grep -rn -e"):
+    for command in ("echo", "printf '%s'", "git commit -m", "grep -n -e"):
         assert risk_of_command(f"{command} {shlex.quote(text)}", PROJECT) is None
+    # Looking for what keys begin with in every file is asked about on purpose.
+    searched = risk_of_command(f"grep -rn -e {shlex.quote(text)}", PROJECT)
+    assert searched is None or searched.reasons == ("searches the whole project for credentials",)
 
 
 @given(st.lists(st.text(max_size=12), min_size=1, max_size=6))

@@ -31,6 +31,12 @@ _LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\
 """Flags that name files which are not shown: left out, or handed to a program as its settings."""
 _PLAIN_WORD = re.compile(r"secrets?|credentials|gcloud|cookies", re.IGNORECASE)
 """Also the name of a branch, a service, a task: a file only where there is one."""
+_FLAGS_ALONE = {
+    **dict.fromkeys(("grep", "egrep", "fgrep", "zgrep"), "EFGHILPRUabchilnoqrsvwxz"),
+    **dict.fromkeys(("sed", "gsed"), "Enrsz"),
+    "rg": "FHLNPSUcilnoqsvwx",
+}
+"""Letters of flags that take no value, of programs that take a pattern behind `-e`."""
 _GIT_SHOWS = frozenset(
     "show diff log blame annotate cat-file grep stash archive format-patch difftool whatchanged range-diff "
     "diff-tree diff-index diff-files rev-list show-branch hash-object bundle".split()
@@ -84,6 +90,8 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
     if command.name in PATTERN_FIRST and not command.has_flag("-e", "-f", "--regexp", "--expression"):
         pattern = next(iter(command.positional), None)
         words = [word for word in words if word is not pattern]
+    patterns = set(map(id, _patterns(command)))
+    words = [word for word in words if id(word) not in patterns]
     written = DESTINATIONS.get(command.name)
     if (written == "last" or command.name == "mv") and len(command.positional) > 1:
         last = next(iter(command.positional[-1:]), None)
@@ -101,6 +109,22 @@ def _named_files(command: InspectedCommand) -> Iterator[Word]:
             )
             if is_sure:
                 yield replace(word, text=text)
+
+
+def _patterns(command: InspectedCommand) -> Iterator[Word]:
+    """What stands behind `-e`, which is no file. Not behind a flag that may take the `-e` for its own value."""
+    if command.name not in _FLAGS_ALONE:
+        return
+    alone = _FLAGS_ALONE[command.name]
+    takes_pattern, takes_nothing = re.compile(f"-[{alone}]*e|--regexp|--expression"), re.compile(f"-[{alone}]+|--.*=.*")
+    args, at, is_value = command.args, 0, False
+    while at + 1 < len(args) and (text := args[at].text) != "--":
+        if takes_pattern.fullmatch(text) and not is_value:
+            yield args[at + 1]
+            at += 1
+        else:
+            is_value = text.startswith("-") and not takes_nothing.fullmatch(text)
+        at += 1
 
 
 def _spellings(text: str) -> Iterator[str]:
