@@ -329,3 +329,17 @@ def test_counting_sees_texts_calls_results_and_pictures_and_no_base64() -> None:
     assert 1_000 < counted < 5_000
     assert clew.count_tokens({"contents": contents}) == counted
     assert clew.count_tokens(contents[-1]) > 1_000
+
+
+def test_parts_that_were_forgotten_are_never_written_for_new_ones() -> None:
+    def contents(marker: str) -> list[dict[str, Any]]:
+        parts = [{"text": f"old {number}"} for number in range(50)]
+        return [{"role": "user", "parts": [*parts, {"text": "end", "thoughtSignature": marker}]}]
+
+    growing = GrowingHistory("gemini")
+    growing.extend(contents("before"))
+    assert growing.follow(contents("after")) == 1
+    # The identities of what was read first are free now, and are used again.
+    new: list[Message] = [{"role": "user", "content": [{"type": "text", "text": f"new {at}"}]} for at in range(500)]
+    written = growing.write(new)
+    assert written == [{"role": "user", "parts": [{"text": f"new {at}"}]} for at in range(500)]

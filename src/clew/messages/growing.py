@@ -83,8 +83,9 @@ class GrowingHistory:
         parsed, messages = self._parsed, bisect_left(self._starts, items)
         for message in parsed.messages[messages:]:
             parsed.sources.pop(id(message), None)
-            named = (message.get("reasoning"), message.get("tool_calls"), message.get("content"))
-            for piece in (*named, *(message.get("tool_calls") or ())):
+            content, calls = message.get("content"), message.get("tool_calls")
+            parts = content if isinstance(content, list) else ()
+            for piece in (message.get("reasoning"), calls, content, *(calls or ()), *parts):
                 parsed.pieces.pop(id(piece), None)
         if self._came:
             kept = {id(item) for item in self.items[:items]}
