@@ -153,7 +153,11 @@ def _kind_of_part(part: Any) -> str:
 
 def _data_of(part: Any) -> str | None:
     """The field of a part that says what it is; None for a text, and for a part that is not known."""
-    return next((name for name in part if name in _KINDS), None) if isinstance(part, dict) else None
+    if isinstance(part, dict):
+        for name in part:
+            if name in _KINDS:
+                return name  # type: ignore[no-any-return]
+    return None
 
 
 def _read_call(part: Part, fallback_id: str, parsed: ParsedMessages) -> ToolCall:
