@@ -6,7 +6,7 @@ a fold is, it does not know.
 """
 
 from clew.gateway.callers import Caller, Callers, Refusal
-from clew.gateway.exchange import MODES, ExchangeRecord, Exchanges, Mode, PassedProvider
+from clew.gateway.exchange import Exchanges, PassedProvider
 from clew.gateway.keys import (
     KEY_PREFIX,
     CallerCredential,
@@ -19,6 +19,7 @@ from clew.gateway.keys import (
     read_credential,
     state_of_key,
 )
+from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import GatewayOptions, GatewayServer
 from clew.gateway.upstream import UpstreamServer
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from clew.gateway.bodies import hashes_of, read_json, write_json
+from clew.gateway.savings import direct_usage
 from clew.gateway.wires import WireRequest
 from clew.store import ModelCall, NewSession
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime
@@ -37,6 +38,17 @@ class ConversationKey:
     lineage: str
 
 
+@dataclass(frozen=True, slots=True)
+class KnownFold:
+    """The newest fold of a conversation, and what all of them together have freed."""
+
+    session: str = ""
+    """That it opened."""
+    first_seq: int = 0
+    """The first message that came after it."""
+    freed: int = 0
+
+
 @dataclass(slots=True)
 class OpenConversation:
     """A conversation as a client sends it. Whoever changes it holds the lock."""
@@ -56,8 +68,9 @@ class OpenConversation:
     """What was sent for the newest request: its items by their places, and what was written; None: all of it."""
     shown_of: int = 0
     """How many items that request had."""
-    fold: tuple[str, int] = ("", 0)
-    """A session that a fold opened, and its first message."""
+    fold: KnownFold = field(default_factory=KnownFold)
+    direct_prompt: int = 0
+    """What the client's own request before would have taken, sent as it came."""
 
     def count_known(self, hashes: Sequence[int]) -> int:
         """How many items at the beginning are the very ones that were known."""
@@ -82,12 +95,22 @@ class OpenConversation:
         """The first item that came after the newest fold; None where nothing is folded."""
         if not conversation.is_compacted:
             return None
-        if self.fold[0] != conversation.session:
-            self.fold = (
-                conversation.session,
-                (await conversation.services.store.session(conversation.session)).first_seq,
-            )
-        return self.view.place_of(self.fold[1])
+        return self.view.place_of((await self._last_fold(conversation)).first_seq)
+
+    async def direct_usage(self, conversation: Conversation, usage: CanonicalUsage) -> CanonicalUsage:
+        """What the client's own request would have used, for the newest one."""
+        freed = (await self._last_fold(conversation)).freed if conversation.is_compacted else 0
+        direct = direct_usage(usage, freed, self.direct_prompt)
+        self.direct_prompt = direct.prompt_tokens
+        return direct
+
+    async def _last_fold(self, conversation: Conversation) -> KnownFold:
+        if self.fold.session != conversation.session:
+            store, session = conversation.services.store, conversation.session
+            folds = [it.entry for it in await store.compactions(session) if it.is_in_effect]
+            freed = sum(max(0, it.tokens_before - it.tokens_after) for it in folds)
+            self.fold = KnownFold(session, (await store.session(session)).first_seq, freed)
+        return self.fold
 
     def show(
         self,

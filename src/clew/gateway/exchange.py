@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -38,7 +38,9 @@ from clew.gateway.handles import (
     without_handle,
 )
 from clew.gateway.lineage import lineage_of
+from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.relay import ClientResponse, ReplyReader, UsageTeller
+from clew.gateway.savings import MUST_FOLD, pays_back
 from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
 from clew.gateway.upstream import (
     UpstreamServer,
@@ -50,38 +52,23 @@ from clew.gateway.upstream import (
 from clew.gateway.wires import WirePath, WireRequest
 from clew.providers import ErrorClass, Provider, classify_error
 from clew.store import ModelCall
-from clew.turn import Conversation, ModelTarget, Recovery, Runtime, TurnOptions, call_of, is_overflow, largest_parts
+from clew.turn import (
+    Conversation,
+    ModelTarget,
+    Recovery,
+    Runtime,
+    TurnOptions,
+    bound_newest,
+    call_of,
+    is_overflow,
+    largest_parts,
+)
 from clew.usage import CanonicalUsage
 
-Mode: TypeAlias = Literal["observe", "spill", "compact"]
-MODES: tuple[Mode, ...] = ("observe", "spill", "compact")
 FEWEST_MESSAGES = 4
 """A conversation with fewer is not compacted."""
 
 _log = logging.getLogger("clew.gateway")
-
-
-@dataclass(frozen=True, slots=True)
-class ExchangeRecord:
-    """What came of a request, for metrics and logs: figures and names, no text."""
-
-    wire: str
-    action: str
-    client: str
-    mode: str
-    model: str
-    status: int
-    seconds: float
-    request_bytes: int
-    session: str | None = None
-    is_folded: bool = False
-    """Whether a shorter history went on than came."""
-    is_fallback: bool = False
-    """Whether something failed here, so that the client's bytes went on."""
-    recovered: int = 0
-    """Overflows that the client has not seen."""
-    usage: CanonicalUsage | None = None
-    cost_micros: int | None = None
 
 
 @dataclass(slots=True)
@@ -239,12 +226,25 @@ class Exchanges:
             if exchange.mode == "observe":
                 opened.show(conversation, request.items)
                 return None
-            options = TurnOptions(tools=request.tools, prompt=request.prompt)
-            exchange.recovery = Recovery(conversation, options, request.max_output)
-            if len(conversation.messages) >= FEWEST_MESSAGES:
-                await conversation.fit(options)
+            if exchange.mode == "spill":
+                await bound_newest(conversation)
+            else:
+                await self._fit(exchange, request, conversation)
             shown = await self._shown(exchange, request, opened, conversation)
             return list(request.items) if shown is None and is_expanded else shown
+
+    async def _fit(self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation) -> None:
+        """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first."""
+        options = TurnOptions(tools=request.tools, prompt=request.prompt)
+        exchange.recovery = Recovery(conversation, options, request.max_output)
+        tokens, window = conversation.measure(options), conversation.window.tokens
+        if len(conversation.messages) < FEWEST_MESSAGES:
+            return
+        turns = sum(message["role"] == "assistant" for message in conversation.messages)
+        must = tokens + (request.max_output or 0) >= MUST_FOLD * window
+        provider = self._upstream.host
+        if must or not conversation.engine.should_compress(tokens) or pays_back(tokens, turns, request.model, provider):
+            await conversation.fit(options)
 
     async def _give_handle(
         self, exchange: GatewayExchange, request: WireRequest, response: ClientResponse, headers: Mapping[str, str]
@@ -421,10 +421,13 @@ class Exchanges:
         if conversation is None or opened is None or reply is None:
             return
         exchange.usage = reply.usage
-        call = None if reply.usage is None else call_of(reply.usage, conversation.target, "gateway")
-        exchange.cost_micros = call.cost_micros if call else None
+        call = None
         try:
             async with opened.lock:
+                if reply.usage is not None:
+                    direct = await opened.direct_usage(conversation, reply.usage)
+                    call = call_of(reply.usage, conversation.target, "gateway", direct=direct)
+                    exchange.cost_micros = call.cost_micros
                 is_kept = await self._keep_reply(opened, reader, reply.usage, call)
             if not is_kept and call is not None:
                 await self._runtime.store.record_call(conversation.session, call)

@@ -12,7 +12,7 @@ from clew.turn.conversation import Conversation
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
 from clew.turn.recover import Recovery, is_overflow, largest_parts
 from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
-from clew.turn.run import answer, receive, run_turn
+from clew.turn.run import answer, bound_newest, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
 
@@ -31,6 +31,7 @@ __all__ = [
     "RuntimeOptions",
     "TurnOptions",
     "answer",
+    "bound_newest",
     "call_of",
     "context_parts",
     "is_overflow",

@@ -249,11 +249,16 @@ class Conversation:
 
     # -- compactions when they are due ---------------------------------------------------------------------------------
 
-    async def fit(self, options: TurnOptions) -> None:
-        """Make the next request fit below the threshold, also where the window has become smaller."""
+    def measure(self, options: TurnOptions) -> int:
+        """The size of the next request, with the prompt and the tools that it will have."""
         self.tools_with(options.tools)
         if options.prompt is not None:
             self.view.set_prompt(options.prompt)
+        return self.request_tokens(options)
+
+    async def fit(self, options: TurnOptions) -> None:
+        """Make the next request fit below the threshold, also where the window has become smaller."""
+        self.measure(options)
         async with self.locks.compaction:
             tokens = self.request_tokens(options)
             if self.engine.should_compress(tokens):

@@ -7,13 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from operator import is_
 
+from clew.engines import Changed, Compaction, Kept
 from clew.events import Notice, OutputSpilled, Replied
 from clew.messages import NO_RESULT, Message, Tool, ToolCall, calls_of, name_of_call, repair, text_of
 from clew.providers import OnDelta, Reply
 from clew.store import NewOutput
 from clew.tooloutput import PersistedOutput, SpillFolder, ToolOutputLimits, bound_result, bound_turn, limits_for_window
-from clew.turn.compaction import uninterruptible
+from clew.turn.compaction import CompactionRequest, PreparedCompaction, uninterruptible
 from clew.turn.conversation import Conversation
 from clew.turn.recover import SentRequest, send_or_recover
 from clew.turn.request import TurnOptions, call_of
@@ -131,6 +133,33 @@ def bound_incoming(
     bounded = [message for turn in turns for message in turn.messages]
     # What waited is in the history already, as it is.
     return BoundedMessages(bounded[len(waiting) :], [each for turn in turns for each in turn.spilled])
+
+
+async def bound_newest(conversation: Conversation) -> bool:
+    """Shorten the newest tool results that are too large, in the view alone: for hosts that keep what came as it is.
+
+    Whether there were any. It is a compaction like any other, which can be undone.
+    """
+    services, view = conversation.services, conversation.view.compactable()
+    start = next((at for at in range(len(view.messages), 0, -1) if view.messages[at - 1]["role"] == "assistant"), 0)
+    if start == 0 or start == len(view.messages):
+        return False
+    limits = limits_for_window(conversation.window.tokens, services.options.output_limits)
+    came = view.messages[start - 1 :]
+    bounded = bound_incoming(came[:1], came[1:], services.options.spill, limits)
+    if not bounded.spilled and all(map(is_, bounded.messages, came[1:])):
+        return False
+    newest = zip(range(start, len(view.messages)), came[1:], bounded.messages, strict=True)
+    items = [*map(Kept, range(start)), *(Kept(at) if old is new else Changed(at, new) for at, old, new in newest)]
+    tokens = conversation.size.tokens
+    prepared = PreparedCompaction(view, Compaction(view.messages, tuple(items), tokens, tokens), engine="spill")
+    async with conversation.locks.compaction:
+        done = await conversation.compact_or_keep(CompactionRequest("spill", tokens, force=True), prepared)
+    for spilled, text in bounded.spilled:
+        path = str(spilled.spilled.path)
+        await services.store.keep_output(NewOutput(conversation.session, text, spilled.tool, path))
+        services.tell(OutputSpilled(conversation.session, spilled.tool, spilled.chars))
+    return done is not None
 
 
 def _turns(messages: Sequence[Message]) -> list[list[Message]]:
