@@ -167,8 +167,17 @@ class Exchanges:
             if exchange.opened is not None:
                 exchange.opened.waiting -= 1
                 exchange.opened.used_at = time.monotonic()
-            if self._on_exchange is not None:
-                self._on_exchange(exchange.record())
+            self._tell(exchange)
+
+    def _tell(self, exchange: GatewayExchange) -> None:
+        """Tell what came of an exchange, once its reply is kept: a client may hang up before that."""
+        if self._on_exchange is None:
+            return
+        on_exchange, recording = self._on_exchange, exchange.recording
+        if recording is None or recording.done():
+            on_exchange(exchange.record())
+        else:
+            recording.add_done_callback(lambda _: on_exchange(exchange.record()))
 
     # -- before the upstream is asked ----------------------------------------------------------------------------------
 
