@@ -382,6 +382,21 @@ def test_like_lines_of_a_result_are_told_by_their_count_with_the_first_and_the_l
     assert "./assets/icons/os_bsd_29.svg (30 such lines) (m1)" in line
     assert line.count(".svg") <= 4
     assert all(setting in text for setting in settings.splitlines())  # each gives a name its value
+    log = "\n".join(f"Tue Jan 13 10:23:{n} kernel: [48.{n}] wlan0: channel_{n} is in the list" for n in range(10, 40))
+    text = handoff_of([user("Look at the log."), *ran("logread", log, "a"), user("on")]).render()
+    assert "channel_39 is in the list (30 such lines)" in text
+    assert text.count("is in the list") <= 4
+
+
+def test_of_what_the_agent_said_no_piece_of_a_sentence_is_quoted() -> None:
+    said = (
+        "The packages that are left, with all that they need to work as before (gl_vpn, gl_firewall, gl_network and "
+        "more of that kind), are parts of the firmware and hold nothing of the cloud_client that was to be removed, "
+        "so that they were left where they are, as the person who looks after them wished it to be in the end"
+    )
+    messages = [user("Remove the cloud_client."), assistant(f"{said}."), user("on")]
+    lines = handoff_of(messages, 120).lines(COMPLETED)
+    assert not any("gl_firewall" in line and said not in line for line in lines)
 
 
 def test_what_is_quoted_of_a_result_has_no_reminders_and_no_colours() -> None:

@@ -48,6 +48,9 @@ _PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
 # Of like lines so many are quoted, beside the first and the last.
 _MOST_ALIKE = 2
 _EXACT = re.compile(r"[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
+# A line of a log begins with when it was written.
+_DAYS_AND_MONTHS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_STAMP = re.compile(rf"\s*\[? *(?:\d+[-:./]\d|(?:{_DAYS_AND_MONTHS})\b)")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
 _ENCODED = re.compile(r"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{44,}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
@@ -145,6 +148,8 @@ class QuoteSelector:
         self._found: dict[QuoteSpan, _QuoteCandidate] = {}
         self._searched = 0
         self._alike: Counter[tuple[int, int, str]] = Counter()
+        self._shapes: dict[tuple[int, int, int], str] = {}
+        self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self._worth: dict[str, float] = {}
         self._clean: dict[tuple[int, int], str | None] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
@@ -249,9 +254,14 @@ class QuoteSelector:
         text = self.texts(span.number)[span.part]
         start, end = _line_around(text, span.start)
         # A clause of a long line is a find of its own.
-        shape = _shape(text[start:end]) if end - start <= _LONGEST_LINE else ""
+        shape = self._shape_at(span.number, span.part, start, end) if end - start <= _LONGEST_LINE else ""
+        if not shape:
+            return True
         key = (span.number, span.part, shape)
-        selection.alike[key] += bool(shape)
+        selection.alike[key] += 1
+        if selection.alike[key] == _MOST_ALIKE:
+            # The first and the last such line will stand beside it.
+            selection.spent += 2 * (end - start)
         return selection.alike[key] <= _MOST_ALIKE
 
     def _candidates(self, room: int) -> list[_QuoteCandidate]:
@@ -278,6 +288,7 @@ class QuoteSelector:
         """The lines of a message that hold the atom beside other words; else a short line with its neighbours."""
         lines: list[QuoteSpan] = []
         blocks: list[QuoteSpan] = []
+        is_said = self._read(number)["role"] == "assistant"
         for part, text in enumerate(self.texts(number)):
             at = text.find(atom)
             for _ in range(_OCCURRENCES):
@@ -285,7 +296,9 @@ class QuoteSelector:
                     break
                 start, end = _line_around(text, at)
                 fewest = _FEWEST_WORDS_OF_CALL if part else _FEWEST_WORDS
-                if span := _line_span(text, start, end, at, at + len(atom), fewest):
+                if is_said and not part and end - start > _LONGEST_LINE:
+                    span = None  # what the agent said is told by whole sentences
+                elif span := _line_span(text, start, end, at, at + len(atom), fewest):
                     lines.append(QuoteSpan(number, part, *span))
                 elif not blocks and (span := _block_span(text, start, end, fewest)):
                     blocks.append(QuoteSpan(number, part, *span))
@@ -301,7 +314,7 @@ class QuoteSelector:
             text = self.texts(number)[part]
             counts: dict[str, str] = {}
             for shape in folded.get((number, part), ()):
-                like = [_trimmed(text, *found.span()) for found in _LINE.finditer(text) if _shape(found[0]) == shape]
+                like = self._lines_like(number, part, shape)
                 if len(like) > _MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[_quote(text, *like[-1])] = f" ({len(like)} such lines)"
@@ -309,6 +322,22 @@ class QuoteSelector:
             if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean
         return quotes
+
+    def _shape_at(self, number: int, part: int, start: int, end: int) -> str:
+        key = (number, part, start)
+        if key not in self._shapes:
+            self._shapes[key] = _shape(self.texts(number)[part][start:end])
+        return self._shapes[key]
+
+    def _lines_like(self, number: int, part: int, shape: str) -> list[tuple[int, int]]:
+        """Where the lines of a shape stand; found once for all sizes of a handoff."""
+        key = (number, part, shape)
+        if key not in self._like:
+            text = self.texts(number)[part]
+            lines = [found.span() for found in _LINE.finditer(text)]
+            like = [line for line in lines if self._shape_at(number, part, *line) == shape]
+            self._like[key] = [_trimmed(text, *line) for line in like]
+        return self._like[key]
 
     def _is_clean(self, number: int, part: int, quote: str) -> bool:
         """Whether the quote holds no secret, nor a piece of one that would not be recognised alone.
@@ -330,7 +359,7 @@ def _shape(line: str) -> str:
 
     Empty for a line that gives a name its value: what such a line says stands in no other.
     """
-    return "" if _VALUE.search(line) else _EXACT.sub("\0", line.strip())
+    return "" if _VALUE.search(line) and not _STAMP.match(line) else _EXACT.sub("\0", line.strip())
 
 
 def _merged(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:
