@@ -78,12 +78,13 @@ def atoms_in(text: str) -> set[str]:
     return {atom for atoms in atoms_by_word(candidate_words(text)).values() for atom in atoms}
 
 
-def atoms_in_order(text: str) -> list[str]:
-    """The atoms of a short text in the order of their words, as often as they come."""
-    words = text.split()
-    if new := set(words).difference(_PLAIN).difference(_ATOMS):
-        _learn(new)
-    return [atom for word in words for atom in _ATOMS.get(word, ())]
+def atoms_of_word(word: str) -> tuple[str, ...]:
+    """The atoms of one word."""
+    found = _ATOMS.get(word)
+    if found is None and word not in _PLAIN:
+        _learn({word})
+        found = _ATOMS.get(word)
+    return found or ()
 
 
 def atoms_by_word(words: set[str]) -> dict[str, tuple[str, ...]]:

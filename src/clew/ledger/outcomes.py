@@ -20,13 +20,20 @@ _START_CHARS = 400
 _END_CHARS = 1_600
 _LONGEST_ERROR = 300
 
-_EXIT_WORDS = ("exit", "Exit", "returncode", "return code", "Return code")
 _EXIT = re.compile(
     r"<returncode>(-?\d+)"
     r"|\"?\b[Ee]xit[_ ]?(?:[Cc]ode|status)\"?\s*[:=]?\s*(-?\d+)"
     r"|\b[Ee]xited with (?:code |status )?(-?\d+)"
     r"|\b[Rr]eturn ?code[:= ]+(-?\d+)"
     r"|\[exit (-?\d+)\]"
+)
+# The same, each beginning with a literal, which makes it as fast as a search for that literal.
+_EXITS_ANYWHERE = (
+    re.compile(
+        r"xit(?<=\b[Ee]xit)(?:[_ ]?(?:[Cc]ode|status)\"?\s*[:=]?\s*(-?\d+)|ed with (?:code |status )?(-?\d+))"
+        r"|xit(?<=\[exit) (-?\d+)\]"
+    ),
+    re.compile(r"eturn(?:(?<=<return)code>(-?\d+)|(?<=\b[Rr]eturn) ?code[:= ]+(-?\d+))"),
 )
 # A line that says only how a command ended, which the exit code says already.
 _ONLY_EXIT = re.compile(
@@ -158,11 +165,10 @@ def _printed_text(result: str) -> str:
 
 def _exit_code(ends: str) -> int | None:
     """From the first line where it says nothing else, or the last one named: programs may print exit codes too."""
-    if not any(word in ends for word in _EXIT_WORDS):
-        return None
-    found = list(_EXIT.finditer(ends))
+    found = [match for expression in _EXITS_ANYWHERE for match in expression.finditer(ends)]
     if not found:
         return None
+    found.sort(key=re.Match.start)
     chosen = found[0 if _ONLY_EXIT.match(ends.split("\n", 1)[0]) else -1]
     return int(next(group for group in chosen.groups() if group is not None))
 

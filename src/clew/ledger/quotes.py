@@ -16,7 +16,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from clew.ledger.extract import (
-    atoms_in_order,
+    atoms_of_word,
     quotable_texts,
 )
 from clew.ledger.ledger import AtomIndex
@@ -47,15 +47,21 @@ _PARTS_OF_ROOM = 8
 _PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
 # Of like lines so many are quoted, beside the first and the last.
 _MOST_ALIKE = 2
-_EXACT = re.compile(r"[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
+# From the start of a word: further on in it nothing is found that was not found from there.
+_EXACT = re.compile(r"(?<![\w@:-])[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
 # A line of a log begins with when it was written.
 _DAYS_AND_MONTHS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _STAMP = re.compile(rf"\s*\[? *(?:\d+[-:./]\d|(?:{_DAYS_AND_MONTHS})\b)")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
-_ENCODED = re.compile(r"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{44,}")
+_ENCODED_CHARS = 44
+_ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
-_WORD = re.compile(r"_*[A-Za-z]\w{2,}|\d{2,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
+_CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
+# Begins with a class of chars and looks back from it, since a search for one class is fast.
+_WORD = re.compile(
+    rf"[A-Za-z_\d{_CJK}](?:(?<=[A-Za-z])\w{{2,}}|(?<=_)_*[A-Za-z]\w{{2,}}|(?<=\d)\d+|(?<=[{_CJK}])[{_CJK}])"
+)
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
@@ -151,6 +157,7 @@ class QuoteSelector:
         self._shapes: dict[tuple[int, int, int], str] = {}
         self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self._worth: dict[str, float] = {}
+        self._worth_by_word: dict[str, dict[str, float]] = {}
         self._clean: dict[tuple[int, int], str | None] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
@@ -278,11 +285,21 @@ class QuoteSelector:
 
     def _candidate(self, span: QuoteSpan) -> _QuoteCandidate:
         text = self.texts(span.number)[span.part][span.start : span.end]
-        known = self._index.atoms
-        atoms = {atom: self.worth_of(atom) for atom in atoms_in_order(text) if atom in known}
+        atoms: dict[str, float] = {}
+        known = self._worth_by_word
+        for word in text.split():
+            worths = known.get(word)
+            if worths is None:
+                worths = known[word] = self._worths_in(word)
+            if worths:
+                atoms.update(worths)
         age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
         newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
         return _QuoteCandidate(span, atoms, newness, *self._line_of(span.number, span.part))
+
+    def _worths_in(self, word: str) -> dict[str, float]:
+        """What each atom of a word is worth."""
+        return {atom: self.worth_of(atom) for atom in atoms_of_word(word) if atom in self._index.atoms}
 
     def _spans_with(self, atom: str, number: int) -> list[QuoteSpan]:
         """The lines of a message that hold the atom beside other words; else a short line with its neighbours."""
@@ -344,7 +361,9 @@ class QuoteSelector:
 
         Encoded bytes, such as a line of a key that a program complains about, are never quoted.
         """
-        if any(blob.count("/") * _CHARS_PER_FOLDER <= len(blob) for blob in _ENCODED.findall(quote)):
+        if max(map(len, quote.split()), default=0) >= _ENCODED_CHARS and any(
+            blob.count("/") * _CHARS_PER_FOLDER <= len(blob) for blob in _ENCODED.findall(quote)
+        ):
             return False
         key = (number, part)
         if key not in self._clean:
@@ -442,19 +461,19 @@ def _block_span(text: str, start: int, end: int, fewest: int) -> tuple[int, int]
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
     """The span without blanks around it. The number that a listing puts before a line stays: it says where to look."""
-    while start < end and text[start].isspace():
-        start += 1
-    while end > start and text[end - 1].isspace():
-        end -= 1
-    return start, end
+    span = text[start:end]
+    begun = span.lstrip()
+    start = end - len(begun)
+    return start, start + len(begun.rstrip())
 
 
 def _has_words(text: str, start: int, end: int, fewest: int) -> bool:
     """Whether the span has so many different words; no more of it is read than needed."""
-    if _PROGRESS_BAR.search(text, start, end):
+    span = text[start:end]
+    if not span.isascii() and _PROGRESS_BAR.search(span):
         return False
     words: set[str] = set()
-    for found in _WORD.finditer(text, start, end):
+    for found in _WORD.finditer(span):
         words.add(found[0])
         if len(words) >= fewest:
             return True

@@ -322,9 +322,13 @@ class _Composer:
     def _tell_sentences(self, draft: _Draft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float) -> int:
         """Sentences of the agent, in this order as far as there is room; returns the chars they take."""
         left = room
+        quoted: dict[int, str] = {}
         for one, n in sentences:
-            is_new = one.text not in draft.told and not draft.entries[n].shows(one)
-            if one.worth > least and is_new and one.chars <= left:
+            if one.worth <= least or one.chars > left or one.text in draft.told:
+                continue
+            if n not in quoted:
+                quoted[n] = draft.entries[n].quoted_lines()
+            if one.text not in quoted[n]:
                 draft.take(one, n)
                 left -= one.chars
         return room - left

@@ -259,9 +259,9 @@ class ToldExchange:
     told_before: list[str] = field(default_factory=list)
     """Lines of the previous handoff."""
 
-    def shows(self, sentence: Sentence) -> bool:
-        """Whether a quoted line has the sentence."""
-        return any(sentence.text in line for own in self.passages.values() for _, _, line in own)
+    def quoted_lines(self) -> str:
+        """All quoted lines as one text: a sentence, which is one line, is in it where one of them has it."""
+        return "\n".join(line for own in self.passages.values() for _, _, line in own)
 
 
 def actions_by_exchange(exchanges: list[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:
