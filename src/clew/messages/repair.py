@@ -319,10 +319,10 @@ def is_valid(messages: Sequence[Message], *, open_end: bool = False, longest_tex
             return False
         # Nearly every message of a long history is of one of these two kinds, and needs no other check.
         content, calls = message.get("content"), message.get("tool_calls")
-        if type(content) is str and len(message) == usual_size and type(role) is str and role in ROLES:
-            if len(content) <= limit and (content.isascii() or is_encodable(content)):
-                continue
-        elif calls and content is None and len(message) == 3 and role == "assistant":
+        is_usual_text = type(content) is str and len(content) <= limit and (content.isascii() or is_encodable(content))
+        if is_usual_text and len(message) == usual_size and type(role) is str and role in ROLES:
+            continue
+        if calls and (content is None or is_usual_text) and len(message) == 3 and role == "assistant":
             usual_ids = _ids_of_usual_calls(calls)
             if usual_ids is not None:
                 waiting = usual_ids

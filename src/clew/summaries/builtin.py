@@ -153,6 +153,8 @@ class _Composer:
 
     def __init__(self, material: HandoffMaterial) -> None:
         self._material = material
+        self._exchanges = {exchange.number: exchange for exchange in material.exchanges}
+        self._stretches: dict[int, RequestStretch] = {}
 
     def compose(self, room: int) -> tuple[Handoff, int]:
         """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
@@ -266,7 +268,7 @@ class _Composer:
         ]
         counted = max((one.last for one in old), default=-1)
         new = [
-            RequestStretch.of_exchange(one)
+            self._stretches.get(n) or self._stretches.setdefault(n, RequestStretch.of_exchange(one))
             for n, one in enumerate(self._material.exchanges)
             if n not in draft.entries and one.request and one.number > counted
             if one.number not in above and not self._material.stays_whole(one.number)
@@ -278,13 +280,17 @@ class _Composer:
 
     def _asked_above(self, draft: _Draft) -> set[int]:
         """The requests that stand under the first headings: the task, the goal, and what is all of it a rule."""
-        requests = {one.number: f'"{" ".join(one.request.split())}" (m' for one in self._material.exchanges}
         return {
             number
             for line in draft.top
             if line.heading in _HEADINGS_OF_REQUESTS and (number := number_at_end(line.text)) >= 0
-            if line.heading != parts.RULES or line.text.startswith(requests.get(number, " "))
+            if line.heading != parts.RULES or line.text.startswith(self._whole_request(number))
         }
+
+    def _whole_request(self, number: int) -> str:
+        """How a line begins that is a request, all of it; a blank, as no line does, where the message is none."""
+        exchange = self._exchanges.get(number)
+        return f'"{" ".join(exchange.request.split())}" (m' if exchange else " "
 
     def _tell_conclusions(self, draft: _Draft) -> None:
         room = int(draft.left * _SHARE_OF_CONCLUSIONS)

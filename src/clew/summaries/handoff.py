@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from clew.ledger import Ledger, LedgerExchange, ReadMessage, shorten
@@ -167,11 +167,11 @@ class RequestStretch:
     last: int
     opening: str = ""
     closing: str = ""
+    """What they say, as long as it is: of thousands of requests only the words of a few are told."""
 
     @classmethod
     def of_exchange(cls, exchange: LedgerExchange) -> RequestStretch:
-        words = shorten_redacted(exchange.request, _WORDS_CHARS)
-        return cls(1, exchange.number, exchange.number, words, words)
+        return cls(1, exchange.number, exchange.number, exchange.request, exchange.request)
 
     @classmethod
     def of_line(cls, line: str) -> RequestStretch:
@@ -181,14 +181,15 @@ class RequestStretch:
             last = int(found["last"] or first)
             return cls(int(found["requests"]), first, last, found["opening"] or "", found["closing"] or "")
         number, said = number_at_end(line), _REQUEST.match(line)
-        words = shorten_redacted(said[1], _WORDS_CHARS) if said else ""
+        words = said[1] if said else ""
         return cls(1, number, number, words, words)
 
     @property
     def text(self) -> str:
+        opening, closing = (shorten_redacted(words, _WORDS_CHARS) for words in (self.opening, self.closing))
         if self.first == self.last:
-            return f'"{self.opening}" (m{self.first})' if self.opening else f"1 earlier request (m{self.first})"
-        words = f', from "{self.opening}" to "{self.closing}"' if self.opening and self.closing else ""
+            return f'"{opening}" (m{self.first})' if opening else f"1 earlier request (m{self.first})"
+        words = f', from "{opening}" to "{closing}"' if opening and closing else ""
         return f"{self.requests} earlier requests{words} (m{self.first}-m{self.last})"
 
 
@@ -197,25 +198,29 @@ def joined_stretches(stretches: Iterable[RequestStretch], room: int) -> list[Req
     most = max(1 if room < _ROOM_FOR_FEW else _FEW_STRETCHES, int(room * _SHARE_OF_STRETCHES) // _STRETCH_CHARS)
     ordered = sorted(stretches, key=lambda one: one.first)
     requests = -(-sum(one.requests for one in ordered) // most)
-    joined: list[RequestStretch] = []
+    groups: list[list[RequestStretch]] = []
+    counted = 0
     for one in ordered:
-        if joined and joined[-1].requests + one.requests <= requests:
-            joined[-1] = _together(joined[-1], one)
+        if groups and counted + one.requests <= requests:
+            groups[-1].append(one)
+            counted += one.requests
         else:
-            joined.append(one)
+            groups.append([one])
+            counted = one.requests
+    joined = [_together(group) for group in groups]
     while len(joined) > most:
         at = min(range(len(joined) - 1), key=lambda at: joined[at].requests + joined[at + 1].requests)
-        joined[at : at + 2] = [_together(*joined[at : at + 2])]
+        joined[at : at + 2] = [_together(joined[at : at + 2])]
     return joined
 
 
-def _together(before: RequestStretch, after: RequestStretch) -> RequestStretch:
-    return replace(
-        before,
-        requests=before.requests + after.requests,
-        last=max(before.last, after.last),
-        opening=before.opening or after.opening,
-        closing=after.closing or before.closing,
+def _together(group: Sequence[RequestStretch]) -> RequestStretch:
+    return RequestStretch(
+        sum(one.requests for one in group),
+        group[0].first,
+        max(one.last for one in group),
+        opening=next((one.opening for one in group if one.opening), ""),
+        closing=next((one.closing for one in reversed(group) if one.closing), ""),
     )
 
 
