@@ -16,7 +16,7 @@ from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.app.agent_app import AgentApp, AgentAppOptions, open_agent_app
-    from clew.app.gateway_app import GatewayAppOptions, open_gateway
+    from clew.app.gateway_app import GatewayAppOptions, gateway_options, open_gateway
     from clew.app.models import check_model, configured_summary_model, target_of
     from clew.errors import NoModel
 
@@ -32,6 +32,7 @@ __all__ = [
     "check_model",
     "configured_summary_model",
     "engine_setup",
+    "gateway_options",
     "load_engine",
     "open_agent_app",
     "open_gateway",
@@ -43,7 +44,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".agent_app": "AgentApp AgentAppOptions open_agent_app",
-        ".gateway_app": "GatewayAppOptions open_gateway",
+        ".gateway_app": "GatewayAppOptions gateway_options open_gateway",
         ".models": "NoModel check_model configured_summary_model target_of",
     },
 )

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from clew.app.engines import EngineChoice
 from clew.app.models import auxiliary_target
-from clew.config import LoadedConfig, clew_home, learnt_limits_path
+from clew.config import LoadedConfig, Settings, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
 from clew.events import Events, Notice
 from clew.gateway import (
     Callers,
+    CallLimits,
     ExchangeRecord,
     Exchanges,
     GatewayOptions,
@@ -94,3 +95,16 @@ def upstream_key(config: LoadedConfig, environ: Mapping[str, str]) -> str | None
     """The upstream's own credential, for callers with a key of Clew."""
     model = config.settings.model
     return model.api_key or (environ.get(model.api_key_env) if model.api_key_env else None)
+
+
+def gateway_options(settings: Settings, host: str, port: int, names: Iterable[str] = ()) -> GatewayOptions:
+    """How a gateway listens, with the limits and names of the settings; `names` are further ones."""
+    chosen = settings.gateway
+    limits = CallLimits(
+        chosen.requests_per_minute,
+        chosen.concurrent_requests,
+        chosen.total_requests_per_minute,
+        chosen.total_concurrent_requests,
+    )
+    listed = (name.strip() for name in (chosen.names or "").split(","))
+    return GatewayOptions(host, port, frozenset(name for name in (*listed, *names) if name), limits)

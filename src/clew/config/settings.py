@@ -147,6 +147,19 @@ class StoreSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class GatewaySettings:
+    """How much `clew serve` takes on."""
+
+    requests_per_minute: int | None = setting(6_000, "Of one caller; null: no limit", low=1)
+    concurrent_requests: int | None = setting(256, "Of one caller at the same time; null: no limit", low=1)
+    total_requests_per_minute: int | None = setting(None, "Of all callers; null: no limit", low=1)
+    total_concurrent_requests: int | None = setting(1_024, "Of all callers at the same time; null: no limit", low=1)
+    names: str | None = setting(
+        None, "Names beside localhost under which clients call it, with or without a port, parted by commas"
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, each with a value that was checked."""
 
@@ -160,6 +173,7 @@ class Settings:
     terminal: TerminalSettings = field(default_factory=TerminalSettings)
     memory: MemorySettings = field(default_factory=MemorySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
+    gateway: GatewaySettings = field(default_factory=GatewaySettings)
 
 
 def api_key_of(endpoint: ModelSettings | AuxiliaryModelSettings, environ: Mapping[str, str]) -> str | None:

@@ -5,6 +5,7 @@ with the same turn as everything else, and passes every byte that it has no reas
 a fold is, it does not know.
 """
 
+from clew.gateway.admission import RequestBounds, is_loopback
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.exchange import Exchanges, PassedProvider
 from clew.gateway.keys import (
@@ -19,13 +20,17 @@ from clew.gateway.keys import (
     read_credential,
     state_of_key,
 )
+from clew.gateway.limits import CallLimits, CallMeter
 from clew.gateway.records import MODES, ExchangeRecord, Mode
-from clew.gateway.server import GatewayOptions, GatewayServer
+from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.upstream import UpstreamServer
 
 __all__ = [
     "KEY_PREFIX",
     "MODES",
+    "OPEN_PATHS",
+    "CallLimits",
+    "CallMeter",
     "Caller",
     "CallerCredential",
     "Callers",
@@ -37,9 +42,12 @@ __all__ = [
     "Mode",
     "PassedProvider",
     "Refusal",
+    "RequestBounds",
     "UpstreamServer",
+    "caller_of",
     "hash_key",
     "is_access_key",
+    "is_loopback",
     "is_same_secret",
     "make_key",
     "owner_of_credential",

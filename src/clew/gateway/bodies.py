@@ -20,6 +20,10 @@ class UnreadableBody(ValueError):  # noqa: N818 (reads as what it says)
     """A body that is no JSON object. Whether that is wrong is for the upstream to say."""
 
 
+class NestedTooDeep(UnreadableBody):
+    """A body whose values stand inside each other deeper than anything reads: about 1,000 levels."""
+
+
 class RequestBody:
     """A JSON object, its fields in the order they came."""
 
@@ -29,7 +33,9 @@ class RequestBody:
         self.raw = raw
         try:
             self._fields = {name: bytes(value) for name, value in _FIELDS.decode(raw).items()}
-        except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
+        except RecursionError as error:
+            raise NestedTooDeep(str(error)) from error
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise UnreadableBody(str(error)) from error
         self._values: dict[str, Any] = {}
 

@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from urllib.parse import parse_qsl, urlencode
+from urllib.parse import unquote_plus
 
 from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import ConflictingCredentials
 from clew.gateway.keys import (
+    KEY_PREFIX,
     CallerCredential,
     hash_key,
     is_access_key,
@@ -24,7 +25,7 @@ from clew.gateway.keys import (
     read_credential,
     state_of_key,
 )
-from clew.gateway.wires import GEMINI, wire_path
+from clew.gateway.wires import GEMINI, is_models_path, wire_path
 from clew.store import AccessKey, KeyMode, Store
 
 _REMEMBERED_SECONDS = 2.0
@@ -56,14 +57,16 @@ class Caller:
     """The id of the key of Clew that was used; None where the caller's own credential passes."""
     withhold: frozenset[str] = frozenset()
     """Headers that carried a key of Clew: they do not go on. `?key` stands for the query."""
-    credential: Mapping[str, str] = field(default_factory=dict)
+    credential: Mapping[str, str] = field(default_factory=dict, repr=False)
     """The headers that go on in their place."""
 
-    def query(self, query: str) -> str:
-        """The query as it goes on."""
-        if "?key" not in self.withhold:
-            return query
-        return urlencode([pair for pair in parse_qsl(query, keep_blank_values=True) if pair[0] != "key"])
+    def query(self, raw: str) -> str:
+        """The query, given as it came, as it goes on: without what holds a key of Clew, wherever that stands."""
+        return "&".join(pair for pair in raw.split("&") if not self._is_withheld(pair))
+
+    def _is_withheld(self, pair: str) -> bool:
+        name, _, value = pair.partition("=")
+        return KEY_PREFIX in unquote_plus(value) or ("?key" in self.withhold and unquote_plus(name) == "key")
 
 
 class Callers:
@@ -81,7 +84,8 @@ class Callers:
     async def of(self, request: web.Request) -> Caller:
         """The caller of a request; raises `Refusal`."""
         path = wire_path(request.path)
-        query = request.query.items() if path is not None and path.wire is GEMINI else ()
+        has_query = (path is not None and path.wire is GEMINI) or is_models_path(request.path)
+        query = request.query.items() if has_query else ()
         try:
             credential = read_credential(request.headers.items(), query)
         except ConflictingCredentials as conflict:

@@ -18,8 +18,8 @@ from aiohttp import web
 from multidict import CIMultiDict
 
 from clew.errors import ClewError, StaleHistory
-from clew.gateway.bodies import RequestBody, UnreadableBody
-from clew.gateway.callers import Caller, Callers
+from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
+from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.clients import (
     MODE_HEADER,
     ClientProgram,
@@ -28,6 +28,7 @@ from clew.gateway.clients import (
     session_named,
     told_prompt_tokens,
 )
+from clew.gateway.connections import where_it_failed
 from clew.gateway.conversations import ConversationKey, OpenConversation, OpenConversations
 from clew.gateway.handles import (
     HistoryHandle,
@@ -191,6 +192,9 @@ class Exchanges:
         try:
             body = RequestBody(exchange.raw)
             exchange.request = exchange.path.wire.read(body, exchange.path)
+        except NestedTooDeep:
+            exchange.status = 400
+            raise Refusal(400, "the values of the request are nested too deep") from None
         except UnreadableBody:
             exchange.request = None
             return False
@@ -218,7 +222,7 @@ class Exchanges:
 
     def _fall_back(self, exchange: GatewayExchange, problem: Exception) -> None:
         exchange.is_fallback, exchange.conversation = True, None
-        _log.error("a request passes as it came: %s", type(problem).__name__, exc_info=problem)
+        _log.error("a request passes as it came: %s", where_it_failed(problem))
 
     async def _take(
         self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
@@ -303,7 +307,7 @@ class Exchanges:
         http, request, caller = exchange.http, exchange.request, exchange.caller
         headers = passed_headers(http.headers, caller.withhold)
         headers.update(caller.credential)
-        url = self._upstream.url(http.path, caller.query(http.query_string))
+        url = self._upstream.url(http.path, caller.query(http.rel_url.raw_query_string))
         max_output = None
         while True:
             body = exchange.raw
@@ -443,7 +447,7 @@ class Exchanges:
             await self._callers.add_spending(exchange.caller, exchange.cost_micros or 0)
         except ClewError as problem:
             exchange.is_fallback = True
-            _log.error("a reply could not be kept: %s", problem)
+            _log.error("a reply could not be kept: %s", where_it_failed(problem))
 
     async def _keep_reply(
         self, opened: OpenConversation, reader: ReplyReader, usage: CanonicalUsage | None, call: ModelCall | None

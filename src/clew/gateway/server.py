@@ -6,24 +6,28 @@ No policy of conversations is here: a request is checked, handed to `Exchanges`,
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import logging
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
+from clew.gateway.admission import OwnNames, RequestBounds, check_length, is_plain_path, read_body
 from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.connections import client_connections, where_it_failed
 from clew.gateway.exchange import Exchanges
+from clew.gateway.limits import CallLimits, CallMeter
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers
-from clew.gateway.wires import CHAT, wire_path
+from clew.gateway.wires import CHAT, is_models_path, wire_path
 
-MAX_REQUEST_BYTES = 64 * 1024 * 1024
-"""Twice what the largest provider takes."""
-MAX_HEADER_SECONDS = 15.0
 IDLE_CHECK_SECONDS = 15.0
+OPEN_PATHS = frozenset({"/", "/healthz"})
+"""Answered to everybody who may call at all: they say nothing but that the gateway is there."""
+_CALLER = web.RequestKey("caller", Caller)
+
+_EVERYTHING = "/{path}"
 
 _log = logging.getLogger("clew.gateway")
 
@@ -36,6 +40,8 @@ class GatewayOptions:
     port: int = 0
     names: frozenset[str] = frozenset()
     """Names beside the loopback ones under which clients may call it."""
+    limits: CallLimits = field(default_factory=CallLimits)
+    bounds: RequestBounds = field(default_factory=RequestBounds)
 
 
 class GatewayServer:
@@ -48,7 +54,10 @@ class GatewayServer:
         self.callers = callers
         self.options = options or GatewayOptions()
         self.port = self.options.port
+        self.meter = CallMeter(self.options.limits)
+        self._names = OwnNames(self.options.host, self.port, self.options.names)
         self._upstream = upstream
+        self._listening: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
         self._idle: asyncio.Task[None] | None = None
 
@@ -60,11 +69,12 @@ class GatewayServer:
     async def __aenter__(self) -> GatewayServer:
         self._runner = web.AppRunner(self.application(), access_log=None, handler_cancellation=True)
         await self._runner.setup()
-        site = web.TCPSite(self._runner, self.options.host, self.options.port)
-        await site.start()
-        server = site._server
-        assert isinstance(server, asyncio.Server)
-        self.port = server.sockets[0].getsockname()[1]
+        assert self._runner.server is not None
+        connections = client_connections(self._runner.server, self.options.bounds)
+        loop = asyncio.get_running_loop()
+        self._listening = await loop.create_server(connections, self.options.host, self.options.port, backlog=1_024)
+        self.port = self._listening.sockets[0].getsockname()[1]
+        self._names = OwnNames(self.options.host, self.port, self.options.names)
         self._idle = asyncio.create_task(self._close_idle())
         return self
 
@@ -73,59 +83,63 @@ class GatewayServer:
             self._idle.cancel()
             with suppress(asyncio.CancelledError):
                 await self._idle
+        if self._listening is not None:
+            self._listening.close()
         if self._runner is not None:
             await self._runner.cleanup()
         await self.exchanges.close()
         await self._upstream.close()
 
     def application(self) -> web.Application:
-        application = web.Application(client_max_size=MAX_REQUEST_BYTES, middlewares=[self._checked])
+        bounds = self.options.bounds
+        application = web.Application(client_max_size=bounds.body_bytes, middlewares=[self._checked])
         application.router.add_get("/", self._alive)
         application.router.add_get("/healthz", self._alive)
-        application.router.add_route("*", "/{path:.*}", self._serve)
+        application.router.add_route("*", "/{path:.*}", self._serve, expect_handler=self._expected)
         return application
 
     async def _close_idle(self) -> None:
         while True:
             await asyncio.sleep(IDLE_CHECK_SECONDS)
+            self.meter.forget_resting()
             await self.exchanges.conversations.close_idle()
 
     # -- checks --------------------------------------------------------------------------------------------------------
 
     @web.middleware
     async def _checked(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """Check a request before anything is done for it; every path that is not open has a caller who may call it."""
         path = wire_path(request.path)
         wire = path.wire if path else CHAT
         try:
-            self._check_host(request)
-            return await handler(request)
+            self._names.check(request)
+            if request.path in OPEN_PATHS:
+                return await handler(request)
+            if not is_plain_path(request.raw_path) or not _is_served(request):
+                raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
+            request[_CALLER] = caller = await self.callers.of(request)
+            with self.meter.admit(caller.key or caller.owner):
+                # Kept where aiohttp keeps it, so that no handler reads a body in another way.
+                request._read_bytes = await read_body(request, self.options.bounds)
+                return await handler(request)
         except Refusal as refusal:
-            return web.json_response(
-                wire.error(refusal.status, str(refusal)), status=refusal.status, headers=refusal.headers
-            )
-        except web.HTTPRequestEntityTooLarge:
-            limit = f"{MAX_REQUEST_BYTES // 1024 // 1024} MB"
-            return web.json_response(wire.error(413, f"the request is larger than {limit}"), status=413)
+            body = wire.error(refusal.status, str(refusal))
+            return web.json_response(body, status=refusal.status, headers=refusal.headers)
+        except (web.HTTPException, ConnectionError):
+            raise
+        except Exception as problem:
+            # The outermost door: what went wrong here is told by its place, since its words may quote a message.
+            _log.error("a request failed: %s", where_it_failed(problem))
+            if request.writer.output_size > 0:
+                raise ConnectionError("the response has begun") from None
+            return web.json_response(wire.error(500, "something failed inside the gateway"), status=500)
 
-    def _check_host(self, request: web.Request) -> None:
-        """Refuse what a page in a browser could send here: another name for this address, or another origin."""
-        if not self._is_own_name(request.host):
-            raise Refusal(403, f"the host {request.host[:100]!r} is not a name of this gateway; --name adds one")
-        origin = request.headers.get("Origin")
-        if origin is not None and not self._is_own_name(origin.partition("://")[2]):
-            raise Refusal(403, "requests from pages of other sites are not served")
-
-    def _is_own_name(self, host: str) -> bool:
-        name = host.rpartition(":")[0] if host.rpartition(":")[2].isdigit() else host
-        name = name.strip("[]").lower()
-        if name == "localhost" or name in self.options.names or name == self.options.host:
-            return True
-        try:
-            address = ipaddress.ip_address(name)
-        except ValueError:
-            return False
-        # An address is no name that somebody could point elsewhere.
-        return address.is_loopback or self.options.host not in ("127.0.0.1", "::1", "localhost")
+    async def _expected(self, request: web.Request) -> None:
+        """Let a client go on that asks before it sends its body, unless that is too large."""
+        with suppress(Refusal):
+            check_length(request, self.options.bounds)
+            assert request.transport is not None
+            request.transport.write(b"HTTP/1.1 100 Continue\r\n\r\n")
 
     # -- paths ---------------------------------------------------------------------------------------------------------
 
@@ -133,19 +147,16 @@ class GatewayServer:
         return web.json_response({"status": "ok"})
 
     async def _serve(self, request: web.Request) -> web.StreamResponse:
-        path = wire_path(request.path)
-        if path is not None and request.method == "POST":
-            caller = await self.callers.of(request)
-            return await self.exchanges.answer(request, path, caller, await request.read())
-        if request.method in ("GET", "HEAD") and _is_models(request.path):
-            return await self._pass(request, await self.callers.of(request))
-        raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
+        path, caller = wire_path(request.path), caller_of(request)
+        if path is None:
+            return await self._pass(request, caller)
+        return await self.exchanges.answer(request, path, caller, await request.read())
 
     async def _pass(self, request: web.Request, caller: Caller) -> web.StreamResponse:
         """A request that is no conversation, as it is."""
         headers = passed_headers(request.headers, caller.withhold)
         headers.update(caller.credential)
-        url = self._upstream.url(request.path, caller.query(request.query_string))
+        url = self._upstream.url(request.path, caller.query(request.rel_url.raw_query_string))
         try:
             async with self._upstream.open(request.method, url, headers, None) as reply:
                 response = web.StreamResponse(status=reply.status, headers=CIMultiDict(headers_back(reply.headers)))
@@ -158,8 +169,16 @@ class GatewayServer:
             raise Refusal(502, str(problem)) from problem
 
 
-def _is_models(path: str) -> bool:
-    parts = path.strip("/").split("/")
-    if parts and parts[0].startswith("v1"):
-        parts = parts[1:]
-    return bool(parts) and parts[0] == "models" and ".." not in parts
+def _is_served(request: web.Request) -> bool:
+    """Whether there is something at a path: a route of its own, a wire, or the models."""
+    route = request.match_info.route
+    if route.resource is not None and route.resource.canonical != _EVERYTHING:
+        return True
+    if request.method == "POST":
+        return wire_path(request.path) is not None
+    return request.method in ("GET", "HEAD") and is_models_path(request.path)
+
+
+def caller_of(request: web.Request) -> Caller:
+    """Who sent a request: known for every path that is not open, before its handler is called."""
+    return request[_CALLER]

@@ -10,22 +10,26 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from io import BytesIO
 from urllib.parse import urlsplit, urlunsplit
+from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
 from multidict import CIMultiDict, CIMultiDictProxy
+from yarl import URL
 
 from clew.errors import InvalidArgument
+from clew.gateway.keys import KEY_PREFIX
 
 MAX_ERROR_BYTES = 1024 * 1024
 CONNECT_SECONDS = 15.0
 SILENT_SECONDS = 600.0
 """The longest silence of the upstream: models think for minutes."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
-_OWN_PREFIX = "x-clew-"
+# For us, or about the way to us: where callers are is nothing to tell a provider.
+_NOT_PASSED_BEGINNINGS = ("x-clew-", "x-forwarded-")
 # Of one connection, or of the body as it was between the client and us.
 _NOT_PASSED = frozenset(
     "connection keep-alive proxy-authenticate proxy-authorization proxy-connection te trailer transfer-encoding upgrade"
-    " host content-length content-encoding accept-encoding expect".split()
+    " host content-length content-encoding accept-encoding expect forwarded via x-real-ip".split()
 )
 _NOT_PASSED_BACK = frozenset(
     "connection keep-alive proxy-authenticate te trailer transfer-encoding upgrade content-length date server".split()
@@ -50,6 +54,20 @@ class UpstreamServer:
         self._parts = parts
         self._root = parts.path.rstrip("/").removesuffix("/v1")
         self._session: aiohttp.ClientSession | None = None
+        self._proxy: URL | None = None
+        self._proxy_auth: aiohttp.BasicAuth | None = None
+        self._find_proxy()
+
+    def _find_proxy(self) -> None:
+        """The proxy that the environment names. aiohttp would look for it with each request, and read `.netrc` too:
+        the credential of whoever runs this, in requests of others.
+        """
+        named = None if self.host in _LOOPBACK or proxy_bypass(self.host) else getproxies().get(self._parts.scheme)
+        if named:
+            proxy = URL(named)
+            self._proxy = proxy.with_user(None)
+            if proxy.user:
+                self._proxy_auth = aiohttp.BasicAuth(proxy.user, proxy.password or "")
 
     @property
     def address(self) -> str:
@@ -60,7 +78,10 @@ class UpstreamServer:
         return (self._parts.hostname or "").lower()
 
     def url(self, path: str, query: str) -> str:
-        """The address of a path that a client asked for, with or without the version that the wire has."""
+        """The address of a path that a client asked for, with or without the version that the wire has.
+
+        The path was checked: no character of it means anything else elsewhere. The query is as it came.
+        """
         versioned = path if path.startswith("/v1") else f"/v1{path}"
         return urlunsplit((self._parts.scheme, self._parts.netloc, self._root + versioned, query, ""))
 
@@ -72,11 +93,14 @@ class UpstreamServer:
         try:
             response = await self._client().request(
                 method,
-                url,
+                # Encoded: nothing in it is decoded, quoted or resolved once more.
+                URL(url, encoded=True),
                 headers=headers,
                 # As a file, because the client warns of large bodies that it must send at once.
                 data=None if body is None else BytesIO(body),
                 allow_redirects=False,
+                proxy=self._proxy,
+                proxy_auth=self._proxy_auth,
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UpstreamUnreachable(f"{self.address} cannot be reached: {_words(error)}") from error
@@ -101,21 +125,26 @@ class UpstreamServer:
                 skip_auto_headers=("User-Agent", "Accept", "Accept-Encoding", "Content-Type"),
                 auto_decompress=False,
                 read_bufsize=2**18,
-                trust_env=self.host not in _LOOPBACK,
+                # A cookie that the upstream gives one caller is not sent with the requests of another.
+                cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
 
 
 def passed_headers(headers: CIMultiDictProxy[str], withhold: frozenset[str] = frozenset()) -> CIMultiDict[str]:
-    """The headers of a request as they go on; `withhold` names, in lower case, those that were for us."""
-    named = {name.strip().lower() for name in headers.get("Connection", "").split(",")}
+    """The headers of a request as they go on; `withhold` names, in lower case, those that were for us.
+
+    A key of Clew does not go on, in whatever header it stands.
+    """
+    named = {name.strip().lower() for value in headers.getall("Connection", []) for name in value.split(",")}
     passed = CIMultiDict(
         (name, value)
         for name, value in headers.items()
         if (lower := name.lower()) not in _NOT_PASSED
         and lower not in withhold
         and lower not in named
-        and not lower.startswith(_OWN_PREFIX)
+        and not lower.startswith(_NOT_PASSED_BEGINNINGS)
+        and KEY_PREFIX not in value
     )
     # Replies are read while they pass: in plain bytes, which the wires compress badly anyhow.
     passed["Accept-Encoding"] = "identity"

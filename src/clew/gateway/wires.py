@@ -25,6 +25,15 @@ from clew.providers import (
 
 _PROMPT_ROLES = ("system", "developer")
 _ROLE = re.compile(rb'"role"\s*:\s*"(\w+)"')
+_GOOGLE_STATUS = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    408: "DEADLINE_EXCEEDED",
+    429: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+}
 Change = Callable[[int], int]
 """From the tokens of a prompt as the upstream told them to those that the client is told."""
 
@@ -178,7 +187,8 @@ class MessagesWire(GatewayWire):
         return AnthropicReplyAccumulator("")
 
     def error(self, status: int, message: str) -> dict[str, Any]:
-        return {"type": "error", "error": {"type": _error_type(status), "message": message}}
+        name = "request_too_large" if status == 413 else _error_type(status)
+        return {"type": "error", "error": {"type": name, "message": message}}
 
     def error_event(self, status: int, message: str) -> bytes:
         return b"event: error\n" + super().error_event(status, message)
@@ -210,8 +220,8 @@ class GeminiWire(GatewayWire):
         return GeminiReplyAccumulator("")
 
     def error(self, status: int, message: str) -> dict[str, Any]:
-        names = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
-        return {"error": {"code": status, "message": message, "status": names.get(status, "INTERNAL")}}
+        other = "INVALID_ARGUMENT" if status < 500 else "INTERNAL"
+        return {"error": {"code": status, "message": message, "status": _GOOGLE_STATUS.get(status, other)}}
 
     def tell_prompt_tokens(self, value: dict[str, Any], change: Change) -> bool:
         usage = value.get("usageMetadata")
@@ -260,7 +270,10 @@ _PATHS: tuple[tuple[re.Pattern[str], GatewayWire, str], ...] = (
     (re.compile(r"(?:/v1)?/messages"), MESSAGES, "answer"),
     (re.compile(r"(?:/v1)?/messages/count_tokens"), MESSAGES, "count"),
 )
-_GEMINI = re.compile(r"/v1(?:beta|alpha)?\d?/models/([\w.\-@]+):(generateContent|streamGenerateContent|countTokens)")
+_GEMINI = re.compile(
+    r"/v1(?:beta|alpha)?\d?/models/((?!\.+:)[A-Za-z0-9_.\-@]+):(generateContent|streamGenerateContent|countTokens)"
+)
+_MODELS = re.compile(r"(?:/v1(?:beta|alpha)?\d?)?/models(?:/(?!\.+(?:/|$))[A-Za-z0-9_.\-@:]+){0,3}")
 
 
 def wire_path(path: str) -> WirePath | None:
@@ -271,6 +284,11 @@ def wire_path(path: str) -> WirePath | None:
     if found := _GEMINI.fullmatch(path):
         return WirePath(GEMINI, "count" if found[2] == "countTokens" else found[2], found[1])
     return None
+
+
+def is_models_path(path: str) -> bool:
+    """Whether a path asks for the list of models, or for one of them."""
+    return _MODELS.fullmatch(path) is not None
 
 
 # -- reading -----------------------------------------------------------------------------------------------------------

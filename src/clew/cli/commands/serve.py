@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import ipaddress
 import signal
 from typing import TYPE_CHECKING
 
@@ -34,6 +33,13 @@ examples:
   clew serve --upstream http://127.0.0.1:8080/v1 --set model.name=qwen --set model.context_length=32768
 """
 MODES = ("observe", "spill", "compact")
+LIMITS = {
+    "--per-minute": ("gateway.requests_per_minute", "requests of one caller in a minute (default: 6000)"),
+    "--at-once": ("gateway.concurrent_requests", "requests of one caller at the same time (default: 256)"),
+    "--total-per-minute": ("gateway.total_requests_per_minute", "requests of all callers in a minute (default: any)"),
+    "--total-at-once": ("gateway.total_concurrent_requests", "requests of all at the same time (default: 1024)"),
+}
+"""Flags, and the settings that they stand for."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -44,12 +50,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--port", metavar="P", type=int, default=DEFAULT_PORT, help="port; 0 is any (default: %(default)s)"
     )
     parser.add_argument("--mode", choices=MODES, default="compact", help="what is done (default: %(default)s)")
+    parser.add_argument(
+        "--name",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="a name beside localhost under which clients call it, as NAME or NAME:PORT; may be repeated",
+    )
+    for flag, (_, text) in LIMITS.items():
+        parser.add_argument(flag, metavar="N", help=text)
     parser.add_argument("--json", action="store_true", help="print where it listens as JSON")
     add_set_flag(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    config = load_config(console.environ, arguments.flags)
+    given = ((setting, getattr(arguments, flag[2:].replace("-", "_"))) for flag, (setting, _) in LIMITS.items())
+    limits = [f"{setting}={value}" for setting, value in given if value is not None]
+    config = load_config(console.environ, [*arguments.flags, *limits])
     console.notes(config.notices)
     upstream = arguments.upstream or config.settings.model.base_url
     if upstream is None:
@@ -61,11 +78,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console) -> None:
-    from clew.app import GatewayAppOptions, open_gateway
-    from clew.gateway import GatewayOptions
+    from clew.app import GatewayAppOptions, gateway_options, open_gateway
+    from clew.gateway import is_loopback
 
     location = store_location(config.settings, console.environ)
-    listen = GatewayOptions(arguments.host, arguments.port)
+    listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name)
     options = GatewayAppOptions(upstream, arguments.mode, listen)
     async with open_location(location) as store:
         if not is_loopback(arguments.host) and not await store.list_keys():
@@ -92,13 +109,3 @@ async def _until_stopped(
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
     console.out.flush()
     await stopped.wait()
-
-
-def is_loopback(host: str) -> bool:
-    """Whether only this machine can reach an address."""
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False

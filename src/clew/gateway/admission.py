@@ -1,0 +1,203 @@
+"""What may come in: under which names, from which pages, in which form, how large and how slowly.
+
+Everything here is decided before a request is understood, from its first line, its headers and the size of its body.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+import re
+import zlib
+from collections.abc import Awaitable
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from aiohttp import web
+from multidict import CIMultiDictProxy
+
+from clew.gateway.callers import Refusal
+
+DEFAULT_PORTS = {"http": 80, "https": 443}
+# A path with anything encoded means one thing here and might mean another at the upstream; ids have `:` and `@`.
+_ENCODED = re.compile(r"(?i)%(?!3a|40)")
+_NAME = re.compile(r"(?i)(\[[0-9a-f:.]+\]|[\w.-]+)(?::([0-9]{1,5}))?")
+# What browsers say of requests that a page of another site, or of another port, has made.
+_FOREIGN_SITES = ("cross-site", "same-site")
+_WINDOW_BITS = {"gzip": 16 + zlib.MAX_WBITS, "x-gzip": 16 + zlib.MAX_WBITS, "deflate": zlib.MAX_WBITS}
+_PIECE_BYTES = 256 * 1024
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True, slots=True)
+class RequestBounds:
+    """How large a request may be, and how long it may take to come."""
+
+    body_bytes: int = 64 * 1024 * 1024
+    """Of a body, unpacked: twice what the largest provider takes."""
+    head_seconds: float = 15.0
+    """From the first byte of a connection, or of a further request on it, to the end of the headers."""
+    silent_seconds: float = 30.0
+    """Between two pieces of a body."""
+    body_seconds: float = 300.0
+    """For a whole body."""
+    idle_seconds: float = 75.0
+    """Between two requests of a connection."""
+    linger_seconds: float = 2.0
+    """So long the rest of a refused body is thrown away, so that the client reads its answer before the end."""
+
+
+# -- names -------------------------------------------------------------------------------------------------------------
+
+
+class OwnNames:
+    """The names under which a gateway may be called. A page that points a name of its own here is refused by it."""
+
+    def __init__(self, host: str, port: int, names: frozenset[str] = frozenset()) -> None:
+        """`names` are further ones: with a port, or without one for any."""
+        self._host = host.lower()
+        self._port = port
+        self._is_open = not is_loopback(host)
+        self._names = frozenset(name.lower() for name in names)
+
+    def check(self, request: web.Request) -> None:
+        """Refuse what was not sent to this gateway by a program, or by a page of its own."""
+        if not request.raw_path.startswith("/"):
+            raise Refusal(400, "the gateway is no proxy: send a path, not an address")
+        hosts = request.headers.getall("Host", [])
+        if len(hosts) != 1:
+            raise Refusal(400, "a request has exactly one Host")
+        if not self.has(hosts[0], "http"):
+            raise Refusal(403, f"the host {hosts[0][:100]!r} is not a name of this gateway; --name adds one")
+        origins = request.headers.getall("Origin", [])
+        if not all(map(self._is_own_page, origins)) or request.headers.get("Sec-Fetch-Site") in _FOREIGN_SITES:
+            raise Refusal(403, "requests from pages of other sites are not served")
+
+    def has(self, host: str, scheme: str) -> bool:
+        """Whether a `Host`, or what stands in its place in an address of this scheme, is one of them."""
+        found = _NAME.fullmatch(host)
+        if found is None:
+            return False
+        name, port = found[1].lower(), int(found[2] or DEFAULT_PORTS[scheme])
+        if name in self._names or f"{name}:{port}" in self._names:
+            return True
+        return port == self._port and (name == self._host or name == "localhost" or self._is_own_address(name))
+
+    def _is_own_page(self, origin: str) -> bool:
+        scheme, separator, host = origin.partition("://")
+        return bool(separator) and scheme in DEFAULT_PORTS and self.has(host, scheme)
+
+    def _is_own_address(self, name: str) -> bool:
+        """An address is no name that somebody could point elsewhere."""
+        try:
+            return ipaddress.ip_address(name.strip("[]")).is_loopback or self._is_open
+        except ValueError:
+            return False
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach an address."""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def is_plain_path(raw_path: str) -> bool:
+    """Whether nothing in a path, as it came, could mean another path elsewhere."""
+    path = raw_path.partition("?")[0].partition("#")[0]
+    return path.isascii() and "//" not in path and not _ENCODED.search(path)
+
+
+# -- bodies ------------------------------------------------------------------------------------------------------------
+
+
+async def read_body(request: web.Request, bounds: RequestBounds) -> bytes:
+    """The body of a request, unpacked; raises `Refusal`, without reading on."""
+    encoding = encoding_of(request.headers)
+    check_length(request, bounds)
+    body = bytearray()
+    loop = asyncio.get_running_loop()
+    end = loop.time() + bounds.body_seconds
+    while True:
+        seconds = min(bounds.silent_seconds, end - loop.time())
+        piece = await _in_time(request.content.readany(), seconds)
+        if not piece:
+            break
+        body += piece
+        if len(body) > bounds.body_bytes:
+            raise too_large(bounds)
+    if encoding == "identity":
+        return bytes(body)
+    return await asyncio.to_thread(unpack, bytes(body), encoding, bounds)
+
+
+def check_length(request: web.Request, bounds: RequestBounds) -> None:
+    """Refuse a body that says itself that it is too large."""
+    if (request.content_length or 0) > bounds.body_bytes:
+        raise too_large(bounds)
+
+
+def too_large(bounds: RequestBounds) -> Refusal:
+    size = bounds.body_bytes
+    told = f"{size // 1024 // 1024} MB" if size >= 1024 * 1024 else f"{size} bytes"
+    return Refusal(413, f"the request has more than the {told} that this gateway takes", {"Connection": "close"})
+
+
+def encoding_of(headers: CIMultiDictProxy[str]) -> str:
+    """How a body is packed; raises `Refusal` where it cannot be unpacked."""
+    named = ",".join(headers.getall("Content-Encoding", [])).strip().lower() or "identity"
+    if named in _WINDOW_BITS or named == "identity" or (named == "zstd" and _zstd() is not None):
+        return named
+    taken = "gzip, deflate" if _zstd() is None else "gzip, deflate, zstd"
+    message = f"a body in {named[:50]!r} is not read here; send it as it is, or in one of: {taken}"
+    raise Refusal(415, message, {"Accept-Encoding": taken, "Connection": "close"})
+
+
+def unpack(body: bytes, encoding: str, bounds: RequestBounds) -> bytes:
+    """A packed body, never unpacked further than its bound."""
+    try:
+        if encoding == "zstd":
+            return _unpacked(_zstd().ZstdDecompressor(), body, bounds)
+        return _unpacked(zlib.decompressobj(_WINDOW_BITS[encoding]), body, bounds)
+    except (zlib.error, ValueError, EOFError) as error:
+        raise Refusal(400, f"the body is not what its Content-Encoding says: {encoding}") from error
+    except Exception as error:
+        if type(error).__name__ != "ZstdError":  # its class is where zstd is
+            raise
+        raise Refusal(400, "the body is not what its Content-Encoding says: zstd") from error
+
+
+def _unpacked(unpacker: Any, body: bytes, bounds: RequestBounds) -> bytes:
+    whole = bytearray()
+    rest = body
+    while not unpacker.eof:
+        piece = unpacker.decompress(rest, _PIECE_BYTES)
+        # zlib gives back what it has not read; zstd keeps it.
+        rest = getattr(unpacker, "unconsumed_tail", b"")
+        whole += piece
+        if len(whole) > bounds.body_bytes:
+            raise too_large(bounds)
+        if not piece and not rest and not unpacker.eof:
+            raise ValueError("it ends too early")
+    if unpacker.unused_data:
+        raise ValueError("something follows it")
+    return bytes(whole)
+
+
+def _zstd() -> Any:
+    """Python's own since 3.14; None before."""
+    try:
+        return import_module("compression.zstd")
+    except ImportError:
+        return None
+
+
+async def _in_time(reading: Awaitable[_Value], seconds: float) -> _Value:
+    try:
+        return await asyncio.wait_for(reading, max(0.0, seconds))
+    except TimeoutError:
+        raise Refusal(408, "the body of the request came too slowly", {"Connection": "close"}) from None
