@@ -12,12 +12,15 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-EXTRAS = {"keyring": "keyring", "local": "xllamacpp", "mcp": "mcp", "postgres": "psycopg"}
+EXTRAS = {"keyring": "keyring", "local": "xllamacpp", "mcp": "mcp", "otel": "opentelemetry.sdk", "postgres": "psycopg"}
 """Each extra with the module that it brings."""
 
 
 def has_extra(name: str) -> bool:
-    return find_spec(EXTRAS[name]) is not None
+    try:
+        return find_spec(EXTRAS[name]) is not None
+    except ModuleNotFoundError:  # of the package around it
+        return False
 
 
 def install_command(extra: str) -> str:

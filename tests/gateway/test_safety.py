@@ -150,7 +150,7 @@ async def test_every_route_needs_a_key_once_there_is_one(tmp_path: Path) -> None
             for headers in ((), (with_key(PROVIDER_KEY),), (with_key(make_key()),), (with_key(key + "x"),)):
                 reply = await ask_raw(flow, target, *headers, method=method)
                 assert reply.status == 401, (method, target, headers)
-                assert "error" in reply.json
+                assert method == "HEAD" or "error" in reply.json
         assert not flow.upstream.received
 
 

@@ -16,9 +16,12 @@ from clew.gateway import (
     CallLimits,
     ExchangeRecord,
     Exchanges,
+    GatewayMetrics,
+    GatewayObserver,
     GatewayOptions,
     GatewayServer,
     Mode,
+    Observers,
     PassedProvider,
     UpstreamServer,
 )
@@ -39,6 +42,8 @@ class GatewayAppOptions:
     mode: Mode = "compact"
     listen: GatewayOptions = field(default_factory=GatewayOptions)
     on_exchange: Callable[[ExchangeRecord], None] | None = None
+    observers: tuple[GatewayObserver, ...] = ()
+    """Beside the metrics."""
 
 
 @asynccontextmanager
@@ -79,16 +84,26 @@ async def open_gateway(
         summarizes=auxiliary is not None,
         learnt=LearntLimits(learnt_limits_path(environ)),
     )
+    metrics = GatewayMetrics()
+    observers = Observers((metrics, *options.observers))
+    events = events or Events()
+    events.listen(observers.event)
+
+    def on_exchange(record: ExchangeRecord) -> None:
+        observers.exchange(record)
+        if options.on_exchange is not None:
+            options.on_exchange(record)
+
     async with AsyncExitStack() as last:
         runtime = Runtime(store, target(main.name or "any-model"), turn, events)
         last.push_async_callback(runtime.close)
         if auxiliary is not None:
             last.push_async_callback(auxiliary.provider.close)
         callers = Callers(store, upstream_key(config, environ))
-        exchanges = Exchanges(
-            runtime, upstream, callers, mode=options.mode, target=target, on_exchange=options.on_exchange
+        exchanges = Exchanges(runtime, upstream, callers, mode=options.mode, target=target, on_exchange=on_exchange)
+        yield await last.enter_async_context(
+            GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers)
         )
-        yield await last.enter_async_context(GatewayServer(exchanges, callers, upstream, options.listen))
 
 
 def upstream_key(config: LoadedConfig, environ: Mapping[str, str]) -> str | None:

@@ -157,6 +157,10 @@ class GatewaySettings:
     names: str | None = setting(
         None, "Names beside localhost under which clients call it, with or without a port, parted by commas"
     )
+    log: str = setting(
+        "text", "A line for each request on standard error, without any text of it", choices=("text", "json", "none")
+    )
+    otel: bool = setting(False, "Send spans to where the variables of OpenTelemetry say; needs the extra otel")
 
 
 @dataclass(frozen=True, slots=True)

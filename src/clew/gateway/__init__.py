@@ -21,12 +21,16 @@ from clew.gateway.keys import (
     state_of_key,
 )
 from clew.gateway.limits import CallLimits, CallMeter
+from clew.gateway.metrics import GatewayMetrics
+from clew.gateway.observers import LOG_FORMATS, ExchangeLog, GatewayLogFormatter, GatewayObserver, Observers
 from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
+from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
 from clew.gateway.upstream import UpstreamServer
 
 __all__ = [
     "KEY_PREFIX",
+    "LOG_FORMATS",
     "MODES",
     "OPEN_PATHS",
     "CallLimits",
@@ -34,17 +38,24 @@ __all__ = [
     "Caller",
     "CallerCredential",
     "Callers",
+    "ExchangeLog",
     "ExchangeRecord",
     "Exchanges",
+    "GatewayLogFormatter",
+    "GatewayMetrics",
+    "GatewayObserver",
     "GatewayOptions",
     "GatewayServer",
+    "GatewayTelemetry",
     "KeyState",
     "Mode",
+    "Observers",
     "PassedProvider",
     "Refusal",
     "RequestBounds",
     "UpstreamServer",
     "caller_of",
+    "exporting_provider",
     "hash_key",
     "is_access_key",
     "is_loopback",

@@ -31,6 +31,7 @@ from clew.store import AccessKey, KeyMode, Store
 _REMEMBERED_SECONDS = 2.0
 """So long a key that was revoked, or has spent its budget, may still be taken."""
 _MAX_REMEMBERED = 10_000
+_NO_KEY = bytes(32)
 _WHY = {
     "revoked": (401, "this key of Clew was revoked"),
     "expired": (401, "this key of Clew has expired"),
@@ -102,6 +103,10 @@ class Callers:
         if self._any is None or now - self._any[0] > _REMEMBERED_SECONDS:
             self._any = (now, bool(await self._store.list_keys()))
         return self._any[1]
+
+    async def reach_store(self) -> None:
+        """Ask the store for something; raises what it raises."""
+        await self._store.find_key(_NO_KEY)
 
     async def _with_key(self, credential: CallerCredential) -> Caller:
         key = await self._find(hash_key(credential.secret))

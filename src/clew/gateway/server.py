@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
 
@@ -14,16 +15,21 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
+from clew.errors import ClewError
 from clew.gateway.admission import OwnNames, RequestBounds, check_length, is_plain_path, read_body
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.connections import client_connections, where_it_failed
 from clew.gateway.exchange import Exchanges
 from clew.gateway.limits import CallLimits, CallMeter
+from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
+from clew.gateway.observers import GatewayObserver, Observers
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
 
 IDLE_CHECK_SECONDS = 15.0
-OPEN_PATHS = frozenset({"/", "/healthz"})
+READY_SECONDS = 2.0
+"""The store and the resolver have so long to answer; and so long their answers are told again."""
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
 """Answered to everybody who may call at all: they say nothing but that the gateway is there."""
 _CALLER = web.RequestKey("caller", Caller)
 
@@ -48,7 +54,13 @@ class GatewayServer:
     """Listens, and closes what it opened. `async with GatewayServer(...) as server: ... server.address ...`."""
 
     def __init__(
-        self, exchanges: Exchanges, callers: Callers, upstream: UpstreamServer, options: GatewayOptions | None = None
+        self,
+        exchanges: Exchanges,
+        callers: Callers,
+        upstream: UpstreamServer,
+        options: GatewayOptions | None = None,
+        metrics: GatewayMetrics | None = None,
+        observers: GatewayObserver | None = None,
     ) -> None:
         self.exchanges = exchanges
         self.callers = callers
@@ -56,6 +68,11 @@ class GatewayServer:
         self.port = self.options.port
         self.meter = CallMeter(self.options.limits)
         self._names = OwnNames(self.options.host, self.port, self.options.names)
+        self.metrics = metrics or GatewayMetrics()
+        self.metrics.watch("open_conversations", "Conversations in memory", lambda: exchanges.conversations.count)
+        self.metrics.watch("requests_under_way", "Requests that have not ended", lambda: self.meter.under_way)
+        self.observers = observers or Observers([self.metrics])
+        self._readiness: tuple[float, dict[str, str]] | None = None
         self._upstream = upstream
         self._listening: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
@@ -95,6 +112,8 @@ class GatewayServer:
         application = web.Application(client_max_size=bounds.body_bytes, middlewares=[self._checked])
         application.router.add_get("/", self._alive)
         application.router.add_get("/healthz", self._alive)
+        application.router.add_get("/readyz", self._ready)
+        application.router.add_get("/metrics", self._show_metrics)
         application.router.add_route("*", "/{path:.*}", self._serve, expect_handler=self._expected)
         return application
 
@@ -121,8 +140,11 @@ class GatewayServer:
             with self.meter.admit(caller.key or caller.owner):
                 # Kept where aiohttp keeps it, so that no handler reads a body in another way.
                 request._read_bytes = await read_body(request, self.options.bounds)
-                return await handler(request)
+                response = await handler(request)
+            self.observers.sent(_sent_bytes(response))
+            return response
         except Refusal as refusal:
+            self.observers.refused(refusal.status, path.wire.name if path else "none")
             body = wire.error(refusal.status, str(refusal))
             return web.json_response(body, status=refusal.status, headers=refusal.headers)
         except (web.HTTPException, ConnectionError):
@@ -146,6 +168,21 @@ class GatewayServer:
     async def _alive(self, _request: web.Request) -> web.Response:
         return web.json_response({"status": "ok"})
 
+    async def _ready(self, _request: web.Request) -> web.Response:
+        now = asyncio.get_running_loop().time()
+        if self._readiness is None or now - self._readiness[0] > READY_SECONDS:
+            store, upstream = await asyncio.gather(
+                _state_of(self.callers.reach_store()), _state_of(self._upstream.resolve())
+            )
+            self._readiness = (now, {"store": store, "upstream": upstream})
+        parts = self._readiness[1]
+        is_ready = set(parts.values()) == {"ok"}
+        body = {"status": "ok" if is_ready else "unavailable", **parts}
+        return web.json_response(body, status=200 if is_ready else 503)
+
+    async def _show_metrics(self, _request: web.Request) -> web.Response:
+        return web.Response(body=self.metrics.page(), headers={"Content-Type": METRICS_TYPE})
+
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         path, caller = wire_path(request.path), caller_of(request)
         if path is None:
@@ -167,6 +204,23 @@ class GatewayServer:
                 return response
         except UpstreamUnreachable as problem:
             raise Refusal(502, str(problem)) from problem
+
+
+def _sent_bytes(response: web.StreamResponse) -> int:
+    body = response.body if isinstance(response, web.Response) else None
+    return len(body) if isinstance(body, bytes | bytearray) else response.body_length
+
+
+async def _state_of(asked: Awaitable[None]) -> str:
+    """`ok`, or what is wrong with something that is asked: its words are for the log of whoever runs it."""
+    try:
+        await asyncio.wait_for(asked, READY_SECONDS)
+    except TimeoutError:
+        return "no answer"
+    except (ClewError, OSError) as problem:
+        _log.warning("not ready: %s", where_it_failed(problem))
+        return "fails"
+    return "ok"
 
 
 def _is_served(request: web.Request) -> bool:

@@ -6,6 +6,8 @@ credential and the conversation to a host that nobody configured.
 
 from __future__ import annotations
 
+import asyncio
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from io import BytesIO
@@ -21,6 +23,8 @@ from clew.gateway.keys import KEY_PREFIX
 
 MAX_ERROR_BYTES = 1024 * 1024
 CONNECT_SECONDS = 15.0
+REACHED_SECONDS = 60.0
+"""So long an answer of the upstream shows that it can be reached."""
 SILENT_SECONDS = 600.0
 """The longest silence of the upstream: models think for minutes."""
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
@@ -54,6 +58,7 @@ class UpstreamServer:
         self._parts = parts
         self._root = parts.path.rstrip("/").removesuffix("/v1")
         self._session: aiohttp.ClientSession | None = None
+        self._reached_at: float | None = None
         self._proxy: URL | None = None
         self._proxy_auth: aiohttp.BasicAuth | None = None
         self._find_proxy()
@@ -104,6 +109,7 @@ class UpstreamServer:
             )
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise UpstreamUnreachable(f"{self.address} cannot be reached: {_words(error)}") from error
+        self._reached_at = time.monotonic()
         try:
             yield response
         finally:
@@ -111,6 +117,14 @@ class UpstreamServer:
                 response.release()
             else:
                 response.close()
+
+    async def resolve(self) -> None:
+        """Look its address up, unless it has answered lately; raises `OSError`."""
+        if self._reached_at is not None and time.monotonic() - self._reached_at < REACHED_SECONDS:
+            return
+        port = self._parts.port or {"http": 80, "https": 443}[self._parts.scheme]
+        host, port = (self._proxy.host or "", self._proxy.port or port) if self._proxy else (self.host, port)
+        await asyncio.get_running_loop().getaddrinfo(host, port)
 
     async def close(self) -> None:
         if self._session is not None:

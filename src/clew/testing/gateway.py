@@ -10,7 +10,7 @@ from pathlib import Path
 from clew.app import GatewayAppOptions, open_gateway
 from clew.config import read_config
 from clew.events import Event, Events
-from clew.gateway import ExchangeRecord, GatewayOptions, GatewayServer, Mode
+from clew.gateway import ExchangeRecord, GatewayObserver, GatewayOptions, GatewayServer, Mode
 from clew.store import Store, open_store
 from clew.testing.upstream import Upstream
 
@@ -52,6 +52,7 @@ async def gateway_with(
     listen: GatewayOptions | None = None,
     environ: Mapping[str, str] | None = None,
     store_url: str | None = None,
+    observers: tuple[GatewayObserver, ...] = (),
 ) -> AsyncIterator[GatewayFlow]:
     """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`."""
     settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
@@ -62,7 +63,7 @@ async def gateway_with(
         if not upstream.base_url:
             await last.enter_async_context(upstream)
         store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
-        options = GatewayAppOptions(upstream.base_url, mode, listen or GatewayOptions(), records.append)
+        options = GatewayAppOptions(upstream.base_url, mode, listen or GatewayOptions(), records.append, observers)
         opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
         server = await last.enter_async_context(opened)
         yield GatewayFlow(server, upstream, store, records, events)

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import logging
 import signal
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
 from clew.cli.store_access import open_location, store_location
-from clew.config import LoadedConfig, load_config
+from clew.config import LoadedConfig, Settings, load_config
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.gateway import GatewayServer
+    from clew.gateway import GatewayObserver, GatewayServer
 
 DEFAULT_PORT = 8787
 EXAMPLES = """\
@@ -32,12 +34,18 @@ examples:
   clew serve --upstream https://api.openai.com/v1 --port 9000 --mode observe
   clew serve --upstream http://127.0.0.1:8080/v1 --set model.name=qwen --set model.context_length=32768
 """
+LOG_FORMATS = ("text", "json", "none")
 MODES = ("observe", "spill", "compact")
 LIMITS = {
     "--per-minute": ("gateway.requests_per_minute", "requests of one caller in a minute (default: 6000)"),
     "--at-once": ("gateway.concurrent_requests", "requests of one caller at the same time (default: 256)"),
     "--total-per-minute": ("gateway.total_requests_per_minute", "requests of all callers in a minute (default: any)"),
     "--total-at-once": ("gateway.total_concurrent_requests", "requests of all at the same time (default: 1024)"),
+}
+SETTINGS = {
+    **{flag: setting for flag, (setting, _) in LIMITS.items()},
+    "--log": "gateway.log",
+    "--otel": "gateway.otel",
 }
 """Flags, and the settings that they stand for."""
 
@@ -59,14 +67,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     for flag, (_, text) in LIMITS.items():
         parser.add_argument(flag, metavar="N", help=text)
+    parser.add_argument("--log", choices=LOG_FORMATS, help="a line for each request on stderr (default: text)")
+    parser.add_argument("--otel", action="store_true", default=None, help="send spans by OpenTelemetry")
     parser.add_argument("--json", action="store_true", help="print where it listens as JSON")
     add_set_flag(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
-    given = ((setting, getattr(arguments, flag[2:].replace("-", "_"))) for flag, (setting, _) in LIMITS.items())
-    limits = [f"{setting}={value}" for setting, value in given if value is not None]
-    config = load_config(console.environ, [*arguments.flags, *limits])
+    given = ((setting, getattr(arguments, flag[2:].replace("-", "_"))) for flag, setting in SETTINGS.items())
+    flags = [f"{setting}={str(value).lower()}" for setting, value in given if value is not None]
+    config = load_config(console.environ, [*arguments.flags, *flags])
     console.notes(config.notices)
     upstream = arguments.upstream or config.settings.model.base_url
     if upstream is None:
@@ -81,17 +91,22 @@ async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: 
     from clew.app import GatewayAppOptions, gateway_options, open_gateway
     from clew.gateway import is_loopback
 
+    observers, stop = _observers(config.settings, console)
+
     location = store_location(config.settings, console.environ)
     listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name)
-    options = GatewayAppOptions(upstream, arguments.mode, listen)
-    async with open_location(location) as store:
-        if not is_loopback(arguments.host) and not await store.list_keys():
-            raise InvalidArgument(
-                f"{arguments.host} can be reached by others, and there are no keys; make one first: "
-                "clew keys create NAME"
-            )
-        async with open_gateway(config, console.environ, store, options) as gateway:
-            await _until_stopped(gateway, upstream, arguments, location.label, console)
+    options = GatewayAppOptions(upstream, arguments.mode, listen, observers=observers)
+    try:
+        async with open_location(location) as store:
+            if not is_loopback(arguments.host) and not await store.list_keys():
+                raise InvalidArgument(
+                    f"{arguments.host} can be reached by others, and there are no keys; make one first: "
+                    "clew keys create NAME"
+                )
+            async with open_gateway(config, console.environ, store, options) as gateway:
+                await _until_stopped(gateway, upstream, arguments, location.label, console)
+    finally:
+        stop()
 
 
 async def _until_stopped(
@@ -109,3 +124,27 @@ async def _until_stopped(
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
     console.out.flush()
     await stopped.wait()
+
+
+def _observers(settings: Settings, console: Console) -> tuple[tuple[GatewayObserver, ...], Callable[[], None]]:
+    """Who watches the gateway, as the settings say, and what ends it."""
+    from clew.gateway import ExchangeLog, GatewayLogFormatter, GatewayTelemetry, exporting_provider
+
+    observers: list[GatewayObserver] = []
+    handler = logging.StreamHandler(console.err)
+    is_json = settings.gateway.log == "json"
+    handler.setFormatter(GatewayLogFormatter(is_json=is_json))
+    handler.setLevel(logging.WARNING)
+    logging.getLogger().addHandler(handler)
+    if settings.gateway.log != "none":
+        observers.append(ExchangeLog(console.err, is_json=is_json))
+    provider = exporting_provider() if settings.gateway.otel else None
+    if provider is not None:
+        observers.append(GatewayTelemetry(provider))
+
+    def stop() -> None:
+        logging.getLogger().removeHandler(handler)
+        if provider is not None:
+            provider.shutdown()
+
+    return tuple(observers), stop
