@@ -1,4 +1,5 @@
-"""What differs between systems: locks on files, flags of `open` that only POSIX has, flushing a folder.
+"""What differs between systems: locks on files, flags of `open` that only POSIX has, flushing a folder, the end of a
+parent.
 
 The one place that imports `fcntl`. Where there is none, as on Windows, no lock is taken, a flag is 0 and no folder is
 flushed. The agent, which cannot do without, says so with `require_posix`.
@@ -6,8 +7,12 @@ flushed. The agent, which cannot do without, says so with `require_posix`.
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import signal
+import sys
+from collections.abc import Callable
 from pathlib import Path
 
 from clew.errors import ClewError
@@ -59,3 +64,27 @@ def require_posix(what: str) -> None:
     """Refuse, in one sentence, where a part of Clew cannot work."""
     if not IS_POSIX:
         raise ClewError(f"{what} works on Linux and macOS only; on Windows, run Clew in WSL")
+
+
+_PR_SET_PDEATHSIG = 1
+
+
+def ends_with_its_parent() -> Callable[[], None] | None:
+    """What a new process calls first so that it is asked to end when its parent is killed; None where only Linux can.
+
+    For `preexec_fn`. What it needs is looked up here, since little may be done between fork and exec.
+    """
+    if not sys.platform.startswith("linux"):
+        return None
+    try:
+        prctl = ctypes.CDLL(None).prctl
+    except (OSError, AttributeError):
+        return None
+    parent = os.getpid()
+
+    def ask() -> None:
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM, 0, 0, 0)
+        if os.getppid() != parent:  # it was killed already
+            os.kill(os.getpid(), signal.SIGTERM)
+
+    return ask

@@ -33,6 +33,7 @@ class Attempt:
 BARE = [
     Attempt("chat", 2, "there is no question; give one"),
     Attempt("serve", 2, "there is no upstream; name the provider"),
+    Attempt("wrap", 2, "COMMAND is missing; name the program to run"),
     Attempt("init", 1, "nobody is here to choose; `clew init --model NAME` takes one"),
     Attempt("models", 0, "no model is configured"),
     Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
@@ -57,6 +58,8 @@ WRONG = [
     Attempt("chat -p hello --model gpt-5", 2, "OPENAI_API_KEY"),
     Attempt("serve --upstream nowhere", 2, "is no address; give one that begins with https://"),
     Attempt("serve --upstream http://127.0.0.1:9 --host 0.0.0.0", 2, "there are no keys; make one first"),
+    Attempt("serve --show codx", 2, "did you mean codex? It takes codex,"),
+    Attempt("wrap --upstrem http://127.0.0.1:9", 2, "did you mean --upstream?"),
     Attempt("init now", 2, "too many arguments: now"),
     Attempt("models lst", 2, "no command 'lst'; did you mean list?"),
     Attempt("models get nothing", 2, "give an address or a path"),
@@ -107,7 +110,7 @@ FOR_PROGRAMS = [
     "config set compression.threshold 0.6", "sessions rename clock-1 Clock", "sessions branch clock-1",
     "sessions undo clock-1", "sessions delete s_4f1c0d --yes", "version", "compress examples/session.json",
     "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5", "keys",
-    "keys create ann",
+    "keys create ann", "serve --show all",
 ]
 FOR_PEOPLE = [
     "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",
@@ -172,7 +175,8 @@ def test_every_command_that_reads_or_changes_takes_json() -> None:
     for name, parser in subcommands(full_parser()).items():
         leaves = subcommands(parser) or {"": parser}
         without += [f"{name} {verb}".strip() for verb, leaf in leaves.items() if "--json" not in leaf.format_help()]
-    assert without == ["models key", "completion", "help"]
+    # What a wrapped program prints is its own.
+    assert without == ["wrap", "models key", "completion", "help"]
 
 
 @pytest.mark.parametrize("columns", ["30", "60", "80", "140"])

@@ -44,6 +44,8 @@ class GatewayAppOptions:
     on_exchange: Callable[[ExchangeRecord], None] | None = None
     observers: tuple[GatewayObserver, ...] = ()
     """Beside the metrics."""
+    is_private: bool = False
+    """For one program of this person: its own credential passes even where there are keys for others."""
 
 
 @asynccontextmanager
@@ -99,7 +101,7 @@ async def open_gateway(
         last.push_async_callback(runtime.close)
         if auxiliary is not None:
             last.push_async_callback(auxiliary.provider.close)
-        callers = Callers(store, upstream_key(config, environ))
+        callers = Callers(store, upstream_key(config, environ), is_private=options.is_private)
         exchanges = Exchanges(runtime, upstream, callers, mode=options.mode, target=target, on_exchange=on_exchange)
         yield await last.enter_async_context(
             GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers)

@@ -38,6 +38,7 @@ COMMANDS = (
     CliCommand("init", "clew.cli.commands.init", "choose the model to talk to, and write it to the config"),
     CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
     CliCommand("serve", "clew.cli.commands.serve", "keep the conversations of any agent in the window, as a gateway"),
+    CliCommand("wrap", "clew.cli.commands.wrap", "run one program through a private gateway"),
     CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
     CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
     CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, undo and delete what is kept", "list"),
@@ -70,6 +71,7 @@ first steps:
   clew chat                              talk to a model; clew chat -p "..." asks once
   clew compress session.jsonl            a long conversation, folded into a short one
   clew serve --upstream URL              any agent, by changing its base URL
+  clew wrap -- codex                     one program, without changing its config
   clew context session.jsonl             any agent's session file; - is stdin
   clew context session.jsonl --model gpt-5 --top 20
   clew sessions list                     what is kept; clew search finds words in it

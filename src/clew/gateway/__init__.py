@@ -7,6 +7,20 @@ a fold is, it does not know.
 
 from clew.gateway.admission import RequestBounds, is_loopback
 from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.client_setups import (
+    ANTHROPIC,
+    CLIENT_SETUPS,
+    ENVIRONMENT,
+    GOOGLE,
+    OPENAI,
+    ClientSetup,
+    ServedModel,
+    fill_in,
+    find_program,
+    served_model,
+    setup_named,
+    setups_for,
+)
 from clew.gateway.exchange import Exchanges, PassedProvider
 from clew.gateway.keys import (
     KEY_PREFIX,
@@ -29,15 +43,21 @@ from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
 from clew.gateway.upstream import UpstreamServer
 
 __all__ = [
+    "ANTHROPIC",
+    "CLIENT_SETUPS",
+    "ENVIRONMENT",
+    "GOOGLE",
     "KEY_PREFIX",
     "LOG_FORMATS",
     "MODES",
+    "OPENAI",
     "OPEN_PATHS",
     "CallLimits",
     "CallMeter",
     "Caller",
     "CallerCredential",
     "Callers",
+    "ClientSetup",
     "ExchangeLog",
     "ExchangeRecord",
     "Exchanges",
@@ -53,9 +73,12 @@ __all__ = [
     "PassedProvider",
     "Refusal",
     "RequestBounds",
+    "ServedModel",
     "UpstreamServer",
     "caller_of",
     "exporting_provider",
+    "fill_in",
+    "find_program",
     "hash_key",
     "is_access_key",
     "is_loopback",
@@ -63,5 +86,8 @@ __all__ = [
     "make_key",
     "owner_of_credential",
     "read_credential",
+    "served_model",
+    "setup_named",
+    "setups_for",
     "state_of_key",
 ]

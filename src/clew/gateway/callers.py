@@ -74,8 +74,15 @@ class Callers:
     """Tells callers apart, by their credentials and by the keys in the store."""
 
     def __init__(
-        self, store: Store, upstream_key: str | None = None, clock: Callable[[], float] = time.monotonic
+        self,
+        store: Store,
+        upstream_key: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        is_private: bool = False,
     ) -> None:
+        """`is_private`: callers without a key of Clew are served even where there are keys."""
+        self._is_private = is_private
         self._store = store
         self._upstream_key = upstream_key
         self._clock = clock
@@ -93,7 +100,7 @@ class Callers:
             raise Refusal(401, str(conflict)) from conflict
         if credential is not None and is_access_key(credential.secret):
             return await self._with_key(credential)
-        if await self.has_keys():
+        if not self._is_private and await self.has_keys():
             raise Refusal(401, "this gateway is for callers with a key of Clew; `clew keys create` makes one")
         return Caller(owner_of_credential(credential))
 

@@ -33,6 +33,7 @@ examples:
   clew serve --upstream https://api.anthropic.com
   clew serve --upstream https://api.openai.com/v1 --port 9000 --mode observe
   clew serve --upstream http://127.0.0.1:8080/v1 --set model.name=qwen --set model.context_length=32768
+  clew serve --show codex                lines to paste, without starting anything
 """
 LOG_FORMATS = ("text", "json", "none")
 MODES = ("observe", "spill", "compact")
@@ -69,6 +70,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         parser.add_argument(flag, metavar="N", help=text)
     parser.add_argument("--log", choices=LOG_FORMATS, help="a line for each request on stderr (default: text)")
     parser.add_argument("--otel", action="store_true", default=None, help="send spans by OpenTelemetry")
+    parser.add_argument(
+        "--show", metavar="NAME", help="print what points a program here (codex, claude, ...; all), and start nothing"
+    )
     parser.add_argument("--json", action="store_true", help="print where it listens as JSON")
     add_set_flag(parser)
 
@@ -78,6 +82,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     flags = [f"{setting}={str(value).lower()}" for setting, value in given if value is not None]
     config = load_config(console.environ, [*arguments.flags, *flags])
     console.notes(config.notices)
+    if arguments.show:
+        _show(arguments, config, console)
+        return 0
     upstream = arguments.upstream or config.settings.model.base_url
     if upstream is None:
         raise InvalidArgument(
@@ -87,9 +94,23 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 0
 
 
+def _show(arguments: argparse.Namespace, config: LoadedConfig, console: Console) -> None:
+    from clew.cli.views.client_setups import chosen_setups, print_setups, setup_json
+    from clew.gateway import served_model
+
+    setups, model = chosen_setups(arguments.show), served_model(config.settings.model)
+    host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+    address = f"http://{host}:{arguments.port or DEFAULT_PORT}"
+    if arguments.json:
+        console.print_json({"clients": [setup_json(setup, address, model) for setup in setups]})
+    else:
+        print_setups(setups, address, model, console)
+
+
 async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console) -> None:
     from clew.app import GatewayAppOptions, gateway_options, open_gateway
-    from clew.gateway import is_loopback
+    from clew.cli.views.client_setups import print_setups
+    from clew.gateway import is_loopback, served_model, setups_for
 
     observers, stop = _observers(config.settings, console)
 
@@ -104,6 +125,9 @@ async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: 
                     "clew keys create NAME"
                 )
             async with open_gateway(config, console.environ, store, options) as gateway:
+                if not arguments.json:
+                    print_setups(setups_for(upstream), gateway.address, served_model(config.settings.model), console)
+                    console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND\n")
                 await _until_stopped(gateway, upstream, arguments, location.label, console)
     finally:
         stop()

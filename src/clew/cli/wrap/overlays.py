@@ -1,0 +1,263 @@
+"""What a program gets so that it calls a private gateway: variables, flags, and config of its own beside the person's.
+
+The person's own files are read and never written. What has to be a file is in a folder that is locked as long as the
+program runs, so that folders which nobody removed are known by their free lock.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+from clew.config import Settings
+from clew.errors import InvalidArgument
+from clew.gateway import (
+    ANTHROPIC,
+    ENVIRONMENT,
+    GOOGLE,
+    OPENAI,
+    ClientSetup,
+    ServedModel,
+    fill_in,
+    find_program,
+)
+from clew.portable import IS_POSIX, lock_file
+
+_LOCK = ".lock"
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy")
+_PROVIDERS = {OPENAI: "openai", ANTHROPIC: "anthropic", GOOGLE: "google"}
+"""What opencode and pi call the providers that they know by themselves."""
+_LINKED = frozenset(("auth.json",))
+"""Of pi's files: a renewed login has to reach the person's own file."""
+
+
+@dataclass(frozen=True, slots=True)
+class WrappedProgram:
+    """A command line and its environment, as they are run."""
+
+    command: tuple[str, ...]
+    environ: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class WrapTarget:
+    """What a program is pointed at."""
+
+    address: str
+    """The private gateway."""
+    upstream: str
+    model: ServedModel
+    environ: Mapping[str, str]
+    folder: Path
+    """For files; it is there."""
+
+    @property
+    def provider(self) -> str | None:
+        """The upstream, where it is one that programs know by themselves."""
+        return _PROVIDERS.get((urlsplit(self.upstream).hostname or "").lower())
+
+    @property
+    def base(self) -> str:
+        return f"{self.address}/v1"
+
+    def need_model(self, title: str) -> str:
+        """The name of the model, which a program has to be told with an upstream that it does not know."""
+        if not self.model.name:
+            raise InvalidArgument(f"{title} has to be told the model of {self.upstream}: add --set model.name=NAME")
+        return self.model.name
+
+
+@dataclass(slots=True)
+class Overlay:
+    """What is added for one kind of program."""
+
+    arguments: tuple[str, ...] = ()
+    """Before its own."""
+    environ: dict[str, str] = field(default_factory=dict)
+
+
+def find_upstream(setup: ClientSetup | None, environ: Mapping[str, str], settings: Settings) -> str | None:
+    """Where a program's calls go: where it is pointed already, else its own API, else where the config says."""
+    variables = setup.base_variables if setup else ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "GOOGLE_GEMINI_BASE_URL")
+    pointed = next((environ[name] for name in variables if environ.get(name)), None)
+    own = f"https://{setup.host}" if setup and setup.host else None
+    return pointed or own or settings.model.base_url
+
+
+def wrap_program(command: tuple[str, ...], target: WrapTarget) -> WrappedProgram:
+    """A command line and an environment that lead through the gateway."""
+    setup, at = find_program(command)
+    environ = dict(target.environ)
+    environ |= {name: fill_in(value, target.address, target.model) for name, value in ENVIRONMENT.items()}
+    environ |= _past_proxies(target.environ)
+    make = _OVERLAYS.get(setup.name) if setup else None
+    overlay = make(target) if make else Overlay()
+    return WrappedProgram((*command[:at], *overlay.arguments, *command[at:]), environ | overlay.environ)
+
+
+def _past_proxies(environ: Mapping[str, str]) -> dict[str, str]:
+    """Where a proxy is set, it is not for this machine's own address."""
+    if not any(name.lower() in _PROXIES and value for name, value in environ.items()):
+        return {}
+    known = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    hosts = ",".join(filter(None, (known, "127.0.0.1")))
+    return {"no_proxy": hosts, "NO_PROXY": hosts}
+
+
+# -- programs that take no address from the environment ----------------------------------------------------------------
+
+
+def _codex(target: WrapTarget) -> Overlay:
+    provider: dict[str, str | bool] = {"name": "Clew", "base_url": target.base, "wire_api": "responses"}
+    if target.environ.get("OPENAI_API_KEY"):
+        provider["env_key"] = "OPENAI_API_KEY"
+    else:
+        provider["requires_openai_auth"] = True
+    table = ", ".join(f"{name} = {json.dumps(value)}" for name, value in provider.items())
+    values = (f"model_providers.clew={{{table}}}", 'model_provider="clew"', "model_context_window=272000")
+    return Overlay(tuple(word for value in values for word in ("-c", value)))
+
+
+def _claude(target: WrapTarget) -> Overlay:
+    """Its settings can set variables, and those count more than the environment; flags count more than settings."""
+    home = Path(target.environ.get("CLAUDE_CONFIG_DIR") or _home(target.environ) / ".claude")
+    pointed = any("ANTHROPIC_BASE_URL" in _text(file) for file in home.glob("settings*.json"))
+    pointed = pointed or any("ANTHROPIC_BASE_URL" in _text(file) for file in Path(".claude").glob("settings*.json"))
+    if not pointed:
+        return Overlay()
+    return Overlay(("--settings", json.dumps({"env": {"ANTHROPIC_BASE_URL": target.address}})))
+
+
+def _opencode(target: WrapTarget) -> Overlay:
+    """It merges config that stands in a variable over all that it finds in files."""
+    given = _json(target.environ.get("OPENCODE_CONFIG_CONTENT", ""))
+    provider: dict[str, Any]
+    if target.provider is not None:
+        base = f"{target.address}/v1beta" if target.provider == "google" else target.base
+        provider = {target.provider: {"options": {"baseURL": base}}}
+        config = _merged(given, {"provider": provider})
+    else:
+        limits = {"limit": {"context": target.model.window, "output": target.model.output}}
+        options = {"baseURL": target.base, "apiKey": "{env:OPENAI_API_KEY}"}
+        name = target.need_model("opencode")
+        provider = {"clew": {"npm": "@ai-sdk/openai-compatible", "options": options, "models": {name: limits}}}
+        config = _merged({"model": f"clew/{name}", **given}, {"provider": provider})
+    return Overlay(environ={"OPENCODE_CONFIG_CONTENT": json.dumps(config)})
+
+
+def _pi(target: WrapTarget) -> Overlay:
+    """It has one folder for all its files: a private one, whose models.json is the person's with more in it."""
+    own = Path(target.environ.get("PI_CODING_AGENT_DIR") or _home(target.environ) / ".pi" / "agent")
+    folder = target.folder / "pi"
+    folder.mkdir(mode=0o700)
+    sessions = own / "sessions"
+    for path in own.iterdir() if own.is_dir() else ():
+        if path.is_dir() or path.name in _LINKED:
+            (folder / path.name).symlink_to(path)
+        elif path.is_file():
+            shutil.copy2(path, folder / path.name)
+    models = folder / "models.json"
+    base = {"openai": target.base, "anthropic": target.address, "google": f"{target.address}/v1beta"}
+    provider: dict[str, Any]
+    if target.provider is not None:
+        provider = {target.provider: {"baseUrl": base[target.provider]}}
+    else:
+        listed = {
+            "id": target.need_model("pi"),
+            "contextWindow": target.model.roomy_window,
+            "maxTokens": target.model.output,
+        }
+        key = "OPENAI_API_KEY" if target.environ.get("OPENAI_API_KEY") else "none"
+        provider = {"clew": {"baseUrl": target.base, "api": "openai-completions", "apiKey": key, "models": [listed]}}
+    models.write_text(json.dumps(_merged(_json(_text(models)), {"providers": provider}), indent=2), encoding="utf-8")
+    environ = {"PI_CODING_AGENT_DIR": str(folder)}
+    if not sessions.exists() and not target.environ.get("PI_CODING_AGENT_SESSION_DIR"):
+        # Sessions are the person's, and stay when this folder goes.
+        environ["PI_CODING_AGENT_SESSION_DIR"] = str(sessions)
+    return Overlay(environ=environ)
+
+
+_OVERLAYS: Mapping[str, Callable[[WrapTarget], Overlay]] = {
+    "codex": _codex,
+    "claude": _claude,
+    "opencode": _opencode,
+    "pi": _pi,
+}
+
+
+def _home(environ: Mapping[str, str]) -> Path:
+    return Path(environ.get("HOME") or Path.home())
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return ""
+
+
+def _json(text: str) -> dict[str, Any]:
+    try:
+        value = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def _merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    merged = dict(below)
+    for name, value in above.items():
+        old = merged.get(name)
+        merged[name] = _merged(old, value) if isinstance(old, dict) and isinstance(value, dict) else value
+    return merged
+
+
+# -- folders -----------------------------------------------------------------------------------------------------------
+
+
+class OverlayFolders:
+    """The folders of wrapped programs, below one folder of Clew's."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[Path]:
+        """A folder that only its owner reads, until the end of the block."""
+        self._root.mkdir(mode=0o700, parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=self._root))
+        lock = os.open(folder / _LOCK, os.O_CREAT | os.O_RDWR, 0o600)
+        try:
+            if IS_POSIX:
+                lock_file(lock, wait=True)
+            yield folder
+        finally:
+            os.close(lock)
+            shutil.rmtree(folder, ignore_errors=True)
+
+    def sweep(self) -> int:
+        """Remove the folders of runs that were killed; returns how many there were."""
+        swept = 0
+        for folder in self._root.iterdir() if self._root.is_dir() and IS_POSIX else ():
+            try:
+                lock = os.open(folder / _LOCK, os.O_RDWR)
+            except OSError:
+                continue  # another run is just making it, or it is not ours
+            try:
+                lock_file(lock, wait=False)
+            except OSError:
+                continue
+            else:
+                shutil.rmtree(folder, ignore_errors=True)
+                swept += 1
+            finally:
+                os.close(lock)
+        return swept
