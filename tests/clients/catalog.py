@@ -1,0 +1,88 @@
+"""The real clients that are sent through `clew wrap`: where they come from, and how they are run without a person."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+PROMPT = "This is TASK-7. Run the commands that you think of, one after the other, and then name the task."
+
+
+@dataclass(frozen=True, slots=True)
+class RealClient:
+    """A program from a registry."""
+
+    name: str
+    package: str
+    program: str
+    words: tuple[str, ...]
+    """How it is asked once; `PROMPT` stands in it."""
+    environ: Mapping[str, str] = field(default_factory=dict)
+    registry: str = "npm"
+    model: str = "mock-model"
+    window: int = 40_000
+    """Of the model behind the gateway: enough for the client's own prompt and tools, and some rounds."""
+    rounds: int = 30
+    lines: int = 400
+    """Of output in each round."""
+    own_config: tuple[str, str] = ("", "")
+    """A config file of the person's own, below the home folder, and what stands in it. It must not change."""
+
+
+CLIENTS = (
+    RealClient(
+        "codex",
+        "@openai/codex",
+        "codex",
+        ("exec", "--skip-git-repo-check", "--dangerously-bypass-approvals-and-sandbox", "-m", "mock-model", PROMPT),
+        {"OPENAI_API_KEY": "fake"},
+        own_config=(".codex/config.toml", 'model = "gpt-5"\nmodel_context_window = 20000\n'),
+    ),
+    RealClient(
+        "claude",
+        "@anthropic-ai/claude-code",
+        "claude",
+        ("-p", PROMPT, "--model", "mock-model", "--allowedTools", "Bash"),
+        {
+            "ANTHROPIC_API_KEY": "fake",
+            "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
+            "DISABLE_AUTOUPDATER": "1",
+        },
+        # It asks for 32,000 tokens of output, which have to fit beside its prompt of 25,000.
+        window=128_000,
+        lines=800,
+        own_config=(".claude/settings.json", '{"env": {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}}'),
+    ),
+    RealClient(
+        "opencode",
+        "opencode-ai",
+        "opencode",
+        ("run", PROMPT),
+        {"OPENAI_API_KEY": "fake", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
+        own_config=(".config/opencode/opencode.json", '{"model": "openai/gpt-5"}'),
+    ),
+    RealClient(
+        "gemini",
+        "@google/gemini-cli",
+        "gemini",
+        ("-p", PROMPT, "-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust"),
+        {"GEMINI_API_KEY": "fake"},
+        model="gemini-2.5-pro",
+    ),
+    RealClient(
+        "pi",
+        "@mariozechner/pi-coding-agent",
+        "pi",
+        ("-p", PROMPT, "--provider", "clew", "--model", "mock-model"),
+        {"OPENAI_API_KEY": "fake", "PI_OFFLINE": "1"},
+        own_config=(".pi/agent/models.json", '{"providers": {"mine": {"baseUrl": "http://127.0.0.1:9/v1"}}}'),
+    ),
+    RealClient(
+        "qwen",
+        "@qwen-code/qwen-code",
+        "qwen",
+        ("-p", PROMPT, "--yolo", "--auth-type", "openai"),
+        {"OPENAI_API_KEY": "fake", "OPENAI_MODEL": "mock-model"},
+        window=48_000,
+    ),
+)

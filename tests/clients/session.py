@@ -1,0 +1,161 @@
+"""One session of a real client through `clew wrap`, before the mock upstream, and what must be true of it."""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import json
+import os
+import re
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from tests.clients.catalog import RealClient
+
+from clew.testing import Upstream, UpstreamRules
+from clew.testing.upstream import ReceivedRequest
+from clew.testing.upstream_cache import listed_messages, prompt_tokens
+from clew.testing.upstream_worker import ShellWorker
+
+LIMIT_SECONDS = 300.0
+_OWN_COMPACTION = re.compile(
+    r"CONTEXT CHECKPOINT COMPACTION|compaction_trigger|state_snapshot|create a detailed summary|<conversation>|"
+    r"summarize (?:the|our) conversation",
+    re.IGNORECASE,
+)
+
+
+@dataclass(slots=True)
+class SessionResult:
+    """What became of a session."""
+
+    client: str
+    code: int | None
+    out: str
+    err: str
+    requests: int = 0
+    statuses: Mapping[int, int] = field(default_factory=dict)
+    folds: int = 0
+    moved: int = 0
+    """Requests whose beginning changed though they did not become shorter."""
+    own_compactions: int = 0
+    largest: int = 0
+    has_changed_config: bool = False
+    left: tuple[str, ...] = ()
+    """Files of Clew's that should have gone."""
+
+    def problems(self, client: RealClient) -> list[str]:
+        """What is wrong; empty where all is well."""
+        refused = {status: count for status, count in self.statuses.items() if status != 200}
+        told = (
+            (self.code != 0, f"exit status {self.code}"),
+            ("TASK-7" not in self.out, "it does not end with its task"),
+            (self.folds < 2, f"{self.folds} folds, where two were due"),
+            (self.moved > 0, f"{self.moved} requests with a moved beginning"),
+            (bool(refused), f"the upstream refused: {refused}"),
+            (self.own_compactions > 0, f"{self.own_compactions} compactions by the client itself"),
+            (self.requests > client.rounds + 8, f"{self.requests} requests for {client.rounds} rounds"),
+            (self.has_changed_config, f"{client.own_config[0]} was changed"),
+            (bool(self.left), f"left behind: {', '.join(self.left)}"),
+        )
+        return [what for is_so, what in told if is_so]
+
+
+async def run_session(client: RealClient, program: Path, folder: Path) -> SessionResult:
+    """Send a client through a session of many rounds."""
+    home, work = folder / "home", folder / "work"
+    await asyncio.to_thread(_prepare, home, work, client)
+    rules = UpstreamRules(client.window, pairs=True, binds_thinking=True)
+    worker = ShellWorker(client.rounds, client.lines)
+    async with Upstream(answers=worker, rules=rules, caches=True, models=[{"id": client.model}]) as upstream:
+        settings = (f"model.name={client.model}", f"model.context_length={client.window}")
+        command = (
+            *(sys.executable, "-m", "clew", "wrap", "--upstream", upstream.origin),
+            *(word for setting in settings for word in ("--set", setting)),
+            *("--", str(program), *client.words),
+        )
+        environ = _environ(home, program, client.environ)
+        process = await asyncio.create_subprocess_exec(
+            *command,
+            env=environ,
+            cwd=work,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.PIPE,
+        )
+        try:
+            out, err = await asyncio.wait_for(process.communicate(), LIMIT_SECONDS)
+        except TimeoutError:
+            process.terminate()
+            out, err = await process.communicate()
+        result = SessionResult(client.name, process.returncode, out.decode(), err.decode())
+        judge_requests(upstream.received, result)
+    result.has_changed_config = await asyncio.to_thread(_has_changed, home, client)
+    result.left = tuple(await asyncio.to_thread(_left_behind, home))
+    return result
+
+
+def _prepare(home: Path, work: Path, client: RealClient) -> None:
+    home.mkdir(parents=True)
+    work.mkdir()
+    name, text = client.own_config
+    if name:
+        (home / name).parent.mkdir(parents=True)
+        (home / name).write_text(text, encoding="utf-8")
+
+
+def _has_changed(home: Path, client: RealClient) -> bool:
+    name, text = client.own_config
+    return bool(name) and (home / name).read_text(encoding="utf-8") != text
+
+
+def _environ(home: Path, program: Path, more: Mapping[str, str]) -> dict[str, str]:
+    path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
+    python = os.pathsep.join(filter(None, sys.path))
+    return {"HOME": str(home), "PATH": path, "PYTHONPATH": python, "LANG": "C.UTF-8", "TERM": "dumb", **more}
+
+
+def _left_behind(home: Path) -> Iterable[str]:
+    folder = home / ".clew" / "wrap"
+    return [path.name for path in folder.iterdir()] if folder.is_dir() else []
+
+
+def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult) -> None:
+    """Count folds, moved beginnings and the like in what the upstream got."""
+    newest: dict[str, list[str]] = {}
+    statuses: dict[int, int] = {}
+    for call in (it for it in received if it.wire):
+        statuses[call.status] = statuses.get(call.status, 0) + 1
+        result.requests += 1
+        items = [json.dumps(_plain(item), sort_keys=True) for item in listed_messages(call.body)]
+        if items and _OWN_COMPACTION.search(items[-1]):
+            result.own_compactions += 1
+            continue
+        if call.status != 200:
+            continue
+        result.largest = max(result.largest, prompt_tokens(call.body))
+        kind = hashlib.sha256(json.dumps([call.wire, call.body.get("tools")]).encode()).hexdigest()
+        before = newest.get(kind)
+        newest[kind] = items
+        if before is None or items[: len(before)] == before:
+            continue
+        if sum(map(len, items)) < sum(map(len, before)):
+            result.folds += 1
+        else:
+            result.moved += 1
+    result.statuses = statuses
+
+
+def _plain(value: Any) -> Any:
+    """A message without cache markers; a text as one block."""
+    if isinstance(value, list):
+        return [_plain(each) for each in value]
+    if not isinstance(value, dict):
+        return value
+    plain = {name: _plain(each) for name, each in value.items() if name != "cache_control"}
+    if isinstance(plain.get("content"), str):
+        plain["content"] = [{"type": "text", "text": plain["content"]}]
+    return plain
