@@ -167,6 +167,19 @@ async def test_opencode_gets_config_in_a_variable(wrapped: Wrapped) -> None:
     assert (code, "--set model.name=NAME" in err) == (2, True)
 
 
+async def test_gemini_cli_logs_in_by_its_key_unless_the_person_chose_otherwise(wrapped: Wrapped) -> None:
+    told = "import os; print(open(os.environ.get('GEMINI_CLI_HOME', '.') + '/.gemini/settings.json').read())"
+    (wrapped.programs / "gemini").write_text(f"#!{sys.executable}\n{told}\n", encoding="utf-8")
+    wrapped.own("gemini/settings.json", {"ui": {"theme": "GitHub"}})
+    before = wrapped.hashes()
+    shown = await wrapped.shown("--", "gemini", "-p", "hello", GEMINI_API_KEY="fake")
+    assert shown == {"ui": {"theme": "GitHub"}, "security": {"auth": {"selectedType": "gemini-api-key"}}}
+    assert wrapped.hashes() == before
+    chosen = {"security": {"auth": {"selectedType": "vertex-ai"}}}
+    wrapped.own("gemini/settings.json", chosen)
+    assert await wrapped.shown("--", "gemini", "-p", "hello", GEMINI_API_KEY="fake") == chosen
+
+
 async def test_pi_gets_a_folder_of_its_own_that_is_gone_afterwards(wrapped: Wrapped) -> None:
     before = wrapped.hashes()
     shown = await wrapped.shown("--upstream", "https://api.anthropic.com", "--", "pi", "-p", "hello")
@@ -178,7 +191,6 @@ async def test_pi_gets_a_folder_of_its_own_that_is_gone_afterwards(wrapped: Wrap
     assert json.loads(files["settings.json"]) == {"theme": "dark"}
     folder = Path(environ["PI_CODING_AGENT_DIR"])
     assert folder.is_relative_to(wrapped.clew_home) and not is_there(folder)
-    assert environ["PI_CODING_AGENT_SESSION_DIR"] == str(wrapped.home / ".pi/agent/sessions")
     assert wrapped.hashes() == before
 
 

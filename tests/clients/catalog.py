@@ -25,10 +25,17 @@ class RealClient:
     rounds: int = 30
     lines: int = 400
     """Of output in each round."""
+    by_turns: tuple[str, str] | None = None
+    """Of a program without tools: the shell commands for the first and for every later turn, with `$1` for what is
+    said. It is asked `rounds` times."""
     own_config: tuple[str, str] = ("", "")
     """A config file of the person's own, below the home folder, and what stands in it. It must not change."""
 
 
+_AIDER = (
+    "aider --model openai/mock-model --no-git --yes-always --no-stream --no-show-model-warnings --no-gitignore "
+    '--map-tokens 0 --max-chat-history-tokens 1000000 --message "$1"'
+)
 CLIENTS = (
     RealClient(
         "codex",
@@ -68,6 +75,9 @@ CLIENTS = (
         ("-p", PROMPT, "-m", "gemini-2.5-pro", "--approval-mode", "yolo", "--skip-trust"),
         {"GEMINI_API_KEY": "fake"},
         model="gemini-2.5-pro",
+        # From the thirtieth turn on it asks besides, again and again, whether it goes round in a circle.
+        rounds=26,
+        own_config=(".gemini/settings.json", '{"ui": {"theme": "GitHub"}}'),
     ),
     RealClient(
         "pi",
@@ -84,5 +94,28 @@ CLIENTS = (
         ("-p", PROMPT, "--yolo", "--auth-type", "openai"),
         {"OPENAI_API_KEY": "fake", "OPENAI_MODEL": "mock-model"},
         window=48_000,
+    ),
+    RealClient(
+        "llm",
+        "llm",
+        "llm",
+        (PROMPT,),
+        {"OPENAI_API_KEY": "fake"},
+        registry="pypi",
+        model="gpt-4o",
+        window=8_000,
+        rounds=20,
+        by_turns=('llm -m gpt-4o "$1"', 'llm -c "$1"'),
+    ),
+    RealClient(
+        "aider",
+        "aider-chat",
+        "aider",
+        (PROMPT,),
+        {"OPENAI_API_KEY": "fake", "AIDER_ANALYTICS": "false", "AIDER_CHECK_UPDATE": "false"},
+        registry="pypi",
+        window=8_000,
+        rounds=14,
+        by_turns=(_AIDER, f"{_AIDER} --restore-chat-history"),
     ),
 )

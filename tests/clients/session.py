@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tests.clients.catalog import RealClient
+from tests.clients.catalog import PROMPT, RealClient
 
 from clew.testing import Upstream, UpstreamRules
 from clew.testing.upstream import ReceivedRequest
@@ -75,7 +75,7 @@ async def run_session(client: RealClient, program: Path, folder: Path) -> Sessio
         command = (
             *(sys.executable, "-m", "clew", "wrap", "--upstream", upstream.origin),
             *(word for setting in settings for word in ("--set", setting)),
-            *("--", str(program), *client.words),
+            *("--", *_command(client, program)),
         )
         environ = _environ(home, program, client.environ)
         process = await asyncio.create_subprocess_exec(
@@ -96,6 +96,16 @@ async def run_session(client: RealClient, program: Path, folder: Path) -> Sessio
     result.has_changed_config = await asyncio.to_thread(_has_changed, home, client)
     result.left = tuple(await asyncio.to_thread(_left_behind, home))
     return result
+
+
+def _command(client: RealClient, program: Path) -> tuple[str, ...]:
+    """What is wrapped: the program, or a shell that runs it for one turn after the other."""
+    if client.by_turns is None:
+        return (str(program), *client.words)
+    first, later = client.by_turns
+    notes = f'note() {{ seq -f "value %g of note $1 is settled" 1 {client.lines // 4}; }}'
+    turns = f'for n in $(seq 1 {client.rounds}); do set -- "$(note $n)"; {later} || exit 1; done'
+    return ("sh", "-c", f"{notes}; {first} || exit 1; {turns}", "sh", PROMPT)
 
 
 def _prepare(home: Path, work: Path, client: RealClient) -> None:

@@ -91,7 +91,8 @@ CLIENT_SETUPS = (
         "gemini",
         "Gemini CLI",
         "the shell, with GEMINI_API_KEY",
-        "export GOOGLE_GEMINI_BASE_URL=$address",
+        "export GOOGLE_GEMINI_BASE_URL=$address\n"
+        '# in ~/.gemini/settings.json: {"security": {"auth": {"selectedType": "gemini-api-key"}}}',
         'leave "model": {"compressionThreshold": ...} out of settings.json: 0.5, as it is without, or more',
         GOOGLE,
         ("gemini", "@google/gemini-cli"),

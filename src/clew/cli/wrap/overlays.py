@@ -35,8 +35,8 @@ _LOCK = ".lock"
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy")
 _PROVIDERS = {OPENAI: "openai", ANTHROPIC: "anthropic", GOOGLE: "google"}
 """What opencode and pi call the providers that they know by themselves."""
-_LINKED = frozenset(("auth.json",))
-"""Of pi's files: a renewed login has to reach the person's own file."""
+_LINKED = frozenset(("auth.json", "oauth_creds.json", "google_accounts.json"))
+"""A renewed login has to reach the person's own file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,17 +153,25 @@ def _opencode(target: WrapTarget) -> Overlay:
     return Overlay(environ={"OPENCODE_CONFIG_CONTENT": json.dumps(config)})
 
 
+def _gemini(target: WrapTarget) -> Overlay:
+    """Pointed elsewhere, it refuses to work without a person unless a way to log in was chosen: here, by key."""
+    own = Path(target.environ.get("GEMINI_CLI_HOME") or _home(target.environ)) / ".gemini"
+    text = _text(own / "settings.json")
+    if not target.environ.get("GEMINI_API_KEY") or "selectedType" in text or (text.strip() and not _json(text)):
+        return Overlay()
+    # What it keeps of its sessions is the person's, and stays when this folder goes.
+    (own / "tmp").mkdir(parents=True, exist_ok=True)
+    folder = _copied(own, target.folder / ".gemini")
+    settings = _merged(_json(text), {"security": {"auth": {"selectedType": "gemini-api-key"}}})
+    (folder / "settings.json").write_text(json.dumps(settings, indent=2), encoding="utf-8")
+    return Overlay(environ={"GEMINI_CLI_HOME": str(target.folder)})
+
+
 def _pi(target: WrapTarget) -> Overlay:
     """It has one folder for all its files: a private one, whose models.json is the person's with more in it."""
     own = Path(target.environ.get("PI_CODING_AGENT_DIR") or _home(target.environ) / ".pi" / "agent")
-    folder = target.folder / "pi"
-    folder.mkdir(mode=0o700)
-    sessions = own / "sessions"
-    for path in own.iterdir() if own.is_dir() else ():
-        if path.is_dir() or path.name in _LINKED:
-            (folder / path.name).symlink_to(path)
-        elif path.is_file():
-            shutil.copy2(path, folder / path.name)
+    (own / "sessions").mkdir(parents=True, exist_ok=True)
+    folder = _copied(own, target.folder / "pi")
     models = folder / "models.json"
     base = {"openai": target.base, "anthropic": target.address, "google": f"{target.address}/v1beta"}
     provider: dict[str, Any]
@@ -178,16 +186,24 @@ def _pi(target: WrapTarget) -> Overlay:
         key = "OPENAI_API_KEY" if target.environ.get("OPENAI_API_KEY") else "none"
         provider = {"clew": {"baseUrl": target.base, "api": "openai-completions", "apiKey": key, "models": [listed]}}
     models.write_text(json.dumps(_merged(_json(_text(models)), {"providers": provider}), indent=2), encoding="utf-8")
-    environ = {"PI_CODING_AGENT_DIR": str(folder)}
-    if not sessions.exists() and not target.environ.get("PI_CODING_AGENT_SESSION_DIR"):
-        # Sessions are the person's, and stay when this folder goes.
-        environ["PI_CODING_AGENT_SESSION_DIR"] = str(sessions)
-    return Overlay(environ=environ)
+    return Overlay(environ={"PI_CODING_AGENT_DIR": str(folder)})
+
+
+def _copied(own: Path, folder: Path) -> Path:
+    """A folder with copies of the files of another, and links to its folders and logins."""
+    folder.mkdir(mode=0o700)
+    for path in own.iterdir() if own.is_dir() else ():
+        if path.is_dir() or path.name in _LINKED:
+            (folder / path.name).symlink_to(path)
+        elif path.is_file():
+            shutil.copy2(path, folder / path.name)
+    return folder
 
 
 _OVERLAYS: Mapping[str, Callable[[WrapTarget], Overlay]] = {
     "codex": _codex,
     "claude": _claude,
+    "gemini": _gemini,
     "opencode": _opencode,
     "pi": _pi,
 }
