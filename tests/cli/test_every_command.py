@@ -85,6 +85,7 @@ WRONG = [
     Attempt("usage --by modl", 2, "did you mean model?"),
     Attempt("insights --since whenever", 2, "'whenever' is no moment"),
     Attempt("doctor now", 2, "too many arguments: now"),
+    Attempt("doctor --gateway nowhere", 2, "is no address; give one as http://127.0.0.1:8787"),
     Attempt("doctor --repare", 2, "did you mean --repair?"),
     Attempt("keys revoke k_nothing", 1, "no key 'k_nothing'"),
     Attempt("keys create", 2, "OWNER is missing"),

@@ -7,6 +7,7 @@ a fold is, it does not know.
 
 from clew.gateway.admission import RequestBounds, is_loopback
 from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.client_checks import check_clients
 from clew.gateway.client_setups import (
     ANTHROPIC,
     CLIENT_SETUPS,
@@ -37,6 +38,7 @@ from clew.gateway.keys import (
 from clew.gateway.limits import CallLimits, CallMeter
 from clew.gateway.metrics import GatewayMetrics
 from clew.gateway.observers import LOG_FORMATS, ExchangeLog, GatewayLogFormatter, GatewayObserver, Observers
+from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
@@ -71,11 +73,13 @@ __all__ = [
     "Mode",
     "Observers",
     "PassedProvider",
+    "ProbeFinding",
     "Refusal",
     "RequestBounds",
     "ServedModel",
     "UpstreamServer",
     "caller_of",
+    "check_clients",
     "exporting_provider",
     "fill_in",
     "find_program",
@@ -85,6 +89,7 @@ __all__ = [
     "is_same_secret",
     "make_key",
     "owner_of_credential",
+    "probe_gateway",
     "read_credential",
     "served_model",
     "setup_named",

@@ -143,7 +143,7 @@ class Exchanges:
         self._runtime = runtime
         self._upstream = upstream
         self._callers = callers
-        self._mode: Mode = mode
+        self.mode: Mode = mode
         self._provider = PassedProvider(upstream.host)
         self._target = target or (lambda model: ModelTarget(self._provider, model, upstream.address))
         self._on_exchange = on_exchange
@@ -185,7 +185,7 @@ class Exchanges:
     def _mode_of(self, headers: Mapping[str, str], caller: Caller) -> Mode:
         """The mode of this request, of this caller, or of the gateway, in this order."""
         asked = headers.get(MODE_HEADER, "").strip().lower()
-        return next((mode for mode in MODES if mode == asked), None) or caller.mode or self._mode
+        return next((mode for mode in MODES if mode == asked), None) or caller.mode or self.mode
 
     def _read(self, exchange: GatewayExchange) -> bool:
         """Read the request as far as needed; whether its reply is a stream. What cannot be read passes."""

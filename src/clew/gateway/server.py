@@ -15,6 +15,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from multidict import CIMultiDict
 
+from clew import __version__
 from clew.errors import ClewError
 from clew.gateway.admission import OwnNames, RequestBounds, check_length, is_plain_path, read_body
 from clew.gateway.callers import Caller, Callers, Refusal
@@ -166,7 +167,8 @@ class GatewayServer:
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     async def _alive(self, _request: web.Request) -> web.Response:
-        return web.json_response({"status": "ok"})
+        about = {"status": "ok", "gateway": "clew", "version": __version__, "mode": self.exchanges.mode}
+        return web.json_response({**about, "needs_key": await self.callers.need_key()})
 
     async def _ready(self, _request: web.Request) -> web.Response:
         now = asyncio.get_running_loop().time()

@@ -1,10 +1,11 @@
 """`clew doctor [--repair]`: check the files, database, rows, chain, views and index of the store; after a backup was
-made, repair what is derived and set aside what cannot be read.
+made, repair what is derived and set aside what cannot be read. `--gateway` looks at a running gateway instead.
 """
 
 from __future__ import annotations
 
 import argparse
+import asyncio
 import base64
 import contextlib
 import os
@@ -21,7 +22,7 @@ from clew.cli.console import Console
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
 from clew.cli.views.amounts import format_time, iso_time, plural
 from clew.cli.views.text import pad, printable, wrap
-from clew.errors import StoreError
+from clew.errors import InvalidArgument, StoreError
 
 if TYPE_CHECKING:
     from clew.store import HealthProblem, QuarantinedRow, Store
@@ -42,7 +43,12 @@ index from the rows and makes the files private. A row that cannot be read is se
 aside, byte for byte, and a note takes its place, so that no number shifts;
 --quarantined shows what was set aside. Rows that can be read are never changed.
 Exit status 1: something is wrong, and was not repaired.
+
+--gateway looks at a running gateway instead (http://127.0.0.1:8787 without URL): its
+version, mode and keys, whether its upstream answers, on which wires, and whether a
+client on this machine is set to compact by itself. A key of Clew is taken from CLEW_KEY.
 """
+DEFAULT_GATEWAY = "http://127.0.0.1:8787"
 # Which of our checks a problem of the store belongs to.
 CHECK_OF = {
     "database": "database",
@@ -100,10 +106,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     what = parser.add_mutually_exclusive_group()
     what.add_argument("--repair", action="store_true", help="mend what can be mended, after making a copy")
     what.add_argument("--quarantined", action="store_true", help="show the rows that were set aside, and check nothing")
+    what.add_argument(
+        "--gateway", metavar="URL", nargs="?", const=DEFAULT_GATEWAY, help="look at a running gateway, not at the store"
+    )
     add_store_flags(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
+    if arguments.gateway:
+        return _probe(arguments.gateway, console, as_json=arguments.json)
     location = configured_store(arguments, console)
     if not location.exists:
         if arguments.json:
@@ -121,6 +132,23 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     else:
         print_doctor(report, console, repairing=arguments.repair)
     return 0 if report.is_ok else 1
+
+
+def _probe(url: str, console: Console, *, as_json: bool) -> int:
+    from clew.cli.views.gateway_probe import print_probe, probe_json
+    from clew.gateway import check_clients, probe_gateway
+
+    if not url.startswith(("http://", "https://")):
+        raise InvalidArgument(f"doctor: --gateway: {url!r} is no address; give one as {DEFAULT_GATEWAY}")
+    address = url.rstrip("/").removesuffix("/v1")
+    with console.phase(f"asking {address}"):
+        findings = asyncio.run(probe_gateway(address, console.environ.get("CLEW_KEY")))
+    problems = check_clients(console.environ)
+    if as_json:
+        console.print_json(probe_json(address, findings, problems))
+    else:
+        print_probe(address, findings, problems, console)
+    return 0 if all(finding.is_ok for finding in findings) else 1
 
 
 def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
