@@ -115,7 +115,8 @@ CLIENTS = (
         {"OPENAI_API_KEY": "fake", "AIDER_ANALYTICS": "false", "AIDER_CHECK_UPDATE": "false"},
         registry="pypi",
         window=8_000,
-        rounds=14,
+        rounds=8,
+        lines=1_000,
         by_turns=(_AIDER, f"{_AIDER} --restore-chat-history"),
     ),
 )

@@ -20,7 +20,7 @@ from clew.testing.upstream import ReceivedRequest
 from clew.testing.upstream_cache import listed_messages, prompt_tokens
 from clew.testing.upstream_worker import ShellWorker
 
-LIMIT_SECONDS = 300.0
+LIMIT_SECONDS = 600.0
 _OWN_COMPACTION = re.compile(
     r"CONTEXT CHECKPOINT COMPACTION|compaction_trigger|state_snapshot|create a detailed summary|<conversation>|"
     r"summarize (?:the|our) conversation",

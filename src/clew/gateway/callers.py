@@ -100,13 +100,9 @@ class Callers:
             raise Refusal(401, str(conflict)) from conflict
         if credential is not None and is_access_key(credential.secret):
             return await self._with_key(credential)
-        if await self.need_key():
+        if not self._is_private and await self.has_keys():
             raise Refusal(401, "this gateway is for callers with a key of Clew; `clew keys create` makes one")
         return Caller(owner_of_credential(credential))
-
-    async def need_key(self) -> bool:
-        """Whether a caller without a key of Clew is refused."""
-        return not self._is_private and await self.has_keys()
 
     async def has_keys(self) -> bool:
         """Whether there are keys, so that nobody is served without one."""

@@ -42,12 +42,7 @@ async def probe_gateway(address: str, key: str | None = None) -> list[ProbeFindi
         if about.get("gateway") != "clew":
             return [ProbeFinding("gateway", False, f"what answers at {address} is no gateway of Clew")]
         found = [ProbeFinding("gateway", True, f"clew {about.get('version')}, mode {about.get('mode')}")]
-        if about.get("needs_key") and not key:
-            told = "callers need a key of Clew; with one in CLEW_KEY, the wires are tried too"
-            return [*found, ProbeFinding("keys", True, told)]
-        whose = "callers need a key of Clew" if about.get("needs_key") else "none; a caller's own credential passes"
-        wires = [finding async for finding in _wires(client, address)]
-        return [*found, ProbeFinding("keys", True, whose), *wires]
+        return [*found, *[finding async for finding in _wires(client, address, has_key=key is not None)]]
 
 
 async def _about(client: aiohttp.ClientSession, address: str) -> Mapping[str, Any]:
@@ -56,7 +51,7 @@ async def _about(client: aiohttp.ClientSession, address: str) -> Mapping[str, An
         return value if isinstance(value, dict) else {}
 
 
-async def _wires(client: aiohttp.ClientSession, address: str) -> AsyncIterator[ProbeFinding]:
+async def _wires(client: aiohttp.ClientSession, address: str, *, has_key: bool) -> AsyncIterator[ProbeFinding]:
     served: list[str] = []
     for name, path in _WIRES.items():
         try:
@@ -69,9 +64,12 @@ async def _wires(client: aiohttp.ClientSession, address: str) -> AsyncIterator[P
             yield ProbeFinding("upstream", False, f"it cannot be reached: {text}")
             return
         if status == 401 and "key of Clew" in text:
-            yield ProbeFinding("keys", False, "this key is not taken")
+            told = "callers need a key of Clew; with one in CLEW_KEY, the wires are tried too"
+            yield ProbeFinding("keys", not has_key, "the key in CLEW_KEY is not taken" if has_key else told)
             return
         if status not in (404, 405, 501):
             served.append(name)
+    whose = "the key in CLEW_KEY is taken" if has_key else "none; a caller's own credential passes"
+    yield ProbeFinding("keys", True, whose)
     what = f"it answers, and serves {', '.join(served)}" if served else "it answers, but serves none of the wires"
     yield ProbeFinding("upstream", bool(served), what)

@@ -167,8 +167,9 @@ class GatewayServer:
     # -- paths ---------------------------------------------------------------------------------------------------------
 
     async def _alive(self, _request: web.Request) -> web.Response:
-        about = {"status": "ok", "gateway": "clew", "version": __version__, "mode": self.exchanges.mode}
-        return web.json_response({**about, "needs_key": await self.callers.need_key()})
+        return web.json_response(
+            {"status": "ok", "gateway": "clew", "version": __version__, "mode": self.exchanges.mode}
+        )
 
     async def _ready(self, _request: web.Request) -> web.Response:
         now = asyncio.get_running_loop().time()
