@@ -15,7 +15,6 @@ from prompt_toolkit.input import create_pipe_input
 from prompt_toolkit.input.base import PipeInput
 from prompt_toolkit.output import DummyOutput
 
-from clew.agent import STOPPED
 from clew.app import AgentAppOptions, open_agent_app
 from clew.cli.tui.markdown import TerminalLook
 from clew.cli.tui.screen import Screen
@@ -27,6 +26,7 @@ from clew.providers import Delta, OnDelta, Provider, Reply, Request
 from clew.store import Store, open_store
 from clew.testing import call
 from clew.testing.scripted import ScriptedProvider, calls, refuses, says
+from clew.turn import STOPPED
 
 ENTER, CTRL_C, CTRL_D, ALT_ENTER = "\r", "\x03", "\x04", "\x1b\r"
 DEADLINE_SECONDS = 10.0

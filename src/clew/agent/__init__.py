@@ -6,12 +6,11 @@ groups and files that are opened from their folders; elsewhere importing it rais
 """
 
 from clew.agent.approvals import ApprovalAnswer, ApprovalDecision, ApprovalMode, Approvals, AskPerson, Risk
-from clew.agent.loop import STOPPED, Agent, AgentObserver, Exchange, ToolActivity
+from clew.agent.loop import Agent, AgentObserver, Exchange, ToolActivity
 from clew.agent.toolbox import Toolbox
 from clew.agent.tools import AgentTool, CallContext, ToolResult
 
 __all__ = [
-    "STOPPED",
     "Agent",
     "AgentObserver",
     "AgentTool",

@@ -19,9 +19,8 @@ from clew.errors import ClewError, InvalidArgument
 from clew.events import Notice
 from clew.messages import UNREADABLE, Message, ToolCall, arguments_of_call, calls_of, name_of_call
 from clew.providers import Delta, ProviderRefused, Reply
-from clew.turn import Pin, Runtime, receive, run_turn, uninterruptible
+from clew.turn import STOPPED, Pin, Runtime, keep_partial_reply, receive, run_turn, uninterruptible
 
-STOPPED = "[stopped by the user]"
 _NOT_RUN = f"{STOPPED} This call was not finished."
 
 
@@ -135,24 +134,15 @@ class Agent:
         try:
             reply = await run_turn(self.runtime, session, (), tools=tools, on_delta=recorder)
         except asyncio.CancelledError:
-            await uninterruptible(self._append_partial_reply(session, "".join(recorder.text)))
+            await uninterruptible(keep_partial_reply(self.runtime, session, "".join(recorder.text)))
             raise
         except ProviderRefused as refused:
             if refused.partial is not None:
-                await self._append_partial_reply(session, "".join(recorder.text))
+                await keep_partial_reply(self.runtime, session, "".join(recorder.text))
             raise
         self.toolbox.record_calls(session, calls_of(reply.message))
         observer.on_reply(reply)
         return reply
-
-    async def _append_partial_reply(self, session: str, text: str) -> None:
-        """Keep a reply that was broken off, as far as it came."""
-        newest = (await self.runtime.conversation(session)).messages[-1:]
-        # Where the stop came after the reply, while the conversation was being compacted, it is there already.
-        is_kept = any(message["role"] == "assistant" for message in newest)
-        if text.strip() and not is_kept:
-            partial: Message = {"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}
-            await receive(self.runtime, session, [partial])
 
     # -- tools ---------------------------------------------------------------------------------------------------------
 

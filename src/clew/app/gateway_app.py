@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
 from clew.app.engines import EngineChoice
+from clew.app.hosting_app import open_hosting
 from clew.app.models import auxiliary_target
 from clew.config import LoadedConfig, Settings, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
@@ -103,8 +104,11 @@ async def open_gateway(
             last.push_async_callback(auxiliary.provider.close)
         callers = Callers(store, upstream_key(config, environ), is_private=options.is_private)
         exchanges = Exchanges(runtime, upstream, callers, mode=options.mode, target=target, on_exchange=on_exchange)
+        hosting = await last.enter_async_context(
+            open_hosting(config.settings, turn, store, callers, upstream, runtime.events)
+        )
         yield await last.enter_async_context(
-            GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers)
+            GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers, hosting)
         )
 
 

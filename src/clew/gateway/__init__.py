@@ -22,7 +22,10 @@ from clew.gateway.client_setups import (
     setup_named,
     setups_for,
 )
+from clew.gateway.event_feed import EventFeed
 from clew.gateway.exchange import Exchanges, PassedProvider
+from clew.gateway.hosted import CallerProvider, HostedConversations
+from clew.gateway.hosting import HostingRoutes
 from clew.gateway.keys import (
     KEY_PREFIX,
     CallerCredential,
@@ -58,8 +61,10 @@ __all__ = [
     "CallMeter",
     "Caller",
     "CallerCredential",
+    "CallerProvider",
     "Callers",
     "ClientSetup",
+    "EventFeed",
     "ExchangeLog",
     "ExchangeRecord",
     "Exchanges",
@@ -69,6 +74,8 @@ __all__ = [
     "GatewayOptions",
     "GatewayServer",
     "GatewayTelemetry",
+    "HostedConversations",
+    "HostingRoutes",
     "KeyState",
     "Mode",
     "Observers",

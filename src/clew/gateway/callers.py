@@ -124,6 +124,13 @@ class Callers:
             raise Refusal(*_WHY[state])
         return Caller(key.owner, key.mode, key.id, frozenset(credential.places), self._own_credential(credential))
 
+    def upstream_credential(self, request: web.Request, caller: Caller) -> str | None:
+        """What the upstream is asked with for a caller whose request does not pass: ours where it has a key of Clew."""
+        if caller.key is not None:
+            return self._upstream_key
+        credential = read_credential(request.headers.items())
+        return None if credential is None else credential.secret
+
     def _own_credential(self, credential: CallerCredential) -> CIMultiDict[str]:
         """The upstream's credential, where the caller's stood."""
         if not self._upstream_key:

@@ -21,6 +21,7 @@ from clew.gateway.admission import OwnNames, RequestBounds, check_length, is_pla
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.connections import client_connections, where_it_failed
 from clew.gateway.exchange import Exchanges
+from clew.gateway.hosting import HostingRoutes, add_hosting
 from clew.gateway.limits import CallLimits, CallMeter
 from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
 from clew.gateway.observers import GatewayObserver, Observers
@@ -62,6 +63,7 @@ class GatewayServer:
         options: GatewayOptions | None = None,
         metrics: GatewayMetrics | None = None,
         observers: GatewayObserver | None = None,
+        hosting: HostingRoutes | None = None,
     ) -> None:
         self.exchanges = exchanges
         self.callers = callers
@@ -74,6 +76,7 @@ class GatewayServer:
         self.metrics.watch("requests_under_way", "Requests that have not ended", lambda: self.meter.under_way)
         self.observers = observers or Observers([self.metrics])
         self._readiness: tuple[float, dict[str, str]] | None = None
+        self._hosting = hosting
         self._upstream = upstream
         self._listening: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
@@ -115,6 +118,8 @@ class GatewayServer:
         application.router.add_get("/healthz", self._alive)
         application.router.add_get("/readyz", self._ready)
         application.router.add_get("/metrics", self._show_metrics)
+        if self._hosting is not None:
+            add_hosting(application, self._hosting)
         application.router.add_route("*", "/{path:.*}", self._serve, expect_handler=self._expected)
         return application
 

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from clew.providers.presets import (
         PROVIDER_PRESETS,
         ProviderPreset,
+        http_provider,
         is_local_model,
         key_variables,
         preset_for,
@@ -41,7 +42,7 @@ if TYPE_CHECKING:
     from clew.providers.wires.anthropic import AnthropicProvider, AnthropicReplyAccumulator
     from clew.providers.wires.chat import ChatReplyAccumulator, OpenAIChatProvider
     from clew.providers.wires.gemini import GeminiReplyAccumulator
-    from clew.providers.wires.http_provider import ErrorInReply, ReplyAccumulator
+    from clew.providers.wires.http_provider import ErrorInReply, HttpProvider, ReplyAccumulator
     from clew.providers.wires.responses import ResponsesProvider, ResponsesReplyAccumulator
 
 __all__ = [
@@ -60,6 +61,7 @@ __all__ = [
     "FetchableModel",
     "FinishReason",
     "GeminiReplyAccumulator",
+    "HttpProvider",
     "LocalModel",
     "LocalProvider",
     "OnDelta",
@@ -81,6 +83,7 @@ __all__ = [
     "classify_error",
     "explain_refusal",
     "fetch_model",
+    "http_provider",
     "is_local_model",
     "key_variables",
     "local_model_file",
@@ -100,11 +103,12 @@ __getattr__, __dir__ = lazy_names(
         ".local.models": "FETCHABLE_MODELS FetchableModel LocalModel choose_local_model chosen_local_model "
         "local_model_file local_models models_folder trained_window",
         ".local.provider": "LocalProvider",
-        ".presets": "PROVIDER_PRESETS ProviderPreset is_local_model key_variables preset_for provider_for",
+        ".presets": "PROVIDER_PRESETS ProviderPreset http_provider is_local_model key_variables preset_for "
+        "provider_for",
         ".wires.anthropic": "AnthropicProvider AnthropicReplyAccumulator",
         ".wires.chat": "ChatReplyAccumulator OpenAIChatProvider",
         ".wires.gemini": "GeminiReplyAccumulator",
-        ".wires.http_provider": "ErrorInReply ReplyAccumulator",
+        ".wires.http_provider": "ErrorInReply HttpProvider ReplyAccumulator",
         ".wires.responses": "ResponsesProvider ResponsesReplyAccumulator",
     },
 )

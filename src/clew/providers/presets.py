@@ -116,8 +116,20 @@ def provider_for(
             f"no key for {preset.name}; set the environment variable {preset.key_env}, or store one: "
             f"`clew models key {preset.name}`"
         )
-    options: dict[str, Any] = {"api_key": key, "name": preset.name, "retry_policy": retry_policy, "environ": {}}
-    options["key_source"] = _key_source(endpoint, key, environ)
+    source = _key_source(endpoint, key, environ)
+    return http_provider(preset, api_key=key, key_source=source, retry_policy=retry_policy)
+
+
+def http_provider(
+    preset: ProviderPreset,
+    *,
+    api_key: str | None = None,
+    key_source: str = "",
+    retry_policy: RetryPolicy | None = None,
+) -> HttpProvider:
+    """The provider of a row, on its wire."""
+    options: dict[str, Any] = {"api_key": api_key, "name": preset.name, "retry_policy": retry_policy, "environ": {}}
+    options["key_source"] = key_source
     if preset.wire == "openai_chat":
         options["reasoning_fields"] = preset.reasoning_fields
     return _WIRES[preset.wire](preset.base_url, **options)

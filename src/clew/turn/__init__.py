@@ -12,11 +12,12 @@ from clew.turn.conversation import Conversation
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
 from clew.turn.recover import Recovery, is_overflow, largest_parts
 from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
-from clew.turn.run import answer, bound_newest, receive, run_turn
+from clew.turn.run import STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
 
 __all__ = [
+    "STOPPED",
     "ContextExhausted",
     "ContextPart",
     "Conversation",
@@ -35,6 +36,7 @@ __all__ = [
     "call_of",
     "context_parts",
     "is_overflow",
+    "keep_partial_reply",
     "largest_parts",
     "receive",
     "run_turn",

@@ -22,6 +22,8 @@ from clew.turn.request import TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import MAX_COUNT, normalize_usage
 
+STOPPED = "[stopped by the user]"
+"""Behind what was written of a reply that was broken off."""
 _NAMED_REPAIRS = 3
 
 
@@ -65,6 +67,15 @@ async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -
     conversation = await runtime.conversation(session)
     async with conversation.locks.turn:
         await append_incoming(conversation, incoming, to_send=False)
+
+
+async def keep_partial_reply(runtime: Runtime, session: str, text: str) -> None:
+    """Keep a reply that was broken off, as far as it came."""
+    newest = (await runtime.conversation(session)).messages[-1:]
+    # Where the stop came after the reply, while the conversation was being compacted, it is there already.
+    is_kept = any(message["role"] == "assistant" for message in newest)
+    if text.strip() and not is_kept:
+        await receive(runtime, session, [{"role": "assistant", "content": f"{text.rstrip()}\n\n{STOPPED}"}])
 
 
 # -- what comes in -----------------------------------------------------------------------------------------------------

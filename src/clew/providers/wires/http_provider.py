@@ -11,8 +11,9 @@ import os
 import re
 from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator, Mapping
+from copy import copy
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from clew.errors import CalledEndpoint, InvalidArgument, ProviderRefused
 from clew.messages import Message
@@ -162,6 +163,12 @@ class HttpProvider(Provider):
         self._refused_fields: set[tuple[str, str]] = set()
         """Model and field name."""
         self.name = name or self._connection.host
+
+    def with_key(self, key: str | None) -> Self:
+        """The same provider on the same connections, with another key; None: without one."""
+        other = copy(self)
+        other._key = ApiKey(key)
+        return other
 
     @property
     def endpoint_called(self) -> CalledEndpoint:

@@ -1,0 +1,71 @@
+"""Hosted conversations as the config describes them: over the gateway's upstream, with a runtime of their own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
+
+from clew.config import ModelSettings, Settings
+from clew.events import Events
+from clew.gateway import CallerProvider, Callers, EventFeed, HostedConversations, HostingRoutes, UpstreamServer
+from clew.providers import RetryPolicy, http_provider, preset_for
+from clew.store import Store
+from clew.turn import ModelTarget, Runtime, RuntimeOptions
+
+_GEMINI_HOST = "generativelanguage.googleapis.com"
+# The client decides whether a request that the upstream refused is repeated.
+_NO_RETRIES = RetryPolicy(retries=0)
+
+
+@asynccontextmanager
+async def open_hosting(
+    settings: Settings,
+    options: RuntimeOptions,
+    store: Store,
+    callers: Callers,
+    upstream: UpstreamServer,
+    events: Events,
+) -> AsyncIterator[HostingRoutes]:
+    """The routes of hosted conversations; their turns have ended when the block is left.
+
+    `options` are those of the gateway's own runtime. Nobody but us folds a hosted conversation, so that this happens
+    where the config says, as for an agent, and not as late as for clients that fold by themselves.
+    """
+    targets = UpstreamTargets(settings, upstream)
+    main = settings.model.name
+    async with AsyncExitStack() as last:
+        last.push_async_callback(targets.close)
+        runtime = Runtime(store, targets.of(main or "any-model"), replace(options, settings=settings), events)
+        last.push_async_callback(runtime.close)
+        hosted = HostedConversations(runtime, callers, targets.of, main)
+        last.push_async_callback(hosted.close)
+        yield HostingRoutes(hosted, callers, EventFeed(store, events))
+
+
+class UpstreamTargets:
+    """The models behind the upstream, each on the wire that is spoken there."""
+
+    def __init__(self, settings: Settings, upstream: UpstreamServer) -> None:
+        self._settings = settings
+        self._upstream = upstream
+        self._providers: dict[str, CallerProvider] = {}
+        """By wire."""
+
+    def of(self, model: str) -> ModelTarget:
+        main = self._settings.model
+        configured = main.context_length if model == main.name else None
+        provider = self._provider(main, model)
+        return ModelTarget(provider, model, self._upstream.address, configured, self._settings.agent.max_tokens)
+
+    def _provider(self, main: ModelSettings, model: str) -> CallerProvider:
+        path = "/v1beta/openai" if self._upstream.host == _GEMINI_HOST else "/v1"
+        preset = preset_for(main.provider, self._upstream.address + path, model)
+        if preset.wire not in self._providers:
+            wire = http_provider(preset, retry_policy=_NO_RETRIES)
+            self._providers[preset.wire] = CallerProvider(wire)
+        return self._providers[preset.wire]
+
+    async def close(self) -> None:
+        for provider in self._providers.values():
+            await provider.close()

@@ -1,0 +1,477 @@
+"""Conversations that the gateway hosts: whoever asks sends the question alone, and the history is kept here.
+
+Every operation is within an owner. A turn is the same as everywhere; the upstream is asked with the credential of the
+caller for whom the turn runs, and nothing keeps that credential.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import logging
+import secrets
+import time
+from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import asdict, dataclass, field
+from typing import Any
+from weakref import WeakValueDictionary
+
+from clew.engines import Compaction
+from clew.errors import ProviderRefused, UnknownSession
+from clew.gateway.callers import Caller, Callers
+from clew.gateway.problems import Refused, no_conversation
+from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
+from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
+from clew.store import NewSession, Session, StoredMessage
+from clew.turn import (
+    Conversation,
+    ModelTarget,
+    PreparedCompaction,
+    Runtime,
+    call_of,
+    keep_partial_reply,
+    run_turn,
+    uninterruptible,
+)
+from clew.usage import CanonicalUsage
+
+HOSTED = "hosted"
+"""The source of sessions that are hosted here."""
+IDLE_SECONDS = 120.0
+"""So long an unused conversation stays open; the store has all of it."""
+MAX_TOOL_ROUNDS = 20
+"""Rounds of calls of the context engine's own tools within one answer."""
+PREVIEW_SECONDS = 900.0
+"""So long a preview can be applied."""
+MAX_PREVIEWS = 100
+_SENT_STATE = "hosting.sent"
+"""Where the store keeps which answer belongs to which Idempotency-Key."""
+_MAX_SENT = 32
+_PAGE = 200
+
+_credential: ContextVar[str | None] = ContextVar("credential", default=None)
+_log = logging.getLogger("clew.gateway")
+
+
+@dataclass(frozen=True, slots=True)
+class HostedCaller:
+    """Whoever asks, and what the upstream is asked with."""
+
+    caller: Caller
+    credential: str | None = field(default=None, repr=False)
+
+    @property
+    def owner(self) -> str:
+        return self.caller.owner
+
+
+class CallerProvider(Provider):
+    """The upstream on one wire. Each call is made with the credential of the caller for whom the turn runs."""
+
+    def __init__(self, wire: HttpProvider) -> None:
+        self.name = wire.name
+        self._wire = wire
+
+    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
+        return await self._wire.with_key(_credential.get()).send(request, on_delta)
+
+    async def close(self) -> None:
+        await self._wire.close()
+
+
+@dataclass(frozen=True, slots=True)
+class FoundConversation:
+    """A conversation by its first session, whose id is its own, and its newest."""
+
+    first: Session
+    newest: Session
+
+    @property
+    def id(self) -> str:
+        return self.first.id
+
+    @property
+    def is_hosted(self) -> bool:
+        return self.first.source == HOSTED
+
+
+@dataclass(frozen=True, slots=True)
+class HostedAnswer:
+    """What the model answered."""
+
+    conversation: str
+    seq: int
+    content: str
+    model: str
+    finish: str
+    usage: CanonicalUsage | None
+    cost_micros: int | None
+    is_repeated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class HostedCompaction:
+    """What a compaction did, or would do."""
+
+    conversation: str
+    compaction: Compaction
+    focus: str | None
+    is_applied: bool
+    preview: str | None = None
+
+
+class KeptPreviews:
+    """Compactions that were previewed and may be applied: the newest of each conversation, for a while."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._kept: dict[str, tuple[str, float, PreparedCompaction]] = {}
+        """By conversation, oldest first: the preview's id and when it was made."""
+
+    def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
+        """Its id."""
+        self._kept.pop(conversation, None)
+        id = f"p_{secrets.token_hex(10)}"
+        self._kept[conversation] = (id, self._clock(), prepared)
+        self.conversations()
+        if len(self._kept) > MAX_PREVIEWS:
+            del self._kept[next(iter(self._kept))]
+        return id
+
+    def take(self, conversation: str, id: str) -> PreparedCompaction | None:
+        """The preview of an id, once; None where there is none any more."""
+        if conversation not in self.conversations() or self._kept[conversation][0] != id:
+            return None
+        return self._kept.pop(conversation)[2]
+
+    def conversations(self) -> set[str]:
+        """Those that have a preview which can still be applied."""
+        until = self._clock() - PREVIEW_SECONDS
+        self._kept = {name: kept for name, kept in self._kept.items() if kept[1] >= until}
+        return set(self._kept)
+
+
+class HostedConversations:
+    """Those of one gateway process."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        callers: Callers,
+        target: Callable[[str], ModelTarget],
+        default_model: str | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.store = runtime.store
+        self._runtime = runtime
+        self._callers = callers
+        self._target = target
+        self._default_model = default_model
+        self._clock = clock
+        self._previews = KeptPreviews(clock)
+        self._locks = WeakValueDictionary[str, asyncio.Lock]()
+        self._turns: dict[str, set[asyncio.Task[HostedAnswer]]] = {}
+        self._used: dict[str, float] = {}
+        """When each open conversation was last used."""
+
+    # -- conversations -------------------------------------------------------------------------------------------------
+
+    async def create(self, owner: str, model: str | None, system: str | None, title: str | None) -> FoundConversation:
+        chosen = model or self._default_model
+        if chosen is None:
+            raise Refused(400, "no model is named, and the config names none", 'Name one: {"model": ...}.')
+        new = NewSession(source=HOSTED, model=chosen, title=title, system=system or None, owner=owner)
+        started = await self.store.start_session(new)
+        return FoundConversation(started, started)
+
+    async def find(self, owner: str, id: str) -> FoundConversation:
+        """A conversation of an owner, by the id of any of its sessions."""
+        try:
+            found = await self.store.session(id, owner=owner)
+        except UnknownSession:
+            raise no_conversation(id) from None
+        return await self._family(found, owner)
+
+    async def find_hosted(self, owner: str, id: str) -> FoundConversation:
+        """One that may be changed here; those whose client keeps a history of its own may not."""
+        found = await self.find(owner, id)
+        if not found.is_hosted:
+            what = "this conversation belongs to a client that keeps its own history"
+            raise Refused(409, what, "Go on with it there, or begin one here.", kind="not_hosted")
+        return found
+
+    async def _family(self, session: Session, owner: str) -> FoundConversation:
+        family = await self.store.sessions_of(session.conversation, owner=owner)
+        return FoundConversation(family[0], family[-1])
+
+    async def list(self, owner: str, limit: int, before: str | None) -> tuple[Sequence[FoundConversation], str | None]:
+        """A page of conversations, newest first, and what the next one is asked for by."""
+        try:
+            page = await self.store.list_sessions(owner=owner, limit=limit + 1, before=before, only_tips=True)
+        except UnknownSession:
+            raise Refused(404, f"there is no page before {str(before)[:100]!r}", "Begin without `before`.") from None
+        shown = page[:limit]
+        return [await self._family(each, owner) for each in shown], shown[-1].id if len(page) > limit else None
+
+    async def rename(self, owner: str, id: str, title: str | None) -> FoundConversation:
+        found = await self.find(owner, id)
+        return FoundConversation(found.first, await self.store.rename(found.newest.id, title, owner=owner))
+
+    async def use_model(self, owner: str, id: str, model: str) -> FoundConversation:
+        """Another model from the next message on."""
+        found = await self.find_hosted(owner, id)
+        await (await self.open(found)).use_model(self._target(model))
+        return await self.find(owner, id)
+
+    async def delete(self, owner: str, id: str) -> None:
+        """Delete a conversation, once its turns have ended."""
+        found = await self.find(owner, id)
+        async with self._lock(found.id):
+            await self.store.delete(found.newest.id, owner=owner)
+            await self._runtime.forget(found.id)
+            self._used.pop(found.id, None)
+
+    async def branch(
+        self, owner: str, id: str, at: int | None, title: str | None, *, before_last_question: bool = False
+    ) -> FoundConversation:
+        """A new conversation that shares the first messages."""
+        found = await self.find_hosted(owner, id)
+        if before_last_question:
+            at = (await self._last_question(found)).seq
+        count = (await self.open(found)).view.next_seq
+        if at is not None and at > count:
+            raise Refused(409, f"the conversation has {count} messages, not {at}", "Branch at a smaller number.")
+        made = await self.store.branch(found.newest.id, at, owner=owner)
+        if title is not None:
+            made = await self.store.rename(made.id, title, owner=owner)
+        return FoundConversation(made, made)
+
+    async def open(self, found: FoundConversation) -> Conversation:
+        """The conversation with the model that it is to be answered by."""
+        await self._close_idle()
+        self._used[found.id] = self._clock()
+        conversation = await self._runtime.conversation(found.id)
+        model = (await self.store.session(conversation.session)).model or self._default_model or ""
+        if conversation.target.model != model:
+            conversation.set_model(await self._runtime.serving(self._target(model)))
+        return conversation
+
+    async def _close_idle(self) -> None:
+        """Close what has not been used for a while. A preview holds the objects that it is applied to."""
+        until = self._clock() - IDLE_SECONDS
+        kept = self._previews.conversations() | self._turns.keys()
+        for id in [id for id, used in self._used.items() if used < until and id not in kept]:
+            del self._used[id]
+            await self._runtime.forget(id)
+
+    def _lock(self, id: str) -> asyncio.Lock:
+        lock = self._locks.get(id)
+        if lock is None:
+            self._locks[id] = lock = asyncio.Lock()
+        return lock
+
+    # -- turns ---------------------------------------------------------------------------------------------------------
+
+    async def send(
+        self, asker: HostedCaller, id: str, content: str, on_delta: OnDelta | None = None, name: str | None = None
+    ) -> HostedAnswer:
+        """The answer to a question. Whoever stops waiting stops nothing: the answer is kept when it comes.
+
+        `name` is the question's own: asked again by it, the model is not asked again.
+        """
+        found = await self.find_hosted(asker.owner, id)
+        return await self._run(found.id, self._answer(asker, found, content, on_delta, name))
+
+    async def retry(
+        self, asker: HostedCaller, id: str, content: str | None, on_delta: OnDelta | None = None
+    ) -> HostedAnswer:
+        """The answer to the last question, or to another in its place, in a branch that ends before it."""
+        found = await self.find_hosted(asker.owner, id)
+        question = await self._last_question(found)
+        branch = await self.branch(asker.owner, id, question.seq, None)
+        asked = content if content is not None else question.message
+        return await self._run(branch.id, self._answer(asker, branch, asked, on_delta, None))
+
+    async def stop(self, owner: str, id: str) -> bool:
+        """Stop the turns of a conversation that run here; what was written is kept. Whether there were any."""
+        found = await self.find_hosted(owner, id)
+        running = list(self._turns.get(found.id, ()))
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+        return bool(running)
+
+    async def close(self) -> None:
+        """Stop every turn; what was written is kept."""
+        running = [task for tasks in self._turns.values() for task in tasks]
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    async def _run(self, id: str, turn: Any) -> HostedAnswer:
+        task: asyncio.Task[HostedAnswer] = asyncio.create_task(turn)
+        self._turns.setdefault(id, set()).add(task)
+        task.add_done_callback(lambda done: self._ended(id, done))
+        try:
+            return await asyncio.shield(task)
+        except asyncio.CancelledError:
+            if not task.cancelled():
+                raise  # the caller has gone, and the turn goes on
+            raise Refused(409, "the answer was stopped", "What was written is kept.", kind="stopped") from None
+
+    def _ended(self, id: str, task: asyncio.Task[HostedAnswer]) -> None:
+        self._turns[id].discard(task)
+        if not self._turns[id]:
+            del self._turns[id]
+        if not task.cancelled() and (problem := task.exception()) is not None:
+            # Read here, since nobody else may be there any more.
+            _log.info("a hosted turn failed: %s", type(problem).__name__)
+
+    async def _answer(
+        self,
+        asker: HostedCaller,
+        found: FoundConversation,
+        content: str | Message,
+        on_delta: OnDelta | None,
+        name: str | None,
+    ) -> HostedAnswer:
+        async with self._lock(found.id):
+            conversation = await self.open(found)
+            if name is not None and isinstance(content, str):
+                before = await self._answered_before(found, name, content)
+                if before is not None:
+                    return before
+            question: Message = {"role": "user", "content": content} if isinstance(content, str) else content
+            # A question that got no answer, and is sent again, is in the history already.
+            newest = conversation.messages[-1:]
+            incoming = (
+                [] if [text_of(it) for it in newest if it["role"] == "user"] == [text_of(question)] else [question]
+            )
+            _credential.set(asker.credential)
+            reply = await self._ask(found.id, incoming, on_delta)
+            answer = await self._told(asker, found, conversation, reply)
+            if name is not None and isinstance(content, str):
+                await self._remember(found, name, content, answer)
+            return answer
+
+    async def _ask(self, id: str, incoming: Sequence[Message], on_delta: OnDelta | None) -> Reply:
+        """The reply; calls of the context engine's own tools are answered on the way."""
+        written: list[str] = []
+
+        def take(delta: Delta) -> None:
+            if delta.kind == "text":
+                written.append(delta.text)
+            if on_delta is not None:
+                on_delta(delta)
+
+        try:
+            for _ in range(MAX_TOOL_ROUNDS):
+                reply = await run_turn(self._runtime, id, incoming, on_delta=take)
+                calls = calls_of(reply.message)
+                if not calls:
+                    break
+                written.clear()
+                engine = (await self._runtime.conversation(id)).engine
+                incoming = [await _tool_result(engine.handle_tool_call, call) for call in calls]
+        except asyncio.CancelledError:
+            await uninterruptible(keep_partial_reply(self._runtime, id, "".join(written)))
+            raise
+        except ProviderRefused as refused:
+            if refused.partial is not None:
+                await keep_partial_reply(self._runtime, id, "".join(written))
+            raise
+        return reply
+
+    async def _told(
+        self, asker: HostedCaller, found: FoundConversation, conversation: Conversation, reply: Reply
+    ) -> HostedAnswer:
+        cost = None
+        if reply.usage is not None:
+            ttl = self._runtime.cache_policy(conversation.target).ttl
+            cost = call_of(reply.usage, conversation.target, self._runtime.options.source, ttl).cost_micros
+            await self._callers.add_spending(asker.caller, cost or 0)
+        seq = conversation.view.next_seq - 1
+        return HostedAnswer(found.id, seq, text_of(reply.message), reply.model, reply.finish, reply.usage, cost)
+
+    async def _last_question(self, found: FoundConversation) -> StoredMessage:
+        stop = (await self.open(found)).view.next_seq
+        while stop > 0:
+            start = max(0, stop - _PAGE)
+            for row in reversed(await self.store.messages(found.newest.id, start, stop, keep_damaged=True)):
+                if row.message["role"] == "user":
+                    return row
+            stop = start
+        raise Refused(409, "nothing has been asked in this conversation yet", "Ask something first.")
+
+    # -- what was sent before ------------------------------------------------------------------------------------------
+
+    async def _answered_before(self, found: FoundConversation, name: str, content: str) -> HostedAnswer | None:
+        sent = (await self.store.state(found.id)).get(_SENT_STATE) or []
+        # A branch has the states of its origin, and its own messages.
+        known = next((it for it in sent if it["name"] == name and it["answer"]["conversation"] == found.id), None)
+        if known is None:
+            return None
+        if known["content"] != _digest(content):
+            raise Refused(409, f"the Idempotency-Key {name!r} was used for another message", "Use a key only once.")
+        told: dict[str, Any] = known["answer"]
+        seq = told["seq"]
+        rows = await self.store.messages(found.id, seq, seq + 1, keep_damaged=True)
+        usage = None if told["usage"] is None else CanonicalUsage(**told["usage"])
+        text = text_of(rows[0].message) if rows else ""
+        return HostedAnswer(**{**told, "content": text, "usage": usage, "is_repeated": True})
+
+    async def _remember(self, found: FoundConversation, name: str, content: str, answer: HostedAnswer) -> None:
+        sent = (await self.store.state(found.id)).get(_SENT_STATE) or []
+        entry = {"name": name, "content": _digest(content), "answer": {**asdict(answer), "content": ""}}
+        await self.store.set_state(found.id, {_SENT_STATE: [*sent, entry][-_MAX_SENT:]})
+
+    # -- compactions ---------------------------------------------------------------------------------------------------
+
+    async def compress(self, owner: str, id: str, focus: str | None) -> HostedCompaction:
+        """Compact now."""
+        found = await self.find_hosted(owner, id)
+        done = await (await self.open(found)).compact_now(focus)
+        if done is None:
+            what = "another process is compacting this conversation"
+            raise Refused(409, what, "It goes on as that one leaves it.", kind="busy")
+        return HostedCompaction(found.id, done, focus, is_applied=done.changed)
+
+    async def preview(self, owner: str, id: str, focus: str | None) -> HostedCompaction:
+        """What `compress` would do; `apply` does exactly this."""
+        found = await self.find_hosted(owner, id)
+        prepared: PreparedCompaction = await (await self.open(found)).preview_compaction(focus)
+        kept = self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
+        return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
+
+    async def apply(self, owner: str, id: str, preview: str) -> HostedCompaction:
+        """Apply a preview, if the conversation still begins as it did then."""
+        found = await self.find_hosted(owner, id)
+        prepared = self._previews.take(found.id, preview)
+        if prepared is None:
+            raise Refused(404, f"there is no preview {preview[:100]!r}", "Preview again.")
+        applied = await (await self.open(found)).apply_compaction(prepared)
+        if applied is None:
+            what = "the preview was made for another state of this conversation, and was not applied"
+            raise Refused(409, what, "Preview again.", kind="stale_preview")
+        return HostedCompaction(found.id, applied, prepared.focus, is_applied=True)
+
+    async def undo(self, owner: str, id: str) -> tuple[FoundConversation, Conversation, bool]:
+        """Bring back the view from before the newest compaction; whether there was one."""
+        found = await self.find_hosted(owner, id)
+        conversation = await self.open(found)
+        return found, conversation, await conversation.undo_compaction()
+
+
+async def _tool_result(answer: Callable[[str, Mapping[str, Any]], Any], call: Any) -> Message:
+    """What a context engine's own tool says; no other tool is offered."""
+    name = name_of_call(call)
+    try:
+        text = await answer(name, arguments_of_call(call))
+    except LookupError:
+        text = f"there is no tool {name!r}"
+    return {"role": "tool", "tool_call_id": call["id"], "content": text.encode("utf-8", "backslashreplace").decode()}
+
+
+def _digest(content: str) -> str:
+    return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
