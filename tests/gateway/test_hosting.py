@@ -311,3 +311,34 @@ async def test_a_gateway_stops_although_somebody_follows_events(tmp_path: Path) 
         async with gateway_with(Upstream(), tmp_path) as flow:
             stream = await http.get(f"{flow.root}/clew/events")
         assert await stream.read() == b""
+
+
+# -- two processes -----------------------------------------------------------------------------------------------------
+
+
+async def test_two_gateways_over_one_store_behave_as_one(tmp_path: Path) -> None:
+    upstream = Upstream(answers=lambda _: UpstreamAnswer("ok"))
+    async with hosting_with(upstream, tmp_path) as one, gateway_with(upstream, tmp_path) as second:
+        two = HostedBot(second, one.http)
+        id = await filled(one, 6)
+        for number in range(6):
+            await two.ask(id, f"question {number} of the other: {'words ' * 260}")
+        context = await one.done("GET", f"conversations/{id}/context")
+        assert sum(part["messages"] for part in context["parts"]) == 24
+        await two.ask(id, "the last question")
+        again = await one.done("POST", f"conversations/{id}/retry")
+        assert sent_messages(one, -1)[-1]["content"] == "the last question"
+        assert (await two.done("GET", f"conversations/{again['conversation']}"))["branch_of"] is not None
+        assert (await two.done("POST", f"conversations/{id}/compress"))["is_applied"]
+        await one.ask(id, "after the compaction of the other")
+        assert len(sent_messages(one, -1)) < 24
+        assert (await one.done("POST", f"conversations/{id}/undo"))["in_view"] == 28
+        assert (await two.done("GET", f"conversations/{id}"))["in_view"] == 28
+
+
+async def test_a_question_that_fails_again_leaves_no_branch_behind(tmp_path: Path) -> None:
+    async with hosting_with(Upstream(UpstreamAnswer("ok"), UpstreamFault(503, "down")), tmp_path) as bot:
+        id = await bot.begin()
+        await bot.ask(id, "one")
+        assert (await bot.call("POST", f"conversations/{id}/retry"))[0] == 503
+        assert [each["id"] for each in (await bot.done("GET", "conversations"))["conversations"]] == [id]

@@ -69,16 +69,10 @@ async def _body(request: web.Request, schema: Schema) -> dict[str, Any]:
 
 
 async def _read(request: web.Request) -> bytes:
-    """The body, as far as one may be long: counted as it comes, also where it was compressed."""
-    raw = bytearray()
-    if (request.content_length or 0) <= MAX_BODY_BYTES:
-        while chunk := await request.content.readany():
-            raw += chunk
-            if len(raw) > MAX_BODY_BYTES:
-                break
-        else:
-            return bytes(raw)
-    raise Refused(413, f"the body is larger than {MAX_BODY_BYTES // 1024 // 1024} MB")
+    raw = await request.read() if (request.content_length or 0) <= MAX_BODY_BYTES else None
+    if raw is None or len(raw) > MAX_BODY_BYTES:
+        raise Refused(413, f"the body is larger than {MAX_BODY_BYTES // 1024 // 1024} MB")
+    return raw
 
 
 def _from_text(value: str, schema: Schema) -> Any:

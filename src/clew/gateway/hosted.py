@@ -9,17 +9,17 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import logging
-import secrets
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import asdict, dataclass, field
 from typing import Any
 from weakref import WeakValueDictionary
 
 from clew.engines import Compaction
-from clew.errors import ProviderRefused, UnknownSession
+from clew.errors import ClewError, InvalidArgument, ProviderRefused, UnknownSession
 from clew.gateway.callers import Caller, Callers
+from clew.gateway.previews import KeptPreviews
 from clew.gateway.problems import Refused, no_conversation
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import Delta, HttpProvider, OnDelta, Provider, Reply, Request
@@ -42,9 +42,6 @@ IDLE_SECONDS = 120.0
 """So long an unused conversation stays open; the store has all of it."""
 MAX_TOOL_ROUNDS = 20
 """Rounds of calls of the context engine's own tools within one answer."""
-PREVIEW_SECONDS = 900.0
-"""So long a preview can be applied."""
-MAX_PREVIEWS = 100
 _SENT_STATE = "hosting.sent"
 """Where the store keeps which answer belongs to which Idempotency-Key."""
 _MAX_SENT = 32
@@ -119,37 +116,6 @@ class HostedCompaction:
     focus: str | None
     is_applied: bool
     preview: str | None = None
-
-
-class KeptPreviews:
-    """Compactions that were previewed and may be applied: the newest of each conversation, for a while."""
-
-    def __init__(self, clock: Callable[[], float]) -> None:
-        self._clock = clock
-        self._kept: dict[str, tuple[str, float, PreparedCompaction]] = {}
-        """By conversation, oldest first: the preview's id and when it was made."""
-
-    def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
-        """Its id."""
-        self._kept.pop(conversation, None)
-        id = f"p_{secrets.token_hex(10)}"
-        self._kept[conversation] = (id, self._clock(), prepared)
-        self.conversations()
-        if len(self._kept) > MAX_PREVIEWS:
-            del self._kept[next(iter(self._kept))]
-        return id
-
-    def take(self, conversation: str, id: str) -> PreparedCompaction | None:
-        """The preview of an id, once; None where there is none any more."""
-        if conversation not in self.conversations() or self._kept[conversation][0] != id:
-            return None
-        return self._kept.pop(conversation)[2]
-
-    def conversations(self) -> set[str]:
-        """Those that have a preview which can still be applied."""
-        until = self._clock() - PREVIEW_SECONDS
-        self._kept = {name: kept for name, kept in self._kept.items() if kept[1] >= until}
-        return set(self._kept)
 
 
 class HostedConversations:
@@ -239,10 +205,10 @@ class HostedConversations:
         found = await self.find_hosted(owner, id)
         if before_last_question:
             at = (await self._last_question(found)).seq
-        count = (await self.open(found)).view.next_seq
-        if at is not None and at > count:
-            raise Refused(409, f"the conversation has {count} messages, not {at}", "Branch at a smaller number.")
-        made = await self.store.branch(found.newest.id, at, owner=owner)
+        try:
+            made = await self.store.branch(found.newest.id, at, owner=owner)
+        except InvalidArgument as problem:
+            raise Refused(409, str(problem), "Branch at a smaller number.") from problem
         if title is not None:
             made = await self.store.rename(made.id, title, owner=owner)
         return FoundConversation(made, made)
@@ -257,10 +223,20 @@ class HostedConversations:
             conversation.set_model(await self._runtime.serving(self._target(model)))
         return conversation
 
+    async def open_newest(self, found: FoundConversation) -> Conversation:
+        """The same, with what other processes have written: a turn finds that out by itself, whoever looks does not."""
+        conversation = await self.open(found)
+        stored = await self.store.view(await self.store.get_compression_tip(found.id), keep_damaged=True)
+        view = conversation.view
+        if (stored.session, stored.base, stored.next_seq) != (view.session, view.base, view.next_seq):
+            async with conversation.locks.write:
+                await conversation.reload()
+        return conversation
+
     async def _close_idle(self) -> None:
         """Close what has not been used for a while. A preview holds the objects that it is applied to."""
         until = self._clock() - IDLE_SECONDS
-        kept = self._previews.conversations() | self._turns.keys()
+        kept = self._previews.conversations() | {id for id, lock in self._locks.items() if lock.locked()}
         for id in [id for id, used in self._used.items() if used < until and id not in kept]:
             del self._used[id]
             await self._runtime.forget(id)
@@ -291,7 +267,13 @@ class HostedConversations:
         question = await self._last_question(found)
         branch = await self.branch(asker.owner, id, question.seq, None)
         asked = content if content is not None else question.message
-        return await self._run(branch.id, self._answer(asker, branch, asked, on_delta, None))
+        try:
+            # It is stopped by the id that the caller knows.
+            return await self._run(found.id, self._answer(asker, branch, asked, on_delta, None), branch.id)
+        except ClewError:
+            # Nobody knows of the branch.
+            await self.delete(asker.owner, branch.id)
+            raise
 
     async def stop(self, owner: str, id: str) -> bool:
         """Stop the turns of a conversation that run here; what was written is kept. Whether there were any."""
@@ -309,7 +291,7 @@ class HostedConversations:
             task.cancel()
         await asyncio.gather(*running, return_exceptions=True)
 
-    async def _run(self, id: str, turn: Any) -> HostedAnswer:
+    async def _run(self, id: str, turn: Coroutine[Any, Any, HostedAnswer], kept_in: str = "") -> HostedAnswer:
         task: asyncio.Task[HostedAnswer] = asyncio.create_task(turn)
         self._turns.setdefault(id, set()).add(task)
         task.add_done_callback(lambda done: self._ended(id, done))
@@ -318,7 +300,8 @@ class HostedConversations:
         except asyncio.CancelledError:
             if not task.cancelled():
                 raise  # the caller has gone, and the turn goes on
-            raise Refused(409, "the answer was stopped", "What was written is kept.", kind="stopped") from None
+            kept = f"What was written is kept in {kept_in or id}."
+            raise Refused(409, "the answer was stopped", kept, kind="stopped") from None
 
     def _ended(self, id: str, task: asyncio.Task[HostedAnswer]) -> None:
         self._turns[id].discard(task)
@@ -344,12 +327,11 @@ class HostedConversations:
                     return before
             question: Message = {"role": "user", "content": content} if isinstance(content, str) else content
             # A question that got no answer, and is sent again, is in the history already.
-            newest = conversation.messages[-1:]
-            incoming = (
-                [] if [text_of(it) for it in newest if it["role"] == "user"] == [text_of(question)] else [question]
-            )
+            if _is_newest(question, conversation):
+                conversation = await self.open_newest(found)
+            is_kept = _is_newest(question, conversation)
             _credential.set(asker.credential)
-            reply = await self._ask(found.id, incoming, on_delta)
+            reply = await self._ask(found.id, [] if is_kept else [question], on_delta)
             answer = await self._told(asker, found, conversation, reply)
             if name is not None and isinstance(content, str):
                 await self._remember(found, name, content, answer)
@@ -395,7 +377,7 @@ class HostedConversations:
         return HostedAnswer(found.id, seq, text_of(reply.message), reply.model, reply.finish, reply.usage, cost)
 
     async def _last_question(self, found: FoundConversation) -> StoredMessage:
-        stop = (await self.open(found)).view.next_seq
+        stop = (await self.store.view(found.newest.id, keep_damaged=True)).next_seq
         while stop > 0:
             start = max(0, stop - _PAGE)
             for row in reversed(await self.store.messages(found.newest.id, start, stop, keep_damaged=True)):
@@ -431,7 +413,7 @@ class HostedConversations:
     async def compress(self, owner: str, id: str, focus: str | None) -> HostedCompaction:
         """Compact now."""
         found = await self.find_hosted(owner, id)
-        done = await (await self.open(found)).compact_now(focus)
+        done = await (await self.open_newest(found)).compact_now(focus)
         if done is None:
             what = "another process is compacting this conversation"
             raise Refused(409, what, "It goes on as that one leaves it.", kind="busy")
@@ -440,7 +422,7 @@ class HostedConversations:
     async def preview(self, owner: str, id: str, focus: str | None) -> HostedCompaction:
         """What `compress` would do; `apply` does exactly this."""
         found = await self.find_hosted(owner, id)
-        prepared: PreparedCompaction = await (await self.open(found)).preview_compaction(focus)
+        prepared: PreparedCompaction = await (await self.open_newest(found)).preview_compaction(focus)
         kept = self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
         return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
 
@@ -459,8 +441,14 @@ class HostedConversations:
     async def undo(self, owner: str, id: str) -> tuple[FoundConversation, Conversation, bool]:
         """Bring back the view from before the newest compaction; whether there was one."""
         found = await self.find_hosted(owner, id)
-        conversation = await self.open(found)
+        conversation = await self.open_newest(found)
         return found, conversation, await conversation.undo_compaction()
+
+
+def _is_newest(question: Message, conversation: Conversation) -> bool:
+    """Whether a question is the last message, word for word."""
+    newest = conversation.messages[-1:]
+    return bool(newest) and newest[0]["role"] == "user" and newest[0].get("content") == question.get("content")
 
 
 async def _tool_result(answer: Callable[[str, Mapping[str, Any]], Any], call: Any) -> Message:

@@ -267,23 +267,23 @@ class HostingRoutes:
 
     async def show_context(self, request: web.Request, asker: HostedCaller, _: Fields) -> web.StreamResponse:
         found = await self._hosted.find_hosted(asker.owner, _id(request))
-        return json_answer(plain_context(found.id, await self._hosted.open(found)))
+        return json_answer(plain_context(found.id, await self._hosted.open_newest(found)))
 
     # -- pins ----------------------------------------------------------------------------------------------------------
 
     async def list_pins(self, request: web.Request, asker: HostedCaller, _: Fields) -> web.StreamResponse:
         found = await self._hosted.find_hosted(asker.owner, _id(request))
-        return json_answer(plain_pins((await self._hosted.open(found)).pins))
+        return json_answer(plain_pins((await self._hosted.open_newest(found)).pins))
 
     async def add_pin(self, request: web.Request, asker: HostedCaller, given: Fields) -> web.StreamResponse:
         found = await self._hosted.find_hosted(asker.owner, _id(request))
-        conversation = await self._hosted.open(found)
+        conversation = await self._hosted.open_newest(found)
         await conversation.pin(Pin(given.get("label") or f"pin {len(conversation.pins) + 1}", given["text"]))
         return json_answer(plain_pins(conversation.pins), 201)
 
     async def delete_pin(self, request: web.Request, asker: HostedCaller, _: Fields) -> web.StreamResponse:
         found = await self._hosted.find_hosted(asker.owner, _id(request))
-        conversation, number = await self._hosted.open(found), request.match_info["number"]
+        conversation, number = await self._hosted.open_newest(found), request.match_info["number"]
         if not (number.isascii() and number.isdigit() and 1 <= int(number[:9]) <= len(conversation.pins)):
             raise Refused(404, f"there is no pin {number[:100]!r}", "GET .../pins lists those there are.")
         await conversation.unpin(int(number))
@@ -367,6 +367,11 @@ class HostingRoutes:
                 ending.cancel()
         await response.write_eof()
         return response
+
+
+def error_body(refusal: Refusal) -> dict[str, Any]:
+    """A refusal that was made before a call, as its answer."""
+    return problem_of(refusal).as_plain()
 
 
 def _id(request: web.Request) -> str:

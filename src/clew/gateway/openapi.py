@@ -28,6 +28,7 @@ from clew.gateway.api_schemas import (
 
 MAX_PAGE = 200
 _ROOT = "/clew"
+DESCRIPTION_PATH = f"{_ROOT}/openapi.json"
 _CONVERSATION = f"{_ROOT}/conversations/{{id}}"
 
 
@@ -65,7 +66,7 @@ _LIMIT = number_schema("How many at most.", minimum=1, maximum=MAX_PAGE)
 _SEQ = number_schema("A number of a message.", minimum=0, maximum=2**53)
 
 OPERATIONS: tuple[ApiOperation, ...] = (
-    ApiOperation("describe", "GET", f"{_ROOT}/openapi.json", "This description.", is_open=True),
+    ApiOperation("describe", "GET", DESCRIPTION_PATH, "This description.", is_open=True),
     ApiOperation(
         "create_conversation",
         "POST",
@@ -262,6 +263,11 @@ OPERATIONS: tuple[ApiOperation, ...] = (
         media=("text/event-stream",),
     ),
 )
+
+
+def is_hosting_path(path: str) -> bool:
+    """Whether a path is one of these, or would be."""
+    return path == _ROOT or path.startswith(f"{_ROOT}/")
 
 
 def parameters_of(operation: ApiOperation) -> Iterator[Schema]:

@@ -21,18 +21,19 @@ from clew.gateway.admission import OwnNames, RequestBounds, check_length, is_pla
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.connections import client_connections, where_it_failed
 from clew.gateway.exchange import Exchanges
-from clew.gateway.hosting import HostingRoutes, add_hosting
+from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
 from clew.gateway.limits import CallLimits, CallMeter
 from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
 from clew.gateway.observers import GatewayObserver, Observers
+from clew.gateway.openapi import DESCRIPTION_PATH, is_hosting_path
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
 
 IDLE_CHECK_SECONDS = 15.0
 READY_SECONDS = 2.0
 """The store and the resolver have so long to answer; and so long their answers are told again."""
-OPEN_PATHS = frozenset({"/", "/healthz", "/readyz"})
-"""Answered to everybody who may call at all: they say nothing but that the gateway is there."""
+OPEN_PATHS = frozenset({"/", "/healthz", "/readyz", DESCRIPTION_PATH})
+"""Answered to everybody who may call at all: they say nothing but that the gateway is there, and what it offers."""
 _CALLER = web.RequestKey("caller", Caller)
 
 _EVERYTHING = "/{path}"
@@ -151,7 +152,7 @@ class GatewayServer:
             return response
         except Refusal as refusal:
             self.observers.refused(refusal.status, path.wire.name if path else "none")
-            body = wire.error(refusal.status, str(refusal))
+            body = error_body(refusal) if is_hosting_path(request.path) else wire.error(refusal.status, str(refusal))
             return web.json_response(body, status=refusal.status, headers=refusal.headers)
         except (web.HTTPException, ConnectionError):
             raise
@@ -160,7 +161,9 @@ class GatewayServer:
             _log.error("a request failed: %s", where_it_failed(problem))
             if request.writer.output_size > 0:
                 raise ConnectionError("the response has begun") from None
-            return web.json_response(wire.error(500, "something failed inside the gateway"), status=500)
+            failed = Refusal(500, "something failed inside the gateway")
+            body = error_body(failed) if is_hosting_path(request.path) else wire.error(500, str(failed))
+            return web.json_response(body, status=500)
 
     async def _expected(self, request: web.Request) -> None:
         """Let a client go on that asks before it sends its body, unless that is too large."""
