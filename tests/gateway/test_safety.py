@@ -19,6 +19,7 @@ from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 GEMINI = f"/v1beta/models/{GATEWAY_MODEL}"
 ASKS = ("/v1/chat/completions", "/v1/responses", "/v1/messages", f"{GEMINI}:generateContent")
 WIRE_PATHS = (*ASKS, "/v1/messages/count_tokens", f"{GEMINI}:streamGenerateContent?alt=sse", f"{GEMINI}:countTokens")
+EVENTS = "/clew/events"
 PLACES = ("Authorization", "x-api-key", "x-goog-api-key")
 KEYED = {"CLEW_MODEL_API_KEY": PROVIDER_KEY}
 
@@ -33,7 +34,8 @@ def served_routes(flow: GatewayFlow) -> Iterable[tuple[str, str]]:
         for route in resource:
             target = "/".join("x" if part.startswith("{") else part for part in resource.canonical.split("/"))
             if resource.canonical != "/{path}" and target not in OPEN_PATHS:
-                yield route.method, target
+                # What answers to any method is asked with one that nothing else there has.
+                yield "PUT" if route.method == "*" else route.method, target
     yield from (("POST", target) for target in WIRE_PATHS)
     yield "GET", "/v1/models"
     yield "GET", f"/v1/models/{GATEWAY_MODEL}"
@@ -159,6 +161,8 @@ async def test_every_route_takes_a_key_in_every_header_and_passes_the_gateways_o
     async with gateway_with(answering(), tmp_path, environ=KEYED) as flow:
         key = await make_caller(flow, "ann")
         for method, target in served_routes(flow):
+            if target == EVENTS and method == "GET":
+                continue  # it does not end
             before = len(flow.upstream.received)
             assert (await ask_raw(flow, target, with_key(key, place), method=method)).status != 401, target
             for received in flow.upstream.received[before:]:
