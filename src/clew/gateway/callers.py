@@ -6,6 +6,7 @@ no keys a caller is told by its own credential, which passes. Once there is a ke
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -15,7 +16,7 @@ from urllib.parse import unquote_plus
 from aiohttp import web
 from multidict import CIMultiDict
 
-from clew.errors import ConflictingCredentials
+from clew.errors import ConflictingCredentials, StoreError
 from clew.gateway.keys import (
     KEY_PREFIX,
     CallerCredential,
@@ -37,6 +38,8 @@ _WHY = {
     "expired": (401, "this key of Clew has expired"),
     "over_budget": (402, "the budget of this key of Clew is spent"),
 }
+
+_log = logging.getLogger("clew.gateway")
 
 
 class Refusal(Exception):  # noqa: N818 (reads as what it says)
@@ -108,7 +111,12 @@ class Callers:
         """Whether there are keys, so that nobody is served without one."""
         now = self._clock()
         if self._any is None or now - self._any[0] > _REMEMBERED_SECONDS:
-            self._any = (now, bool(await self._store.list_keys()))
+            try:
+                self._any = (now, bool(await self._store.list_keys()))
+            except StoreError as problem:
+                # Nothing can have changed in a store that is away: what was known holds.
+                if self._any is None:
+                    raise _away(problem) from problem
         return self._any[1]
 
     async def reach_store(self) -> None:
@@ -147,7 +155,12 @@ class Callers:
         now, known = self._clock(), self._keys.get(hash)
         if known is not None and now - known[0] <= _REMEMBERED_SECONDS:
             return known[1]
-        found = await self._store.find_key(hash)
+        try:
+            found = await self._store.find_key(hash)
+        except StoreError as problem:
+            if known is None:
+                raise _away(problem) from problem
+            return known[1]
         if len(self._keys) >= _MAX_REMEMBERED:
             self._keys.clear()
         self._keys[hash] = (now, found)
@@ -158,3 +171,8 @@ class Callers:
         if caller.key is not None:
             spent = await self._store.add_spending(caller.key, micros)
             self._keys = {hash: it for hash, it in self._keys.items() if it[1] is None or it[1].id != spent.id}
+
+
+def _away(problem: StoreError) -> Refusal:
+    _log.error("callers cannot be told apart: %s", problem)
+    return Refusal(503, "the gateway cannot look up its keys now; try again", {"Retry-After": "2"})

@@ -215,6 +215,11 @@ class Exchanges:
             return await response.waiting_for(self._take(exchange, request, headers))
         except ClewError as problem:
             self._fall_back(exchange, problem)
+            if exchange.mode == "compact":
+                # What was folded stays folded, also while the store is away.
+                known = self.conversations.project(self._key(exchange, request, headers), request.items)
+                exchange.is_folded = known is not None
+                return known
         except Exception as problem:
             # The outermost door of what is done before the upstream is asked: the client's request comes first.
             self._fall_back(exchange, problem)

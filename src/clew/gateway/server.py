@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import socket
 from collections.abc import Awaitable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -51,6 +52,8 @@ class GatewayOptions:
     """Names beside the loopback ones under which clients may call it."""
     limits: CallLimits = field(default_factory=CallLimits)
     bounds: RequestBounds = field(default_factory=RequestBounds)
+    listening: socket.socket | None = None
+    """A socket that listens already, in place of `port`: several processes may answer on one."""
 
 
 class GatewayServer:
@@ -94,7 +97,10 @@ class GatewayServer:
         assert self._runner.server is not None
         connections = client_connections(self._runner.server, self.options.bounds)
         loop = asyncio.get_running_loop()
-        self._listening = await loop.create_server(connections, self.options.host, self.options.port, backlog=1_024)
+        if self.options.listening is not None:
+            self._listening = await loop.create_server(connections, sock=self.options.listening, backlog=1_024)
+        else:
+            self._listening = await loop.create_server(connections, self.options.host, self.options.port, backlog=1_024)
         self.port = self._listening.sockets[0].getsockname()[1]
         self._names = OwnNames(self.options.host, self.port, self.options.names)
         self._idle = asyncio.create_task(self._close_idle())

@@ -5,7 +5,9 @@ Imported only when a URL names a server: the driver is an optional dependency.
 
 from __future__ import annotations
 
+import asyncio
 import re
+import time
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeVar
@@ -21,7 +23,7 @@ try:
     from psycopg import errors
     from psycopg.abc import Buffer
     from psycopg.adapt import Loader
-    from psycopg_pool import AsyncConnectionPool, PoolTimeout
+    from psycopg_pool import AsyncConnectionPool, PoolClosed, PoolTimeout
 except ImportError as missing:
     raise StoreError(f"PostgreSQL needs its driver; install it with: {install_command('postgres')}") from missing
 
@@ -30,6 +32,10 @@ T = TypeVar("T")
 _MIGRATION_LOCK = 0x636C6577
 _ATTEMPTS = 5
 _MOST_CONNECTIONS = 10
+_CONNECT_SECONDS = 5
+_AWAY_SECONDS = 1.0
+_NOT_CONNECTED = (None, "57P01", "57P02", "57P03")
+"""The driver's own errors, and a server that stops or starts."""
 # Two writers collided; the operation runs again and sees what the other wrote.
 _COLLISIONS = (errors.SerializationFailure, errors.DeadlockDetected, errors.UniqueViolation)
 
@@ -41,21 +47,30 @@ class _LenientTextLoader(Loader):
         return lenient_text(bytes(data))
 
 
-class PostgresDatabase:
-    """One database on a server. Made by `open_postgres`."""
+class _ConnectionLost(Exception):  # noqa: N818 (reads as what it says)
+    """The connection broke before anything was committed on it: the operation can run again."""
 
-    def __init__(
-        self,
-        where: str,
-        pool: AsyncConnectionPool[Any],
-        busy_seconds: float,
-        on_statement: Callable[[str], None] | None,
-    ) -> None:
-        self.where = where
+
+class PostgresDatabase:
+    """One database on a server. Made by `open_postgres`.
+
+    A server that went away is told at once while it is away, and found again when it is back.
+    """
+
+    def __init__(self, url: str, busy_seconds: float, on_statement: Callable[[str], None] | None) -> None:
+        self.where = without_password(url)
+        self._url = url
         self.index: WordIndex = TsvectorIndex()
         # Leases go by the server's clock, since those of the machines differ.
         self.now_sql: str | None = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
-        self._pool = pool
+        self._pool: AsyncConnectionPool[Any] | None = None
+        """None where the server was found to be away, and before it is connected to."""
+        self._connecting = asyncio.Lock()
+        self._away_until = 0.0
+        """By the monotonic clock: until then nobody asks the server again whether it is back."""
+        self._away = ""
+        """Why it could not be reached."""
+        self._is_closed = False
         self._busy_seconds = busy_seconds
         self._on_statement = on_statement
         self.unwritable: str | None = None
@@ -75,24 +90,85 @@ class PostgresDatabase:
         return []
 
     async def close(self) -> None:
-        await self._pool.close()
+        self._is_closed = True
+        await self._drop_pool(self._pool)
+
+    async def connect(self) -> AsyncConnectionPool[Any]:
+        """The pool of connections; while the server is away the error that says so, without waiting for it."""
+        async with self._connecting:
+            if self._pool is not None:
+                return self._pool
+            if self._is_closed:
+                raise StoreError("the store is closed; open it again with open_store()")
+            if time.monotonic() < self._away_until:
+                raise StoreError(self._away)
+            try:
+                # A server that refuses says so at once here; a pool would try again and again, and log each time.
+                await (await psycopg.AsyncConnection.connect(self._url, connect_timeout=_CONNECT_SECONDS)).close()
+                self._pool = await self._open_pool()
+            except (psycopg.Error, PoolTimeout) as error:
+                problem = as_store_error(error, self.where, self._busy_seconds)
+                self._away, self._away_until = str(problem), time.monotonic() + _AWAY_SECONDS
+                raise problem from error
+            return self._pool
+
+    async def _open_pool(self) -> AsyncConnectionPool[Any]:
+        async def prepare(connection: psycopg.AsyncConnection[Any]) -> None:
+            await connection.execute(f"SET lock_timeout = {int(self._busy_seconds * 1000)}")
+
+        pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
+            self._url,
+            min_size=1,
+            max_size=_MOST_CONNECTIONS,
+            timeout=self._busy_seconds,
+            open=False,
+            configure=prepare,
+            kwargs={"autocommit": True},
+        )
+        try:
+            await pool.open(wait=True, timeout=self._busy_seconds)
+        except BaseException:
+            await pool.close()
+            raise
+        return pool
+
+    async def _drop_pool(self, pool: AsyncConnectionPool[Any] | None) -> None:
+        """Close a pool whose connections are broken; whoever waits for one of them is told."""
+        if pool is not None and self._pool is pool:
+            self._pool = None
+            await pool.close()
 
     async def _transact(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
         for attempt in range(1, _ATTEMPTS + 1):
+            pool = self._pool or await self.connect()
             try:
-                async with self._pool.connection() as connection:
+                async with pool.connection() as connection:
                     return await self._once(connection, begin, operation())
             except _COLLISIONS as error:
                 if attempt == _ATTEMPTS:
                     raise as_store_error(error, self.where, self._busy_seconds) from error
-            except (psycopg.Error, PoolTimeout) as error:
+            except (_ConnectionLost, PoolClosed) as lost:
+                await self._drop_pool(pool)
+                if attempt == _ATTEMPTS:
+                    raise as_store_error(lost.__cause__ or lost, self.where, self._busy_seconds) from lost
+            except psycopg.Error as error:
+                if error.sqlstate in _NOT_CONNECTED:
+                    await self._drop_pool(pool)
                 raise as_store_error(error, self.where, self._busy_seconds) from error
         raise AssertionError("unreachable")
 
     async def _once(self, connection: psycopg.AsyncConnection[Any], begin: str, steps: Steps[T]) -> T:
-        await self._execute(connection, begin)
         try:
+            await self._execute(connection, begin)
             result = await self._run_steps(connection, steps)
+        except BaseException as error:
+            if connection.closed:
+                if isinstance(error, psycopg.Error):
+                    raise _ConnectionLost from error
+            else:
+                await connection.rollback()
+            raise
+        try:
             await self._execute(connection, "COMMIT")
         except BaseException:
             if not connection.closed:
@@ -139,31 +215,12 @@ async def open_postgres(
     url: str, *, busy_seconds: float = 30.0, on_statement: Callable[[str], None] | None = None
 ) -> PostgresDatabase:
     """Connect to a server, and apply the migrations that its database lacks."""
-    where = without_password(url)
-
-    async def prepare(connection: psycopg.AsyncConnection[Any]) -> None:
-        await connection.execute(f"SET lock_timeout = {int(busy_seconds * 1000)}")
-
-    pool: AsyncConnectionPool[Any] = AsyncConnectionPool(
-        url,
-        min_size=1,
-        max_size=_MOST_CONNECTIONS,
-        timeout=busy_seconds,
-        open=False,
-        configure=prepare,
-        kwargs={"autocommit": True},
-    )
-    database = PostgresDatabase(where, pool, busy_seconds, on_statement)
+    database = PostgresDatabase(url, busy_seconds, on_statement)
     try:
-        # A server that refuses says so at once here; the pool would try again and again, and log each time.
-        await (await psycopg.AsyncConnection.connect(url)).close()
-        await pool.open(wait=True, timeout=busy_seconds)
+        await database.connect()
         database.unwritable = await _migrate_or_read(database)
-    except (psycopg.Error, PoolTimeout) as error:
-        await pool.close()
-        raise as_store_error(error, where, busy_seconds) from error
     except BaseException:
-        await pool.close()
+        await database.close()
         raise
     return database
 

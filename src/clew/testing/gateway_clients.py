@@ -15,6 +15,7 @@ import aiohttp
 
 FAKE_KEY = "fake-key-of-a-test"
 _WORDS = "many words that a question or a result goes on with "
+_REPEATED = 30
 
 
 class GatewayClient(ABC):
@@ -23,12 +24,11 @@ class GatewayClient(ABC):
     path: ClassVar[str]
     field: ClassVar[str] = "messages"
 
-    def __init__(self, model: str, *, stream: bool, name: str = "", repeat: int = 30) -> None:
+    def __init__(self, model: str, *, stream: bool, name: str = "") -> None:
         self.model = model
         self.stream = stream
         self.name = name
         """Stands in each of its questions, and tells conversations apart."""
-        self.repeat = repeat
         self.history: list[dict[str, Any]] = []
         self._turns = 0
         self._http = aiohttp.ClientSession(headers={"Authorization": f"Bearer {FAKE_KEY}"})
@@ -48,7 +48,7 @@ class GatewayClient(ABC):
         self._turns += 1
 
     def _next(self) -> list[dict[str, Any]]:
-        words = _WORDS * self.repeat
+        words = _WORDS * _REPEATED
         called = self.open_call()
         if called is not None:
             return [self.result(called, f"result {self.name}{self._turns}: {words}")]

@@ -5,9 +5,10 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import signal
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
@@ -16,7 +17,8 @@ from clew.config import LoadedConfig, Settings, load_config
 from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.gateway import GatewayObserver, GatewayServer
+    from clew.gateway import GatewayObserver
+    from clew.store import Store
 
 DEFAULT_PORT = 8787
 EXAMPLES = """\
@@ -32,6 +34,7 @@ modes:
 examples:
   clew serve --upstream https://api.anthropic.com
   clew serve --upstream https://api.openai.com/v1 --port 9000 --mode observe
+  clew serve --upstream https://api.openai.com/v1 --workers 4
   clew serve --upstream http://127.0.0.1:8080/v1 --set model.name=qwen --set model.context_length=32768
   clew serve --show codex                lines to paste, without starting anything
 """
@@ -58,6 +61,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--port", metavar="P", type=int, default=DEFAULT_PORT, help="port; 0 is any (default: %(default)s)"
     )
+    parser.add_argument(
+        "--workers", metavar="N", type=int, default=1, help="processes that answer on the port (default: %(default)s)"
+    )
     parser.add_argument("--mode", choices=MODES, default="compact", help="what is done (default: %(default)s)")
     parser.add_argument(
         "--name",
@@ -79,8 +85,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     given = ((setting, getattr(arguments, flag[2:].replace("-", "_"))) for flag, setting in SETTINGS.items())
-    flags = [f"{setting}={str(value).lower()}" for setting, value in given if value is not None]
-    config = load_config(console.environ, [*arguments.flags, *flags])
+    arguments.flags += [f"{setting}={str(value).lower()}" for setting, value in given if value is not None]
+    config = load_config(console.environ, arguments.flags)
     console.notes(config.notices)
     if arguments.show:
         _show(arguments, config, console)
@@ -90,7 +96,8 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         raise InvalidArgument(
             "there is no upstream; name the provider: clew serve --upstream https://api.openai.com/v1"
         )
-    asyncio.run(_serve(arguments, config, upstream, console))
+    serve = _serve if arguments.workers == 1 else _serve_by_workers
+    asyncio.run(serve(arguments, config, upstream, console))
     return 0
 
 
@@ -109,59 +116,92 @@ def _show(arguments: argparse.Namespace, config: LoadedConfig, console: Console)
 
 async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console) -> None:
     from clew.app import GatewayAppOptions, gateway_options, open_gateway
-    from clew.cli.views.client_setups import print_setups
-    from clew.gateway import is_loopback, served_model, setups_for
 
-    observers, stop = _observers(config.settings, console)
-
+    observers, stop = gateway_observers(config.settings, console.err)
     location = store_location(config.settings, console.environ)
     listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name)
     options = GatewayAppOptions(upstream, arguments.mode, listen, observers=observers)
     try:
         async with open_location(location) as store:
-            if not is_loopback(arguments.host) and not await store.list_keys():
-                raise InvalidArgument(
-                    f"{arguments.host} can be reached by others, and there are no keys; make one first: "
-                    "clew keys create NAME"
-                )
+            await _check_keys(store, arguments.host)
             async with open_gateway(config, console.environ, store, options) as gateway:
-                if not arguments.json:
-                    print_setups(setups_for(upstream), gateway.address, served_model(config.settings.model), console)
-                    console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND\n")
-                await _until_stopped(gateway, upstream, arguments, location.label, console)
+                stopped = asyncio.Event()
+                loop = asyncio.get_running_loop()
+                for number in (signal.SIGINT, signal.SIGTERM):
+                    loop.add_signal_handler(number, stopped.set)
+                _tell(arguments, config, gateway.address, upstream, console)
+                await stopped.wait()
     finally:
         stop()
 
 
-async def _until_stopped(
-    gateway: GatewayServer, upstream: str, arguments: argparse.Namespace, store: str, console: Console
+async def _serve_by_workers(
+    arguments: argparse.Namespace, config: LoadedConfig, upstream: str, console: Console
 ) -> None:
-    stopped = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stopped.set)
-    told = {"address": gateway.address, "upstream": upstream, "mode": arguments.mode, "store": store}
+    """Listen here, and answer in processes of their own."""
+    from clew.cli.gateway_workers import MAX_WORKERS, GatewayWorkers, WorkerTask, listening_socket
+    from clew.gateway import UpstreamServer
+
+    if not 1 <= arguments.workers <= MAX_WORKERS or os.name != "posix":
+        raise InvalidArgument(f"--workers takes 1 to {MAX_WORKERS}, on Linux or macOS, not {arguments.workers}")
+    UpstreamServer(upstream)
+    location = store_location(config.settings, console.environ)
+    # Opened here first: a database that lacks migrations gets them once, and what is wrong with it is said once.
+    async with open_location(location) as store:
+        await _check_keys(store, arguments.host)
+    try:
+        listening = listening_socket(arguments.host, arguments.port)
+    except OSError as error:
+        raise InvalidArgument(f"{arguments.host}:{arguments.port} cannot be listened on ({error})") from error
+    with listening:
+        names, settings = tuple(arguments.name), tuple(arguments.flags)
+        task = WorkerTask(upstream, arguments.host, arguments.mode, names, settings, listening.fileno())
+        workers = GatewayWorkers(arguments.workers, task, console.environ, console.note)
+        host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        address = f"http://{host}:{listening.getsockname()[1]}"
+        await workers.run(lambda: _tell(arguments, config, address, upstream, console))
+
+
+async def _check_keys(store: Store, host: str) -> None:
+    from clew.gateway import is_loopback
+
+    if not is_loopback(host) and not await store.list_keys():
+        raise InvalidArgument(
+            f"{host} can be reached by others, and there are no keys; make one first: clew keys create NAME"
+        )
+
+
+def _tell(arguments: argparse.Namespace, config: LoadedConfig, address: str, upstream: str, console: Console) -> None:
+    """Print where the gateway is, and what to paste for the clients that fit its upstream."""
+    from clew.cli.views.client_setups import print_setups
+    from clew.gateway import served_model, setups_for
+
+    store = store_location(config.settings, console.environ).label
+    many = {"workers": arguments.workers} if arguments.workers > 1 else {}
     if arguments.json:
-        console.print_json(told)
+        told = {"address": address, "upstream": upstream, "mode": arguments.mode, "store": store}
+        console.print_json({**told, **many})
     else:
-        console.print(f"Listening at {gateway.address} ({arguments.mode}), upstream {upstream}.")
+        print_setups(setups_for(upstream), address, served_model(config.settings.model), console)
+        console.print("\nOthers: clew serve --show all. Or nothing to paste: clew wrap -- COMMAND\n")
+        by = f" by {arguments.workers} workers" if many else ""
+        console.print(f"Listening at {address} ({arguments.mode}){by}, upstream {upstream}.")
         console.print(f"Conversations are kept in {store}. Ctrl-C stops.")
     console.out.flush()
-    await stopped.wait()
 
 
-def _observers(settings: Settings, console: Console) -> tuple[tuple[GatewayObserver, ...], Callable[[], None]]:
+def gateway_observers(settings: Settings, err: TextIO) -> tuple[tuple[GatewayObserver, ...], Callable[[], None]]:
     """Who watches the gateway, as the settings say, and what ends it."""
     from clew.gateway import ExchangeLog, GatewayLogFormatter, GatewayTelemetry, exporting_provider
 
     observers: list[GatewayObserver] = []
-    handler = logging.StreamHandler(console.err)
+    handler = logging.StreamHandler(err)
     is_json = settings.gateway.log == "json"
     handler.setFormatter(GatewayLogFormatter(is_json=is_json))
     handler.setLevel(logging.WARNING)
     logging.getLogger().addHandler(handler)
     if settings.gateway.log != "none":
-        observers.append(ExchangeLog(console.err, is_json=is_json))
+        observers.append(ExchangeLog(err, is_json=is_json))
     provider = exporting_provider() if settings.gateway.otel else None
     if provider is not None:
         observers.append(GatewayTelemetry(provider))
