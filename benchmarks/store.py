@@ -1,11 +1,14 @@
 """CPU time and size of the session store, beside Hermes' SessionDB in the same run, and by length of the conversation.
 
-    python benchmarks/store.py [--hermes FOLDER] [--messages N] [--growth N ...] [--flush normal]
+    python benchmarks/store.py [--hermes FOLDER] [--messages N] [--growth N ...] [--flush normal] [--postgres]
 
 Every figure is CPU time of the whole process, threads included, in milliseconds: the median of several runs, and for
 appends the mean, so that indexing and checkpoints are in it. Appends are one message per transaction, flushed to the
 disk unless `--flush normal` says otherwise. Hermes is `hermes-agent==0.19.0`, installed with
 `pip install --no-deps --target FOLDER`; without it, its columns stay empty.
+
+`--postgres` measures nothing but SQLite beside a PostgreSQL server on this machine, each with its commits on the disk:
+CPU time of this process, and the time that passes, in which the server's own work is.
 """
 
 from __future__ import annotations
@@ -43,6 +46,9 @@ Figures = dict[str, float]
 
 def main() -> None:
     options = _options()
+    if options.postgres:
+        beside_postgres(synthetic_history(options.messages), options.flush)
+        return
     db_class = load_session_db(options.hermes)
     with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
         history = synthetic_history(options.messages)
@@ -64,7 +70,38 @@ def growth(lengths: Sequence[int], flush: Flush) -> Iterator[dict[str, Any]]:
         yield {"messages": length, **figures}
 
 
-async def measured(history: Sequence[Message], where: Path, flush: Flush, *, append_all: bool) -> Figures:
+def beside_postgres(history: Sequence[Message], flush: Flush) -> None:
+    """SQLite and PostgreSQL, by CPU time of this process and by the time that passes."""
+    from clew.testing.store_contract import empty_schema, postgres_server
+
+    columns: dict[str, Figures] = {}
+    with (
+        tempfile.TemporaryDirectory(prefix="clew-bench-", ignore_cleanup_errors=True) as folder,
+        postgres_server(Path(folder) / "server", durable=True) as server,
+    ):
+        for kind, clock in (("cpu", time.process_time), ("passed", time.perf_counter)):
+            where = Path(folder) / f"{kind}.db"
+            sqlite = asyncio.run(measured(history, where, flush, append_all=False, clock=clock))
+            columns[f"SQLite, {kind} ms"] = sqlite
+            with empty_schema(server) as url:
+                other = asyncio.run(measured(history, url, flush, append_all=False, clock=clock))
+            columns[f"PostgreSQL, {kind} ms"] = other
+    operations = columns["PostgreSQL, cpu ms"]
+    rows = [
+        {"operation": name, "messages": len(history), **{column: it[name] for column, it in columns.items()}}
+        for name in operations
+    ]
+    report("store_postgres", rows, ("operation", "messages", *columns))
+
+
+async def measured(
+    history: Sequence[Message],
+    where: Path | str,
+    flush: Flush,
+    *,
+    append_all: bool,
+    clock: Callable[[], float] = time.process_time,
+) -> Figures:
     """All figures of one store. Unless every message is to be appended alone, only the last few are."""
     figures: Figures = {}
     alone = len(history) if append_all else min(APPENDED, len(history) // 2)
@@ -73,30 +110,31 @@ async def measured(history: Sequence[Message], where: Path, flush: Flush, *, app
         for start in range(0, len(history) - alone, 500):
             await store.append("s", history[start : min(start + 500, len(history) - alone)])
         await store.index_waiting()
-        figures["append a message, durable"] = await _append(store, history[len(history) - alone :])
-        figures |= await _search(store)
-        figures |= await _compact(store)
-    figures["database size / text"] = _share(where, history)
+        figures["append a message, durable"] = await _append(store, history[len(history) - alone :], clock)
+        figures |= await _search(store, clock)
+        figures |= await _compact(store, clock)
+    if isinstance(where, Path):
+        figures["database size / text"] = _share(where, history)
     return figures
 
 
-async def _append(store: Store, messages: Sequence[Message]) -> float:
+async def _append(store: Store, messages: Sequence[Message], clock: Callable[[], float]) -> float:
     """Mean CPU of an append, with the indexing that it causes."""
-    started = time.process_time()
+    started = clock()
     for message in messages:
         await store.append("s", [message])
     await store.index_waiting()
-    return (time.process_time() - started) * 1_000 / len(messages)
+    return (clock() - started) * 1_000 / len(messages)
 
 
-async def _search(store: Store) -> Figures:
+async def _search(store: Store, clock: Callable[[], float]) -> Figures:
     return {
-        "search, common word": await _median(lambda: store.search(COMMON_WORD), 15),
-        "search, plain question": await _median(lambda: store.search(QUESTION), 9),
+        "search, common word": await _median(lambda: store.search(COMMON_WORD), 15, clock),
+        "search, plain question": await _median(lambda: store.search(QUESTION), 9, clock),
     }
 
 
-async def _compact(store: Store) -> Figures:
+async def _compact(store: Store, clock: Callable[[], float]) -> Figures:
     """Commit compactions and load the view after each; the first starts from the whole history."""
     commits, views, tip = list[float](), list[float](), "s"
     for _ in range(7):
@@ -104,20 +142,20 @@ async def _compact(store: Store) -> Figures:
         kept = [*view.messages[:HEAD], _SUMMARY, *view.messages[-TAIL:]]
         entry = CompactionEntry.of(view, kept, _SUMMARY)
         del view
-        started = time.process_time()
+        started = clock()
         tip = (await store.commit_compaction(tip, entry)).id
-        commits.append((time.process_time() - started) * 1_000)
-        views.append(await _median(lambda tip=tip: store.view(tip), 3))  # type: ignore[misc]
+        commits.append((clock() - started) * 1_000)
+        views.append(await _median(lambda tip=tip: store.view(tip), 3, clock))  # type: ignore[misc]
     return {"commit a compaction": statistics.median(commits), "load the view": statistics.median(views)}
 
 
-async def _median(run: Callable[[], Awaitable[Any]], times: int) -> float:
+async def _median(run: Callable[[], Awaitable[Any]], times: int, clock: Callable[[], float]) -> float:
     await run()
     figures: list[float] = []
     for _ in range(times):
-        started = time.process_time()
+        started = clock()
         await run()
-        figures.append((time.process_time() - started) * 1_000)
+        figures.append((clock() - started) * 1_000)
     return statistics.median(figures)
 
 
@@ -176,6 +214,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--hermes", type=Path, help="the folder that hermes-agent 0.19.0 was installed into")
     parser.add_argument("--messages", type=int, default=20_000)
     parser.add_argument("--growth", type=int, nargs="*", default=list(GROWTH))
+    parser.add_argument("--postgres", action="store_true", help="SQLite beside PostgreSQL, and nothing else")
     parser.add_argument("--flush", choices=("full", "normal"), default="full")
     return parser.parse_args()
 

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import os
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -12,12 +18,12 @@ import pytest
 
 from clew.errors import StoreError
 from clew.messages import text_of
-from clew.store import Store
+from clew.store import Store, open_store
 from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.gateway_clients import CLIENTS, GatewayClient, find_folds
 from clew.testing.messages import call
 from clew.testing.store_contract import empty_schema, postgres_server
-from clew.testing.upstream import Upstream, UpstreamAnswer
+from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
 
 TURNS = 36
 WINDOW = 8_000
@@ -86,6 +92,7 @@ async def test_requests_of_one_session_may_meet_any_gateway(
 # -- a server that goes away -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 async def test_a_store_that_goes_away_and_comes_back_under_load(tmp_path: Path) -> None:
     """Requests pass while the server is away, with what was folded still folded; afterwards everything is kept."""
     pytest.importorskip("psycopg_pool")
@@ -144,3 +151,102 @@ async def wait_until(is_so: Callable[[], Awaitable[bool]]) -> None:
     async with asyncio.timeout(60):
         while not await is_so():  # noqa: ASYNC110 (a server tells nobody that it is back)
             await asyncio.sleep(0.05)
+
+
+# -- processes ---------------------------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def served(
+    folder: Path, upstream: Upstream, *arguments: str, store_url: str = ""
+) -> AsyncIterator[ServedGateway]:
+    """`clew serve` as a program of its own, with its address."""
+    environ = {
+        **os.environ,
+        "CLEW_HOME": str(folder),
+        "CLEW_MODEL_NAME": GATEWAY_MODEL,
+        "CLEW_MODEL_CONTEXT_LENGTH": str(WINDOW),
+        **({"CLEW_STORE_URL": store_url} if store_url else {}),
+    }
+    command = ("-m", "clew", "serve", "--upstream", upstream.base_url, "--port", "0", "--json", *arguments)
+    process = await asyncio.create_subprocess_exec(sys.executable, *command, stdout=PIPE, env=environ)
+    try:
+        assert process.stdout is not None
+        told = json.loads(await process.stdout.readuntil(b"\n}\n"))
+        yield ServedGateway(process, told["address"])
+    finally:
+        with suppress(ProcessLookupError):
+            process.terminate()
+        await process.wait()
+
+
+@dataclass(frozen=True, slots=True)
+class ServedGateway:
+    process: Process
+    address: str
+
+    def workers(self) -> set[int]:
+        pid = self.process.pid
+        return set(map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()))
+
+
+@pytest.mark.slow
+async def test_one_that_is_killed_in_the_middle_of_a_compaction_holds_nobody_up(
+    tmp_path: Path, server_url: str
+) -> None:
+    stalls = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)
+    with empty_schema(server_url) as url:
+        async with Upstream(*answers(4)) as upstream, Upstream(stalls) as summariser, AsyncExitStack() as last:
+            named = {"provider": "openai", "base_url": summariser.base_url, "model": "writer", "api_key": "fake"}
+            flags = [
+                word for name, value in named.items() for word in ("--set", f"auxiliary.compression.{name}={value}")
+            ]
+            client = await last.enter_async_context(CLIENTS["chat"](GATEWAY_MODEL, stream=False))
+            client.pretend(20)
+            async with served(tmp_path / "killed", upstream, *flags, store_url=url) as killed:
+                asked = asyncio.create_task(client.ask(killed.address))
+                await asyncio.wait_for(summariser.stalled.wait(), 60)
+                killed.process.kill()
+                await asyncio.gather(asked, return_exceptions=True)
+            assert upstream.received == []
+            other = gateway_with(upstream, tmp_path / "other", store_url=url, window=WINDOW)
+            flow = await last.enter_async_context(other)
+            client.history += await client.ask(flow.root)
+            await client.turn(flow.root)
+            await flow.wait_for_recordings()
+            sent = [it.body["messages"] for it in upstream.received]
+            assert len(sent[0]) < 39 and find_folds(sent) == []
+            (root,) = [it for it in await flow.store.list_sessions() if it.kind == "root"]
+            rows = await flow.store.messages((await flow.store.resume(root.id)).id)
+            assert [text_of(row.message) for row in rows] == [item["content"] for item in client.history]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+async def test_workers_answer_on_one_port_and_one_that_ends_is_started_again(tmp_path: Path) -> None:
+    upstream = Upstream(*answers(60), caches=True)
+    async with upstream, CLIENTS["messages"](GATEWAY_MODEL, stream=True) as client:
+        async with served(tmp_path, upstream, "--workers", "2") as gateway:
+            workers = gateway.workers()
+            assert len(workers) == 2
+            for _ in range(TURNS):
+                await client.turn(gateway.address)
+            killed = min(workers)
+            os.kill(killed, signal.SIGKILL)
+            for _ in range(6):
+                await client.turn(gateway.address)
+
+            async def has_another() -> bool:
+                return len(gateway.workers() - {killed}) == 2
+
+            await wait_until(has_another)
+            for _ in range(6):
+                await client.turn(gateway.address)
+            gateway.process.terminate()
+            assert await asyncio.wait_for(gateway.process.wait(), 60) == 0
+        assert len(find_folds([it.body["messages"] for it in upstream.received])) >= 2
+        async with open_store(tmp_path / "state.db") as store:
+            (root,) = [it for it in await store.list_sessions() if it.kind != "continuation"]
+            rows = await store.messages((await store.resume(root.id)).id)
+            assert [row.seq for row in rows] == list(range(2 * (TURNS + 12)))
+            assert await store.check() == []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
@@ -48,6 +49,8 @@ class GatewayAppOptions:
     on_exchange: Callable[[ExchangeRecord], None] | None = None
     observers: tuple[GatewayObserver, ...] = ()
     """Beside the metrics."""
+    clock: Callable[[], float] = time.monotonic
+    """Seconds: tells how long a conversation has rested."""
     is_private: bool = False
     """For one program of this person: its own credential passes even where there are keys for others."""
 
@@ -107,7 +110,9 @@ async def open_gateway(
         if auxiliary is not None:
             last.push_async_callback(auxiliary.provider.close)
         callers = Callers(store, upstream_key(config, environ), is_private=options.is_private)
-        exchanges = Exchanges(runtime, upstream, callers, mode=options.mode, target=target, on_exchange=on_exchange)
+        exchanges = Exchanges(
+            runtime, upstream, callers, mode=options.mode, target=target, on_exchange=on_exchange, clock=options.clock
+        )
         hosting = await last.enter_async_context(
             open_hosting(config.settings, turn, store, callers, upstream, runtime.events)
         )

@@ -138,8 +138,10 @@ class Exchanges:
         mode: Mode = "compact",
         target: Callable[[str], ModelTarget] | None = None,
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.conversations = OpenConversations(runtime)
+        self.conversations = OpenConversations(runtime, clock)
+        self._clock = clock
         self._runtime = runtime
         self._upstream = upstream
         self._callers = callers
@@ -167,7 +169,7 @@ class Exchanges:
         finally:
             if exchange.opened is not None:
                 exchange.opened.waiting -= 1
-                exchange.opened.used_at = time.monotonic()
+                exchange.opened.used_at = self._clock()
             self._tell(exchange)
 
     def _tell(self, exchange: GatewayExchange) -> None:

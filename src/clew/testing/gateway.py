@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -53,6 +54,7 @@ async def gateway_with(
     environ: Mapping[str, str] | None = None,
     store_url: str | None = None,
     observers: tuple[GatewayObserver, ...] = (),
+    clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[GatewayFlow]:
     """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`."""
     settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
@@ -63,7 +65,8 @@ async def gateway_with(
         if not upstream.base_url:
             await last.enter_async_context(upstream)
         store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
-        options = GatewayAppOptions(upstream.base_url, mode, listen or GatewayOptions(), records.append, observers)
+        listened = listen or GatewayOptions()
+        options = GatewayAppOptions(upstream.base_url, mode, listened, records.append, observers, clock)
         opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
         server = await last.enter_async_context(opened)
         yield GatewayFlow(server, upstream, store, records, events)

@@ -30,8 +30,12 @@ class GatewayClient(ABC):
         self.name = name
         """Stands in each of its questions, and tells conversations apart."""
         self.history: list[dict[str, Any]] = []
+        self.usage: list[Mapping[str, Any]] = []
+        """As it was told with each reply that was not streamed."""
         self._turns = 0
-        self._http = aiohttp.ClientSession(headers={"Authorization": f"Bearer {FAKE_KEY}"})
+        # Each request over a connection of its own: any process of a gateway may take it.
+        connector = aiohttp.TCPConnector(force_close=True)
+        self._http = aiohttp.ClientSession(connector=connector, headers={"Authorization": f"Bearer {FAKE_KEY}"})
 
     async def __aenter__(self) -> GatewayClient:
         return self
@@ -47,6 +51,14 @@ class GatewayClient(ABC):
         self.history += await self.ask(root)
         self._turns += 1
 
+    def pretend(self, turns: int) -> None:
+        """Fill the history as if so many questions had been asked already, and ask another one."""
+        for number in range(turns):
+            words = f"question {self.name}{number}: {_WORDS * _REPEATED}"
+            said = [{"role": "user", "content": words}, {"role": "assistant", "content": f"answer {number}"}]
+            self.history += said if number + 1 < turns else said[:1]
+        self._turns = turns
+
     def _next(self) -> list[dict[str, Any]]:
         words = _WORDS * _REPEATED
         called = self.open_call()
@@ -60,7 +72,11 @@ class GatewayClient(ABC):
             raw = await response.read()
             if response.status != 200:
                 raise AssertionError(f"{response.status}: {raw.decode()[:500]}")
-        return self.read_stream(events_of(raw)) if self.stream else self.read_body(json.loads(raw))
+        if self.stream:
+            return self.read_stream(events_of(raw))
+        body = json.loads(raw)
+        self.usage.append(body.get("usage") or {})
+        return self.read_body(body)
 
     def body(self) -> dict[str, Any]:
         return {"model": self.model, self.field: self.history, "stream": self.stream}

