@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from clew.cli.parser import build_parser
+from clew.cli.entry import full_parser
 from clew.config import read_config
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
@@ -34,7 +34,7 @@ def _instruction(text: str, name: str, sign: str = " ") -> str:
 @pytest.mark.parametrize("command", [started_by_docker(), started_by_systemd()], ids=["docker", "systemd"])
 def test_what_is_started_is_a_command_that_there_is(command: list[str]) -> None:
     assert command[0].rpartition("/")[2] == "clew"
-    arguments = build_parser().parse_args(command[1:])
+    arguments = full_parser().parse_args(command[1:])
     assert arguments.workers == 2
 
 

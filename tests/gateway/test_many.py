@@ -11,6 +11,7 @@ from asyncio.subprocess import PIPE, Process
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -120,7 +121,7 @@ async def test_a_store_that_goes_away_and_comes_back_under_load(tmp_path: Path) 
             await asyncio.gather(turns_of_all(3), asyncio.to_thread(server.ensure_postgres_running))
             assert any(record.is_fallback for flow in flows for record in flow.exchanges)
             for flow in flows:  # whoever asks again after a moment finds the server
-                await wait_until(lambda flow=flow: is_reachable(flow.store))
+                await wait_until(partial(is_reachable, flow.store))
             await turns_of_all(2)
             for flow in flows:
                 await flow.wait_for_recordings()
