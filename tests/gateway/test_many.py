@@ -90,6 +90,24 @@ async def test_requests_of_one_session_may_meet_any_gateway(
         assert not any(record.is_fallback for flow in flows for record in flow.exchanges)
 
 
+async def test_a_count_is_of_what_another_gateway_folded(tmp_path: Path, store_url: str) -> None:
+    upstream = Upstream(*answers(TURNS), caches=True)
+    async with two_gateways(upstream, tmp_path, store_url) as flows:
+        async with CLIENTS["messages"](GATEWAY_MODEL, stream=False) as client:
+            await client.turn(flows[1].root)
+            for _ in range(19):
+                await client.turn(flows[0].root)
+            for flow in flows:
+                await flow.wait_for_recordings()
+            client.add_question()
+            await client.count(flows[1].root)
+            client.history += await client.ask(flows[0].root)
+        counted, sent = (it.body["messages"] for it in upstream.received[-2:])
+        assert len(sent) < len(client.history) - 1
+        assert counted == sent
+        assert len([it for it in await flows[0].store.list_sessions() if it.kind != "continuation"]) == 1
+
+
 # -- a server that goes away -------------------------------------------------------------------------------------------
 
 

@@ -190,6 +190,21 @@ class OpenConversations:
         found = max(self._open.get(key, ()), key=lambda it: it.count_known(hashes), default=None)
         return found.project(items, hashes) if found else None
 
+    async def project_for_count(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
+        """The same by what the store has, where another process may have gone on with the conversation."""
+        hashes = hashes_of(request.items)
+        open_here = max(self._open.get(key, ()), key=lambda it: it.count_known(hashes), default=None)
+        session = open_here.view.session if open_here else None
+        if session is not None and await self._runtime.store.get_compression_tip(session) == session:
+            return self.project(key, request.items)
+        looked_up = ProjectedConversation(self._runtime, NewSession(owner=key.owner, lineage=key.lineage))
+        items = list(map(read_json, request.items))
+        shown = await looked_up.peek(items, request.wire.dialect)
+        if shown is None:
+            return None
+        places = {id(item): at for at, item in enumerate(items)}
+        return [request.items[at] if (at := places.get(id(item))) is not None else write_json(item) for item in shown]
+
     async def close_idle(self) -> None:
         """Close those that rest, and the longest unused ones where all together are too large."""
         now = self._clock()

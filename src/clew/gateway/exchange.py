@@ -492,7 +492,12 @@ class Exchanges:
         request, response = exchange.request, ClientResponse(exchange.http, exchange.path.wire, is_stream=False)
         items = None
         if request is not None and exchange.mode != "observe":
-            items = self.conversations.project(self._key(exchange, request, headers), request.items)
+            key = self._key(exchange, request, headers)
+            try:
+                items = await self.conversations.project_for_count(key, request)
+            except ClewError as problem:
+                self._fall_back(exchange, problem)
+                items = self.conversations.project(key, request.items)
         return await self._send(exchange, response, items)
 
 

@@ -40,6 +40,7 @@ from clew.store.search.ranking import SNIPPET_CHARS
 from clew.store.search.search import run_search, run_search_unwritten
 from clew.store.sessions import NewSession
 from clew.store.state import NewOutput
+from clew.store.sync import KnownHistory
 
 _REMEMBERED_SESSIONS = 256
 _INDEX_EVERY_ROWS = 128
@@ -210,6 +211,11 @@ class Store(KeyStore):
         synced = await self._database.write(operation)
         self._count_waiting(synced.added)
         return synced
+
+    async def find_history(self, messages: Sequence[Message], new: NewSession) -> KnownHistory | None:
+        """Where `sync` would find a history among those of `new.owner` and `new.lineage`; nothing is stored."""
+        chains = chains_after(FIRST_CHAIN, messages)
+        return await self._database.read(lambda: sync.find_known(chains, new))
 
     async def view(self, session: str, *, owner: str | None = None, keep_damaged: bool = False) -> View:
         """What a session shows the model; for one that a compaction ended, what it showed then.

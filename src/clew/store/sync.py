@@ -14,6 +14,7 @@ from clew.store.rows import FIRST_CHAIN, as_new
 from clew.store.sessions import NewSession, SessionRow
 
 _NEWEST_CHAINS = 32
+_NEWEST_SESSION = "SELECT name FROM sessions WHERE conversation = ? ORDER BY id DESC LIMIT 1"
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,14 @@ class SyncRequest:
     session: str | None = None
     is_exact: bool = False
     """A beginning of what is known becomes a branch, too: otherwise nothing is done about it."""
+
+
+@dataclass(frozen=True, slots=True)
+class KnownHistory:
+    """The newest session of a conversation that holds the first `count` messages of a history."""
+
+    session: str
+    count: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +67,16 @@ def sync(request: SyncRequest, chains: Sequence[bytes], now: int) -> Steps[SyncR
     added = yield from add_rows(position_after(found, known.count, chain), fresh, now)
     reached = known.count + added
     return SyncResult(found.session.id, known.count, added, reached, is_branch, is_new=False)
+
+
+def find_known(chains: Sequence[bytes], new: NewSession) -> Steps[KnownHistory | None]:
+    """The session that holds the longest beginning of a history, and how much of it; nothing is changed."""
+    known = yield from longest_known_prefix(chains, new, None)
+    if known is None:
+        return None
+    row = yield from fetch_one(_NEWEST_SESSION, known.conversation)
+    assert row is not None
+    return KnownHistory(row[0], known.count)
 
 
 def longest_known_prefix(
@@ -149,8 +168,6 @@ def _begin(
 
 
 def _tip_of_conversation(conversation: int) -> Steps[SessionRow]:
-    row = yield from fetch_one(
-        "SELECT name FROM sessions WHERE conversation = ? ORDER BY id DESC LIMIT 1", conversation
-    )
+    row = yield from fetch_one(_NEWEST_SESSION, conversation)
     assert row is not None
     return (yield from sessions.lock_tip(row[0]))

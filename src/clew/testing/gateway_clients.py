@@ -47,9 +47,19 @@ class GatewayClient(ABC):
 
     async def turn(self, root: str) -> None:
         """One request to a gateway: a result where the last answer called a tool, else the next question."""
-        self.history += self._next()
+        self.add_question()
         self.history += await self.ask(root)
+
+    def add_question(self) -> None:
+        """Put behind the history what the next request asks."""
+        self.history += self._next()
         self._turns += 1
+
+    async def count(self, root: str) -> None:
+        """Let a gateway count the history, on a wire that has a path for it."""
+        body = {name: value for name, value in self.body().items() if name in ("model", self.field)}
+        async with self._http.post(f"{root}{self.path}/count_tokens", json=body) as response:
+            await response.read()
 
     def pretend(self, turns: int) -> None:
         """Fill the history as if so many questions had been asked already, and ask another one."""

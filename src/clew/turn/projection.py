@@ -120,6 +120,28 @@ class ProjectedConversation:
             await conversation.use_model(target)
         return conversation
 
+    async def peek(self, items: Sequence[Any], dialect: DialectName) -> list[Any] | None:
+        """What a history would be shown as, by what the store has of it; None where nothing of it is folded.
+
+        Nothing is kept of it: for a request that is only counted.
+        """
+        history, store = GrowingHistory(dialect), self._runtime.store
+        own = history.extend(items)
+        found = await store.find_history(own, self._new)
+        if found is None or found.count < (await store.session(found.session)).first_seq:
+            return None
+        view = await store.view(found.session)
+        if view.base is None:
+            return None
+        shown = list(own[found.count :])
+        for at in range(len(view.messages) - 1, -1, -1):
+            seq = view.seqs[at]
+            if seq is None or at in view.written:
+                shown.insert(0, view.messages[at])
+            elif seq < found.count:
+                shown.insert(0, own[seq])
+        return history.write(shown)
+
     def show(self, conversation: Conversation) -> list[Any]:
         """The view of a conversation that was taken, as items to send now."""
         self._show_own_objects(conversation)
