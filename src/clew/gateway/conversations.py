@@ -7,17 +7,21 @@ conversation that rests is closed, and opened again from the store by the next r
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from clew.errors import StaleHistory, StoreError
 from clew.gateway.bodies import hashes_of, read_json, write_json
 from clew.gateway.savings import direct_usage
 from clew.gateway.wires import WireRequest
 from clew.store import ModelCall, NewSession
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime
 from clew.usage import CanonicalUsage
+
+_log = logging.getLogger("clew.gateway")
 
 IDLE_SECONDS = 120.0
 MAX_OPEN_BYTES = 512 * 1024 * 1024
@@ -153,7 +157,11 @@ class OpenConversation:
     async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
         """The reply to the newest request; whether it could be kept as such."""
         before = len(self.view.items)
-        is_kept = await self.view.record(items, usage, call)
+        try:
+            is_kept = await self.view.record(items, usage, call)
+        except StaleHistory:
+            _log.info("a reply is not kept: another process has gone on with its conversation")
+            return False
         self.hashes += [_NOT_SEEN] * (len(self.view.items) - before)
         return is_kept
 
@@ -192,6 +200,13 @@ class OpenConversations:
 
     async def project_for_count(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
         """The same by what the store has, where another process may have gone on with the conversation."""
+        try:
+            return await self._project_stored(key, request)
+        except StoreError as problem:
+            _log.error("a count is of what is known here: %s", problem)
+            return self.project(key, request.items)
+
+    async def _project_stored(self, key: ConversationKey, request: WireRequest) -> list[bytes] | None:
         hashes = hashes_of(request.items)
         open_here = max(self._open.get(key, ()), key=lambda it: it.count_known(hashes), default=None)
         session = open_here.view.session if open_here else None

@@ -17,7 +17,7 @@ import aiohttp
 from aiohttp import web
 from multidict import CIMultiDict
 
-from clew.errors import ClewError, StaleHistory
+from clew.errors import ClewError
 from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.clients import (
@@ -52,7 +52,6 @@ from clew.gateway.upstream import (
 )
 from clew.gateway.wires import WirePath, WireRequest
 from clew.providers import ErrorClass, Provider, classify_error
-from clew.store import ModelCall
 from clew.turn import (
     Conversation,
     ModelTarget,
@@ -448,22 +447,13 @@ class Exchanges:
                     direct = await opened.direct_usage(conversation, reply.usage)
                     call = call_of(reply.usage, conversation.target, "gateway", direct=direct)
                     exchange.cost_micros = call.cost_micros
-                is_kept = await self._keep_reply(opened, reader, reply.usage, call)
+                is_kept = await opened.record(reader.items(), reply.usage, call)
             if not is_kept and call is not None:
                 await self._runtime.store.record_call(conversation.session, call)
             await self._callers.add_spending(exchange.caller, exchange.cost_micros or 0)
         except ClewError as problem:
             exchange.is_fallback = True
             _log.error("a reply could not be kept: %s", where_it_failed(problem))
-
-    async def _keep_reply(
-        self, opened: OpenConversation, reader: ReplyReader, usage: CanonicalUsage | None, call: ModelCall | None
-    ) -> bool:
-        try:
-            return await opened.record(reader.items(), usage, call)
-        except StaleHistory:
-            _log.info("a reply is not kept: another process has gone on with its conversation")
-            return False
 
     async def _recover(
         self, exchange: GatewayExchange, status: int, text: bytes, headers: CIMultiDict[str], response: ClientResponse
@@ -492,12 +482,7 @@ class Exchanges:
         request, response = exchange.request, ClientResponse(exchange.http, exchange.path.wire, is_stream=False)
         items = None
         if request is not None and exchange.mode != "observe":
-            key = self._key(exchange, request, headers)
-            try:
-                items = await self.conversations.project_for_count(key, request)
-            except ClewError as problem:
-                self._fall_back(exchange, problem)
-                items = self.conversations.project(key, request.items)
+            items = await self.conversations.project_for_count(self._key(exchange, request, headers), request)
         return await self._send(exchange, response, items)
 
 
