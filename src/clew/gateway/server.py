@@ -182,7 +182,7 @@ class GatewayServer:
 
     async def _alive(self, _request: web.Request) -> web.Response:
         return web.json_response(
-            {"status": "ok", "gateway": "clew", "version": __version__, "mode": self.exchanges.mode}
+            {"gateway": "clew", "version": __version__, "mode": self.exchanges.mode, "status": "ok"}
         )
 
     async def _ready(self, _request: web.Request) -> web.Response:
