@@ -84,6 +84,18 @@ async def test_the_mode_of_a_request_counts_before_that_of_the_gateway(
         assert (sent(flow) != items) is is_folded
 
 
+async def test_a_cap_that_fills_the_window_does_not_fold_every_request(tmp_path: Path) -> None:
+    """Claude Code asks for 32,000 tokens of output at every call, whatever the window is."""
+    async with gateway_with(Upstream(*[UpstreamAnswer("ok")] * 6), tmp_path, window=40_000) as flow:
+        items: list[Any] = [{"role": "system", "content": "rules " * 12_000}]
+        for turn in range(6):
+            items.append(user(f"question {turn}"))
+            await post(flow, items, max_tokens=32_000)
+            assert sent(flow) == items
+            await flow.wait_for_recordings()
+            items.append({"role": "assistant", "content": "ok"})
+
+
 def test_a_fold_waits_where_the_session_will_not_pay_it_back() -> None:
     assert not pays_back(170_000, 2, PRICED, None)
     assert pays_back(170_000, 40, PRICED, None)

@@ -176,3 +176,21 @@ async def test_a_body_that_cannot_be_read_passes_for_the_upstream_to_judge(tmp_p
         async with gateway_with(upstream, tmp_path) as flow:
             assert await raw_post(flow, "/v1/chat/completions", body) == b"not what I take"
     assert came == [body]
+
+
+@pytest.mark.parametrize("has_own", [False, True])
+async def test_breakpoints_are_added_only_where_that_is_chosen_and_the_client_sets_none(
+    tmp_path: Path, has_own: bool
+) -> None:
+    marker = {"cache_control": {"type": "ephemeral"}} if has_own else {}
+    items = [{"role": "user", "content": [{"type": "text", "text": f"m{at}", **marker}]} for at in range(2)]
+    body = {"model": GATEWAY_MODEL, "max_tokens": 9, "system": "You help.", "messages": items}
+    async with gateway_with(Upstream(*answers(2)), tmp_path, adds_breakpoints=True) as flow:
+        raw = json.dumps(body).encode()
+        await raw_post(flow, "/v1/messages", raw)
+        if has_own:
+            assert flow.upstream.received[0].raw == raw
+            return
+        received = flow.upstream.received[0].body
+        assert received["system"][-1]["cache_control"] == {"type": "ephemeral"}
+        assert [item["content"][-1]["cache_control"] for item in received["messages"]] == [{"type": "ephemeral"}] * 2

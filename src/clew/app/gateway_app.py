@@ -51,6 +51,8 @@ class GatewayAppOptions:
     """Beside the metrics."""
     clock: Callable[[], float] = time.monotonic
     """Seconds: tells how long a conversation has rested."""
+    adds_breakpoints: bool = False
+    """For clients of Anthropic's wire that set none."""
     is_private: bool = False
     """For one program of this person: its own credential passes even where there are keys for others."""
 
@@ -111,7 +113,14 @@ async def open_gateway(
             last.push_async_callback(auxiliary.provider.close)
         callers = Callers(store, upstream_key(config, environ), is_private=options.is_private)
         exchanges = Exchanges(
-            runtime, upstream, callers, mode=options.mode, target=target, on_exchange=on_exchange, clock=options.clock
+            runtime,
+            upstream,
+            callers,
+            mode=options.mode,
+            target=target,
+            on_exchange=on_exchange,
+            clock=options.clock,
+            adds_breakpoints=options.adds_breakpoints,
         )
         hosting = await last.enter_async_context(
             open_hosting(config.settings, turn, store, callers, upstream, runtime.events)

@@ -23,7 +23,7 @@ from clew.gateway.client_setups import (
     setups_for,
 )
 from clew.gateway.event_feed import EventFeed
-from clew.gateway.exchange import Exchanges, PassedProvider
+from clew.gateway.exchange import Exchanges
 from clew.gateway.hosted import CallerProvider, HostedConversations
 from clew.gateway.hosting import HostingRoutes
 from clew.gateway.keys import (
@@ -45,7 +45,7 @@ from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
-from clew.gateway.upstream import UpstreamServer
+from clew.gateway.upstream import PassedProvider, UpstreamServer
 
 __all__ = [
     "ANTHROPIC",

@@ -11,7 +11,6 @@ import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import aiohttp
 from aiohttp import web
@@ -19,6 +18,7 @@ from multidict import CIMultiDict
 
 from clew.errors import ClewError
 from clew.gateway.bodies import NestedTooDeep, RequestBody, UnreadableBody
+from clew.gateway.breakpoints import marked_items, marked_prompt, wants_breakpoints
 from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.clients import (
     MODE_HEADER,
@@ -44,6 +44,7 @@ from clew.gateway.relay import ClientResponse, ReplyReader, UsageTeller
 from clew.gateway.savings import MUST_FOLD, pays_back
 from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
 from clew.gateway.upstream import (
+    PassedProvider,
     UpstreamServer,
     UpstreamUnreachable,
     headers_back,
@@ -51,7 +52,7 @@ from clew.gateway.upstream import (
     read_error,
 )
 from clew.gateway.wires import WirePath, WireRequest
-from clew.providers import ErrorClass, Provider, classify_error
+from clew.providers import ErrorClass, classify_error
 from clew.turn import (
     Conversation,
     ModelTarget,
@@ -114,17 +115,6 @@ class GatewayExchange:
         )
 
 
-class PassedProvider(Provider):
-    """Stands where a turn has its provider: the gateway sends by itself, and only the name is needed."""
-
-    def __init__(self, name: str) -> None:
-        self.name = name
-
-    async def send(self, request: Any, on_delta: Any = None) -> Any:
-        del request, on_delta
-        raise NotImplementedError("the gateway sends requests by itself")
-
-
 class Exchanges:
     """Runs exchanges. One for each gateway process."""
 
@@ -138,6 +128,7 @@ class Exchanges:
         target: Callable[[str], ModelTarget] | None = None,
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
+        adds_breakpoints: bool = False,
     ) -> None:
         self.conversations = OpenConversations(runtime, clock)
         self._clock = clock
@@ -148,6 +139,7 @@ class Exchanges:
         self._provider = PassedProvider(upstream.host)
         self._target = target or (lambda model: ModelTarget(self._provider, model, upstream.address))
         self._on_exchange = on_exchange
+        self._adds_breakpoints = adds_breakpoints
         self._binding: set[tuple[str, str]] = set()
         """Owners and models that were found to bind thinking."""
         self._recordings: set[asyncio.Task[None]] = set()
@@ -260,7 +252,7 @@ class Exchanges:
         if len(conversation.messages) < FEWEST_MESSAGES:
             return
         turns = sum(message["role"] == "assistant" for message in conversation.messages)
-        must = tokens + (request.max_output or 0) >= MUST_FOLD * window
+        must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
         provider = self._upstream.host
         if must or not conversation.engine.should_compress(tokens) or pays_back(tokens, turns, request.model, provider):
             await conversation.fit(options)
@@ -310,15 +302,13 @@ class Exchanges:
         self, exchange: GatewayExchange, response: ClientResponse, items: Sequence[bytes] | None
     ) -> web.StreamResponse:
         """Send, and pass the reply back; an overflow is recovered from as often as the ladder allows."""
-        http, request, caller = exchange.http, exchange.request, exchange.caller
+        http, caller = exchange.http, exchange.caller
         headers = passed_headers(http.headers, caller.withhold)
         headers.update(caller.credential)
         url = self._upstream.url(http.path, caller.query(http.rel_url.raw_query_string))
         max_output = None
         while True:
-            body = exchange.raw
-            if request is not None and (items is not None or max_output is not None):
-                body = request.with_items(items if items is not None else request.items, max_output)
+            body = self._body(exchange, items, max_output)
             try:
                 async with self._upstream.open(http.method, url, headers, body) as reply:
                     exchange.status = reply.status
@@ -337,6 +327,16 @@ class Exchanges:
             if again is None:
                 return await self._refuse(exchange, response, status, text, answer_headers)
             items, max_output = again.items, again.max_output
+
+    def _body(self, exchange: GatewayExchange, items: Sequence[bytes] | None, max_output: int | None) -> bytes:
+        """What goes on: the client's bytes, unless something is to be changed in them."""
+        request = exchange.request
+        if request is None:
+            return exchange.raw
+        shown = request.items if items is None else items
+        if self._adds_breakpoints and exchange.mode != "observe" and wants_breakpoints(request):
+            return request.with_items(marked_items(shown), max_output, marked_prompt(request))
+        return exchange.raw if items is None and max_output is None else request.with_items(shown, max_output)
 
     async def _refuse(
         self, exchange: GatewayExchange, response: ClientResponse, status: int, text: bytes, headers: CIMultiDict[str]

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from io import BytesIO
+from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
@@ -20,6 +21,7 @@ from yarl import URL
 
 from clew.errors import InvalidArgument
 from clew.gateway.keys import KEY_PREFIX
+from clew.providers import Provider
 
 MAX_ERROR_BYTES = 1024 * 1024
 CONNECT_SECONDS = 15.0
@@ -143,6 +145,17 @@ class UpstreamServer:
                 cookie_jar=aiohttp.DummyCookieJar(),
             )
         return self._session
+
+
+class PassedProvider(Provider):
+    """Stands where a turn has its provider: the gateway sends by itself, and only the name is needed."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    async def send(self, request: Any, on_delta: Any = None) -> Any:
+        del request, on_delta
+        raise NotImplementedError("the gateway sends requests by itself")
 
 
 def passed_headers(headers: CIMultiDictProxy[str], withhold: frozenset[str] = frozenset()) -> CIMultiDict[str]:

@@ -65,9 +65,11 @@ class WireRequest:
     def has_tools(self) -> bool:
         return len(self.body.field("tools")) > len(b"[]")
 
-    def with_items(self, items: Sequence[bytes], max_output: int | None = None) -> bytes:
-        """The body with another history, and with another output cap where one is given."""
-        changed = {self.wire.list_field: join_items([*self.lead, *items])}
+    def with_items(
+        self, items: Sequence[bytes], max_output: int | None = None, fields: Mapping[str, bytes] | None = None
+    ) -> bytes:
+        """The body with another history, with other fields, and with another output cap where one is given."""
+        changed = {**(fields or {}), self.wire.list_field: join_items([*self.lead, *items])}
         if max_output is not None and max_output != self.max_output:
             changed |= self.wire.capped(self.body, max_output)
         return self.body.with_fields(changed)

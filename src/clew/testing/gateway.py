@@ -53,6 +53,7 @@ async def gateway_with(
     listen: GatewayOptions | None = None,
     environ: Mapping[str, str] | None = None,
     store_url: str | None = None,
+    adds_breakpoints: bool = False,
     observers: tuple[GatewayObserver, ...] = (),
     clock: Callable[[], float] = time.monotonic,
 ) -> AsyncIterator[GatewayFlow]:
@@ -65,8 +66,15 @@ async def gateway_with(
         if not upstream.base_url:
             await last.enter_async_context(upstream)
         store = await last.enter_async_context(open_store(store_url or folder / "state.db"))
-        listened = listen or GatewayOptions()
-        options = GatewayAppOptions(upstream.base_url, mode, listened, records.append, observers, clock)
+        options = GatewayAppOptions(
+            upstream.base_url,
+            mode,
+            listen or GatewayOptions(),
+            records.append,
+            observers,
+            clock,
+            adds_breakpoints=adds_breakpoints,
+        )
         opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
         server = await last.enter_async_context(opened)
         yield GatewayFlow(server, upstream, store, records, events)

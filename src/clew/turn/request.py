@@ -45,7 +45,10 @@ class ModelTarget:
     endpoint: object = None
     """What the provider's models endpoint answered, where it was asked."""
     reserves_unasked: bool = True
-    """Whether room is kept free for the longest reply of the model, where a call does not say how long it may be."""
+    """Whether room is kept free for the longest reply of the model, where a call does not say how long it may be.
+
+    Where not, a cap is what others ask for at every call, needed or not: of that, too, no more than a share is kept.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,8 +62,8 @@ class ServingModel:
     def max_output(self) -> int | None:
         """What is kept free for a reply: what each call asks for, else what the model could write, within reason."""
         asked, longest = self.target.max_tokens, self.window.max_output
-        if asked is None and not self.target.reserves_unasked:
-            return 0
+        if not self.target.reserves_unasked:
+            return min(asked or 0, int(self.window.tokens * _LARGEST_SHARE_UNASKED))
         if asked is not None or longest is None:
             return asked
         return min(longest, int(self.window.tokens * _LARGEST_SHARE_UNASKED))

@@ -79,6 +79,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--show", metavar="NAME", help="print what points a program here (codex, claude, ...; all), and start nothing"
     )
+    parser.add_argument(
+        "--add-breakpoints", action="store_true", help="mark what Anthropic shall cache, for clients that mark nothing"
+    )
     parser.add_argument("--json", action="store_true", help="print where it listens as JSON")
     add_set_flag(parser)
 
@@ -120,7 +123,9 @@ async def _serve(arguments: argparse.Namespace, config: LoadedConfig, upstream: 
     observers, stop = gateway_observers(config.settings, console.err)
     location = store_location(config.settings, console.environ)
     listen = gateway_options(config.settings, arguments.host, arguments.port, arguments.name)
-    options = GatewayAppOptions(upstream, arguments.mode, listen, observers=observers)
+    options = GatewayAppOptions(
+        upstream, arguments.mode, listen, observers=observers, adds_breakpoints=arguments.add_breakpoints
+    )
     try:
         async with open_location(location) as store:
             await _check_keys(store, arguments.host)
