@@ -28,6 +28,8 @@ class RealClient:
     by_turns: tuple[str, str] | None = None
     """Of a program without tools: the shell commands for the first and for every later turn, with `$1` for what is
     said. It is asked `rounds` times."""
+    rebuilds_history: bool = False
+    """It changes what it sent before by itself, so that the upstream sees other beginnings."""
     own_config: tuple[str, str] = ("", "")
     """A config file of the person's own, below the home folder, and what stands in it. It must not change."""
 
@@ -117,6 +119,7 @@ CLIENTS = (
         window=8_000,
         rounds=8,
         lines=1_000,
+        rebuilds_history=True,
         by_turns=(_AIDER, f"{_AIDER} --restore-chat-history"),
     ),
 )
