@@ -68,7 +68,11 @@ CLIENTS = (
         "opencode",
         ("run", PROMPT),
         {"OPENAI_API_KEY": "fake", "OPENCODE_DISABLE_AUTOUPDATE": "1", "OPENCODE_DISABLE_MODELS_FETCH": "1"},
-        own_config=(".config/opencode/opencode.json", '{"model": "openai/gpt-5"}'),
+        # Without $schema it would write one into the file by itself.
+        own_config=(
+            ".config/opencode/opencode.json",
+            '{"$schema": "https://opencode.ai/config.json", "model": "openai/gpt-5"}',
+        ),
     ),
     RealClient(
         "gemini",
