@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import gzip
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -163,3 +165,19 @@ async def test_a_turn_goes_on_with_the_pins_and_the_engine_memory_of_the_file(wh
         sent = [text_of(message) for message in provider.requests[0].messages]
         assert "Never feed the walrus on a Friday." in sent[0] and sent[-1] == "Where is it?"
         assert (await flow.view())[-1]["content"] == "In the third pool."
+
+
+async def test_replies_that_an_earlier_build_hashed_otherwise_are_not_called_changed(tmp_path: Path) -> None:
+    part = {"type": "output_text", "text": "In the third pool.", "annotations": []}
+    replies = [
+        {"type": "message", "id": "msg_1", "status": "completed", "role": "assistant", "content": [part]},
+        {"role": "assistant", "content": "Yes.", "reasoning_content": "He asks again."},
+    ]
+    where = tmp_path / "state.db"
+    async with open_store(where) as store:
+        await store.sync(replies)
+    with contextlib.closing(sqlite3.connect(where)) as raw, raw:
+        for seq, chain in enumerate(("91ab3a0d89f098cce40ea3d4a125b00d", "290b5cc8b99fbe48a9ac7b855334e404")):
+            raw.execute("UPDATE messages SET chain = ? WHERE seq = ?", (bytes.fromhex(chain), seq))
+    async with open_store(where) as store:
+        assert await store.check() == []

@@ -255,8 +255,17 @@ def text_at(text: int, what: str, session: str, keep_damaged: bool = False) -> S
 
 def next_chain(before: bytes, message: Message) -> bytes:
     """The chain after one more message."""
+    return _chained(before, _pieces(message))
+
+
+def former_chain(before: bytes, message: Message) -> bytes:
+    """The same as earlier builds wrote it, when ids, thinking and the spelling of texts still counted."""
+    return _chained(before, _former_pieces(message))
+
+
+def _chained(before: bytes, pieces: Iterable[str]) -> bytes:
     hashed = [before]
-    for piece in _pieces(message):
+    for piece in pieces:
         # With lengths, so that two different messages never give the same bytes.
         raw = piece.encode("utf-8", "surrogatepass")
         hashed.append(b"%d:" % len(raw))
@@ -375,3 +384,32 @@ def _without_ignored(value: Any) -> Any:
 
 def _has_value(value: Any) -> bool:
     return value is not None and value is not False and value != "" and value != [] and value != {}
+
+
+def _former_pieces(message: Message) -> Iterable[str]:
+    content = message.get("content")
+    calls = message.get("tool_calls") or ()
+    yield str(message.get("role"))
+    yield content if isinstance(content, str) else _encode(_former_text(content) or content)
+    for call in calls:
+        function = call.get("function")
+        if len(call) == 3 and isinstance(function, dict) and function.keys() == _FUNCTION_FIELDS:
+            yield f"{call.get('id')} {call.get('type')} {function['name']}"
+            yield str(function["arguments"])
+        else:
+            yield _encode(call)
+    counted = {name: value for name, value in message.items() if name not in _PLAIN_FIELDS | _IGNORED_FIELDS}
+    if not content and not calls:
+        counted["reasoning"] = message.get("reasoning")
+    for name in sorted(counted):
+        if _has_value(counted[name]):
+            yield name
+            yield _encode(counted[name])
+
+
+def _former_text(content: Any) -> str | None:
+    part = content[0] if isinstance(content, list) and len(content) == 1 else None
+    if not isinstance(part, Mapping) or part.get("type") != "text":
+        return None
+    is_bare = {name for name in part if name not in _IGNORED_FIELDS} == {"type", "text"}
+    return _text_of_part(part) if is_bare else None
