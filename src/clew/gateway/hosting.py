@@ -33,6 +33,7 @@ from clew.gateway.api_fields import read_fields
 from clew.gateway.api_schemas import MAX_NAME_CHARS
 from clew.gateway.bodies import write_json
 from clew.gateway.callers import Caller, Callers, Refusal
+from clew.gateway.connections import where_it_failed
 from clew.gateway.event_feed import EventFeed
 from clew.gateway.hosted import HostedAnswer, HostedCaller, HostedConversations
 from clew.gateway.openapi import OPERATIONS, ApiOperation, description
@@ -91,9 +92,9 @@ class HostingRoutes:
                 return refusal_answer(problem_of(problem, is_own_credential=is_own))
             except (web.HTTPException, ConnectionError):
                 raise
-            except Exception:
-                # The outermost door.
-                _log.exception("a call failed: %s", operation.name)
+            except Exception as problem:
+                # The outermost door. A trace might quote what was said.
+                _log.error("a call failed: %s, %s", operation.name, where_it_failed(problem))
                 return refusal_answer(INTERNAL)
 
         return serve
@@ -238,9 +239,9 @@ class HostingRoutes:
             return "done", plain_answer(await task)
         except (Refusal, ClewError) as problem:
             return "error", problem_of(problem, is_own_credential=asker.caller.key is None).as_plain()
-        except Exception:
+        except Exception as problem:
             # The outermost door of a stream that has begun.
-            _log.exception("a streamed answer failed")
+            _log.error("a streamed answer failed: %s", where_it_failed(problem))
             return "error", INTERNAL.as_plain()
 
     # -- compactions ---------------------------------------------------------------------------------------------------
