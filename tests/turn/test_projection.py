@@ -274,3 +274,38 @@ def test_gemini_contents_that_lost_their_signatures_are_the_same_history() -> No
 def test_what_is_no_history_is_refused(wrong: Any) -> None:
     with clew.Projection() as view, pytest.raises(clew.ClewError):
         view.fit(wrong)
+
+
+def test_another_conversation_shares_the_store_and_nothing_else(tmp_path: Path) -> None:
+    with clew.Projection(context_length=WINDOW, store=tmp_path / "clew.db") as view:
+        other = view.another()
+        view.fit(rounds(0, 30))
+        other.fit([user("Something else."), *rounds(100, 2)])
+        assert other.session != view.session
+        assert (len(view.compactions), len(other.compactions)) == (1, 0)
+        other.close()
+        assert view.fit(rounds(0, 30))[-1] == rounds(0, 30)[-1]
+
+
+def test_a_named_conversation_is_never_taken_for_another_and_is_found_again(tmp_path: Path) -> None:
+    history = rounds(0, 30)
+    with clew.Projection(context_length=WINDOW, store=tmp_path / "clew.db", name="thread-1") as view:
+        folded, first = view.fit(history), view.session
+        other = view.another(name="thread-2")
+        assert len(other.fit(history[:4])) == 4
+        assert other.session == "thread-2" != view.session
+    with clew.Projection(context_length=WINDOW, store=tmp_path / "clew.db", name="thread-1") as view:
+        assert json.dumps(view.fit(history)) == json.dumps(folded)
+        assert view.session == first and len(view.compactions) == 1
+    with pytest.raises(clew.InvalidArgument, match="give one of them"):
+        clew.Projection(session="one", name="two")
+
+
+def test_it_folds_when_it_is_told_to() -> None:
+    history = rounds(0, 12)
+    with clew.Projection(context_length=64_000) as view:
+        assert view.compact() is False
+        assert view.fit(history) == history
+        assert view.compact("part_3.py") is True
+        assert len(view.fit(history)) < len(history)
+        assert len(view.compactions) == 1

@@ -10,6 +10,7 @@ from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
+from clew.turn.projection_host import EventLoopThread, NoProvider
 from clew.turn.recover import Recovery, is_overflow, largest_parts
 from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
 from clew.turn.run import STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
@@ -21,7 +22,9 @@ __all__ = [
     "ContextExhausted",
     "ContextPart",
     "Conversation",
+    "EventLoopThread",
     "ModelTarget",
+    "NoProvider",
     "Pin",
     "PreparedCompaction",
     "ProjectedConversation",

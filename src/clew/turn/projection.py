@@ -7,21 +7,17 @@ everybody else, from synchronous and asynchronous code, with a store of its own.
 from __future__ import annotations
 
 import asyncio
-import os
-import threading
-from collections.abc import Callable, Coroutine, Mapping, Sequence
-from concurrent.futures import Future
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
-from clew.config import CompressionSettings, Settings, clew_home
-from clew.engines import EngineFactory, engine_catalog
+from clew.config import CompressionSettings, Settings
+from clew.engines import EngineFactory
 from clew.errors import InvalidArgument, StaleHistory
-from clew.events import Event, Events
+from clew.events import Event
 from clew.messages import (
     DialectName,
     GrowingHistory,
@@ -33,17 +29,14 @@ from clew.messages import (
     plain_tools,
     text_of,
 )
-from clew.providers import OnDelta, Provider, Reply, Request
-from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View, open_store
-from clew.summaries import ModelSummarizer, SummaryModel, summary_model
-from clew.tokens import counter_for
-from clew.tooloutput import SpillFolder
+from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View
+from clew.summaries import SummaryModel
 from clew.turn.conversation import Conversation
-from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of
+from clew.turn.projection_host import NoProvider, ProjectionHost, engine_factory
+from clew.turn.request import ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage, normalize_usage
 
-_Result = TypeVar("_Result")
 _MEMORY = ":memory:"
 _ANY_MODEL = "any-model"
 """Counted by the estimate, with the default window unless one is given."""
@@ -178,6 +171,13 @@ class ProjectedConversation:
         await conversation.append(history.extend(items), call, is_next=True)
         return True
 
+    async def compact(self, focus: str | None = None) -> bool:
+        """Fold now, whatever the size is; False where nothing could be folded."""
+        if self.session is None:
+            return False
+        done = await (await self._runtime.conversation(self.session)).compact_now(focus)
+        return done is not None and done.changed
+
     async def undo(self) -> bool:
         """Bring back the view from before the newest compaction; False where none is in effect."""
         if self.session is None:
@@ -269,7 +269,9 @@ class Projection:
     Between two folds what comes back only grows, so that a provider's cache goes on holding it; items that were not
     changed are the very objects that were given, and an edited earlier message is a branch. Without a `store` it
     remembers in memory; with one (a path or an address) it survives a restart and is shared: the conversation is found
-    by its `session`, or by the beginning of its history. From any thread, and from any event loop.
+    by its `session`, or by the beginning of its history; one with a `name` is begun under that name where there is
+    none, and never taken for another. From any thread, and from any event loop. For many conversations at once,
+    `another` makes one more over the same store.
     """
 
     def __init__(
@@ -283,65 +285,96 @@ class Projection:
         summarizer: Callable[..., Any] | SummaryModel | None = None,
         settings: CompressionSettings | None = None,
         session: str | None = None,
+        name: str | None = None,
         on_event: Callable[[Event], None] | None = None,
     ) -> None:
+        if session is not None and name is not None:
+            raise InvalidArgument("session and name both say which conversation it is; give one of them")
         self._model = model or _ANY_MODEL
-        self._new_engine = _engine_factory(engine, summarizer, self._model)
-        self._address = _MEMORY if store is None else str(Path(store).expanduser() if _is_path(store) else store)
-        self._target = ModelTarget(_NoProvider(), self._model, context_length=context_length, max_tokens=max_output)
-        self._settings = Settings(compression=settings or CompressionSettings())
-        self._session = session
-        self._on_event = on_event
-        self._loop = _LoopThread()
-        self._stack: AsyncExitStack | None = None
+        self._session, self._name = session, name
+        self._host = ProjectionHost(
+            _MEMORY if store is None else str(Path(store).expanduser() if _is_path(store) else store),
+            ModelTarget(NoProvider(), self._model, context_length=context_length, max_tokens=max_output),
+            engine_factory(engine, summarizer, self._model),
+            Settings(compression=settings or CompressionSettings()),
+            on_event,
+        )
         self._conversation: ProjectedConversation | None = None
         self._lock = asyncio.Lock()
+        self._is_first = True
 
     # -- the two doors of each call ------------------------------------------------------------------------------------
 
-    def fit(self, history: Any, *, system: Any = None, tools: Sequence[Any] | None = None) -> list[Any]:
+    def fit(
+        self,
+        history: Any,
+        *,
+        system: Any = None,
+        tools: Sequence[Any] | None = None,
+        dialect: DialectName | None = None,
+    ) -> list[Any]:
         """The messages to send for a history of OpenAI chat, Anthropic, Responses or Gemini messages.
 
         `system` and `tools` are what goes beside it in the request, for its size. System messages at the beginning of
-        the list come back with it.
+        the list come back with it. The dialect is found out unless it is given.
         """
-        return self._loop.run(self._fit(history, system, tools))
+        return self._host.run(self._fit(history, system, tools, dialect))
 
-    async def afit(self, history: Any, *, system: Any = None, tools: Sequence[Any] | None = None) -> list[Any]:
+    async def afit(
+        self,
+        history: Any,
+        *,
+        system: Any = None,
+        tools: Sequence[Any] | None = None,
+        dialect: DialectName | None = None,
+    ) -> list[Any]:
         """The same as `fit`, for a caller that is async itself."""
-        return await self._loop.arun(self._fit(history, system, tools))
+        return await self._host.arun(self._fit(history, system, tools, dialect))
 
     def observe(self, usage: Any) -> None:
         """The usage that the provider reported for the request of the last `fit`, in whatever shape it came."""
-        self._loop.run(self._observe(usage))
+        self._host.run(self._observe(usage))
 
     async def aobserve(self, usage: Any) -> None:
-        await self._loop.arun(self._observe(usage))
+        await self._host.arun(self._observe(usage))
+
+    def compact(self, focus: str | None = None) -> bool:
+        """Fold now, whatever the size is; False where nothing could be folded. The next `fit` shows it."""
+        return self._host.run(self._compact(focus))
+
+    async def acompact(self, focus: str | None = None) -> bool:
+        return await self._host.arun(self._compact(focus))
 
     def undo(self) -> bool:
         """Bring back what a fold left out; False where none is in effect. The next `fit` folds only if it must."""
-        return self._loop.run(self._undo())
+        return self._host.run(self._undo())
 
     def recall(self, query: str | None = None, *, around: int | None = None) -> list[RecalledMessage]:
         """Originals, also of what was folded: those that words find, or those around a number of the handoff."""
-        return self._loop.run(self._recall(query, around))
+        return self._host.run(self._recall(query, around))
 
     @property
     def compactions(self) -> list[CommittedCompaction]:
         """The folds of this conversation, oldest first."""
-        return self._loop.run(self._compactions())
+        return self._host.run(self._compactions())
 
     @property
     def session(self) -> str | None:
         """The session in the store; None before the first `fit`."""
-        return self._conversation.session if self._conversation else self._session
+        return self._conversation.session if self._conversation else self._session or self._name
+
+    def another(self, *, session: str | None = None, name: str | None = None) -> Projection:
+        """A projection of another conversation, with the same settings, store and thread; open as long as this one."""
+        made = copy(self)
+        made._session, made._name, made._conversation = session, name, None
+        made._lock, made._is_first = asyncio.Lock(), False
+        return made
 
     def close(self) -> None:
-        """Close the store. What it holds stays, unless it is in memory."""
-        if self._stack is not None:
-            self._loop.run(self._stack.aclose())
-            self._stack = self._conversation = None
-        self._loop.stop()
+        """Close the store. What it holds stays, unless it is in memory. One made by `another` leaves it open."""
+        self._conversation = None
+        if self._is_first:
+            self._host.close()
 
     def __enter__(self) -> Projection:
         return self
@@ -356,22 +389,22 @@ class Projection:
 
     async def _open(self) -> ProjectedConversation:
         if self._conversation is None:
-            self._stack = AsyncExitStack()
-            store = await self._stack.enter_async_context(open_store(self._address))
-            folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="clew-")))
-            options = RuntimeOptions(self._new_engine, SpillFolder(folder), self._settings, summarizes=False)
-            runtime = Runtime(store, self._target, options, Events(self._on_event) if self._on_event else None)
-            self._stack.push_async_callback(runtime.close)
-            self._conversation = ProjectedConversation(runtime, session=self._session)
+            runtime = await self._host.runtime()
+            new = NewSession(id=self._name, source="library", model=self._model, lineage=self._name or "")
+            if self._name is not None:
+                await runtime.store.start_session(new)  # gives back the one that is there
+            self._conversation = ProjectedConversation(runtime, new, self._session or self._name)
         return self._conversation
 
-    async def _fit(self, history: Any, system: Any, tools: Sequence[Any] | None) -> list[Any]:
+    async def _fit(
+        self, history: Any, system: Any, tools: Sequence[Any] | None, named: DialectName | None
+    ) -> list[Any]:
         items = list(as_sequence(history))
         lead, rest = split_prompt(items)
         async with self._lock:
             conversation = await self._open()
             prompt = _prompt_of(lead, system)
-            dialect = detect_dialect(items)
+            dialect = named or detect_dialect(items)
             if tools is not self._tools_given:
                 self._tools_given, self._tools = tools, tuple(plain_tools(tools or ()))
             fitted = await conversation.fit(rest, prompt=prompt, tools=self._tools, dialect=dialect)
@@ -381,6 +414,10 @@ class Projection:
         canonical = usage if isinstance(usage, CanonicalUsage) else normalize_usage(usage)
         async with self._lock:
             await (await self._open()).observe(canonical)
+
+    async def _compact(self, focus: str | None) -> bool:
+        async with self._lock:
+            return await (await self._open()).compact(focus)
 
     async def _undo(self) -> bool:
         async with self._lock:
@@ -397,63 +434,6 @@ class Projection:
     _tools_given: Sequence[Any] | None = None
     _tools: Sequence[Any] = ()
     """The same object for as long as the caller gives the same: tools are then counted once."""
-
-
-class _NoProvider(Provider):
-    """Stands where a turn has its provider: a projection sends nothing."""
-
-    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        del request, on_delta
-        raise InvalidArgument("a projection sends nothing; send what `fit` gives back")
-
-
-class _LoopThread:
-    """An event loop in a thread of its own, begun with the first call: callers are sync, or have loops of their own."""
-
-    def __init__(self) -> None:
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread: threading.Thread | None = None
-        self._starting = threading.Lock()
-
-    def run(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        return self._submit(work).result()
-
-    async def arun(self, work: Coroutine[Any, Any, _Result]) -> _Result:
-        return await asyncio.wrap_future(self._submit(work))
-
-    def stop(self) -> None:
-        with self._starting:
-            loop, thread, self._loop, self._thread = self._loop, self._thread, None, None
-        if loop is not None and thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
-            thread.join()
-            loop.close()
-
-    def _submit(self, work: Coroutine[Any, Any, _Result]) -> Future[_Result]:
-        with self._starting:
-            if self._loop is None:
-                self._loop = asyncio.new_event_loop()
-                self._thread = threading.Thread(target=self._loop.run_forever, name="clew-projection", daemon=True)
-                self._thread.start()
-        return asyncio.run_coroutine_threadsafe(work, self._loop)
-
-
-def _engine_factory(
-    engine: str | EngineFactory | None, summarizer: Callable[..., Any] | SummaryModel | None, model: str
-) -> EngineFactory:
-    """Makes the engine that is named or given, with the summariser that is given; the built-in one without."""
-    make = engine if callable(engine) else _named_engine(engine)
-    if summarizer is None:
-        return make
-    writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
-    summarize = ModelSummarizer([writer], counter_for(model).text)
-    return lambda setup: make(replace(setup, summarize=summarize))
-
-
-def _named_engine(name: str | None) -> EngineFactory:
-    catalog = engine_catalog(clew_home(os.environ))
-    plugin = catalog.find(name) if name else catalog.find_built_in("compressor")
-    return lambda setup: catalog.build(plugin, setup)
 
 
 def split_prompt(items: Sequence[Any]) -> tuple[list[Any], Sequence[Any]]:
