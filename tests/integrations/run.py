@@ -20,7 +20,10 @@ ROOT = HERE.parents[1]
 FOLDER = Path(os.environ.get("CLEW_INTEGRATIONS") or ROOT / ".integrations")
 OF_EVERY_ENVIRONMENT = ("pytest>=8.3", "pytest-asyncio>=0.24")
 # Warnings of a framework are not ours to fix, and nothing runs beside these tests.
-PYTEST = ("-q", "-o", "addopts=", "-o", "filterwarnings=default", "-p", "no:cacheprovider", "--import-mode=importlib")
+PYTEST = (
+    *("-q", "--show-capture=no", "-o", "addopts=", "-o", "filterwarnings=default"),
+    *("-p", "no:cacheprovider", "--import-mode=importlib"),
+)
 
 
 @dataclass(frozen=True, slots=True)

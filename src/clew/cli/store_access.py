@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import os
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -20,19 +19,16 @@ from typing import TYPE_CHECKING, TypeVar
 
 from clew.cli.console import Console
 from clew.cli.views.amounts import format_time, message_range
-from clew.config import Settings, clew_home, load_config, path_exists
+from clew.config import Settings, load_config, path_exists, store_place
 from clew.errors import AmbiguousSession, NoDatabase, StoreError
 
 if TYPE_CHECKING:
     from clew.store import Session, Store, StoredMessage
 
 T = TypeVar("T")
-DATABASE_NAME = "state.db"
 FIRST_STEPS = "`clew chat` begins a conversation, `clew import FILE` takes in sessions of other programs"
 
-_SERVER = re.compile(r"postgres(?:ql)?://")
 _PASSWORD = re.compile(r"(?<=//)([^/@:\s]*):[^/@\s]*@")
-_SQLITE = "sqlite://"
 NO_LIMIT = 2**31
 MAX_CANDIDATES = 5
 MIN_SHORT_ID, MAX_SHORT_ID = 10, 20
@@ -79,15 +75,8 @@ def configured_store(arguments: argparse.Namespace, console: Console) -> StoreLo
 
 def store_location(settings: Settings, environ: Mapping[str, str]) -> StoreLocation:
     """What `store.url` means; a relative path counts from the folder of Clew, whatever the folder one is in."""
-    url = settings.store.url or DATABASE_NAME
-    if _SERVER.match(url):
-        return StoreLocation(url, None)
-    name = url.removeprefix(_SQLITE)
-    home = environ.get("HOME")
-    if home and (name == "~" or name.startswith("~/")):
-        name = str(Path(home) / name[2:])
-    path = clew_home(environ) / Path(os.path.expanduser(name))  # noqa: PTH111 (Path raises where no home is known)
-    return StoreLocation(str(path), path)
+    place = store_place(settings.store.url, environ)
+    return StoreLocation(str(place), place if isinstance(place, Path) else None)
 
 
 @asynccontextmanager

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.config.declare import Setting, SettingValue
-from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file
+from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
 from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
 from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
 from clew.config.mcp_servers import McpServer, resolved
@@ -68,6 +68,7 @@ __all__ = [
     "resolved",
     "set_in_file",
     "setting_named",
+    "store_place",
     "unset_in_file",
     "value_from",
 ]

@@ -1,9 +1,10 @@
-"""Where Clew keeps its files, reading the config file with a limit, and replacing a file in one step."""
+"""Where Clew keeps its files and its store, reading the config file with a limit, and replacing a file in one step."""
 
 from __future__ import annotations
 
 import contextlib
 import os
+import re
 import tempfile
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,6 +13,9 @@ from clew.config.declare import invalid_file
 from clew.errors import ConfigProblem, InvalidConfig
 
 MAX_BYTES = 1_000_000
+DATABASE_NAME = "state.db"
+_SERVER = re.compile(r"postgres(?:ql)?://")
+_SQLITE = "sqlite://"
 
 
 def clew_home(environ: Mapping[str, str]) -> Path:
@@ -59,6 +63,18 @@ def read_text(path: Path) -> str | None:
         raise invalid_file(
             path, line, f"byte 0x{raw[error.start]:02x} is not UTF-8", "save the file as UTF-8"
         ) from error
+
+
+def store_place(url: str | None, environ: Mapping[str, str]) -> Path | str:
+    """What `store.url` means: a file, or the address of a server; a relative path counts from the folder of Clew."""
+    url = url or DATABASE_NAME
+    if _SERVER.match(url):
+        return url
+    name = url.removeprefix(_SQLITE)
+    home = environ.get("HOME")
+    if home and (name == "~" or name.startswith("~/")):
+        name = str(Path(home) / name[2:])
+    return clew_home(environ) / Path(os.path.expanduser(name))  # noqa: PTH111 (Path raises where no home is known)
 
 
 def path_exists(path: Path) -> bool:

@@ -164,6 +164,17 @@ class GatewaySettings:
 
 
 @dataclass(frozen=True, slots=True)
+class HermesSettings:
+    """The engine inside Hermes Agent."""
+
+    summaries: str = setting(
+        "model",
+        "Who writes summaries there: the model of Hermes' own auxiliary.compression, or Clew without a model",
+        choices=("model", "built-in"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Settings:
     """All settings, each with a value that was checked."""
 
@@ -178,6 +189,7 @@ class Settings:
     memory: MemorySettings = field(default_factory=MemorySettings)
     store: StoreSettings = field(default_factory=StoreSettings)
     gateway: GatewaySettings = field(default_factory=GatewaySettings)
+    hermes: HermesSettings = field(default_factory=HermesSettings)
 
 
 def api_key_of(endpoint: ModelSettings | AuxiliaryModelSettings, environ: Mapping[str, str]) -> str | None:

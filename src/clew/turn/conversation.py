@@ -290,14 +290,19 @@ class Conversation:
 
     # -- compactions by hand -------------------------------------------------------------------------------------------
 
-    async def compact_now(self, focus: str | None = None) -> Compaction | None:
-        """Compact because a person asked; messages may arrive meanwhile, and stay at the end.
+    async def compact_now(
+        self, focus: str | None = None, *, tokens: int | None = None, force: bool = True
+    ) -> Compaction | None:
+        """Compact because a person asked, or a host that decides when; messages may arrive meanwhile, and stay at the
+        end. `tokens` is the size of the whole request, where the host knows more of it. Without `force` the engine
+        does nothing while it is paused.
 
         None where another process compacted it instead.
         """
         async with self.locks.compaction:
             await self.drop_prepared()
-            return await self.compact(self._manual_request(focus))
+            request = self._manual_request(focus)
+            return await self.compact(replace(request, tokens=tokens or request.tokens, force=force))
 
     async def preview_compaction(self, focus: str | None = None) -> PreparedCompaction:
         """What `compact_now` would do, done but not applied: `apply_compaction` applies exactly this."""

@@ -39,8 +39,9 @@ class RecallTool(AgentTool):
     name = "recall"
     is_read_only = True
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, name: str = name) -> None:
         self._store = store
+        self.name = name
         self.schema = function_schema(
             self.name,
             _DESCRIPTION,
@@ -88,7 +89,7 @@ class RecallTool(AgentTool):
         if not hits:
             rest = " beyond what you see already" if answer.hits else ""
             return ToolResult(f"Nothing found for {request.query!r} in {request.kind}{rest}. Try other or fewer words.")
-        lines = [f"{len(hits)} hits, the best first. Read around one: recall(session=ID, around=NUMBER)."]
+        lines = [f"{len(hits)} hits, the best first. Read around one: {self.name}(session=ID, around=NUMBER)."]
         for hit in hits:
             lines.append(_format_hit(hit, here, await self._title(hit)))
         return ToolResult(_bounded(lines), display_text=f"{len(hits)} hits for {request.query!r}")
