@@ -38,6 +38,10 @@ HARNESS_TEXTS = {
     "OpenHands, an observation": "OBSERVATION:\n[The command completed with exit code 0.]",
     "OpenHands, a result": "EXECUTION RESULT of [execute_bash]:\na.py",
     "OpenHands, going on": "Please continue working on the task on whatever approach you think is suitable.",
+    "aider, no files": "I am not sharing any files that you can edit yet.",
+    "aider, files": "I have *added these files to the chat* so you can go ahead and edit them.\n\na.py\n```\n1\n```",
+    "aider, a map": "Here are summaries of some files present in my git repository.\nTreat them so.\n\na.py:",
+    "aider, files to read": "Here are some READ ONLY files, provided for your reference.\nDo not edit them!\n\na.py",
     "unknown, a result in its tag": "<tool_result>\n4 files\n</tool_result>",
     "unknown, a hook": "<hook-output event='stop'>\nlint passed\n</hook-output>",
     "unknown, a tag that never ends": "<system-reminder>\nThe file was modified by a linter",
@@ -67,6 +71,11 @@ def test_what_a_harness_wrote_is_no_request(text: str) -> None:
         ("<task>\nFix the retry.\n</task>\n<rules>\nWrite no tests.\n</rules>", "Fix the retry."),
         ("<div>Hello</div> renders twice. Why?", "<div>Hello</div> renders twice. Why?"),
         ("a < b is never true in retry.py", "a < b is never true in retry.py"),
+        (
+            "Add jitter.\n\nTo suggest changes to a file you MUST return the entire content of the updated file.\n",
+            "Add jitter.",
+        ),
+        ("Add jitter.\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery block must use this format:\n1. ...", "Add jitter."),
         ("[x] is left unchecked in README, check it", "[x] is left unchecked in README, check it"),
     ],
 )
@@ -83,6 +92,25 @@ def test_what_comes_again_word_for_word_is_a_programs_also_the_first_time() -> N
     assert ledger.program_messages == {2, 4}
     assert ledger.requests[-1].text == "Port it."
     assert not ledger.rules
+
+
+def test_examples_before_a_conversation_are_none_of_its_requests() -> None:
+    messages = [
+        user("Change the greeting to be more casual. Never say Hello."),
+        assistant("I decided to say Hey because it is casual."),
+        user("I switched to a new code base. Please don't consider the above files or try to edit them any longer."),
+        assistant("Ok."),
+        user("Mend the clock in hall 3."),
+        assistant("It was the retry."),
+        user("I am not sharing any files that you can edit yet."),
+        assistant("Ok."),
+        user("And the one in hall 4."),
+    ]
+    ledger = Ledger.of(messages)
+    told = [(one.request, one.closing) for one in ledger.exchanges]
+    assert told == [("Mend the clock in hall 3.", "It was the retry."), ("And the one in hall 4.", "")]
+    assert ledger.program_messages == {0, 2, 6}
+    assert not ledger.rules and not ledger.decisions
 
 
 def test_the_same_request_about_another_number_is_another_request() -> None:

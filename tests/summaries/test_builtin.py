@@ -231,6 +231,27 @@ def test_every_budget_is_kept_and_names_the_task(budget: int) -> None:
     assert parse_handoff(handoff.render()) == handoff
 
 
+def test_a_short_request_is_told_beside_long_ones_that_something_was_pasted_into() -> None:
+    pasted = [
+        one for part in range(6) for one in (user(f"Note {part}. " + "a value is settled, " * 200), assistant("Noted."))
+    ]
+    asked = [user("Hi, can you help me with my project?"), assistant("Yes."), user("Mend the clock in hall 3.")]
+    handoff = handoff_of([*asked, assistant("I will."), *pasted, user("on")], 400)
+    told = [line for line in handoff.lines(COMPLETED) if "Mend the clock in hall 3." in line]
+    assert told and not told[0].startswith('"Note')
+    assert all(f"Note {part}." in handoff.render() for part in range(6))
+
+
+def test_a_task_that_can_be_read_below_takes_little_room_from_the_rest() -> None:
+    messages = [*SESSION[:-1], user("Also add jitter. " + "This is how it went: it was late again. " * 60)]
+    at = len(messages) - 1
+    task = str(messages[at]["content"])
+    folded = write_handoff(summary_input_of(messages, task=task, task_number=at), 300, count)
+    below = write_handoff(summary_input_of(messages, last=at, task=task, task_number=at), 300, count)
+    assert below.lines(ACTIVE_TASK)[0].startswith('"Also add jitter.')
+    assert len(below.lines(ACTIVE_TASK)[0]) < len(folded.lines(ACTIVE_TASK)[0]) / 2
+
+
 def test_with_little_room_rules_come_before_files_and_quotes() -> None:
     many = [one for part in range(40) for one in did("write_file", {"path": f"src/part_{part}.py"}, "ok", f"w{part}")]
     handoff = handoff_of([*SESSION[:-1], *many, user("on")], 300)

@@ -27,7 +27,14 @@ from clew.ledger.extract import (
     text_with_calls,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of
-from clew.ledger.requests import chosen_by, person_said, repetition_key, takes_back_task
+from clew.ledger.requests import (
+    chosen_by,
+    is_acknowledgement,
+    person_said,
+    repetition_key,
+    starts_over,
+    takes_back_task,
+)
 from clew.ledger.tools import (
     PlanItem,
     Verb,
@@ -288,6 +295,8 @@ class Ledger:
             self._add_result(message, number)
 
     def _add_request(self, text: str, number: int) -> None:
+        if starts_over(text) and not self.actions:
+            self._forget_examples()
         said = person_said(text)
         key = repetition_key(said)
         before = self._said_before.setdefault(key, number) if key else number
@@ -322,8 +331,13 @@ class Ledger:
             if taken.closing_number is not None:
                 former.closing, former.closing_number = taken.closing, taken.closing_number
 
+    def _forget_examples(self) -> None:
+        """What was asked and decided so far was an example of a conversation."""
+        self.program_messages.update(request.number for request in self.requests)
+        self.requests, self.exchanges, self.rules, self.decisions = [], [], [], []
+
     def _add_reply(self, text: str, number: int, *, outline: bool) -> None:
-        if not text.strip():
+        if not text.strip() or (number - 1 in self.program_messages and is_acknowledgement(text)):
             return
         if not self.exchanges:
             self.exchanges.append(LedgerExchange(number))

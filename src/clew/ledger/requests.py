@@ -32,9 +32,21 @@ _HARNESS_OPENING = re.compile(
     r"|Called the \w+ tool with the following input|OBSERVATION:|EXECUTION RESULT of \[|<returncode>|<output>"
     r"|<observation>|\[The command completed with exit code|No tool calls? (?:was |were )?found|Unknown tool\b"
     r"|Please continue working on the task on whatever approach|Another language model started to solve this"
-    r"|Continue if you have next steps|Error: (?:no|invalid) tool call",
+    r"|Continue if you have next steps|Error: (?:no|invalid) tool call"
+    r"|I am not sharing any files(?: that| with| yet)|I have \*added these files to the chat\*"
+    r"|Here are (?:summaries of some files present in my git repository|some READ ONLY files, provided)"
+    r"|Don't try and edit any existing code without asking me to add the files",
     re.IGNORECASE,
 )
+_STARTS_OVER = re.compile(r"I switched to a new code base\. Please don't consider the above files")
+"""Behind the worked examples that aider sends before every conversation."""
+_REMINDER_AT_END = re.compile(
+    r"\n\s*(?:To suggest changes to a file you MUST return the entire content|# \*SEARCH/REPLACE block\* Rules:"
+    r"|# File editing rules:|# V4A Diff Format Rules:)"
+)
+"""What aider puts behind the newest request, and takes away again from the next request on."""
+_ACKNOWLEDGEMENT = re.compile(r"Ok(?:ay)?[.,!]", re.IGNORECASE)
+_LONGEST_ACKNOWLEDGEMENT = 120
 _FORMAT_DEMAND = re.compile(r"EXACTLY ONE (?:action|command|tool)", re.IGNORECASE)
 _BLOCK = re.compile(r"<([A-Za-z][\w-]*)>\n?(.*?)</\1>", re.DOTALL)
 _REQUEST_TAG = re.compile(r"task|issue|request|query|question|prompt|description|problem|message|goal|objective", re.I)
@@ -59,9 +71,20 @@ def person_said(text: str) -> str:
         said = _request_in_template(said)
     while not _HARNESS_OPENING.match(said) and (found := _BRACKETED.match(said)):
         said = said[found.end() :].lstrip()
-    if _HARNESS_OPENING.match(said) or _FORMAT_DEMAND.search(said):
+    if _HARNESS_OPENING.match(said) or _FORMAT_DEMAND.search(said) or starts_over(said):
         return ""
-    return said
+    reminder = _REMINDER_AT_END.search(said)
+    return said[: reminder.start()].rstrip() if reminder else said
+
+
+def starts_over(text: str) -> bool:
+    """Whether a program says by this that what came before it was an example, and no conversation."""
+    return bool(_STARTS_OVER.match(text.lstrip()))
+
+
+def is_acknowledgement(text: str) -> bool:
+    """Whether a reply says no more than that something was taken note of."""
+    return len(text) <= _LONGEST_ACKNOWLEDGEMENT and bool(_ACKNOWLEDGEMENT.match(text.lstrip()))
 
 
 def _request_in_template(text: str) -> str:

@@ -8,7 +8,7 @@ left goes to whole lines of the original text that will likely be needed again. 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from clew.ledger import FocusTopic, atoms_in, is_opening, text_with_calls
@@ -59,6 +59,8 @@ _FEWEST_CHARS = 30
 # Of the room that is left when its turn comes, each kind may take this share.
 _SHARE_OF_CERTAIN = 0.85
 _SHARE_OF_TASK = 0.5
+# Where the task can be read whole below, its words here are only its name.
+_SHARE_OF_TASK_BELOW = 0.15
 _SHARE_OF_FAILURES = 0.2
 _SHARE_OF_REQUESTS = 0.38
 # All of them, though, where they take no more than this.
@@ -185,9 +187,10 @@ class _Composer:
         least = draft.left * (1 - _SHARE_OF_CERTAIN)
         failures = draft.left * _SHARE_OF_FAILURES
         for whole in self._material.top:
-            line = (
-                shorter_task(whole, int(draft.left * _SHARE_OF_TASK)) if whole.heading == parts.ACTIVE_TASK else whole
-            )
+            line = whole
+            if whole.heading == parts.ACTIVE_TASK:
+                is_below = self._material.stays_whole(number_at_end(whole.text))
+                line = shorter_task(whole, int(draft.left * (_SHARE_OF_TASK_BELOW if is_below else _SHARE_OF_TASK)))
             is_failure = line.heading == parts.TRIED
             if line.chars <= draft.left - least and not (is_failure and line.chars > failures):
                 draft.top.append(line)
@@ -242,12 +245,14 @@ class _Composer:
         # What a change of mind took back would be taken for true without it.
         changes = {one.cancelled_by for one in self._material.exchanges if one.cancelled_by is not None}
         newest_first = range(last, -1, -1)
+        each = self._chars_for_each_request(room, above)
         for n in sorted(newest_first, key=lambda n: self._material.exchanges[n].number not in changes):
             if room < _SHORTEST_ENTRY_CHARS:
                 break
             if n in draft.entries or (topic and not topic.is_about(self._material.exchanges[n].request)):
                 continue
             most = TASK_CHARS if topic or last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
+            most = most if topic else min(most, each)
             head = self._material.head(
                 n, above, max(_LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - _ENTRY_CHARS))
             )
@@ -256,6 +261,19 @@ class _Composer:
                 draft.covered |= atoms_in(head)
                 room -= len(head) + _ENTRY_CHARS
                 draft.left -= len(head) + _ENTRY_CHARS
+
+    def _chars_for_each_request(self, room: int, above: Collection[int]) -> int:
+        """To how many chars the long requests are cut so that each one is told: what is pasted into some of them would
+        leave no room for a short one that says what all of it is for. Where there are too many, the newest go first.
+        """
+        frame = _REFERENCE_CHARS + _ENTRY_CHARS
+        lengths = sorted(len(one.request) + frame for one in self._material.exchanges if one.number not in above)
+        for at, length in enumerate(lengths):
+            share = room // (len(lengths) - at)
+            if length > share:
+                return share - frame if share - frame >= _LEAST_REQUEST_CHARS else TASK_CHARS
+            room -= length
+        return TASK_CHARS
 
     def _tell_stretches(self, draft: _Draft, room: int) -> None:
         """The requests that there was no room for, several in one line."""
