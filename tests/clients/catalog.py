@@ -28,8 +28,8 @@ class RealClient:
     by_turns: tuple[str, str] | None = None
     """Of a program without tools: the shell commands for the first and for every later turn, with `$1` for what is
     said. It is asked `rounds` times."""
-    rebuilds_history: bool = False
-    """It changes what it sent before by itself, so that the upstream sees other beginnings."""
+    rebuilt_items: int = 0
+    """Items at the end of each request that it sends otherwise the next time; what stands before them must stay."""
     own_config: tuple[str, str] = ("", "")
     """A config file of the person's own, below the home folder, and what stands in it. It must not change."""
 
@@ -120,10 +120,10 @@ CLIENTS = (
         (PROMPT,),
         {"OPENAI_API_KEY": "fake", "AIDER_ANALYTICS": "false", "AIDER_CHECK_UPDATE": "false"},
         registry="pypi",
-        window=8_000,
-        rounds=8,
+        window=24_000,
+        rounds=10,
         lines=1_000,
-        rebuilds_history=True,
+        rebuilt_items=3,
         by_turns=(_AIDER, f"{_AIDER} --restore-chat-history"),
     ),
 )

@@ -54,7 +54,7 @@ class SessionResult:
             (self.code != 0, f"exit status {self.code}"),
             ("TASK-7" not in self.out or UNKNOWN_TASK in self.out, "it lost its task"),
             (self.folds < 2, f"{self.folds} folds, where two were due"),
-            (self.moved > 0 and not client.rebuilds_history, f"{self.moved} requests with a moved beginning"),
+            (self.moved > 0, f"{self.moved} requests with a moved beginning"),
             (bool(refused), f"the upstream refused: {refused}"),
             (self.own_compactions > 0, f"{self.own_compactions} compactions by the client itself"),
             (self.requests > client.rounds + 8, f"{self.requests} requests for {client.rounds} rounds"),
@@ -92,7 +92,7 @@ async def run_session(client: RealClient, program: Path, folder: Path) -> Sessio
             process.terminate()
             out, err = await process.communicate()
         result = SessionResult(client.name, process.returncode, out.decode(), err.decode())
-        judge_requests(upstream.received, result)
+        judge_requests(upstream.received, result, client.rebuilt_items)
     result.has_changed_config = await asyncio.to_thread(_has_changed, home, client)
     result.left = tuple(await asyncio.to_thread(_left_behind, home))
     return result
@@ -133,8 +133,8 @@ def _left_behind(home: Path) -> Iterable[str]:
     return [path.name for path in folder.iterdir()] if folder.is_dir() else []
 
 
-def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult) -> None:
-    """Count folds, moved beginnings and the like in what the upstream got."""
+def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult, rebuilt: int = 0) -> None:
+    """Count folds, moved beginnings and the like in what the upstream got; the last `rebuilt` items may change."""
     newest: dict[str, list[str]] = {}
     statuses: dict[int, int] = {}
     for call in (it for it in received if it.wire):
@@ -150,7 +150,8 @@ def judge_requests(received: Sequence[ReceivedRequest], result: SessionResult) -
         kind = hashlib.sha256(json.dumps([call.wire, call.body.get("tools")]).encode()).hexdigest()
         before = newest.get(kind)
         newest[kind] = items
-        if before is None or items[: len(before)] == before:
+        settled = len(before) - rebuilt if before else 0
+        if before is None or items[:settled] == before[:settled]:
             continue
         if sum(map(len, items)) < sum(map(len, before)):
             result.folds += 1

@@ -30,6 +30,10 @@ _LIKELY = 3
 """So many open conversations are compared with a request; the store finds the others."""
 _RESPELLED = 3
 """Of the newest items of a request, so many may be spelled anew in the next one."""
+_MOST_REBUILT = 8
+"""Items at the end of a request that a client may send otherwise by habit; more of them are an edit, or a rewind."""
+_REBUILDS_SEEN = 4
+"""So many of the newest requests are looked at for that habit, and two of them show it."""
 _NOT_SEEN = None
 """In place of a hash: an item that the client has not sent yet, and may spell in its own way."""
 
@@ -73,6 +77,9 @@ class OpenConversation:
     shown_of: int = 0
     """How many items that request had."""
     fold: KnownFold = field(default_factory=KnownFold)
+    rebuilds: tuple[int, ...] = ()
+    """Of the newest requests, how many items at the end of the one before each of them came otherwise: aider puts
+    files and a reminder there, which are gone from the next request."""
     direct_prompt: int = 0
     """What the client's own request before would have taken, sent as it came."""
 
@@ -86,11 +93,21 @@ class OpenConversation:
         known = self.count_known(hashes)
         return [*self.view.items[:known], *map(read_json, raw[known:])]
 
+    @property
+    def request_items(self) -> int:
+        """How many items the newest request had: what is behind them are replies that were recorded."""
+        return sum(it is not _NOT_SEEN for it in self.hashes)
+
+    def note_rebuild(self, rebuilt: int) -> None:
+        self.rebuilds = (*self.rebuilds, rebuilt)[-_REBUILDS_SEEN:]
+
     async def take(self, request: WireRequest, target: ModelTarget) -> Conversation:
         """Bring what is new in a request into the store."""
         hashes = hashes_of(request.items)
         items = self.read_items(request.items, hashes)
         conversation = await self.view.take(items, request.wire.dialect, target)
+        is_habit = sum(map(bool, self.rebuilds)) > 1
+        conversation.view.unsettled = self.view.count_from(len(items) - max(self.rebuilds)) if is_habit else 0
         self.hashes = list(hashes)
         self.request_bytes = len(request.body.raw)
         return conversation
@@ -186,9 +203,15 @@ class OpenConversations:
         for _, candidate in likely[:_LIKELY]:
             items = candidate.read_items(request.items, hashes)
             if candidate.view.is_followed_by(items, request.wire.dialect):
+                candidate.note_rebuild(0)
                 return candidate
         new = NewSession(source="gateway", model=request.model, owner=key.owner, lineage=key.lineage)
         opened = OpenConversation(key, ProjectedConversation(self._runtime, new))
+        if likely:
+            same, nearest = likely[0]
+            opened.rebuilds = nearest.rebuilds
+            rebuilt = nearest.request_items - same
+            opened.note_rebuild(rebuilt if rebuilt <= _MOST_REBUILT else 0)
         self._open.setdefault(key, []).append(opened)
         return opened
 

@@ -124,9 +124,15 @@ class CompactionPreparer:
         return self.task is not None and self.task.done()
 
     async def prepare(self, request: CompactionRequest) -> PreparedCompaction:
-        """Let the engine choose from what may be compacted now."""
-        view = self._view.compactable()
+        """Let the engine choose from what may be compacted now; from what is unsettled only where it must."""
         self.reason = request.reason
+        if self._view.unsettled:
+            prepared = await self._prepare_from(self._view.compactable(is_settled=True), request)
+            if prepared.compaction.changed and prepared.compaction.tokens_after < self.engine.threshold_tokens:
+                return prepared
+        return await self._prepare_from(self._view.compactable(), request)
+
+    async def _prepare_from(self, view: View, request: CompactionRequest) -> PreparedCompaction:
         done = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
         return PreparedCompaction(view, done, request.focus, self.engine.name).measured(self._view, request.tokens)
 

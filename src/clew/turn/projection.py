@@ -158,6 +158,13 @@ class ProjectedConversation:
         """The place among the items of the history that a message begins at; the end where it has not come yet."""
         return self._history.place_of(number) if self._history else 0
 
+    def count_from(self, place: int) -> int:
+        """How many messages of the history begin at this place among its items, or behind it."""
+        count, total = 0, len(self._history.messages) if self._history else 0
+        while count < total and self.place_of(total - count - 1) >= place:
+            count += 1
+        return count
+
     async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
         """The reply to what was last shown, as items of the wire; False where the history has gone on without it."""
         history, session = self._history, self.session

@@ -100,6 +100,8 @@ class ConversationView:
         self.size = ConversationSize(counter_for(model))
         self.last_prompt_tokens = 0
         """As the provider told for the newest reply; 0 when it has not, or when the view has changed since."""
+        self.unsettled = 0
+        """Messages at the end that the host is expected to send otherwise the next time."""
         self.sent_at: float | None = None
         """When the provider last read this view, by the clock of the runtime; None when it has not."""
         self._model = model
@@ -158,14 +160,29 @@ class ConversationView:
         answered = {message.get("tool_call_id") for message in self.messages[start:]}
         return start - 1 if waiting - answered else len(self.messages)
 
-    def compactable(self) -> View:
-        """The view that a compaction may choose from: everything but calls that still wait for results."""
+    def compactable(self, *, is_settled: bool = False) -> View:
+        """The view that a compaction may choose from: everything but calls that still wait for results.
+
+        `is_settled`: and but the messages that are expected to be sent otherwise the next time. A history that changes
+        there still begins with all that the compaction was made from.
+        """
         stop = self.open_group()
+        if is_settled and self.unsettled:
+            stop = min(stop, self._settled())
         until = self.next_seq if stop == len(self.messages) else self.seqs[stop]
         assert until is not None  # what came after the last compaction are rows
         written = frozenset(index for index in self.stored.written if index < stop)
         messages, seqs = tuple(self.messages[:stop]), tuple(self.seqs[:stop])
         return View(self.session, self.stored.conversation, self.base, until, messages, seqs, written)
+
+    def _settled(self) -> int:
+        """Where the unsettled messages begin; a result is not parted from its call, nor what a compaction wrote."""
+        stop = max(0, len(self.messages) - self.unsettled)
+        while 0 < stop < len(self.messages) and self.messages[stop]["role"] == "tool":
+            stop -= 1
+        end, written = len(self.messages), self.stored.written
+        is_plain = all(self.seqs[at] == self.next_seq - (end - at) and at not in written for at in range(stop, end))
+        return stop if is_plain else end
 
     def starts_with(self, view: View) -> bool:
         """Whether an earlier view of this conversation is still the beginning of what is shown."""
