@@ -1,7 +1,7 @@
 """Messages: their types, SDK objects as plain dicts, the four wire dialects, tool groups, the repair of histories."""
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
-from clew.messages.growing import GrowingHistory
+from clew.messages.growing import GrowingHistory, is_same_message
 from clew.messages.message import (
     NO_RESULT,
     UNREADABLE,
@@ -64,6 +64,7 @@ __all__ = [
     "images_of",
     "is_plain",
     "is_request",
+    "is_same_message",
     "last_cut_at_or_before",
     "media_of",
     "name_of_call",

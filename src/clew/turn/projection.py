@@ -191,6 +191,13 @@ class ProjectedConversation:
             return False
         return await (await self._runtime.conversation(self.session)).undo_compaction()
 
+    async def stored(self) -> list[Message]:
+        """The whole history as the store has it."""
+        if self.session is None:
+            return []
+        tip = await self._runtime.store.resume(self.session)
+        return [row.message for row in await self._runtime.store.messages(tip.id)]
+
     async def compactions(self) -> list[CommittedCompaction]:
         """Those of the whole conversation, oldest first; `is_in_effect` tells the undone ones apart."""
         return [] if self.session is None else await self._runtime.store.compactions(self.session)
@@ -366,6 +373,11 @@ class Projection:
         return self._host.run(self._compactions())
 
     @property
+    def history(self) -> list[Message]:
+        """The whole history as the store has it, as chat messages: for a host that kept only what it was given."""
+        return self._host.run(self._stored())
+
+    @property
     def session(self) -> str | None:
         """The session in the store; None before the first `fit`."""
         return self._conversation.session if self._conversation else self._session or self._name
@@ -437,6 +449,9 @@ class Projection:
 
     async def _compactions(self) -> list[CommittedCompaction]:
         return await (await self._open()).compactions()
+
+    async def _stored(self) -> list[Message]:
+        return await (await self._open()).stored()
 
     _tools_given: Sequence[Any] | None = None
     _tools: Sequence[Any] = ()

@@ -1,0 +1,367 @@
+"""Message objects of a framework through `clew.Projection`: translated once each, and given back as the very objects.
+
+Hooks of frameworks are called with the whole history before every model call, and one hook often serves many
+conversations. `FrameworkConversations` finds the conversation that a history belongs to and reads only what is new of
+it, so that the work of a call does not grow with the history. How a framework writes messages is a `MessageFormat`.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, groupby, takewhile
+from operator import is_
+from typing import Any
+
+from clew.messages import DialectName, Message, ToolCall, calls_of, is_same_message, text_of
+from clew.turn import Projection
+from clew.usage import CanonicalUsage
+
+MAX_OPEN = 256
+"""Conversations that are held ready; others are found again in the store."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageFormat:
+    """How a framework writes messages."""
+
+    read: Callable[[Any], Sequence[Message]]
+    """The messages that an object of the framework stands for, at least one."""
+    write: Callable[[Sequence[Message], Any], Any]
+    """An object for messages that were changed or written, by the one they came from (None where there is none)."""
+    dialect: DialectName | None = "openai_chat"
+    """Of the messages that are read; None: found out."""
+
+
+@dataclass(frozen=True, slots=True)
+class FittedMessages:
+    """What to send for one model call."""
+
+    messages: list[Any]
+    is_folded: bool
+    """Whether anything is not as it came."""
+    _projection: Projection = field(repr=False)
+
+    def observe(self, usage: CanonicalUsage | None) -> None:
+        """What the call really used; it corrects the count."""
+        if usage is not None and usage.prompt_tokens:
+            self._projection.observe(usage)
+
+    async def aobserve(self, usage: CanonicalUsage | None) -> None:
+        if usage is not None and usage.prompt_tokens:
+            await self._projection.aobserve(usage)
+
+
+class FrameworkConversations:
+    """The conversations that one hook of a framework sees. `options` are those of `clew.Projection`.
+
+    From any thread, and from any event loop.
+    """
+
+    def __init__(self, format: MessageFormat, **options: Any) -> None:
+        self._format = format
+        self._options = options
+        self._first: Projection | None = None
+        self._open: list[FrameworkConversation] = []
+        """Those that were used last, at the end."""
+        self._lock = threading.Lock()
+
+    def fit(self, items: Iterable[Any], **call: Any) -> FittedMessages:
+        """What to send for the whole history of a conversation: objects that were not changed as they came.
+
+        Further arguments are those of `_begin`.
+        """
+        begun = self._begin(items, **call)
+        return begun.finish(begun.projection.fit(begun.history, **begun.beside))
+
+    async def afit(self, items: Iterable[Any], **call: Any) -> FittedMessages:
+        """The same as `fit`, for a caller that is async itself."""
+        begun = self._begin(items, **call)
+        return begun.finish(await begun.projection.afit(begun.history, **begun.beside))
+
+    def observe(self, items: Iterable[Any], usage: CanonicalUsage | None, name: str | None = None) -> None:
+        """What the call really used that these messages were sent for; for hooks that are called after it."""
+        if usage is not None and usage.prompt_tokens:
+            self._begin(items, name=name).projection.observe(usage)
+
+    async def aobserve(self, items: Iterable[Any], usage: CanonicalUsage | None, name: str | None = None) -> None:
+        if usage is not None and usage.prompt_tokens:
+            await self._begin(items, name=name).projection.aobserve(usage)
+
+    def compact(self, items: Iterable[Any], name: str | None = None) -> bool:
+        """Fold a conversation now, whatever its size is; False where nothing could be folded."""
+        begun = self._begin(items, name=name)
+        begun.projection.fit(begun.history, **begun.beside)
+        return begun.projection.compact()
+
+    @property
+    def projections(self) -> list[Projection]:
+        """Those of the conversations that are held ready, the one that was used last at the end."""
+        with self._lock:
+            return [it.projection for it in self._open]
+
+    def close(self) -> None:
+        """Close the store; what it holds stays, unless it is in memory."""
+        with self._lock:
+            first, self._first, self._open = self._first, None, []
+        if first is not None:
+            first.close()
+
+    def _begin(
+        self,
+        items: Iterable[Any],
+        *,
+        name: str | None = None,
+        model: str | None = None,
+        system: Any = None,
+        tools: Sequence[Any] | None = None,
+    ) -> _BegunFit:
+        """Find the conversation, and read what is new of it.
+
+        Histories with different names are never taken for one another. `model` counts where none was given before the
+        first call. `system` and `tools` are what else is sent, for its size.
+        """
+        listed = list(items)
+        lead = list(takewhile(self._is_prompt, listed))
+        prompt = [text_of(message) for item in lead for message in self._format.read(item)]
+        texts = [*([text_of({"role": "system", "content": system})] if system else []), *prompt]
+        with self._lock:
+            conversation, history = self._find(listed[len(lead) :], name, model)
+        beside = {"system": "\n\n".join(texts) or None, "tools": tools, "dialect": self._format.dialect}
+        return _BegunFit(conversation, conversation.projection, history, lead, beside)
+
+    def _is_prompt(self, item: Any) -> bool:
+        read = self._format.read(item)
+        return all(isinstance(it, dict) and it.get("role") in ("system", "developer") for it in read)
+
+    def _find(
+        self, items: list[Any], name: str | None, model: str | None
+    ) -> tuple[FrameworkConversation, list[Message]]:
+        known = [(it.count_known(items), at) for at, it in enumerate(self._open) if it.name == name]
+        count, at = max(known, default=(-1, -1))
+        if count < 0:
+            if self._first is None:
+                self._first = Projection(**{"model": model, **self._options})
+            found = FrameworkConversation(self._format, self._first.another(name=name), name)
+            # Once for a conversation: what it waits for is one reading of the store.
+            count = found.resume(items) if name is not None else 0
+        else:
+            found = self._open.pop(at)
+        self._open.append(found)
+        del self._open[:-MAX_OPEN]
+        return found, found.take(items, count)
+
+
+class FrameworkConversation:
+    """One conversation: the objects of its history, and the messages they were read as. It only grows."""
+
+    def __init__(self, format: MessageFormat, projection: Projection, name: str | None = None) -> None:
+        self.projection = projection
+        self.name = name
+        self._format = format
+        self._items: list[Any] = []
+        """The objects as they came last, by their place: all of them, or after a restart those that are in view."""
+        self._read: list[Sequence[Message]] = []
+        """The messages of each."""
+        self._history: list[Message] = []
+        self._places: dict[int, int] = {}
+        """By the identity of a message the place of its object."""
+        self._places_of_calls: defaultdict[tuple[str, str], list[int]] = defaultdict(list)
+        """By role and id of a call: where a message that was changed came from."""
+        self._shown: list[Any] = []
+        """What was given back last, where something of it is folded."""
+        self._written: dict[tuple[int, ...], tuple[Sequence[Message], Any]] = {}
+        """Objects that were written, by the identities of their messages."""
+
+    def count_known(self, items: list[Any]) -> int:
+        """How many of these objects are known, where they are the known history with or without more behind it; or -1.
+
+        A framework that keeps what it was given back sends that with more behind it: it stands for the same history.
+        """
+        for known in (self._items, self._shown):
+            if len(items) >= len(known) and (known or not self._items) and self._are_same(known, items[: len(known)]):
+                return len(known)
+        return -1
+
+    def resume(self, items: list[Any]) -> int:
+        """After a restart: how many of these objects are the view that the store has of a named conversation, by a
+        framework that keeps what it was given back. They stand for the whole history; 0 where they are not that view.
+        """
+        # The store has chat messages, so that objects of other wires cannot be compared with them.
+        history = self.projection.history if self._format.dialect == "openai_chat" else []
+        if not history:
+            return 0
+        view = self.projection.fit(history, dialect="openai_chat")
+        read = [self._format.read(item) for item in items]
+        ends = list(accumulate(map(len, read)))
+        said = [message for messages in read for message in messages]
+        if len(view) not in ends or not all(map(is_same_message, view, said)):
+            # This one has taken the objects of the store for the host's.
+            self.projection = self.projection.another(name=self.name)
+            return 0
+        self._history, self._shown = history, items[: ends.index(len(view)) + 1]
+        for item, end, messages in zip(self._shown, ends, read, strict=False):
+            self._add(item, view[end - len(messages) : end])
+        return len(self._shown)
+
+    def take(self, items: list[Any], known: int) -> list[Message]:
+        """Read what is behind the known objects; the whole history as messages."""
+        if known == len(self._items) and self._are_same(self._items, items[:known]):
+            # They may be other objects than before, and the newest are given back.
+            self._items[:] = items[:known]
+        for item in items[known:]:
+            messages = self._format.read(item)
+            self._add(item, messages)
+            self._history.extend(messages)
+        return list(self._history)
+
+    def _are_same(self, known: list[Any], items: list[Any]) -> bool:
+        """Whether objects are the same, or equal, or, where a framework knows no equality, say the same."""
+        read = self._format.read
+        return known == items or all(
+            one is other or one == other or read(one) == read(other) for one, other in zip(known, items, strict=True)
+        )
+
+    def show(self, fitted: Sequence[Message]) -> tuple[list[Any], bool]:
+        """Messages as objects of the framework, and whether any of them is not as it came."""
+        if len(fitted) == len(self._history) and all(map(is_, fitted, self._history)):
+            return list(self._items), False
+        used: dict[tuple[int, ...], tuple[Sequence[Message], Any]] = {}
+        objects: list[Any] = []
+        for place, group in groupby(self._placed(fitted), key=lambda placed: placed[0]):
+            messages = [message for _, message in group]
+            if place >= 0 and _is_whole(messages, self._read[place]):
+                objects.append(self._items[place])
+                continue
+            for together in [messages] if place >= 0 else [[message] for message in messages]:
+                key = tuple(map(id, together))
+                came = self._items[place] if place >= 0 else None
+                used[key] = self._written.get(key) or (together, self._format.write(together, came))
+                objects.append(used[key][1])
+        self._written, self._shown = used, objects
+        return list(objects), True
+
+    def _add(self, item: Any, messages: Sequence[Message]) -> None:
+        place = len(self._items)
+        self._items.append(item)
+        self._read.append(messages)
+        for message in messages:
+            self._places[id(message)] = place
+            for key in _call_keys(message):
+                self._places_of_calls[key].append(place)
+
+    def _placed(self, fitted: Sequence[Message]) -> Iterable[tuple[int, Message]]:
+        """Each message with the place it came from; a negative one where that is none."""
+        last = -1
+        for message in fitted:
+            place = self._places.get(id(message))
+            if place is None:
+                place = self._place_by_call(message, last)
+            last = max(last, place)
+            yield place, message
+
+    def _place_by_call(self, message: Message, last: int) -> int:
+        """The next place that has a call or a result of the same id, behind what is shown before it."""
+        for key in _call_keys(message):
+            places = self._places_of_calls.get(key, ())
+            at = bisect_right(places, last - 1)
+            if at < len(places):
+                return places[at]
+        return -1
+
+
+@dataclass(frozen=True, slots=True)
+class _BegunFit:
+    """A call whose history was read and is not fitted yet."""
+
+    conversation: FrameworkConversation
+    projection: Projection
+    history: list[Message]
+    lead: list[Any]
+    beside: dict[str, Any]
+
+    def finish(self, fitted: Sequence[Message]) -> FittedMessages:
+        objects, is_folded = self.conversation.show(fitted)
+        return FittedMessages([*self.lead, *objects], is_folded, self.projection)
+
+
+def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
+    return len(messages) == len(read) and all(map(is_, messages, read))
+
+
+def _call_keys(message: Any) -> list[tuple[str, str]]:
+    if not isinstance(message, dict):
+        return []
+    if message.get("role") == "tool":
+        return [("tool", str(message.get("tool_call_id", "")))]
+    return [("assistant", str(call.get("id", ""))) for call in calls_of(message)[:1]]
+
+
+# -- what formats are made with ----------------------------------------------------------------------------------------
+
+
+def text_part(text: str) -> dict[str, Any]:
+    return {"type": "text", "text": text}
+
+
+def picture_part(url: str | None = None, *, data: str | None = None, media_type: str | None = None) -> dict[str, Any]:
+    """A picture at an address, or as base64."""
+    address = url if url is not None else f"data:{media_type or 'image/png'};base64,{data}"
+    return {"type": "image_url", "image_url": {"url": address}}
+
+
+def tool_call(id: str, name: str, arguments: Any) -> ToolCall:
+    """A call; arguments that are no text yet are written as JSON."""
+    text = arguments if isinstance(arguments, str) else json.dumps(arguments, ensure_ascii=False, default=str)
+    return {"id": id, "type": "function", "function": {"name": name, "arguments": text}}
+
+
+def as_content(parts: Sequence[dict[str, Any]]) -> str | list[Any]:
+    """Parts as the content of a message: a text where that is all there is."""
+    if not parts:
+        return ""
+    return parts[0]["text"] if len(parts) == 1 and parts[0].get("type") == "text" else list(parts)
+
+
+def assistant_message(
+    parts: Sequence[dict[str, Any]], calls: Sequence[ToolCall] = (), reasoning: Sequence[dict[str, Any]] = ()
+) -> Message:
+    """A message of the model; thinking counts for its size and stays with it."""
+    message: Message = {"role": "assistant", "content": as_content(parts) or (None if calls else "")}
+    if calls:
+        message["tool_calls"] = list(calls)
+    if reasoning:
+        message["reasoning"] = list(reasoning)
+    return message
+
+
+def tool_message(call_id: str, content: Any, *, is_error: bool = False) -> Message:
+    message: Message = {"role": "tool", "tool_call_id": call_id, "content": content}
+    if is_error:
+        message["is_error"] = True
+    return message
+
+
+def function_tools(named: Iterable[tuple[str, str | None, Any]]) -> list[Any]:
+    """Tool definitions, for their size, from name, description and JSON schema."""
+    made = [{"name": name, "description": about or "", "parameters": schema or {}} for name, about, schema in named]
+    return [{"type": "function", "function": function} for function in made]
+
+
+class OnceForEqual:
+    """A function that is asked once for as long as its arguments are equal; its answer is then the same object."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+        self._asked: list[Any] | None = None
+        self._answer: Any = None
+
+    def __call__(self, items: Iterable[Any] | None) -> Any:
+        listed = list(items or ())
+        if self._asked != listed:
+            self._asked, self._answer = listed, self._function(listed)
+        return self._answer

@@ -1,0 +1,188 @@
+"""Pydantic AI: a capability that keeps the messages of each model request inside the window.
+
+    agent = Agent("openai:gpt-5", capabilities=[ClewCapability(store="~/.clew/state.db")])
+
+It shows the model a view and leaves the history of the run as it is; with `persistent=True` it folds that, too. Other
+options are those of `clew.Projection`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+from pydantic_ai.capabilities import AbstractCapability
+from pydantic_ai.messages import (
+    BaseToolCallPart,
+    BaseToolReturnPart,
+    BinaryContent,
+    FilePart,
+    ImageUrl,
+    ModelRequest,
+    ModelResponse,
+    RetryPromptPart,
+    SystemPromptPart,
+    TextPart,
+    ThinkingPart,
+    ToolCallPart,
+    ToolReturnPart,
+    UserPromptPart,
+)
+
+from clew.integrations.blocks import BlockFormat
+from clew.integrations.framework import (
+    FrameworkConversations,
+    MessageFormat,
+    OnceForEqual,
+    as_content,
+    function_tools,
+    picture_part,
+    text_part,
+    tool_call,
+    tool_message,
+)
+from clew.messages import Message, ToolCall, name_of_call, text_of
+from clew.usage import CanonicalUsage
+
+
+class ClewCapability(AbstractCapability[Any]):
+    """Keeps the messages of an agent's requests inside the window; one serves all runs of its agent."""
+
+    def __init__(self, *, persistent: bool = False, **options: Any) -> None:
+        self.conversations = FrameworkConversations(FORMAT, **options)
+        self._persistent = persistent
+        self._tools = OnceForEqual(_tool_definitions)
+
+    async def before_model_request(self, ctx: Any, request_context: Any) -> Any:
+        asked = request_context.model_request_parameters
+        fitted = await self.conversations.afit(
+            request_context.messages,
+            name=ctx.conversation_id,
+            model=request_context.model.model_name,
+            system=_instructions(asked, request_context.messages),
+            tools=self._tools(asked.function_tools),
+        )
+        request_context.messages = fitted.messages
+        if self._persistent:
+            ctx.messages[:] = fitted.messages
+        return request_context
+
+    async def after_model_request(self, ctx: Any, *, request_context: Any, response: Any) -> Any:
+        used = response.usage
+        read, written = used.cache_read_tokens, used.cache_write_tokens
+        usage = CanonicalUsage(max(0, used.input_tokens - read - written), used.output_tokens, read, written)
+        await self.conversations.aobserve(request_context.messages, usage, ctx.conversation_id)
+        return response
+
+
+def _instructions(asked: Any, messages: Sequence[Any]) -> str | None:
+    told = [part.content for part in getattr(asked, "instruction_parts", None) or ()]
+    newest = messages[-1].instructions if messages and isinstance(messages[-1], ModelRequest) else None
+    return "\n\n".join(told) or newest
+
+
+def _tool_definitions(tools: Sequence[Any]) -> list[Any]:
+    return function_tools((tool.name, tool.description, tool.parameters_json_schema) for tool in tools)
+
+
+# -- messages ----------------------------------------------------------------------------------------------------------
+
+
+class PydanticBlocks(BlockFormat):
+    """Parts of requests and responses. What is inside one prompt are several parts of a chat message, and stay one."""
+
+    def read_result(self, block: Any) -> Message | None:
+        if isinstance(block, BaseToolReturnPart):
+            content = [text_part(block.model_response_str()), *map(_read_content, block.files)]
+            return tool_message(block.tool_call_id, as_content(content), is_error=block.outcome == "failed")
+        if isinstance(block, RetryPromptPart) and block.tool_name is not None:
+            return tool_message(block.tool_call_id, block.model_response(), is_error=True)
+        return None
+
+    def read_call(self, block: Any) -> ToolCall | None:
+        is_call = isinstance(block, BaseToolCallPart)
+        return tool_call(block.tool_call_id, block.tool_name, block.args_as_json_str()) if is_call else None
+
+    def read_thinking(self, block: Any) -> dict[str, Any] | None:
+        return {"type": "thinking", "thinking": block.content} if isinstance(block, ThinkingPart) else None
+
+    def read_part(self, block: Any) -> dict[str, Any] | None:
+        if isinstance(block, ThinkingPart | BaseToolCallPart | BaseToolReturnPart):
+            return None
+        if isinstance(block, FilePart):
+            return _read_content(block.content)
+        content = block.model_response() if isinstance(block, RetryPromptPart) else getattr(block, "content", None)
+        return text_part(content if isinstance(content, str) else "" if content is None else str(content))
+
+    def write_result(self, message: Message, came: Any) -> Any:
+        if came is None:
+            return ToolReturnPart("tool", text_of(message), message.get("tool_call_id", ""))
+        return came if self.read_result(came) == message else replace(came, content=text_of(message))
+
+    def write_call(self, call: ToolCall, came: Any) -> Any:
+        arguments = call["function"]["arguments"]
+        return replace(came, args=arguments) if came else ToolCallPart(name_of_call(call), arguments, call["id"])
+
+    def write_text(self, text: str) -> Any:
+        return TextPart(text)
+
+    # A prompt of several contents is one part here, so that requests are read and written part by part.
+
+    def read_other(self, blocks: Sequence[Any]) -> list[Message]:
+        return [self._read_request_part(block) for block in blocks] or [{"role": "user", "content": ""}]
+
+    def write_other(self, messages: Sequence[Message], came: Sequence[Any] = ()) -> list[Any]:
+        written: list[Any] = []
+        for message in messages:
+            same = next((block for block in came if self._read_request_part(block) == message), None)
+            if message["role"] == "tool" and same is None:
+                waiting = (block for block in came if getattr(block, "tool_call_id", "") == message.get("tool_call_id"))
+                written.append(self.write_result(message, next(waiting, None)))
+            else:
+                written.append(UserPromptPart(text_of(message)) if same is None else same)
+        return written
+
+    def _read_request_part(self, block: Any) -> Message:
+        result = self.read_result(block)
+        if result is not None:
+            return result
+        if isinstance(block, SystemPromptPart):
+            return {"role": "system", "content": block.content}
+        if isinstance(block, UserPromptPart) and not isinstance(block.content, str):
+            return {"role": "user", "content": as_content([_read_content(content) for content in block.content])}
+        return {"role": "user", "content": as_content([self.read_part(block) or text_part("")])}
+
+
+def _read_content(content: Any) -> dict[str, Any]:
+    """One content of a prompt or of a result."""
+    if isinstance(content, str):
+        return text_part(content)
+    if isinstance(content, ImageUrl):
+        return picture_part(content.url)
+    if isinstance(content, BinaryContent):
+        if content.is_image:
+            return picture_part(data=content.base64, media_type=content.media_type)
+        return {"type": "file", "file": {"file_data": f"data:{content.media_type};base64,{content.base64}"}}
+    told = getattr(content, "content", None) or getattr(content, "url", None) or ""
+    return text_part(told if isinstance(told, str) else str(told))
+
+
+_BLOCKS = PydanticBlocks()
+
+
+def read_message(item: Any) -> list[Message]:
+    """A request or a response as chat messages."""
+    return _BLOCKS.read_reply(item.parts) if isinstance(item, ModelResponse) else _BLOCKS.read_other(item.parts)
+
+
+def write_message(messages: Sequence[Message], came: Any) -> Any:
+    """Changed or written chat messages as a request or a response."""
+    if messages[0]["role"] == "assistant":
+        parts = _BLOCKS.write_reply(messages[0], came.parts if came is not None else ())
+        return replace(came, parts=parts) if came is not None else ModelResponse(parts)
+    parts = _BLOCKS.write_other(messages, came.parts if came is not None else ())
+    return replace(came, parts=parts) if came is not None else ModelRequest(parts)
+
+
+FORMAT = MessageFormat(read_message, write_message)
