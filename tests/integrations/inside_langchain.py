@@ -25,6 +25,7 @@ from tests.integrations.scenario import (
 )
 
 from clew.integrations.langchain import ClewMiddleware, ClewPreModelHook, ClewStateMiddleware
+from clew.messages import text_of
 
 LIMIT = {"recursion_limit": 200}
 
@@ -47,7 +48,7 @@ def test_a_view_folds_twice_and_the_state_keeps_every_message() -> None:
         assert len(done["messages"]) > 2 * len(requests_of(upstream)[-1])
         (view,) = clew.conversations.projections
         assert len(view.compactions) >= 2
-        assert "value_3 = 111" in view.recall("value_3")[0].message["content"]
+        assert "value_3 = 111" in text_of(view.recall("value_3")[0].message)
 
 
 async def test_async_and_streamed_and_after_a_restart(tmp_path: Path) -> None:
@@ -78,7 +79,7 @@ async def test_the_state_itself_is_folded(tmp_path: Path, is_async: bool) -> Non
         assert len(done["messages"]) < 2 * len(requests_of(upstream)[-1])
         (view,) = clew.conversations.projections
         assert len(view.compactions) >= 2
-        assert "value_3 = 111" in view.recall("value_3")[0].message["content"]
+        assert "value_3 = 111" in text_of(view.recall("value_3")[0].message)
         again = agent_with(ClewStateMiddleware(context_length=WINDOW, store=store), later, checkpointer=saver)
         await again.ainvoke({"messages": [HumanMessage("And once more.")]}, thread)
         assert_it_goes_on(upstream, later)

@@ -33,20 +33,19 @@ from tests.integrations.scenario import (
 )
 
 from clew.integrations.pydantic_ai import ClewCapability
+from clew.messages import text_of
 
 NO_LIMIT = UsageLimits(request_limit=None)
 
 
 def agent_with(capability: Any, upstream: Any) -> Any:
     model = OpenAIChatModel("mock-model", provider=OpenAIProvider(base_url=upstream.base_url, api_key=KEY))
-    agent = Agent(model, instructions=SYSTEM, capabilities=[capability])
+    return Agent(model, instructions=SYSTEM, capabilities=[capability], tools=[read_part])
 
-    @agent.tool_plain
-    def read_part(number: int) -> str:
-        """Read a part of the project."""
-        return part(number)
 
-    return agent
+def read_part(number: int) -> str:
+    """Read a part of the project."""
+    return part(number)
 
 
 async def read_events(ctx: Any, events: Any) -> None:
@@ -63,7 +62,7 @@ def test_a_view_folds_twice_and_the_run_keeps_every_message() -> None:
         assert len(done.all_messages()) > 1.5 * len(requests_of(upstream)[-1])
         (view,) = clew.conversations.projections
         assert len(view.compactions) >= 2
-        assert "value_3 = 111" in view.recall("value_3")[0].message["content"]
+        assert "value_3 = 111" in text_of(view.recall("value_3")[0].message)
 
 
 @pytest.mark.parametrize("persistent", [False, True])

@@ -230,7 +230,12 @@ def test_it_folds_when_it_is_told_to(opened: Opened) -> None:
 
 def test_tools_are_described_once_for_as_long_as_they_are_equal() -> None:
     asked: list[Any] = []
-    describe = OnceForEqual(lambda tools: asked.append(tools) or [len(tools)])
+
+    def count(tools: list[Any]) -> list[int]:
+        asked.append(tools)
+        return [len(tools)]
+
+    describe = OnceForEqual(count)
     assert describe([1, 2]) is describe([1, 2])
     assert describe(None) == [0]
     assert len(asked) == 2

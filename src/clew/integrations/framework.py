@@ -11,13 +11,13 @@ import json
 import threading
 from bisect import bisect_right
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, groupby, takewhile
 from operator import is_
 from typing import Any
 
-from clew.messages import DialectName, Message, ToolCall, calls_of, is_same_message, text_of
+from clew.messages import DialectName, Message, ToolCall, is_same_message, text_of
 from clew.turn import Projection
 from clew.usage import CanonicalUsage
 
@@ -294,11 +294,11 @@ def _is_whole(messages: Sequence[Message], read: Sequence[Message]) -> bool:
 
 
 def _call_keys(message: Any) -> list[tuple[str, str]]:
-    if not isinstance(message, dict):
-        return []
+    if not isinstance(message, Mapping):
+        return []  # an object of a wire that a projection reads itself
     if message.get("role") == "tool":
         return [("tool", str(message.get("tool_call_id", "")))]
-    return [("assistant", str(call.get("id", ""))) for call in calls_of(message)[:1]]
+    return [("assistant", str(call.get("id", ""))) for call in (message.get("tool_calls") or ())[:1]]
 
 
 # -- what formats are made with ----------------------------------------------------------------------------------------
