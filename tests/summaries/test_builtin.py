@@ -111,6 +111,24 @@ def test_rules_of_one_message_stay_in_the_order_in_which_they_were_said() -> Non
     assert [line[1:8] for line in handoff_of(messages).lines(RULES)] == ["Never A", "Always ", "Must no"]
 
 
+def test_old_work_is_told_by_its_commits_the_last_of_those_that_were_made_anew() -> None:
+    messages = [user("Build the parser."), assistant("I begin with the words.")]
+    for at, (commit, subject) in enumerate(
+        [("1111aaa", "parser: words"), ("2222bbb", "parser: trees"), ("3333ccc", "parser: trees")]
+    ):
+        messages += ran(
+            f'git add -A && git commit -m "{subject}"', f"[main {commit}] {subject}\n 2 files changed", f"c{at}"
+        )
+    messages += [assistant("The parser reads words and trees.")]
+    messages += [one for n in range(6) for one in (user(f"Question {n} of many?"), assistant(f"Answer {n} is plain."))]
+    told = handoff_of([*messages, user("on")]).lines(COMPLETED)[0].split("\n   ")
+    assert [line for line in told if "COMMITTED" in line] == [
+        'COMMITTED 1111aaa "parser: words" (m3)',
+        'COMMITTED 3333ccc "parser: trees" (m7)',
+    ]
+    assert sum("parser: words" in line for line in told) == 1
+
+
 def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_where() -> None:
     assert handoff_of(SESSION).lines(COMPLETED) == [
         "Asked, as above (m0)\n"
@@ -119,9 +137,9 @@ def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_whe
         "   RAN pytest -q: E AssertionError: 3 != 5 · FAILED tests/test_up.py::test_retry · 1 failed in 0.1s · [exit 1]"
         " (m3)",
         "Asked, as above (m6)\n"
+        '   COMMITTED 9f3c2ab "x" (m12)\n'
         "   CHANGED src/uploader.py +2 -1 (m7)\n"
-        "   RAN pytest -q: 16 passed in 0.2s · [exit 0] (m9)\n"
-        "   RAN git commit -m x: [feat/async 9f3c2ab] x · [exit 0] (m11)",
+        "   RAN pytest -q: 16 passed in 0.2s · [exit 0] (m9)",
         '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)',
     ]
 

@@ -56,7 +56,9 @@ _STATE_CHARS = 2_000
 _REQUEST_CHARS = 6_000
 _NEVER = -1
 _SHORTEST_PASTED = 24
-_COMMIT = re.compile(r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\]", re.MULTILINE)
+_COMMIT = re.compile(
+    r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
+)
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
 # Where it listens is said behind these words: an address or a port.
@@ -183,6 +185,8 @@ class Action:
     change: str = ""
     result: int | None = None
     outcome: CallOutcome | None = None
+    commit: tuple[str, str] | None = None
+    """The hash and the subject of the commit that it made."""
 
     @property
     def failed(self) -> bool:
@@ -393,6 +397,8 @@ class Ledger:
             elif action.failed and action.verb in ("WROTE", "CHANGED"):
                 self.files[path].changes -= 1
         if action.verb == "RAN":
+            if "commit" in action.target and (committed := _COMMIT.search(text)):
+                action.commit = (committed["commit"], committed["subject"].strip())
             self._add_state(text[-_STATE_CHARS:], action.outcome, number)
 
     def _end_file(self, path: str, ended: str) -> None:

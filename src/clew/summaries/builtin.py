@@ -23,6 +23,7 @@ from clew.summaries.exchanges import (
     Sentence,
     ToldExchange,
     by_worth,
+    commits_of,
     deeds_of,
     exchange_text,
     lines_to_tell_again,
@@ -333,10 +334,10 @@ class _Composer:
         listed = frozenset(self._material.source.ledger.files) if told else frozenset()
         newest = len(self._material.exchanges) - _NEWEST_WITH_DEEDS
         for n, entry in draft.entries.items():
-            # Of an older exchange, the agent's conclusion says what was done, and the list of files where.
-            if n < newest and entry.sentences:
-                continue
-            for line in deeds_of(self._material.actions.get(n, ()), listed):
+            actions = self._material.actions.get(n, ())
+            # Of an older exchange, its conclusion and its commits say what was done, the list of files where.
+            is_brief = n < newest and entry.sentences
+            for line in commits_of(actions) if is_brief else deeds_of(actions, listed):
                 if len(line) + _ENTRY_CHARS <= room and not _is_failure_in(draft.top, line):
                     entry.deeds.append(line)
                     draft.covered |= atoms_in(line)
@@ -421,7 +422,12 @@ class _Composer:
             owner = self._material.owners.get((number, part))
             if owner is not None and owner.verb == "PLANNED":
                 continue  # told under headings of its own
-            if owner is not None and number == owner.result and (short := self._material.short_output(owner)):
+            commit = (
+                owner.commit
+                if owner and any(reference_of(deed) == f"(m{owner.result})" for deed in entry.deeds)
+                else None
+            )
+            if owner and number == owner.result and not commit and (short := self._material.short_output(owner)):
                 draft.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
                 lines = [short]
             above = f"{top} {entry.head}"
@@ -430,6 +436,8 @@ class _Composer:
             new = [line for line in new if not any(text in line for text in said)]
             if owner is None:
                 new = [line for line in new if not is_opening(line)]
+            elif commit:
+                new = [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
             own = entry.passages.setdefault(self._material.line_of(number, part)[0], [])
             own += [(owner.number if owner else number, bool(part), line) for line in new]
 
@@ -441,7 +449,7 @@ class _Composer:
             references = failures | {reference_of(line) for line in entry.deeds}
             for action in reversed(self._material.actions.get(n, ())):
                 key = (action.verb, action.target)
-                known = action.verb in _TOLD_ELSEWHERE or f"(m{action.number})" in references
+                known = action.verb in _TOLD_ELSEWHERE or {f"(m{action.number})", f"(m{action.result})"} & references
                 if known or not action.target or not self._material.may_quote(action.number):
                     continue
                 told = entry.passages.setdefault(key, [])

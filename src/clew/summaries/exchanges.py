@@ -176,10 +176,11 @@ def quoted_sentences(sentences: list[Sentence]) -> str:
 
 _BRIEF_CHARS = 60
 _COMMAND_CHARS = 100
+_SUBJECT_CHARS = 120
 _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
-_DEED = re.compile(r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|RAN .*(?:: \d+ runs\b| -> )")
+_DEED = re.compile(r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |RAN .*(?:: \d+ runs\b| -> )")
 
 
 def brief_target(target: str) -> str:
@@ -191,12 +192,23 @@ def brief_target(target: str) -> str:
 
 
 def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset()) -> list[str]:
-    """The lines that tell what an exchange did: its changes in one line, then each command that matters.
+    """The lines that tell what an exchange did: its commits, its changes in one line, then each command that matters.
 
     A command that ran once and went well is left to whoever quotes what it printed.
     """
     changes = " · ".join(_changes(actions, known_files))
-    return [*([changes] if changes else []), *_runs(actions)]
+    return [*commits_of(actions), *([changes] if changes else []), *_runs(actions)]
+
+
+def commits_of(actions: Iterable[Action]) -> list[str]:
+    """A line for each commit that was made; of one that was made anew, the last."""
+    made = {
+        subject: (commit, action.result) for action in actions if action.commit for commit, subject in [action.commit]
+    }
+    return [
+        f'COMMITTED {commit} "{shorten_redacted(subject, _SUBJECT_CHARS)}" (m{number})'
+        for subject, (commit, number) in made.items()
+    ]
 
 
 def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable[str]:
