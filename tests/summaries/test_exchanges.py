@@ -130,3 +130,12 @@ def test_a_target_is_told_by_the_end_of_a_path_and_the_start_of_a_command() -> N
 def test_a_secret_that_a_cut_would_halve_is_taken_out_before() -> None:
     secret = "gh" + "p_" + "Ab1" * 12
     assert secret[:8] not in brief_target(f"curl --max-time 9 --silent -H 'Token: {secret}' https://example.org")
+
+
+def test_what_stands_under_a_summary_is_the_conclusion_and_a_label_is_not() -> None:
+    report = (
+        "**System:** Windows 11, build 26200.7462\n\n## Users\n- 3 accounts were found in the list of users\n\n"
+        "**Summary:**\nThe account may change everything on this machine.\n- 12 rights were checked in detail\n"
+    )
+    found = closing_sentences(report, 4, lambda _: 0.5)
+    assert max(found, key=lambda one: one.conclusion).text == "The account may change everything on this machine."

@@ -18,7 +18,17 @@ from clew.ledger.extract import (
     text_with_calls,
 )
 from clew.ledger.focus import FocusTopic
-from clew.ledger.ledger import Action, AtomIndex, FileFact, Ledger, LedgerExchange, UserRequest, WorkState
+from clew.ledger.ledger import (
+    Action,
+    AtomIndex,
+    FileFact,
+    Ledger,
+    LedgerExchange,
+    UserRequest,
+    WorkState,
+    actions_by_exchange,
+    owners_of,
+)
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import person_said
@@ -41,6 +51,7 @@ __all__ = [
     "UserRequest",
     "Verb",
     "WorkState",
+    "actions_by_exchange",
     "arguments_text",
     "atoms_in",
     "files_changed_by",
@@ -49,6 +60,7 @@ __all__ = [
     "is_path",
     "is_question",
     "outcome_of",
+    "owners_of",
     "person_said",
     "quotable_texts",
     "read_outcome",

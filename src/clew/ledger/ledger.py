@@ -423,6 +423,28 @@ class Ledger:
             self.state.serving = (serving[0][:160], number)
 
 
+def actions_by_exchange(exchanges: Sequence[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:
+    """The actions of each exchange, by its position."""
+    by: dict[int, list[Action]] = {}
+    n = 0
+    for action in actions:
+        while n + 1 < len(exchanges) and action.number >= exchanges[n + 1].number:
+            n += 1
+        by.setdefault(n, []).append(action)
+    return by
+
+
+def owners_of(actions: Iterable[Action]) -> dict[tuple[int, int], Action]:
+    """The action that a part of a message belongs to: its call, or its result."""
+    owners: dict[tuple[int, int], Action] = {}
+    for action in actions:
+        owners[action.number, action.call_index + 1] = action
+        # The stub for a result that never came has the number of the call.
+        if action.result is not None and action.result != action.number:
+            owners[action.result, 0] = action
+    return owners
+
+
 def _start_of_last_chars(messages: Sequence[Message], most: int) -> int:
     """The position from which on the messages hold at most `most` chars."""
     chars = 0

@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from clew.ledger import LedgerExchange, atoms_in
+from clew.ledger import LedgerExchange, actions_by_exchange, atoms_in
 from clew.ledger.verify import claims_in
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
     TELLING_WIDTH,
     Sentence,
-    actions_by_exchange,
     deeds_of,
     quoted_sentences,
     reference_of,

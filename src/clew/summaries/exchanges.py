@@ -12,7 +12,17 @@ from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, S
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 
-from clew.ledger import Action, FocusTopic, LedgerExchange, QuoteSelector, atoms_in, is_opening, text_with_calls
+from clew.ledger import (
+    Action,
+    FocusTopic,
+    LedgerExchange,
+    QuoteSelector,
+    actions_by_exchange,
+    atoms_in,
+    is_opening,
+    owners_of,
+    text_with_calls,
+)
 from clew.messages import Message, text_of
 from clew.summaries import handoff as parts
 from clew.summaries.focus_line import messages_about
@@ -38,6 +48,10 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
+_SUMMARY = re.compile(
+    r"\b(?:summary|overall|conclusions?|verdict|tl;?dr|in short|outcome)\b|总结|结论|まとめ|結論|요약|결론",
+    re.IGNORECASE,
+)
 _LIST_ITEM = frozenset("-*|•0123456789")
 # Says little without the sentence before it.
 _POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
@@ -96,11 +110,15 @@ def sentences_in(
     found: list[Sentence] = []
     end = _ASCII_END if text.isascii() else _END
     pieces = end.split(_CODE.sub("\n", text))
+    is_summary = False
     for order, raw in enumerate(pieces):
         said = " ".join(raw.split())
-        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not _NO_SENTENCE.match(raw)
+        if is_heading := bool(_NO_SENTENCE.match(raw)):
+            is_summary = bool(_SUMMARY.search(said))
+        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading
         if is_told and (with_openings or not is_opening(said)):
             worth, conclusion = _worth(said, not found, worth_of)
+            conclusion += is_summary and said[0] not in _LIST_ITEM
             cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
             found.append(Sentence(said + cut, number, order, worth, conclusion))
     return found
@@ -139,7 +157,11 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple
     worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
     worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
-    worth += 0.5 * is_first + 0.6 * (_width(said) in _GOOD_WIDTHS) - 0.4 * said.endswith(("?", "？"))
+    worth += (
+        0.5 * (is_first and not _LABEL.match(said))
+        + 0.6 * (_width(said) in _GOOD_WIDTHS)
+        - 0.4 * said.endswith(("?", "？"))
+    )
     conclusion = worth + min(_MOST_ATOMS, atoms)
     conclusion -= 0.5 * (said[0] in _LIST_ITEM) + 0.7 * said.endswith((":", "：")) + 0.5 * bool(_LABEL.match(said))
     conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * is_opening(said)
@@ -276,27 +298,6 @@ class ToldExchange:
         return "\n".join(line for own in self.passages.values() for _, _, line in own)
 
 
-def actions_by_exchange(exchanges: list[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:
-    by: dict[int, list[Action]] = {}
-    n = 0
-    for action in actions:
-        while n + 1 < len(exchanges) and action.number >= exchanges[n + 1].number:
-            n += 1
-        by.setdefault(n, []).append(action)
-    return by
-
-
-def owners_of(actions: Iterable[Action]) -> dict[tuple[int, int], Action]:
-    """The action that a part of a message belongs to: its call, or its result."""
-    owners: dict[tuple[int, int], Action] = {}
-    for action in actions:
-        owners[action.number, action.call_index + 1] = action
-        # The stub for a result that never came has the number of the call.
-        if action.result is not None and action.result != action.number:
-            owners[action.result, 0] = action
-    return owners
-
-
 def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
     """Request, conclusion, deeds, then what else was said and shown, in the order in which it came."""
     by_message: dict[int, list[Sentence]] = {}
@@ -340,7 +341,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
-        return f"{_joined(line for _, _, line in own)} ({where})"
+        return f"{' · '.join(dict.fromkeys(line for _, _, line in own))} ({where})"
     verb, target = key
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
@@ -350,7 +351,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[
         begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
         if brief in folders:
             brief = shorten_redacted(brief, _BRIEF_CHARS // 2)
-        name = _joined(called if begins else [brief, *called])
+        name = " · ".join(dict.fromkeys(called if begins else [brief, *called]))
         folders.add(brief_target(target))
         told = (line for _, is_call, line in own if not is_call)
     else:
@@ -359,12 +360,8 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[
         name = target if is_whole else ""
         folders.update([target[:_BRIEF_CHARS]] if is_whole else ())
         told = (line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in own)
-    shown = _joined(filter(None, told))
+    shown = " · ".join(dict.fromkeys(filter(None, told)))
     return f"{verb} {name or brief_target(target)}{': ' if shown else ''}{shown} ({where})"
-
-
-def _joined(lines: Iterable[str]) -> str:
-    return " · ".join(dict.fromkeys(lines))
 
 
 # -- all that could be told --------------------------------------------------------------------------------------------
