@@ -39,6 +39,7 @@ COMMANDS = (
     CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
     CliCommand("serve", "clew.cli.commands.serve", "keep the conversations of any agent in the window, as a gateway"),
     CliCommand("wrap", "clew.cli.commands.wrap", "run one program through a private gateway"),
+    CliCommand("setup", "clew.cli.commands.setup", "let Hermes Agent fold with Clew, by its own config"),
     CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
     CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),
     CliCommand("sessions", "clew.cli.commands.sessions", "list, show, rename, undo and delete what is kept", "list"),
@@ -48,7 +49,9 @@ COMMANDS = (
     CliCommand("export", "clew.cli.commands.export", "write a conversation out, for other programs"),
     CliCommand("doctor", "clew.cli.commands.doctor", "check that all that was kept is whole, and mend it"),
     CliCommand(
-        "import", "clew.cli.commands.import_", "take in sessions of Claude Code, Codex, opencode, Hermes and pi"
+        "import",
+        "clew.cli.commands.import_",
+        "take in sessions of Claude Code, Codex, Gemini CLI, opencode, Hermes and pi",
     ),
     CliCommand("config", "clew.cli.commands.config", "show, set and check settings", "show"),
     CliCommand(

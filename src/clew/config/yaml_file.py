@@ -137,6 +137,73 @@ def without_key(text: str, path: Path, key: str) -> str:
     return _verified(lambda: _removed(text, path, key.split(".")), expected, path, key)
 
 
+def with_list_item(text: str, path: Path, key: str, item: str) -> str:
+    """The text with the item in the list of the key, at its end; the list is made where it is missing."""
+    node = _node_at(parse_yaml(text, path), key, path)
+    listed = _items_of(node, path, key)
+    if item in listed:
+        return text
+    if isinstance(node, yaml.SequenceNode) and node.value and not node.flow_style:
+        line = " " * node.start_mark.column + f"- {yaml_scalar(item)}"
+        edited = _with_lines(text, _end(node), [line])
+    elif isinstance(node, yaml.SequenceNode) and node.value:
+        after = _end(node.value[-1])
+        edited = f"{text[:after]}, {yaml_scalar(item)}{text[after:]}"
+    else:
+        edited = _with_key(text, path, key.split("."), f"[{yaml_scalar(item)}]")
+    return _verified_list(text, edited, path, key, [*listed, item])
+
+
+def without_list_item(text: str, path: Path, key: str, item: str) -> str:
+    """The text without the item in the list of the key; the same text where it is not there."""
+    node = _node_at(parse_yaml(text, path), key, path)
+    listed = _items_of(node, path, key)
+    if item not in listed or not isinstance(node, yaml.SequenceNode):
+        return text
+    found = node.value[listed.index(item)]
+    start, end = found.start_mark.index, _end(found)
+    if node.flow_style:
+        edited = _without_span_and_comma(text, start, end)
+    elif len(listed) == 1:
+        edited = _with_key(text, path, key.split("."), "[]")
+    else:
+        edited = text[: text.rfind("\n", 0, start) + 1] + text[_line_end(text, end) :]
+    return _verified_list(text, edited, path, key, [each for each in listed if each != item])
+
+
+def _node_at(tree: yaml.Node | None, key: str, path: Path) -> yaml.Node | None:
+    node = tree
+    for name in key.split("."):
+        found = _entry(node, name, path) if isinstance(node, yaml.MappingNode) else None
+        node = found[1] if found else None
+    return node
+
+
+def _items_of(node: yaml.Node | None, path: Path, key: str) -> list[object]:
+    if node is None or _is_null(node):
+        return []
+    if not isinstance(node, yaml.SequenceNode):
+        raise InvalidConfig([ConfigProblem(str(path), key, f"{value_of(node)!r} is no list", "write it as a list")])
+    return [value_of(each) for each in node.value]
+
+
+def _verified_list(before: str, edited: str, path: Path, key: str, items: Sequence[object]) -> str:
+    """The edited text, if it reads back as the one before with this list."""
+    *groups, last = key.split(".")
+    try:
+        expected, found = yaml.safe_load(before) or {}, yaml.safe_load(edited)
+        below = expected
+        for name in groups:
+            below[name] = below = below.get(name) or {}
+        below[last] = list(items)
+    except yaml.YAMLError:
+        expected, found = {}, None
+    if found != expected:
+        remedy = "the file is laid out in a way that cannot be edited safely; change it by hand"
+        raise InvalidConfig([ConfigProblem(str(path), key, "cannot be changed here", remedy)])
+    return edited
+
+
 def yaml_scalar(value: SettingValue) -> str:
     """A value as YAML reads it back."""
     if isinstance(value, bool):

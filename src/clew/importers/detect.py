@@ -15,6 +15,7 @@ from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
 from clew.importers.claude_code import claude_code_entries, is_claude_code
 from clew.importers.codex import codex_entries, is_codex
 from clew.importers.database import SQLITE_MAGIC
+from clew.importers.gemini_cli import gemini_cli_entries, is_gemini_cli
 from clew.importers.hermes import hermes_document, hermes_entries, is_hermes
 from clew.importers.opencode import is_opencode, is_opencode_session, opencode_entries, storage_document
 from clew.importers.pi import is_pi, pi_entries
@@ -34,7 +35,7 @@ from clew.messages import Message, detect_dialect, read_conversation
 
 EXPECTED = (
     "Give a JSON list of messages, a JSON object with `messages`, JSONL with one message a line, "
-    "or a session file of Claude Code, Codex, opencode, Hermes or pi"
+    "or a session file of Claude Code, Codex, Gemini CLI, opencode, Hermes or pi"
 )
 _LINES_CHECKED = 50
 _OTHER_FORMATS = ((SQLITE_MAGIC, "is a database"), (b"PK\x03\x04", "is a zip file"), (b"<", "is HTML or XML"))
@@ -42,6 +43,7 @@ _OTHER_FORMATS = ((SQLITE_MAGIC, "is a database"), (b"PK\x03\x04", "is a zip fil
 _LINE_KINDS: tuple[tuple[str, Callable[[Record], bool], LineReader], ...] = (
     ("claude_code", is_claude_code, claude_code_entries),
     ("codex", is_codex, codex_entries),
+    ("gemini_cli", is_gemini_cli, gemini_cli_entries),
     ("pi", is_pi, pi_entries),
     ("hermes", is_hermes, hermes_entries),
 )
@@ -104,6 +106,11 @@ def _from_object(source: ByteSource, document: Record, metadata: SourceMetadata)
         return SourceSession(source.name, "opencode", metadata, partial(opencode_entries, document, metadata))
     if is_hermes(document) and "role" not in document:
         return SourceSession(source.name, "hermes", metadata, partial(hermes_document, document, metadata))
+    if is_gemini_cli(document):
+        lines = [JsonLine(1, document)]
+        return SourceSession(
+            source.name, "gemini_cli", metadata, partial(gemini_cli_entries, lambda _: iter(lines), metadata)
+        )
     request = _request_in(document)
     if request is not None:
         return plain_session(source, "json", request, metadata)

@@ -48,7 +48,8 @@ class Transcript:
     model: str | None
     conversation: ParsedConversation
     kind: str
-    """`json`, `jsonl`, or the program that wrote it: `claude_code`, `codex`, `opencode`, `hermes`, `pi`."""
+    """`json`, `jsonl`, or the program that wrote it: `claude_code`, `codex`, `gemini_cli`, `opencode`, `hermes`,
+    `pi`."""
     notices: tuple[str, ...] = ()
     usage: tuple[tuple[int, Mapping[str, Any]], ...] = ()
     """What providers reported, in the program's own shape, with the index of the message each report came with."""

@@ -131,7 +131,8 @@ class SourceSession:
     ) -> None:
         self.name = name
         self.kind = kind
-        """`json`, `jsonl`, or the program that wrote it: `claude_code`, `codex`, `opencode`, `hermes`, `pi`."""
+        """`json`, `jsonl`, or the program that wrote it: `claude_code`, `codex`, `gemini_cli`,
+        `opencode`, `hermes`, `pi`."""
         self.metadata = metadata
         self.conversation = content if isinstance(content, ParsedConversation) else None
         """The conversation of a plain kind, which was read at once; None for a program's session file."""

@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 FILE is a JSON list of messages, a JSON object with messages (and system, tools),
-JSONL with one message a line, or a session file of Claude Code, Codex, opencode,
-Hermes or pi; gzipped or not. Messages may be OpenAI chat, Responses or Anthropic.
+JSONL with one message a line, or a session file of Claude Code, Codex, Gemini CLI,
+opencode, Hermes or pi; gzipped or not. Messages may be OpenAI chat, Responses or Anthropic.
 
 what comes out:
   by default an account of what was done, for people

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = """\
 FILE is a JSON list of messages, a JSON object with messages (and system, tools),
-JSONL with one message a line, or a session file of Claude Code, Codex, opencode,
-Hermes or pi; gzipped or not.
+JSONL with one message a line, or a session file of Claude Code, Codex, Gemini CLI,
+opencode, Hermes or pi; gzipped or not.
 
 examples:
   clew context session.jsonl

@@ -12,7 +12,7 @@ import os
 import sqlite3
 import stat
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,6 +25,7 @@ from clew.cli.views.text import pad, printable, wrap
 from clew.errors import InvalidArgument, StoreError
 
 if TYPE_CHECKING:
+    from clew.integrations.hermes_setup import HermesCheck
     from clew.store import HealthProblem, QuarantinedRow, Store
 
 EXAMPLES = """\
@@ -43,6 +44,10 @@ index from the rows and makes the files private. A row that cannot be read is se
 aside, byte for byte, and a note takes its place, so that no number shifts;
 --quarantined shows what was set aside. Rows that can be read are never changed.
 Exit status 1: something is wrong, and was not repaired.
+
+Where the config of Hermes Agent names Clew, it is looked at, too: Hermes goes on with
+its own engine, and says so in its log only, where one of the two keys is missing or
+its Python cannot load Clew.
 
 --gateway looks at a running gateway instead (http://127.0.0.1:8787 without URL): its
 version, mode and keys, whether its upstream answers, on which wires, and whether a
@@ -116,22 +121,30 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.gateway:
         return _probe(arguments.gateway, console, as_json=arguments.json)
     location = configured_store(arguments, console)
+    if arguments.quarantined and location.exists:
+        return _show_quarantined(location, console, as_json=arguments.json)
+    from clew.integrations.hermes_setup import check_hermes
+
+    hermes = check_hermes(console.environ)
+    is_ok = hermes is None or hermes.is_ok
     if not location.exists:
         if arguments.json:
-            console.print_json({"store": location.label, "ok": True, "exists": False, "checks": []})
+            told = {"store": location.label, "ok": is_ok, "exists": False, "checks": []}
+            console.print_json({**told, "hermes": hermes and asdict(hermes)})
         else:
             console.print(f"{location.empty_message} Nothing to check.")
-        return 0
-    if arguments.quarantined:
-        return _show_quarantined(location, console, as_json=arguments.json)
+            _print_hermes(hermes, console)
+        return 0 if is_ok else 1
     report = _diagnose(location, console)
     if arguments.repair and any(finding.is_repairable for finding in report.findings):
         report = _repair(location, report, console)
     if arguments.json:
-        console.print_json(doctor_json(report))
+        told = doctor_json(report)
+        console.print_json({**told, "ok": report.is_ok and is_ok, "hermes": hermes and asdict(hermes)})
     else:
         print_doctor(report, console, repairing=arguments.repair)
-    return 0 if report.is_ok else 1
+        _print_hermes(hermes, console)
+    return 0 if report.is_ok and is_ok else 1
 
 
 def _probe(url: str, console: Console, *, as_json: bool) -> int:
@@ -369,6 +382,19 @@ def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> 
         console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows what was there")
     for line in wrap(_verdict(report, repairing), console.width):
         console.print(console.style(line, "green" if report.is_ok else "red"))
+
+
+def _print_hermes(check: HermesCheck | None, console: Console) -> None:
+    if check is None:
+        return
+    console.print(console.style(f"Hermes Agent: {printable(check.config)}", "bold"))
+    for problem in check.problems:
+        for line in wrap(printable(problem), console.width):
+            console.print(console.style(line, "red"))
+    if check.is_ok:
+        unseen = "`hermes` is not on the path, so that its Python could not be asked whether it has Clew"
+        asked = f"{check.python} loads it" if check.python else unseen
+        console.print(console.style(f"It folds with Clew: both keys are set; {asked}.", "green"))
 
 
 def doctor_json(report: DoctorReport) -> dict[str, Any]:

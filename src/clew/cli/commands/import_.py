@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from clew.importers.into_store import ImportedSession
     from clew.store import Store
 
-KINDS = ("claude-code", "codex", "opencode", "hermes", "pi", "json", "jsonl")
+KINDS = ("claude-code", "codex", "gemini-cli", "opencode", "hermes", "pi", "json", "jsonl")
 EXAMPLES = """\
-FILE is a session file of Claude Code, Codex, opencode, Hermes or pi, the database of
-opencode or Hermes, a JSON list of messages, a JSON object with messages, or JSONL with
-one message or one conversation a line; gzipped or not; - is standard input. Of a
-FOLDER, every session file in it and below is read.
+FILE is a session file of Claude Code, Codex, Gemini CLI, opencode, Hermes or pi, the
+database of opencode or Hermes, a JSON list of messages, a JSON object with messages,
+or JSONL with one message or one conversation a line; gzipped or not; - is standard
+input. Of a FOLDER, every session file in it and below is read.
 
 Importing again adds only what is new: nothing, where nothing is. A session that was
 changed before its end becomes a branch of what was imported before. Nothing in the
@@ -38,6 +38,7 @@ files is changed.
 examples:
   clew import ~/.claude/projects
   clew import ~/.codex/sessions --dry-run
+  clew import ~/.gemini/tmp
   clew import ~/.hermes/state.db
   opencode export SESSION | clew import -
 """
