@@ -20,3 +20,10 @@ class TestContextCompressor(EngineContract):
         environ = {"CLEW_HOME": "/nowhere"}
         catalog = EngineChoice(load_config(environ), environ).catalog
         return catalog.build(catalog.find_built_in("compressor"), setup)
+
+
+class TestLosslessEngine(EngineContract):
+    def make_engine(self, setup: EngineSetup) -> ContextEngine:
+        environ = {"CLEW_HOME": "/nowhere"}
+        catalog = EngineChoice(load_config(environ), environ).catalog
+        return catalog.build(catalog.find_built_in("lcm"), setup)

@@ -13,7 +13,17 @@ from tempfile import TemporaryDirectory
 
 from clew import __version__
 from clew.messages import Message
-from clew.store import CompactionEntry, EngineRecord, ModelCall, NewKey, NewOutput, NewSession, open_store
+from clew.store import (
+    CompactionEntry,
+    EngineRecord,
+    ModelCall,
+    NewKey,
+    NewNode,
+    NewOutput,
+    NewSession,
+    NodePublication,
+    open_store,
+)
 from clew.store.migrate import latest_version
 from clew.testing import ScriptedProvider, assistant, call, flow_with, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers
@@ -72,8 +82,12 @@ async def write_by_the_store(where: Path) -> None:
         await store.learn_window("m-1", "http://localhost", 8_192)
         view = await store.view("old")
         kept = [view.messages[0], summary, view.messages[2]]
+        node = NewNode("n1-1", 0, 1, 2, "It was asked where the walrus is.", 8, 20, "built-in", "builtin/2", False)
         await store.commit_compaction(
-            "old", CompactionEntry.of(view, kept, summary, engine="compressor"), new_id="old-2"
+            "old",
+            CompactionEntry.of(view, kept, summary, engine="compressor"),
+            nodes=NodePublication((node,), ("n1-1",)),
+            new_id="old-2",
         )
         await store.append("old", [user("谢谢")])
         await store.create_key(NewKey("keeper", sha256(b"a key of the walrus").digest(), "spill", 5_000_000))

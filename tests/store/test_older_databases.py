@@ -59,6 +59,8 @@ async def test_a_database_of_every_released_schema_still_opens(tmp_path: Path, v
         assert [it.tokens for it in await store.learnt_windows()] == [8_192]
         keys = [(it.owner, it.mode, it.budget_micros) for it in await store.list_keys()]
         assert keys == ([("keeper", "spill", 5_000_000)] if version > 4 else [])
+        nodes = [(it.name, it.first, it.last, it.is_final) for it in await store.shown_nodes(tip)]
+        assert nodes == ([("n1-1", 1, 2, False)] if version > 5 else [])
         assert await store.system_prompt("old") == "You keep walruses."
         await store.undo(tip)
         assert len((await store.view(tip)).messages) == 4

@@ -62,6 +62,21 @@ class CompressionSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class LosslessSettings:
+    """How the lossless engine (context.engine: lcm) folds. The threshold and the tail are those of compression."""
+
+    fold_to: float = setting(0.50, "A fold brings the request down to this share of the threshold", low=0.10, high=0.90)
+    map_ratio: float = setting(0.25, "Share of the threshold that the map may take", low=0.02, high=0.60)
+    leaf_tokens: int = setting(20_000, "About so many tokens of messages become one leaf of the map", low=500)
+    leaves_condensed: int = setting(8, "So many leaves in a row are condensed into one node", low=2, high=64)
+    nodes_condensed: int = setting(4, "So many deeper nodes in a row are condensed into one", low=2, high=64)
+    calls_per_hour: int = setting(
+        120, "Summaries that a model may be asked for within an hour; then the built-in summariser writes", low=0
+    )
+    failures_before_rest: int = setting(3, "After so many failures in a row no model is asked for 10 minutes", low=1)
+
+
+@dataclass(frozen=True, slots=True)
 class AuxiliaryModelSettings:
     """A second model for side work; each null falls back to the main model's setting."""
 
@@ -181,6 +196,7 @@ class Settings:
     model: ModelSettings = field(default_factory=ModelSettings)
     context: ContextSettings = field(default_factory=ContextSettings)
     compression: CompressionSettings = field(default_factory=CompressionSettings)
+    lossless: LosslessSettings = field(default_factory=LosslessSettings)
     auxiliary: AuxiliarySettings = field(default_factory=AuxiliarySettings)
     prompt_caching: PromptCachingSettings = field(default_factory=PromptCachingSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)

@@ -5,9 +5,9 @@ Knows messages, tokens, the ledger and summaries. Knows no database, no provider
 
 from clew.engines.base import (
     CONTEXT_ENGINE,
+    AskModel,
     ContextEngine,
     EngineFactory,
-    EngineHost,
     EngineSetup,
     EngineStatus,
     SessionStart,
@@ -29,6 +29,7 @@ from clew.engines.compaction import (
     CompactionRegion,
     Fate,
     Kept,
+    Node,
     Removed,
     Summarized,
     messages_of,
@@ -41,10 +42,13 @@ from clew.engines.compressor import (
     kept_items,
     repair_warnings,
 )
+from clew.engines.host import EngineHost, HistoryHit, HistoryHits, HistoryQuery, HistoryRow
+from clew.engines.lossless import LosslessEngine, map_problems
 
 __all__ = [
     "CONTEXT_ENGINE",
     "Added",
+    "AskModel",
     "Budgets",
     "Changed",
     "Compaction",
@@ -59,7 +63,13 @@ __all__ = [
     "EngineSetup",
     "EngineStatus",
     "Fate",
+    "HistoryHit",
+    "HistoryHits",
+    "HistoryQuery",
+    "HistoryRow",
     "Kept",
+    "LosslessEngine",
+    "Node",
     "Removed",
     "SessionStart",
     "Summarized",
@@ -73,6 +83,7 @@ __all__ = [
     "checked_window",
     "engine_catalog",
     "kept_items",
+    "map_problems",
     "messages_of",
     "problem_with_engine",
     "register_built_in_engines",

@@ -7,12 +7,13 @@ messages, a callable that writes summaries and, where the host has a store, an `
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol, SupportsIndex, TypeAlias
+from typing import Any, SupportsIndex, TypeAlias
 
-from clew.config import CompressionSettings
+from clew.config import CompressionSettings, LosslessSettings
 from clew.engines.compaction import Compaction, CompactionItem, messages_of
+from clew.engines.host import EngineHost
 from clew.errors import InvalidArgument
 from clew.messages import Message, Tool
 from clew.plugins import PluginKind, register
@@ -28,6 +29,9 @@ _MARGIN_SHARE = 0.01
 _PROMPTS = ("system", "developer")
 
 
+AskModel: TypeAlias = Callable[[str, int], Awaitable[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class EngineSetup:
     """What an engine is made from. What it needs later comes by the contract."""
@@ -40,19 +44,12 @@ class EngineSetup:
     """The settings under `compression` in the config."""
     summarize: Summarize | None = None
     """Writes a summary with a model; None where none is configured."""
-
-
-class EngineHost(Protocol):
-    """What an engine may ask of its host: the conversation's messages, and room for durable records of its own."""
-
-    async def rows(self, first: int, last: int) -> Sequence[Message]:
-        """The original messages of the conversation with the numbers `first` to `last` (not included)."""
-
-    async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
-        """The engine's records of this conversation by id; all of them without `ids`, unknown ids left out."""
-
-    async def put_records(self, records: Mapping[str, Any]) -> None:
-        """Store records, plain JSON by id, outside a compaction. Those of a compaction are `Compaction.records`."""
+    lossless: LosslessSettings = field(default_factory=LosslessSettings)
+    """The settings under `lossless` in the config."""
+    ask: AskModel | None = None
+    """Answers a prompt in at most so many tokens, for an engine's own tools; None where no model is configured."""
+    system_as_blocks: bool = False
+    """Whether what is put behind the system prompt is a block of its own."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,6 +210,15 @@ class ContextEngine(ABC):
         known, and is then `tokens_before`. `force`: a person asked, or a provider proved overflow. It may be cancelled
         while it waits.
         """
+
+    @property
+    def has_background_work(self) -> bool:
+        """Whether there is something to do that no turn has to wait for."""
+        return False
+
+    async def work_in_background(self) -> Sequence[str]:
+        """Do it; what people should be told. The host calls it after a turn, and may cancel it while it waits."""
+        return ()
 
     def compaction(
         self,

@@ -15,6 +15,7 @@ from clew.engines.base import (
     register_context_engine,
 )
 from clew.engines.compressor import ContextCompressor
+from clew.engines.lossless import LosslessEngine
 from clew.plugins import PluginCatalog
 
 EngineCatalog: TypeAlias = PluginCatalog[EngineSetup, ContextEngine]
@@ -25,6 +26,12 @@ def register_built_in_engines() -> None:
         "compressor",
         ContextCompressor.of,
         description="Keeps the start and the end, and folds what lies between into a handoff",
+        version=__version__,
+    )
+    register_context_engine(
+        "lcm",
+        LosslessEngine,
+        description="Folds old messages into a map of summaries, each of which can be opened again, word for word",
         version=__version__,
     )
 

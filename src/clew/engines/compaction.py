@@ -63,6 +63,29 @@ class Removed:
     index: int
 
 
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A summary that an engine keeps under an id, of the messages `first` to `last` (not included)."""
+
+    id: str
+    depth: int
+    """0: a leaf, over messages; otherwise over other nodes."""
+    first: int
+    last: int
+    text: str
+    tokens: int
+    covered_tokens: int
+    """The size of the messages that it stands for."""
+    written_by: str
+    template: str = ""
+    is_final: bool = True
+    """False: provisional, written without a model, to be written again by one."""
+    children: tuple[str, ...] = ()
+    """The ids of the nodes it was made from, oldest first; none for a leaf."""
+    replaces: str | None = None
+    """The id of the provisional node of the same messages that this one is a better text for."""
+
+
 CompactionItem: TypeAlias = Kept | Changed | Added | Summarized | Removed
 
 
@@ -104,6 +127,10 @@ class Compaction:
     """The engine's state once this compaction is in effect, for `ContextEngine.restore`; None: it stays as it is."""
     records: Mapping[str, Any] = field(default_factory=dict, repr=False)
     """Records of the engine, JSON by id, that the host stores in the same transaction as the compaction."""
+    nodes: tuple[Node, ...] = field(default=(), repr=False)
+    """New nodes, which the host stores in the same transaction, once it is proven that they cover what is folded."""
+    shown_nodes: tuple[str, ...] | None = field(default=None, repr=False)
+    """The ids of the nodes that the result shows, oldest first; None from an engine that keeps no nodes."""
     numbers: tuple[int, int] = (0, 0)
     """The numbers of the conversation that the summary stands for: from, to (not included)."""
     written_by: str | None = None

@@ -49,6 +49,7 @@ from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.keys import AccessKey, KeyMode, NewKey
 from clew.store.maintenance import HealthProblem
+from clew.store.nodes import NewNode, NodePublication, StoredNode
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import HashChain
 from clew.store.search.base import (
@@ -125,8 +126,10 @@ __all__ = [
     "ModelCall",
     "NewKey",
     "NewMessage",
+    "NewNode",
     "NewOutput",
     "NewSession",
+    "NodePublication",
     "QuarantinedRow",
     "ReadOnlyStore",
     "Rows",
@@ -143,6 +146,7 @@ __all__ = [
     "StaleView",
     "Store",
     "StoredMessage",
+    "StoredNode",
     "StoredOutput",
     "SyncResult",
     "UnknownKey",

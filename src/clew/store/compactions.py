@@ -37,6 +37,7 @@ from clew.store.database import (
     read_json,
 )
 from clew.store.history import base_in_effect, end_of, rows_between, segments_of
+from clew.store.nodes import NodePublication, publish
 from clew.store.rows import (
     body_of,
     damaged_message,
@@ -79,6 +80,7 @@ class CompactionCommit:
     """A new system prompt for the continuation; None keeps the old one."""
     new_id: str | None = None
     owner: str | None = None
+    nodes: NodePublication | None = None
 
 
 def load_view(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[View]:
@@ -104,7 +106,9 @@ def commit(request: CompactionCommit, now: int) -> Steps[Session]:
     next_seq, _ = yield from end_of(found)
     check_view_items(entry, next_seq)
     continuation = yield from _open_continuation(found, request, next_seq, now)
-    yield from _write_entry(found, continuation, entry, now)
+    written = yield from _write_entry(found, continuation, entry, now)
+    if request.nodes is not None:
+        yield from publish(found, written, entry, request.nodes, now)
     for call in request.calls:
         yield from record_call(continuation.key, call, now, None)
     return continuation.session
@@ -196,7 +200,7 @@ def _open_continuation(found: SessionRow, request: CompactionCommit, next_seq: i
     return (yield from sessions.find(name))
 
 
-def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionEntry, now: int) -> Steps[None]:
+def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionEntry, now: int) -> Steps[int]:
     owner = found.session.owner
     summary = None if entry.summary is None else (yield from keep_body(owner, body_of(entry.summary, 0)))
     view: list[Any] = []
@@ -225,6 +229,7 @@ def _write_entry(found: SessionRow, continuation: SessionRow, entry: CompactionE
     yield from execute_many(
         "INSERT INTO entry_texts (entry, text) VALUES (?, ?)", [(made[0], text) for text in sorted(texts)]
     )
+    return int(made[0])
 
 
 def _compaction(row: tuple[Any, ...], active: set[int], keep_damaged: bool = False) -> Steps[CommittedCompaction]:

@@ -24,8 +24,10 @@ from clew.store.database import (
     read_json,
     require_ascending,
 )
+from clew.store.nodes import broken_maps, check_nodes, remove_nodes
 from clew.store.quarantine import (
     damaged_compactions,
+    damaged_nodes,
     damaged_texts,
     damaged_values,
     message_words,
@@ -36,7 +38,9 @@ from clew.store.search.base import DocKind, SearchDocument
 from clew.store.search.indexing import KINDS, TABLES, documents_where, system_documents
 from clew.store.search.words import case_folded, words_of
 
-ProblemKind: TypeAlias = Literal["database", "unwritable", "row", "chain", "gap", "orphan", "entry", "index"]
+ProblemKind: TypeAlias = Literal[
+    "database", "unwritable", "row", "chain", "gap", "orphan", "entry", "node", "map", "index"
+]
 _PAGE_ROWS = 500
 # Each finds rows that refer to something that is not there.
 _ORPHANS = {
@@ -64,8 +68,9 @@ class HealthProblem:
 
     @property
     def is_repairable(self) -> bool:
-        """Whether something repairs it: `rebuild_index` the index, `quarantine` a row that cannot be read."""
-        return self.kind in ("index", "row")
+        """Whether something repairs it: `rebuild_index` the index, `quarantine` a row that cannot be read,
+        `undo_broken_maps` a map that does not hold."""
+        return self.kind in ("index", "row", "map")
 
 
 async def check_database(database: Database, index_waiting: Callable[[], Awaitable[None]]) -> list[HealthProblem]:
@@ -105,12 +110,14 @@ def check_rows() -> Steps[list[HealthProblem]]:
     for conversation, origin, origin_seq in conversations:
         numbers = {seq for its, seq in set_aside if its == conversation}
         problems += yield from _check_chain(conversation, origin, origin_seq, numbers, ends)
-    for find in (damaged_texts, damaged_compactions, damaged_values):
+    for find in (damaged_texts, damaged_compactions, damaged_values, damaged_nodes):
         problems += [_unreadable(item.what, item.damage) for item in (yield from find())]
     for what, sql in _ORPHANS.items():
         found = yield from fetch_all(sql)
         if found:
             problems.append(HealthProblem("orphan", f"{len(found)} {what}, the first is {found[0][0]}"))
+    problems += [HealthProblem("node", problem) for problem in (yield from check_nodes())]
+    problems += [HealthProblem("map", problem) for _, problem in (yield from broken_maps())]
     return problems + (yield from _check_entries(ends))
 
 
@@ -289,6 +296,7 @@ def _remove_rows(conversation: int) -> Steps[None]:
     yield from execute(
         "DELETE FROM entry_texts WHERE entry IN (SELECT id FROM entries WHERE conversation = ?)", conversation
     )
+    yield from remove_nodes(conversation)
     for table in ("outputs", "entries", "states", "engine_records", "leases", "messages", "quarantine", "sessions"):
         yield from execute(f"DELETE FROM {table} WHERE conversation = ?", conversation)  # noqa: S608 (fixed names)
     yield from execute("DELETE FROM conversations WHERE id = ?", conversation)

@@ -26,9 +26,10 @@ from clew.store.database import (
     read_json,
     require_ascending,
 )
+from clew.store.nodes import has_nodes
 from clew.store.rows import BODY, note_in_place, read_message, read_messages
 
-DamageKind: TypeAlias = Literal["message", "text", "compaction", "value", "record"]
+DamageKind: TypeAlias = Literal["message", "text", "compaction", "value", "record", "node"]
 _PAGE_ROWS = 500
 _FIRST_WITH_QUARANTINE = 3
 """The schema that has the table. A database that cannot be written keeps an older one."""
@@ -83,7 +84,7 @@ def set_aside(now: int) -> Steps[list[QuarantinedRow]]:
     """Copy every row that cannot be read to the quarantine, and put a note in its place; those rows."""
     done: list[QuarantinedRow] = []
     # Texts first: a compaction whose text was only damaged can be read again afterwards.
-    for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values):
+    for find in (damaged_messages, damaged_texts, damaged_compactions, damaged_values, damaged_nodes):
         for item in (yield from find()):
             done.append((yield from _set_aside(item, now)))
     return done
@@ -159,6 +160,17 @@ def damaged_values() -> Steps[list[DamagedItem]]:
     )
 
 
+def damaged_nodes() -> Steps[list[DamagedItem]]:
+    """Nodes whose text cannot be read."""
+    if not (yield from has_nodes()):
+        return []
+    return (
+        yield from _damaged_in_pages(
+            "SELECT id, body, conversation, name FROM nodes WHERE id > ? ORDER BY id LIMIT ?", _damaged_node
+        )
+    )
+
+
 def message_words(seq: int, session: str | None) -> str:
     return f"message {seq} of session {session!r}"
 
@@ -181,6 +193,13 @@ def _damaged_record(row: Row) -> DamagedItem | None:
     if not isinstance(damage, RowDamage):
         return None
     return DamagedItem("record", (row[0],), f"record {row[4]!r} of engine {row[3]!r}", damage, row[2])
+
+
+def _damaged_node(row: Row) -> DamagedItem | None:
+    damage = read_json(row[1])
+    if not isinstance(damage, RowDamage):
+        return None
+    return DamagedItem("node", (row[0],), f"node {row[3]!r} of conversation {row[2]}", damage, row[2])
 
 
 def _damaged_in_pages(sql: str, item_of: Callable[[Row], DamagedItem | None]) -> Steps[list[DamagedItem]]:
@@ -226,6 +245,9 @@ def _set_aside(item: DamagedItem, now: int) -> Steps[QuarantinedRow]:
         )
     elif item.kind == "value":
         yield from execute("DELETE FROM states WHERE conversation = ? AND name = ?", *item.key)
+    elif item.kind == "node":
+        # The messages that it stands for are there: it can be opened as before.
+        yield from execute("UPDATE nodes SET body = ? WHERE id = ?", json_text(_LOST_TEXT), *item.key)
     else:
         yield from execute("DELETE FROM engine_records WHERE id = ?", *item.key)
     return QuarantinedRow(item.kind, item.what, item.seq, item.damage.problem, item.damage.raw, as_datetime(now))

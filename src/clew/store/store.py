@@ -30,8 +30,8 @@ from clew.store.calls import CallFilter, Grouping, ModelCall, UsageTotal
 from clew.store.compactions import CompactionCommit
 from clew.store.database import Clock, Database, Steps, fetch_number, micros_of, wall_clock
 from clew.store.history import AppendRequest, calls_in_order
-from clew.store.keys import KeyStore
 from clew.store.maintenance import HealthProblem
+from clew.store.nodes import NodePublication, NodeStore
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
 from clew.store.search.base import DocKind, SearchResult, SearchScope
@@ -47,7 +47,7 @@ _INDEX_EVERY_ROWS = 128
 """So many rows may wait to be indexed; a search indexes them before it looks."""
 
 
-class Store(KeyStore):
+class Store(NodeStore):
     """A history of conversations that is only added to. Open one with `open_store`.
 
     With `owner` an operation sees only what belongs to that owner (for a gateway: that of a key), and another's
@@ -244,15 +244,16 @@ class Store(KeyStore):
         calls: Sequence[ModelCall] = (),
         system: str | None = None,
         records: Sequence[EngineRecord] = (),
+        nodes: NodePublication | None = None,
         new_id: str | None = None,
         owner: str | None = None,
     ) -> Session:
         """End a session with a compaction and open its continuation, which is returned. Uses up the lease.
 
-        `records` of the engine that made it are stored in the same transaction.
+        `records` of the engine that made it and `nodes` of its map are stored in the same transaction.
         `StaleView` where the view has changed since, `LeaseLost` where the lease has run out.
         """
-        request, now = CompactionCommit(session, entry, calls, system, new_id, owner), self._now()
+        request, now = CompactionCommit(session, entry, calls, system, new_id, owner, nodes), self._now()
 
         def operation() -> Steps[Session]:
             if lease is not None:

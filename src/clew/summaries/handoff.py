@@ -412,6 +412,9 @@ class SummaryInput:
     """The models that are not asked now, after a failure."""
     is_redacted: bool = False
     """Whether the ledger and what `read` returns were made of messages without their secrets."""
+    is_part: bool = False
+    """Whether it is a stretch of a conversation of which others tell the rest: a model is then not asked in the
+    conversation itself, which would tell of all of it."""
 
     def clean(self, text: str) -> str:
         """A text of the ledger or of a message without secrets, searched only where that was not done before."""

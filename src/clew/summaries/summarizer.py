@@ -110,7 +110,11 @@ class ModelSummarizer:
     async def _extended(self, attempt: SummaryAttempt) -> ModelSummary | None:
         """The summary by a request that extends the conversation; None where there is no such way."""
         extension, source, limits = attempt.model.extension, attempt.source, attempt.limits
-        if extension is None or not all(number in extension.numbers for number in range(source.first, source.last)):
+        if (
+            extension is None
+            or source.is_part
+            or not all(number in extension.numbers for number in range(source.first, source.last))
+        ):
             return None
         instruction = write_instruction(source, limits.target)
         tokens = extension.tokens + self._count(instruction) + limits.output

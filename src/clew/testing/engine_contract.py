@@ -253,7 +253,7 @@ class EngineContract:
             engine.observe(messages)
             done = _compress(engine, messages)
             if host is not None:
-                asyncio.run(host.put_records(done.records))
+                host.publish(done)
             engine.on_session_end("first")
             state = _through_json("state", engine.state)
             engine.on_session_start(SessionStart("second", continues="first", state=state, host=host))

@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from clew.engines import Compaction, CompactionItem, ContextEngine, EngineSetup, Removed, kept_items
+from clew.engines import (
+    Compaction,
+    CompactionItem,
+    ContextEngine,
+    EngineSetup,
+    HistoryHit,
+    HistoryHits,
+    HistoryQuery,
+    HistoryRow,
+    Node,
+    Removed,
+    kept_items,
+)
 from clew.errors import InvalidMessage
-from clew.messages import Message, last_cut_at_or_before, repair, safe_cuts
+from clew.messages import Message, last_cut_at_or_before, repair, safe_cuts, text_of
 
 
 class PlainEngine(ContextEngine):
@@ -52,11 +65,19 @@ def _kept(messages: Sequence[Message], keep: int) -> frozenset[int]:
 
 
 class MemoryEngineHost:
-    """An `EngineHost` that has the conversation and the engine's records in memory."""
+    """An `EngineHost` that has the conversation, the nodes and the engine's records in memory."""
 
     def __init__(self, messages: Sequence[Message] = ()) -> None:
         self.messages = list(messages)
         self.stored: dict[str, Any] = {}
+        self.map: dict[str, Node] = {}
+        self.shown: tuple[str, ...] = ()
+
+    def publish(self, done: Compaction) -> None:
+        """What a compaction brought is in effect, as a host makes it."""
+        self.stored.update(done.records)
+        self.map.update((node.id, node) for node in done.nodes)
+        self.shown = self.shown if done.shown_nodes is None else done.shown_nodes
 
     async def rows(self, first: int, last: int) -> Sequence[Message]:
         return self.messages[first:last]
@@ -68,3 +89,36 @@ class MemoryEngineHost:
 
     async def put_records(self, records: Mapping[str, Any]) -> None:
         self.stored.update(records)
+
+    async def nodes(self, ids: Sequence[str] | None = None) -> Sequence[Node]:
+        found = [node for node in self.map.values() if ids is None or node.id in ids]
+        return sorted(found, key=lambda node: (node.first, -node.last))
+
+    async def put_node(self, node: Node) -> None:
+        self.map[node.id] = node
+
+    async def shown_nodes(self) -> Sequence[Node]:
+        return [self.map[id] for id in self.shown]
+
+    async def history(self, first: int, last: int) -> Sequence[HistoryRow]:
+        at = datetime(2026, 1, 1, tzinfo=UTC)
+        rows = enumerate(self.messages[first:last], first)
+        return [HistoryRow(number, message, at + timedelta(minutes=number)) for number, message in rows]
+
+    async def message_count(self) -> int:
+        return len(self.messages)
+
+    async def search(self, query: HistoryQuery) -> HistoryHits:
+        """Messages that have one of the words, in their order."""
+        words = query.text.lower().split()
+        rows = [row for row in await self.history(0, len(self.messages)) if _has_any(row.message, words)]
+        hits = [HistoryHit("message", row.number, text_of(row.message), row.at, row.message["role"]) for row in rows]
+        return HistoryHits(tuple(hits[: query.limit]), f"{len(self.messages):,} messages")
+
+    async def output(self, id: str) -> str | None:
+        del id
+        return None
+
+
+def _has_any(message: Message, words: Sequence[str]) -> bool:
+    return any(word in text_of(message).lower() for word in words)

@@ -32,6 +32,7 @@ from clew.store import (
 )
 from clew.testing.messages import assistant, user
 from clew.testing.store_contract_history import HistoryContract, ViewContract
+from clew.testing.store_contract_nodes import NodeContract
 from clew.testing.store_contract_owners import KeyContract, OwnerContract, SavingContract
 from clew.testing.store_contract_search import SearchContract
 from clew.usage import CanonicalUsage
@@ -385,6 +386,13 @@ def empty_schema(server_url: str) -> Iterator[str]:
 
 
 class StoreContract(
-    SessionContract, HistoryContract, ViewContract, SearchContract, OwnerContract, KeyContract, SavingContract
+    SessionContract,
+    HistoryContract,
+    ViewContract,
+    NodeContract,
+    SearchContract,
+    OwnerContract,
+    KeyContract,
+    SavingContract,
 ):
     """All tests of the contract."""

@@ -15,7 +15,9 @@ from typing import Any, TypeVar
 from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed
 from clew.errors import StoreError
 from clew.events import CompactionPhase, Notice
-from clew.store import CompactionEntry, EngineRecord, Lease, Rows, View, ViewItem, WrittenMessage
+from clew.messages import Message
+from clew.store import CompactionEntry, EngineRecord, Lease, NodePublication, Rows, View, ViewItem, WrittenMessage
+from clew.turn.engine_host import new_node
 from clew.turn.request import TurnServices
 from clew.turn.view import ConversationView
 
@@ -65,7 +67,7 @@ class PreparedCompaction:
         done = self.compaction
         return CompactionEntry(
             view=_view_items(self.view, done),
-            summary=next((item.message for item in done.summaries), None),
+            summary=self._searchable_summary(),
             base=self.view.base,
             until=self.view.next_seq,
             tokens_before=done.tokens_before,
@@ -77,6 +79,20 @@ class PreparedCompaction:
             warnings=done.warnings,
             details={"unverified": list(done.unverified), "replaced": list(done.numbers)},
         )
+
+    def _searchable_summary(self) -> Message | None:
+        """What search finds this compaction by: its summary; of a map only what is new in it, so that each node counts
+        once."""
+        done = self.compaction
+        if done.shown_nodes is None:
+            return next((item.message for item in done.summaries), None)
+        new = "\n\n".join(node.text for node in done.nodes)
+        return {"role": "user", "content": new} if new else None
+
+    def nodes(self) -> NodePublication | None:
+        """The nodes of the engine's map that become visible with the compaction."""
+        shown = self.compaction.shown_nodes
+        return None if shown is None else NodePublication(tuple(map(new_node, self.compaction.nodes)), shown)
 
     def records(self) -> list[EngineRecord]:
         """What the engine wants stored with the compaction."""

@@ -69,6 +69,8 @@ class Conversation:
     stored_state: Any = None
     """The state of the engine as the store has it."""
     locks: ConversationLocks = field(default_factory=ConversationLocks)
+    background: asyncio.Task[None] | None = None
+    """What the engine does meanwhile, such as having a provisional summary written by a model."""
 
     @property
     def session(self) -> str:
@@ -281,6 +283,22 @@ class Conversation:
                 await self._compact_due(CompactionRequest("usage", self.size.tokens))
             else:
                 self.preparer.prepare_ahead(self.size.tokens)
+        self.start_background_work()
+
+    def start_background_work(self) -> None:
+        """Let the engine do what no turn has to wait for, unless it is at it already."""
+        is_running = self.background is not None and not self.background.done()
+        if not is_running and self.engine.has_background_work:
+            self.background = asyncio.create_task(self._work_in_background())
+
+    async def _work_in_background(self) -> None:
+        try:
+            for notice in await self.engine.work_in_background():
+                self.services.tell(Notice(notice))
+            await self.store_pending_calls()
+            await self.store_engine_state()
+        except ClewError as problem:
+            self.services.tell(Notice(f"What was to be done in the background could not be: {problem}"))
 
     async def _compact_due(self, request: CompactionRequest) -> None:
         ready = await self.preparer.claim(request.tokens)
@@ -390,7 +408,13 @@ class Conversation:
         calls = tuple(self.pending_calls)
         async with self.locks.write:
             continuation = await store.commit_compaction(
-                old, prepared.entry(), lease=lease, calls=calls, system=system, records=prepared.records()
+                old,
+                prepared.entry(),
+                lease=lease,
+                calls=calls,
+                system=system,
+                records=prepared.records(),
+                nodes=prepared.nodes(),
             )
             del self.pending_calls[: len(calls)]
             if system is not None:
@@ -436,6 +460,9 @@ class Conversation:
     async def close(self) -> None:
         """Stop what is prepared ahead, but store what it cost. The conversation can be opened again."""
         await self.preparer.cancel()
+        if self.background is not None:
+            self.background.cancel()
+            await asyncio.gather(self.background, return_exceptions=True)
         await self.store_pending_calls()
 
     async def store_pending_calls(self) -> None:

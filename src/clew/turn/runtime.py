@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 from clew.config import Settings
 from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.events import Events
-from clew.messages import Message
-from clew.store import EngineRecord, ModelCall, Store
+from clew.store import ModelCall, Store
 from clew.summaries import ModelSummarizer, Summary, SummaryInput
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.compaction import CompactionPreparer
 from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation, prompt_message
+from clew.turn.engine_host import StoreEngineHost
 from clew.turn.request import ModelTarget, RuntimeOptions, ServingModel, TurnServices
-from clew.turn.summary_models import summary_models
+from clew.turn.summary_models import question_model, summary_models
 from clew.turn.view import ConversationView, pins_from_plain
 
 
@@ -124,38 +123,20 @@ class Runtime(TurnServices):
             count = counter_for(models[0].name).text
             return await ModelSummarizer(models, count, sleep=self.options.sleep)(source, budget)
 
+        async def ask(prompt: str, max_tokens: int) -> str:
+            return await question_model(conversation()).complete(prompt, max_tokens)
+
+        has_model = self.options.summarizes
         setup = EngineSetup(
             model.window.tokens,
             model.target.model,
             model.max_output,
             self.options.settings.compression,
-            summarize if self.options.summarizes else None,
+            summarize if has_model else None,
+            self.options.settings.lossless,
+            ask if has_model else None,
         )
         return self.options.new_engine(setup)
-
-
-class StoreEngineHost:
-    """The `EngineHost` of an open conversation: its history and the engine's records, in the store."""
-
-    def __init__(self, store: Store, view: ConversationView, engine: str) -> None:
-        self._store = store
-        self._view = view
-        self._engine = engine
-
-    async def rows(self, first: int, last: int) -> Sequence[Message]:
-        return [row.message for row in await self._store.messages(self._view.session, first, last)]
-
-    async def records(self, ids: Sequence[str] | None = None) -> Mapping[str, Any]:
-        read = page = await self._store.engine_records(self._view.session, self._engine, ids)
-        while ids is None and page:
-            page = await self._store.engine_records(self._view.session, self._engine, after=page[-1].id)
-            read += page
-        return {record.id: record.value for record in read}
-
-    async def put_records(self, records: Mapping[str, Any]) -> None:
-        known = self._view.next_seq
-        rows = [EngineRecord(id, value, known) for id, value in records.items()]
-        await self._store.put_engine_records(self._view.session, self._engine, rows)
 
 
 def spill_folder(home: Path, settings: Settings) -> SpillFolder:

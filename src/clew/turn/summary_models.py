@@ -42,6 +42,11 @@ def summary_models(conversation: Conversation, source: SummaryInput, budget: int
     return writing
 
 
+def question_model(conversation: Conversation) -> SummaryModel:
+    """Who answers a question about what was folded: the model that is configured for summaries, else the main one."""
+    return _asked_with_text(conversation, _auxiliary(conversation) or conversation.model)
+
+
 def _auxiliary(conversation: Conversation) -> ServingModel | None:
     """The model that is configured for summaries; None where it is the main one."""
     options, main = conversation.services.options, conversation.target

@@ -1,0 +1,165 @@
+"""Folding: which messages become leaves, which nodes are condensed, the sweep that does both, the cheap step before it.
+
+Leaves follow exchanges where they can: a request and what came of it reads better than a stretch that is cut anywhere.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate, pairwise
+
+from clew.config import LosslessSettings
+from clew.engines.compaction import CompactionItem, Node
+from clew.engines.compressor.assemble import items_of
+from clew.engines.compressor.history import MessageSizes
+from clew.engines.compressor.plan import CompactionPlan, newest_visible
+from clew.engines.compressor.prune import prune_arguments, prune_result
+from clew.engines.lossless.nodes import node_section
+from clew.engines.lossless.writing import NodeWriter
+from clew.messages import Message, calls_of, safe_cuts
+
+# Of the size of a leaf: how far from it an exchange may end and still be where it is cut.
+_SMALLEST_LEAF, _LARGEST_LEAF = 0.5, 1.5
+# What is left behind the last leaf and smaller than this belongs to it.
+_SMALLEST_REST = 0.25
+_LARGE_TOKENS = 400
+
+
+@dataclass(frozen=True, slots=True)
+class RawRun:
+    """Messages that no leaf covers yet, in a row: their numbers count on, but for those that a repair left out."""
+
+    first: int
+    last: int
+    rows: Sequence[tuple[int, Message]]
+    sizes: Sequence[int]
+
+
+def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
+    """The numbers of each leaf, from and to (not included): together the whole run, none inside a tool group."""
+    messages = [message for _, message in run.rows]
+    if not messages:
+        return [(run.first, run.last)] if run.first < run.last else []
+    reach = [0, *accumulate(run.sizes)]
+    cuts = [cut for cut in safe_cuts(messages) if 0 < cut < len(messages)]
+    asked = [cut for cut in cuts if messages[cut]["role"] == "user"]
+    ends: list[int] = []
+    start = 0
+    while reach[-1] - reach[start] > (1 + _SMALLEST_REST) * leaf_tokens:
+        end = _nearest(asked, reach, start, leaf_tokens) or _next_cut(cuts, reach, start, leaf_tokens)
+        if end is None or reach[-1] - reach[end] < _SMALLEST_REST * leaf_tokens:
+            break
+        ends.append(end)
+        start = end
+    numbers = [run.first, *(run.rows[end][0] for end in ends), run.last]
+    return [(first, last) for first, last in pairwise(numbers) if first < last]
+
+
+def _nearest(asked: Sequence[int], reach: Sequence[int], start: int, tokens: int) -> int | None:
+    """The start of an exchange nearest to where a leaf of so many tokens would end; None where none is near."""
+    low, high = reach[start] + _SMALLEST_LEAF * tokens, reach[start] + _LARGEST_LEAF * tokens
+    near = [cut for cut in asked if cut > start and low <= reach[cut] <= high]
+    return min(near, key=lambda cut: abs(reach[cut] - reach[start] - tokens), default=None)
+
+
+def _next_cut(cuts: Sequence[int], reach: Sequence[int], start: int, tokens: int) -> int | None:
+    """The first place behind so many tokens that is not inside a tool group."""
+    after = bisect_left(reach, reach[start] + tokens, lo=start + 1)
+    at = bisect_left(cuts, min(after, len(reach) - 1))
+    return cuts[at] if at < len(cuts) else None
+
+
+# -- the sweep ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Sweep:
+    """The map while it is folded: nodes that stand for everything up to a number, oldest first."""
+
+    writer: NodeWriter
+    settings: LosslessSettings
+    nodes: list[Node]
+    made: list[Node] = field(default_factory=list)
+    """The new ones, those under another new one included."""
+
+    async def fold(self, run: RawRun, known: Mapping[int, Sequence[Node]]) -> None:
+        """Cover the messages of a run by leaves, and condense. `known` are leaves that there are, by their start."""
+        number, leaf_tokens = run.first, max(500, min(self.settings.leaf_tokens, sum(run.sizes)))
+        stretches = leaf_stretches(run, leaf_tokens)
+        while number < run.last:
+            # An undone compaction has left its leaves: what they say holds as before.
+            found = [leaf for leaf in known.get(number, ()) if leaf.last <= run.last]
+            if found:
+                leaf = max(found, key=lambda leaf: (leaf.is_final, leaf.last))
+            else:
+                leaf = await self._leaf(run, number, next(last for _, last in stretches if last > number))
+            self.nodes.append(leaf)
+            number = leaf.last
+            await self._condense()
+
+    async def _leaf(self, run: RawRun, first: int, last: int) -> Node:
+        rows = [(number, message) for number, message in run.rows if first <= number < last]
+        leaf = await self.writer.leaf(first, rows, last)
+        self.made.append(leaf)
+        return leaf
+
+    async def _condense(self) -> None:
+        """Condense neighbours of one depth where enough stand in a row, and more where the map is too large."""
+        while (some := self._due()) or (some := self._too_many()):
+            node = await self.writer.condensed(self.nodes[some])
+            self.nodes[some] = [node]
+            self.made.append(node)
+
+    def _due(self) -> slice | None:
+        for run in self._neighbours():
+            wanted = self.settings.nodes_condensed if self.nodes[run.start].depth else self.settings.leaves_condensed
+            if run.stop - run.start >= wanted:
+                return slice(run.start, run.start + wanted)
+        return None
+
+    def _too_many(self) -> slice | None:
+        """The oldest neighbours that are to be condensed so that the map fits; None where it does."""
+        if len(self.nodes) < 2 or self.tokens <= self.writer.budgets.map:
+            return None
+        # The newest leaf stays apart for as long as there are others: what was done last is needed most.
+        runs = [run for run in self._neighbours() if run.stop - run.start > 1] or [slice(0, 2)]
+        run = runs[0]
+        stop = run.stop - 1 if run.stop == len(self.nodes) and run.stop - run.start > 2 else run.stop
+        return slice(run.start, stop)
+
+    def _neighbours(self) -> list[slice]:
+        """The nodes of one depth that stand in a row, oldest first."""
+        starts = [at for at, node in enumerate(self.nodes) if not at or self.nodes[at - 1].depth != node.depth]
+        return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(self.nodes)], strict=True)]
+
+    @property
+    def tokens(self) -> int:
+        return self.writer.sizes.text("\n\n".join(node_section(node) for node in self.nodes))
+
+
+# -- the cheap step ----------------------------------------------------------------------------------------------------
+
+
+def cheap_items(plan: CompactionPlan, sizes: MessageSizes) -> tuple[CompactionItem, ...]:
+    """The items of a compaction that folds nothing: large results and arguments before the tail become a line each.
+
+    No model is asked. The originals stay in the history, under the numbers that the lines name.
+    """
+    history = plan.history
+    calls = {call["id"]: call for message in history.messages for call in calls_of(message)}
+    newest = set(newest_visible(history.messages))
+    staying: dict[int, Message] = {}
+    for at, message in enumerate(history.messages):
+        is_old = plan.cut.head <= at < plan.cut.tail and at not in newest
+        if is_old and plan.sizes[at] > _LARGE_TOKENS:
+            number = history.numbers[at]
+            if message["role"] == "tool":
+                smaller = prune_result(message, calls.get(message.get("tool_call_id", "")), number)
+            else:
+                smaller = prune_arguments(message)
+            if smaller is not message and sizes.message(smaller) < plan.sizes[at]:
+                message = smaller
+        staying[at] = message
+    return items_of(plan.source, plan.repaired, history, staying, plan.cut.head, ())
