@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
-from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed
+from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed, Summarized
 from clew.errors import StoreError
 from clew.events import CompactionPhase, Notice
 from clew.messages import Message
@@ -106,7 +106,9 @@ def _view_items(view: View, done: Compaction) -> tuple[ViewItem, ...]:
     for item in done.items:
         if isinstance(item, Removed):
             continue
-        seq = view.seqs[item.index] if isinstance(item, Kept | Changed) else None
+        # A summary that was merged into a message holds all that it said.
+        own = item.merged_with if isinstance(item, Summarized) else item
+        seq = view.seqs[own.index] if isinstance(own, Kept | Changed) else None
         if not isinstance(item, Kept):
             items.append(WrittenMessage(item.message, seq))
         elif seq is None or item.index in view.written:
