@@ -24,6 +24,7 @@ Contracts to implement (each with a suite of tests in `clew.testing`):
 
     ContextEngine                     when to compact, and how; `compress` is its one abstract method
     ContextCompressor                 the default engine: head, handoff, tail
+    LosslessEngine                    the engine `lcm`: a map of summaries, each of which can be opened again
     clew.store.Store                  where history lives
     clew.providers.Provider           who answers a request
 
@@ -46,7 +47,7 @@ from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.caching import apply_cache_control
-    from clew.engines import ContextCompressor, ContextEngine
+    from clew.engines import ContextCompressor, ContextEngine, LosslessEngine
     from clew.errors import (
         AmbiguousSession,
         ClewError,
@@ -110,6 +111,7 @@ __all__ = [
     "InvalidConfig",
     "InvalidMessage",
     "LeaseLost",
+    "LosslessEngine",
     "MemoryUnusable",
     "NoDatabase",
     "NoModel",
@@ -141,7 +143,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".caching": "apply_cache_control",
-        ".engines": "ContextCompressor ContextEngine",
+        ".engines": "ContextCompressor ContextEngine LosslessEngine",
         ".errors": "AmbiguousSession ClewError ConfigError ConflictingCredentials ContextExhausted DamagedRow "
         "DatabaseBusy DatabaseDamaged DatabaseFull FetchFailed InUse IndexDamaged InvalidArgument InvalidConfig "
         "InvalidMessage LeaseLost MemoryUnusable NoDatabase NoModel PluginError ProviderRefused ReadOnlyStore "
