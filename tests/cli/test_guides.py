@@ -92,8 +92,7 @@ def test_a_choice_of_the_models_guide_works(tmp_path: Path, command: str, capsys
 @pytest.mark.parametrize("command", re.findall(r"^clew (.+)$", SESSIONS, re.MULTILINE))
 def test_a_command_of_the_sessions_guide_works(kept: Kept, tmp_path: Path, command: str) -> None:
     assert kept.run("sessions", "rename", "clock-2", "Rota for the bakery")[0] == 0
-    files = {"history.json", "history.jsonl", "request.json"}
-    words = [str(tmp_path / word) if word in files else word for word in shlex.split(command)]
+    words = [str(tmp_path / word) if word.endswith((".json", ".jsonl")) else word for word in shlex.split(command)]
     code, out, err = kept.run(*words)
     assert code == 0, err
     assert out or err

@@ -98,10 +98,10 @@ def test_a_plugin_of_the_same_name_is_shown_but_does_not_serve_until_it_is_named
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     write(tmp_path, "compressor")
-    by_origin = {each["origin"]: each for each in listed(capsys, tmp_path)["plugins"]}
+    by_origin = {each["origin"]: each for each in listed(capsys, tmp_path)["plugins"] if each["name"] == "compressor"}
     assert (by_origin["folder"]["active"], by_origin["built-in"]["active"]) == (False, True)
     named = listed(capsys, tmp_path, "--set", "context.engine=compressor")
-    by_origin = {each["origin"]: each for each in named["plugins"]}
+    by_origin = {each["origin"]: each for each in named["plugins"] if each["name"] == "compressor"}
     assert (by_origin["folder"]["active"], by_origin["built-in"]["active"]) == (True, False)
     assert by_origin["built-in"]["hidden"] is True
 

@@ -117,7 +117,7 @@ def test_unless_it_is_named_it_is_listed_but_not_imported(
     as_package: dict[str, str], as_folder: dict[str, str]
 ) -> None:
     assert run(as_package, "-c", LOAD).stdout == "compressor clew.engines.compressor.engine\n"
-    assert run(as_package, "-c", IS_IMPORTED).stdout == "['turns', 'turns', 'compressor']\n[]\n"
+    assert run(as_package, "-c", IS_IMPORTED).stdout == "['turns', 'turns', 'compressor', 'lcm']\n[]\n"
     listed = json.loads(run(as_package, "-m", "clew", "plugins", "list", "--json").stdout)
     found = [(each["name"], each["origin"], each["version"], each["hidden"]) for each in listed["plugins"][:2]]
     assert found == [("turns", "folder", "1.0.0", False), ("turns", "package", "1.0.0", True)]

@@ -86,7 +86,7 @@ async def test_a_failing_disk_refuses_whole_messages_and_loses_none(tmp_path: Pa
             async with open_store(sys.argv[1]) as store:
                 await store.start_session(NewSession(id="s"))
                 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-                resource.setrlimit(resource.RLIMIT_FSIZE, (400_000, 400_000))
+                resource.setrlimit(resource.RLIMIT_FSIZE, (600_000, 600_000))
                 for number in range(1_000):
                     try:
                         await store.append("s", [user(f"walrus {number} " + "y" * 3_000)])

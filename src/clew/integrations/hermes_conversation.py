@@ -20,7 +20,7 @@ from clew.engines import Compaction, ContextEngine, EngineFactory, EngineStatus
 from clew.errors import UnknownSession
 from clew.messages import Message, calls_of, text_of
 from clew.store import NewSession, Store
-from clew.summaries import Summarize, Summary, SummaryInput
+from clew.summaries import Summarize, Summary, SummaryInput, unwrap
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, RuntimeOptions, call_of
 from clew.usage import CanonicalUsage
 
@@ -78,7 +78,7 @@ class HeldMessages:
         same = self._count_same(messages)
         if same < len(self.held):
             place = self.numbers[same]
-            if place is None:
+            if place is None or _holds_summary(self.held[same]):
                 return False
             del self.held[same:], self.numbers[same:], self.history[place:]
         self.held[:same] = messages[:same]
@@ -90,7 +90,8 @@ class HeldMessages:
 
     def starts(self, messages: Sequence[Mapping[str, Any]]) -> bool:
         """Whether a list begins with everything up to the last summary that is held."""
-        last = max((at for at, number in enumerate(self.numbers) if number is None), default=-1)
+        written = (number is None or _holds_summary(held) for number, held in zip(self.numbers, self.held, strict=True))
+        last = max((at for at, is_ours in enumerate(written) if is_ours), default=-1)
         return self._count_same(messages) > last
 
     def show(self, shown: Sequence[Message], numbers: Sequence[int | None]) -> list[dict[str, Any]]:
@@ -101,7 +102,8 @@ class HeldMessages:
             is_whole = number is not None and number in own and message is self.history[number]
             came: Mapping[str, Any] = own[number] if is_whole and number is not None else message
             copy = {key: value for key, value in came.items() if key != _PERSISTED}
-            folded.append(copy if number is not None else {**copy, _SUMMARY_FLAG: True})
+            is_ours = number is None or (not is_whole and _holds_summary(message))
+            folded.append({**copy, _SUMMARY_FLAG: True} if is_ours else copy)
         self.held, self.numbers = list(folded), list(numbers)
         return folded
 
@@ -261,6 +263,11 @@ def compression_root(get_session: Callable[[str], Mapping[str, Any] | None], ses
 
 def _memory_part(text: str) -> str:
     return f"## From the memory of the host\n{fenced('memory', text)}"
+
+
+def _holds_summary(message: Mapping[str, Any]) -> bool:
+    # Where neither role fits between head and tail, a handoff is merged into the first message behind it.
+    return unwrap(message) is not None  # type: ignore[arg-type]
 
 
 def _is_same(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
