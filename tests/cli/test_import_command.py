@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -189,3 +190,38 @@ def test_real_session_files_are_taken_in_once(tmp_path: Path, capsys: pytest.Cap
     assert account["messages_added"] > 1_000
     again = told(capsys, tmp_path, str(REAL))
     assert (again["messages_added"], again["messages_known"]) == (0, account["messages_added"])
+
+
+def test_without_a_file_the_usual_folders_are_read(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    environ = {"HOME": str(tmp_path), "COLUMNS": "100"}
+    assert main(["import"], environ) == 2
+    assert "none of the programs that are known has kept sessions" in capsys.readouterr().err
+    written(tmp_path / ".claude" / "projects" / "p" / "s1.jsonl", claude("s1", 3))
+    written(tmp_path / ".codex" / "sessions" / "2026" / "rollout.jsonl", rollout("th-1"))
+    assert main(["import", "--json"], environ) == 0
+    out, err = capsys.readouterr()
+    assert [each["session"] for each in json.loads(out)["sessions"]] == ["claude-code-s1", "codex-th-1"]
+    assert ".claude/projects" in err and ".codex/sessions" in err
+
+
+def test_watching_follows_until_it_is_interrupted(tmp_path: Path) -> None:
+    projects = tmp_path / ".claude" / "projects"
+    written(projects / "s1.jsonl", claude("s1", 3))
+    words = [sys.executable, "-m", "clew", "import", "--watch", "--every", "1"]
+    environ = {"HOME": str(tmp_path), "PATH": "", "PYTHONPATH": ":".join(filter(None, sys.path))}
+    with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as watching:
+        assert watching.stdout is not None
+        first = watching.stdout.readline()
+        written(projects / "s2.jsonl", claude("s2", 2))
+        second = watching.stdout.readline()
+        watching.send_signal(signal.SIGINT)
+        rest, err = watching.communicate(timeout=60)
+    assert first.split()[1:] == ["new", "3", "claude-code", "s1", "asks", "0."]
+    assert second.split()[1:] == ["new", "2", "claude-code", "s2", "asks", "0."]
+    assert rest == f"2 sessions: 5 messages added; kept in {tmp_path}/.clew/state.db\n"
+    assert watching.returncode == 0 and "Ctrl-C ends it" in err
+
+
+def test_watching_needs_something_that_is_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, _, err = run(capsys, tmp_path, "--watch", str(tmp_path / "nowhere"))
+    assert code == 2 and "--watch follows files and folders that are there" in err

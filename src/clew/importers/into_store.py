@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from itertools import takewhile
 from typing import Any, TypeAlias
 
@@ -32,8 +33,24 @@ from clew.usage import CanonicalUsage, normalize_usage
 
 MAX_BATCH_ENTRIES = 500
 MAX_BATCH_CHARS = 4_000_000
+_OPEN_REPLY = timedelta(minutes=2)
 ImportProgress: TypeAlias = Callable[[int], None]
 """Is called with how many messages of a session are done."""
+
+
+@dataclass(frozen=True, slots=True)
+class FileGrowth:
+    """What tells whether a file is being written."""
+
+    now: datetime
+    written: datetime | None = None
+    """When it was last written; None for a database of many sessions, where only the times in it tell."""
+
+    def may_change(self, entry: SourceEntry) -> bool:
+        """Whether this, the last of a session, is a reply that may still grow."""
+        times = [at for at in (parse_time(entry.timestamp), self.written) if at is not None]
+        is_reply = entry.message.get("role") == "assistant"
+        return is_reply and bool(times) and self.now - max(times) < _OPEN_REPLY
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,15 +73,26 @@ class ImportedSession:
     is_branch: bool
     """Whether an earlier message differs from what was imported before, so that a branch was opened."""
     notices: tuple[str, ...] = ()
+    is_held: bool = False
+    """Whether its newest reply was left for later, since it may still be being written."""
 
 
 async def import_session(
-    store: Store, session: SourceSession, *, dry_run: bool = False, progress: ImportProgress | None = None
+    store: Store,
+    session: SourceSession,
+    *,
+    dry_run: bool = False,
+    progress: ImportProgress | None = None,
+    growth: FileGrowth | None = None,
 ) -> ImportedSession:
-    """Write what the store does not have yet of a session; with `dry_run`, only find out what that would be."""
+    """Write what the store does not have yet of a session; with `dry_run`, only find out what that would be.
+
+    With `growth` a newest reply that may still be being written is left for later.
+    """
     metadata = session.metadata
     writer: _SessionWriter | None = None
-    for batch in batches(session.entries()):
+    entries = SettledEntries(session.entries(), growth)
+    for batch in batches(entries):
         if writer is None:
             batch = _without_system(batch, metadata)
             writer = await _open_writer(store, session, batch, dry_run)
@@ -73,10 +101,34 @@ async def import_session(
             progress(writer.position)
     if writer is None:
         return ImportedSession(
-            session.name, session.kind, None, None, 0, 0, 0, False, False, metadata.notices.sentences()
+            session.name, session.kind, None, None, 0, 0, 0, False, False, metadata.notices.sentences(), entries.is_held
         )
     await writer.finish()
-    return writer.result(session)
+    return replace(writer.result(session), is_held=entries.is_held)
+
+
+class SettledEntries:
+    """The entries of a session without a newest reply that may still be being written.
+
+    A program writes a reply piece by piece; half of one, taken in, would come again whole on a branch of its own.
+    """
+
+    def __init__(self, entries: Iterable[SourceEntry], growth: FileGrowth | None) -> None:
+        self.is_held = False
+        """Whether a reply was left out; known when all entries have been read."""
+        self._entries = entries
+        self._growth = growth
+
+    def __iter__(self) -> Iterator[SourceEntry]:
+        newest: SourceEntry | None = None
+        for entry in self._entries:
+            if newest is not None:
+                yield newest
+            newest = entry
+        if newest is not None:
+            self.is_held = self._growth is not None and self._growth.may_change(newest)
+            if not self.is_held:
+                yield newest
 
 
 def _without_system(batch: list[SourceEntry], metadata: SourceMetadata) -> list[SourceEntry]:

@@ -1,26 +1,29 @@
-"""`clew import FILE... | FOLDER`: sessions of other programs into the store, and a report of what was new in them."""
+"""`clew import [FILE... | FOLDER] [--watch]`: sessions of other programs into the store, and what was new in them."""
 
 from __future__ import annotations
 
 import argparse
 import asyncio
+import signal
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from clew.cli.arguments import add_store_flags
+from clew.cli.arguments import add_store_flags, one_or_more
 from clew.cli.console import Console
-from clew.cli.store_access import StoreLocation, configured_store
+from clew.cli.store_access import StoreLocation, configured_store, open_location
 from clew.cli.views.amounts import plural
 from clew.cli.views.tables import table_lines
 from clew.cli.views.text import Align, clip, printable
-from clew.errors import InvalidArgument, InvalidMessage, UnreadableTranscript
+from clew.config import clew_home
+from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
-    from clew.importers import SourceSession
+    from clew.importers.follow import FollowState
+    from clew.importers.import_run import ImportReport, SkippedSource
     from clew.importers.into_store import ImportedSession
     from clew.store import Store
 
@@ -29,13 +32,20 @@ EXAMPLES = """\
 FILE is a session file of Claude Code, Codex, Gemini CLI, opencode, Hermes or pi, the
 database of opencode or Hermes, a JSON list of messages, a JSON object with messages,
 or JSONL with one message or one conversation a line; gzipped or not; - is standard
-input. Of a FOLDER, every session file in it and below is read.
+input. Of a FOLDER, every session file in it and below is read. Without FILE, the
+folders are taken in which these programs keep their sessions, as far as they are here.
 
 Importing again adds only what is new: nothing, where nothing is. A session that was
 changed before its end becomes a branch of what was imported before. Nothing in the
 files is changed.
 
+--watch goes on until Ctrl-C: every few seconds it looks for files that are new or have
+grown. A reply that may still be being written waits for two minutes. What was imported
+as it is now is not read again, also after a restart.
+
 examples:
+  clew import                                what all of them have kept
+  clew import --watch                        and what they keep from now on
   clew import ~/.claude/projects
   clew import ~/.codex/sessions --dry-run
   clew import ~/.gemini/tmp
@@ -47,52 +57,29 @@ MAX_SKIPPED = 5
 _STATES = (("new", "new"), ("grown", "grown"), ("branch", "as branches"), ("unchanged", "unchanged"))
 
 
-@dataclass(frozen=True, slots=True)
-class SkippedSource:
-    """A file, or a session in one, that was not imported."""
-
-    source: str
-    reason: str
-    is_failure: bool
-    """It was named, or broke in the middle; a file in a folder that is no session file is no failure."""
-
-
-@dataclass(slots=True)
-class ImportReport:
-    """What an import did, or with a dry run would do."""
-
-    store: str
-    is_dry_run: bool
-    sessions: list[ImportedSession] = field(default_factory=list)
-    skipped: list[SkippedSource] = field(default_factory=list)
-    notices: list[tuple[str, str]] = field(default_factory=list)
-    """Each with the file it is about."""
-
-    @property
-    def has_failed(self) -> bool:
-        return any(skipped.is_failure for skipped in self.skipped)
-
-
-@dataclass(frozen=True, slots=True)
-class ImportSource:
-    """A file to read."""
-
-    name: str
-    is_named: bool
-    """On the command line, not found in a folder."""
-
-
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.epilog = EXAMPLES
-    parser.add_argument("files", metavar="FILE", nargs="+", help="a session file, or a folder of them")
+    parser.add_argument("files", metavar="FILE", nargs="*", help="a session file, or a folder of them")
     parser.add_argument("--from", metavar="KIND", dest="kind", choices=KINDS, help=f"only this: {', '.join(KINDS)}")
-    parser.add_argument("--dry-run", action="store_true", help="say what would be added, and add nothing")
+    how = parser.add_mutually_exclusive_group()
+    how.add_argument("--dry-run", action="store_true", help="say what would be added, and add nothing")
+    how.add_argument("--watch", action="store_true", help="go on, and take in what is added later; Ctrl-C ends it")
+    parser.add_argument(
+        "--every", metavar="SECONDS", type=one_or_more, help="with --watch: how often it looks (default: 5)"
+    )
     add_store_flags(parser)
 
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     location = configured_store(arguments, console)
-    report = asyncio.run(_import_all(arguments, location, console))
+    names = arguments.files or _usual_places(console)
+    if arguments.watch:
+        for name in names:
+            if name == "-" or not Path(name).exists():
+                raise InvalidArgument(f"{name}: --watch follows files and folders that are there; name one")
+        asyncio.run(_watch(names, arguments, location, console))
+        return 0
+    report = asyncio.run(_import_all(names, arguments, location, console))
     if arguments.json:
         console.print_json(import_json(report))
     else:
@@ -100,14 +87,36 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 1 if report.has_failed else 0
 
 
-async def _import_all(arguments: argparse.Namespace, location: StoreLocation, console: Console) -> ImportReport:
+def _usual_places(console: Console) -> list[str]:
+    from clew.importers.program_folders import program_folders
+
+    found = [str(folder.path) for folder in program_folders(console.environ)]
+    if not found:
+        raise InvalidArgument(
+            "no FILE is named, and none of the programs that are known has kept sessions in its usual folder here; "
+            "name a file or a folder"
+        )
+    console.note(printable(f"reading {', '.join(found)}"))
+    return found
+
+
+def _kind(arguments: argparse.Namespace) -> str | None:
+    return arguments.kind.replace("-", "_") if arguments.kind else None
+
+
+async def _import_all(
+    names: Sequence[str], arguments: argparse.Namespace, location: StoreLocation, console: Console
+) -> ImportReport:
+    from clew.importers.import_run import ImportReport, ImportRun, import_sources
+
     report = ImportReport(location.label, arguments.dry_run)
-    kind = arguments.kind.replace("-", "_") if arguments.kind else None
-    sources = list(_sources(arguments.files))
+    sources = list(import_sources(names))
     async with _ImportTarget(location, arguments.dry_run) as target:
-        importing = _ImportRun(target, kind, report, console)
+        importing = ImportRun(target.store, report, _kind(arguments))
         for number, source in enumerate(sources, 1):
-            await importing.take(source, f"[{number:,}/{len(sources):,}] {printable(source.name)}")
+            line = f"[{number:,}/{len(sources):,}] {printable(source.name)}"
+            console.progress(f"{line} ...")
+            await importing.take(source, lambda count, line=line: console.progress(f"{line}: {count:,} messages"))  # type: ignore[misc]
         if target.is_open and not arguments.dry_run:
             console.progress("indexing ...")
             await (await target.store()).index_waiting()
@@ -136,74 +145,67 @@ class _ImportTarget(AsyncExitStack):
         return self._store
 
 
-def _sources(names: Sequence[str]) -> Iterator[ImportSource]:
-    from clew.importers import session_files
-
-    if names.count("-") > 1:
-        raise InvalidArgument("- is given twice, and standard input can be read once; leave one out")
-    for name in dict.fromkeys(names):
-        if name != "-" and Path(name).is_dir():
-            found = session_files(Path(name))
-            if not found:
-                raise InvalidArgument(
-                    f"{name}: there is no .jsonl, .json or .db file in this folder or below; name another"
-                )
-            yield from (ImportSource(str(path), is_named=False) for path in found)
-        else:
-            yield ImportSource(name, is_named=True)
+# -- following ---------------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _ImportRun:
-    """Imports one source after the other, and adds to the report."""
+async def _watch(
+    names: Sequence[str], arguments: argparse.Namespace, location: StoreLocation, console: Console
+) -> None:
+    """Follow files and folders until Ctrl-C, with a line for each session that got something new."""
+    from clew.importers.follow import POLL_SECONDS, FolderFollower
+    from clew.importers.program_folders import ImportedFiles
 
-    target: _ImportTarget
-    kind: str | None
-    """Only sessions of this program; None for all."""
-    report: ImportReport
-    console: Console
+    kind = _kind(arguments)
+    # With --from the files of other programs are passed over: that is nothing to be remembered of them.
+    known = ImportedFiles(None, "") if kind else ImportedFiles.noted(console.environ, location.label)
+    shown = _WatchScreen(console, as_json=arguments.json)
+    async with open_location(location) as store:
+        follower = FolderFollower(
+            store, [Path(name) for name in names], known, kind=kind, on_session=shown.session, on_state=shown.state
+        )
+        for number in (signal.SIGINT, signal.SIGTERM):
+            # Windows has no such handlers; Ctrl-C ends it all the same.
+            with suppress(NotImplementedError):
+                asyncio.get_running_loop().add_signal_handler(number, follower.stop)
+        console.note("following; Ctrl-C ends it")
+        await follower.follow(clew_home(console.environ), arguments.every or POLL_SECONDS)
+    console.clear_progress()
+    if not arguments.json:
+        state = follower.state
+        done = f"{plural(state.sessions, 'session')}: {plural(state.messages, 'message')} added"
+        console.print(f"{done}; kept in {printable(location.label)}")
 
-    async def take(self, source: ImportSource, progress: str) -> None:
-        """Import every session of a file; `progress` is shown while it is read."""
-        from clew.importers import open_sessions
 
-        label = "standard input" if source.name == "-" else source.name
-        self.console.progress(f"{progress} ...")
-        try:
-            with open_sessions(source.name) as file:
-                for session in file.sessions:
-                    await self._take_session(session, source, progress)
-                self.report.notices += [(label, notice) for notice in file.notices.sentences()]
-        except UnreadableTranscript as error:
-            reason = f"{error.problem}. {error.remedy}" if source.is_named else error.problem
-            self._skip(error.source, reason, is_failure=source.is_named)
+class _WatchScreen:
+    """What a person sees of a follower."""
 
-    async def _take_session(self, session: SourceSession, source: ImportSource, progress: str) -> None:
-        from clew.importers.into_store import import_session
+    def __init__(self, console: Console, *, as_json: bool) -> None:
+        self._console = console
+        self._as_json = as_json
+        self._told: tuple[str, ...] = ()
+        self._was_waiting = False
 
-        if self.kind not in (None, session.kind):
-            wanted = (self.kind or "").replace("_", "-")
-            reason = f"is of {session.kind.replace('_', '-')}, and --from asks for {wanted}"
-            self._skip(session.name, reason, is_failure=source.is_named)
+    def session(self, each: ImportedSession) -> None:
+        self._console.clear_progress()
+        if self._as_json:
+            self._console.print_json_line(_session_json(each))
             return
-        try:
-            imported = await import_session(
-                await self.target.store(),
-                session,
-                dry_run=self.report.is_dry_run,
-                progress=lambda count: self.console.progress(f"{progress}: {count:,} messages"),
-            )
-        except InvalidMessage as error:
-            self._skip(session.name, str(error), is_failure=True)
-            return
-        if imported.session is None:
-            self._skip(session.name, "holds no messages", is_failure=False)
-        else:
-            self.report.sessions.append(imported)
-        self.report.notices += [(session.name, notice) for notice in imported.notices]
+        at = datetime.now().astimezone().strftime("%H:%M")
+        line = f"{at}  {_state(each):<6}  {each.added:>6,}  {each.kind.replace('_', '-')}  {each.title or '-'}"
+        self._console.print(clip(printable(line), self._console.width))
+        self._console.out.flush()
 
-    def _skip(self, source: str, reason: str, *, is_failure: bool) -> None:
-        self.report.skipped.append(SkippedSource(source, reason, is_failure))
+    def state(self, state: FollowState) -> None:
+        if state.is_waiting and not self._was_waiting:
+            self._console.note("another Clew follows already; this one goes on when that has ended")
+        self._was_waiting = state.is_waiting
+        for problem in state.problems:
+            if problem not in self._told:
+                self._console.error(problem)
+        self._told = state.problems
+        if state.is_reading:
+            place = f"[{min(state.done + 1, state.files):,}/{state.files:,}]"
+            self._console.progress(f"{place} {printable(state.current)} ...")
 
 
 # -- how it looks ------------------------------------------------------------------------------------------------------
