@@ -39,7 +39,7 @@ BARE = [
     Attempt("setup", 2, "PROGRAM is missing"),
     Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
     Attempt("context", 2, "FILE is missing; `clew context --help`"),
-    Attempt("import", 2, "FILE is missing; `clew import --help`"),
+    Attempt("import", 2, "no FILE is named, and none of the programs"),
     Attempt("sessions", 0, "Late clock"),
     Attempt("export", 2, "SESSION is missing; `clew export --help`"),
     Attempt("search", 2, "QUERY is missing; `clew search --help`"),

@@ -7,7 +7,6 @@ note of that is a file beside the config, for each store; where the store has lo
 from __future__ import annotations
 
 import json
-import os
 import sys
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -64,7 +63,10 @@ _PLACES: tuple[tuple[str, _Place], ...] = (
 
 def program_folders(environ: Mapping[str, str]) -> tuple[ProgramFolder, ...]:
     """The usual places of the known programs that are there. opencode's old folder counts where it has no database."""
-    named = environ.get("HOME") or os.path.expanduser("~")  # noqa: PTH111 (Path raises where no home is known)
+    # Of this environment alone: whoever runs a command for somebody else means that one's files, not their own.
+    named = environ.get("HOME") or environ.get("USERPROFILE")
+    if not named:
+        return ()
     found: dict[str, ProgramFolder] = {}
     for program, place in _PLACES:
         path = place(Path(named), environ)

@@ -88,9 +88,11 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
 
 
 def _usual_places(console: Console) -> list[str]:
+    from clew.importers import session_files
     from clew.importers.program_folders import program_folders
 
-    found = [str(folder.path) for folder in program_folders(console.environ)]
+    paths = (folder.path for folder in program_folders(console.environ))
+    found = [str(path) for path in paths if not path.is_dir() or session_files(path)]
     if not found:
         raise InvalidArgument(
             "no FILE is named, and none of the programs that are known has kept sessions in its usual folder here; "
