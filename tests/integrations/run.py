@@ -7,6 +7,7 @@ here), made where it is not there yet or its requirements changed. Arguments beh
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import subprocess
 import sys
@@ -41,7 +42,9 @@ class FrameworkEnvironment:
 
     def install(self) -> None:
         """Make the environment, unless the one that is there was made from these requirements."""
-        wanted = "\n".join([*OF_EVERY_ENVIRONMENT, *self.requirements, (ROOT / "pyproject.toml").read_text("utf-8")])
+        project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+        ours = [*project["dependencies"], json.dumps(project["entry-points"])]
+        wanted = "\n".join([*OF_EVERY_ENVIRONMENT, *self.requirements, *ours])
         made_from = FOLDER / self.name / "made-from.txt"
         if made_from.exists() and made_from.read_text("utf-8") == wanted:
             return

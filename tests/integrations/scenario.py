@@ -5,77 +5,26 @@ The mock upstream refuses what a provider would: prompts over the window, calls 
 
 from __future__ import annotations
 
-import asyncio
 import json
-import threading
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
-from clew.testing import call
-from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, UpstreamRules
+from clew.testing.part_reader import WINDOW, PartReader, part, running
+from clew.testing.upstream import Upstream
 from clew.testing.upstream_cache import listed_messages
-from clew.usage import CanonicalUsage
 
-WINDOW = 16_000
-"""Tokens that the upstream takes, and that adapters are told."""
+__all__ = ["WINDOW", "PartReader", "part", "running"]
+EXAMPLES = Path(__file__).parents[2] / "examples"
 KEY = "not-" + "a-real-" + "key"
 TASK = "TASK-4711: read the parts of the project one after the other, then tell the sum."
 SYSTEM = "You read parts of a project."
 PICTURE = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-
-
-def part(number: int) -> str:
-    """What the tool of the conversation gives back."""
-    return f"value_{number} = {number * 37}\n" + f"# part {number} of the project, line by line\n" * 40
-
-
-class PartReader:
-    """The model's side: calls `read_part` for one part after the other, two at a time now and then, and then answers.
-
-    Each question of the person is answered after `parts` more parts. Every third call comes with words, every fifth
-    with thinking.
-    """
-
-    def __init__(self, parts: int = 60) -> None:
-        self.parts = parts
-        self.asked = 0
-        self._left = 0
-        self._number = 0
-
-    def __call__(self, received: ReceivedRequest) -> UpstreamAnswer:
-        self.asked += 1
-        usage = CanonicalUsage(input_tokens=1, output_tokens=9)
-        if self._left == 0:
-            self._left = self.parts + 1
-        self._left -= 1
-        if self._left == 0:
-            return UpstreamAnswer(f"The sum after {self._number} parts is known.", usage=usage, number=self.asked)
-        count = 2 if self._left % 4 == 0 and self._left > 1 else 1
-        self._left -= count - 1
-        calls = [call("read_part", {"number": self._number + at}, id=f"c{self._number + at}") for at in range(count)]
-        self._number += count
-        words = "I read on." if self.asked % 3 == 0 else ""
-        thinking = "What stands in the next part?" if self.asked % 5 == 0 else ""
-        return UpstreamAnswer(words, tuple(calls), thinking, usage=usage, number=self.asked)
-
-
-@contextmanager
-def running(upstream: Upstream | None = None, parts: int = 60) -> Iterator[Upstream]:
-    """The mock upstream in a thread of its own, for frameworks that block."""
-    served = upstream or Upstream(answers=PartReader(parts), rules=UpstreamRules(WINDOW, pairs=True))
-    loop = asyncio.new_event_loop()
-    thread = threading.Thread(target=loop.run_forever, daemon=True)
-    thread.start()
-    try:
-        asyncio.run_coroutine_threadsafe(served.__aenter__(), loop).result()
-        yield served
-    finally:
-        asyncio.run_coroutine_threadsafe(served.__aexit__(), loop).result()
-        loop.call_soon_threadsafe(loop.stop)
-        thread.join()
-        loop.close()
 
 
 def requests_of(upstream: Upstream, leaving_out: str = "") -> list[list[str]]:
@@ -108,5 +57,19 @@ def assert_it_goes_on(before: Upstream, after: Upstream, leaving_out: str = "") 
     `leaving_out` is a field that the framework itself changes when it goes on.
     """
     last, first = requests_of(before, leaving_out)[-1], requests_of(after, leaving_out)[0]
-    assert first[: len(last)] == last
+    other = next((at for at, pair in enumerate(zip(last, first, strict=False)) if pair[0] != pair[1]), None)
+    assert other is None, f"message {other} was {last[other]} and is {first[other]}"
     assert len(first) > len(last)
+
+
+def assert_the_example_runs(name: str) -> None:
+    """It runs as it stands, in a process of its own and with no key; it folds more than once, and recalls."""
+    environ = {key: value for key, value in os.environ.items() if not key.endswith("_API_KEY")}
+    command = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(command, env=environ, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "Traceback" not in done.stderr, done.stderr
+    folds = re.search(r"folded (\d+) times", done.stdout)
+    assert folds is not None, done.stdout
+    assert int(folds[1]) >= 2
+    assert "recalled: value_3 = 111" in done.stdout

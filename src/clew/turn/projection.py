@@ -7,12 +7,12 @@ everybody else, from synchronous and asynchronous code, with a store of its own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from clew.config import CompressionSettings, Settings
 from clew.engines import EngineFactory
@@ -37,6 +37,7 @@ from clew.turn.request import ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage, normalize_usage
 
+_Result = TypeVar("_Result")
 _MEMORY = ":memory:"
 _ANY_MODEL = "any-model"
 """Counted by the estimate, with the default window unless one is given."""
@@ -261,13 +262,30 @@ class ProjectedConversation:
             return
         own = history.messages
         written = view.stored.written
-        objects = [
-            own[seq] if seq is not None and at not in written and seq < len(own) else message
-            for at, (seq, message) in enumerate(zip(view.seqs, view.messages, strict=True))
-        ]
+        objects = list(view.messages)
+        for at, seq in enumerate(view.seqs):
+            if seq is not None and seq < len(own):
+                objects[at] = own[seq] if at not in written else _with_pieces_of(own[seq], objects[at])
         if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
             view.adopt(objects)
         self._shown, self._spelled = view.stored, history.spelling
+
+
+def _with_pieces_of(own: Message, written: Message) -> Message:
+    """A shorter form of a message that was read from the store, with the calls and lists of the message itself where
+    they are equal: by these objects a wire knows what is written as it came, its ids for one.
+    """
+    calls, known = written.get("tool_calls"), own.get("tool_calls") or ()
+    kept: Any = {
+        name: own.get(name) for name in ("tool_calls", "reasoning", "content") if _is_equal_list(name, own, written)
+    }
+    if calls and "tool_calls" not in kept:
+        kept["tool_calls"] = [next((it for it in known if it == call), call) for call in calls]
+    return {**written, **kept}
+
+
+def _is_equal_list(name: str, own: Any, written: Any) -> bool:
+    return isinstance(written.get(name), list) and written[name] == own.get(name)
 
 
 # -- for everybody -----------------------------------------------------------------------------------------------------
@@ -388,6 +406,14 @@ class Projection:
         made._session, made._name, made._conversation = session, name, None
         made._lock, made._is_first = asyncio.Lock(), False
         return made
+
+    async def awith_runtime(self, work: Callable[[Runtime], Awaitable[_Result]]) -> _Result:
+        """Do something with the store of the projection and what else it runs on, in its thread."""
+
+        async def opened() -> _Result:
+            return await work(await self._host.runtime())
+
+        return await self._host.arun(opened())
 
     def close(self) -> None:
         """Close the store. What it holds stays, unless it is in memory. One made by `another` leaves it open."""

@@ -1,0 +1,70 @@
+"""A model that reads a project part by part until any window is passed, before whom adapters are tried without a key.
+
+`running` serves it on loopback in a thread of its own, for programs that block.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from clew.testing.messages import call
+from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer, UpstreamRules
+from clew.usage import CanonicalUsage
+
+WINDOW = 16_000
+"""Tokens that it takes, and that an adapter is told."""
+
+
+def part(number: int) -> str:
+    """What the tool of the conversation gives back."""
+    return f"value_{number} = {number * 37}\n" + f"# part {number} of the project, line by line\n" * 40
+
+
+class PartReader:
+    """The model's side: calls `read_part` for one part after the other, two at a time now and then, and then answers.
+
+    Each question of the person is answered after `parts` more parts. Every third call comes with words, every fifth
+    with thinking.
+    """
+
+    def __init__(self, parts: int = 60) -> None:
+        self.parts = parts
+        self.asked = 0
+        self._left = 0
+        self._number = 0
+
+    def __call__(self, _: ReceivedRequest) -> UpstreamAnswer:
+        self.asked += 1
+        usage = CanonicalUsage(input_tokens=1, output_tokens=9)
+        if self._left == 0:
+            self._left = self.parts + 1
+        self._left -= 1
+        if self._left == 0:
+            return UpstreamAnswer(f"The sum after {self._number} parts is known.", usage=usage, number=self.asked)
+        count = 2 if self._left % 4 == 0 and self._left > 1 else 1
+        self._left -= count - 1
+        calls = [call("read_part", {"number": self._number + at}, id=f"c{self._number + at}") for at in range(count)]
+        self._number += count
+        words = "I read on." if self.asked % 3 == 0 else ""
+        thinking = "What stands in the next part?" if self.asked % 5 == 0 else ""
+        return UpstreamAnswer(words, tuple(calls), thinking, usage=usage, number=self.asked)
+
+
+@contextmanager
+def running(upstream: Upstream | None = None, parts: int = 60) -> Iterator[Upstream]:
+    """The mock upstream in a thread of its own, for frameworks that block."""
+    served = upstream or Upstream(answers=PartReader(parts), rules=UpstreamRules(WINDOW, pairs=True))
+    loop = asyncio.new_event_loop()
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
+    thread.start()
+    try:
+        asyncio.run_coroutine_threadsafe(served.__aenter__(), loop).result()
+        yield served
+    finally:
+        asyncio.run_coroutine_threadsafe(served.__aexit__(), loop).result()
+        loop.call_soon_threadsafe(loop.stop)
+        thread.join()
+        loop.close()
