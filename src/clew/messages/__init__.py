@@ -1,7 +1,7 @@
 """Messages: their types, SDK objects as plain dicts, the four wire dialects, tool groups, the repair of histories."""
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
-from clew.messages.growing import GrowingHistory, is_same_message
+from clew.messages.growing import GrowingHistory, is_same_message, with_pieces_of
 from clew.messages.message import (
     NO_RESULT,
     UNREADABLE,
@@ -81,6 +81,7 @@ __all__ = [
     "safe_cuts",
     "text_of",
     "tool_groups",
+    "with_pieces_of",
     "with_text_after_system",
     "without_images",
 ]

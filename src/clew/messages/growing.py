@@ -140,6 +140,23 @@ class GrowingHistory:
         return len(together) < 2
 
 
+def with_pieces_of(own: Message, written: Message) -> Message:
+    """A shorter form of a message that was read from the store, with the calls and lists of the message itself where
+    they are equal: by these objects a wire knows what is written as it came, its ids for one.
+    """
+    calls, known = written.get("tool_calls"), own.get("tool_calls") or ()
+    kept: Any = {
+        name: own.get(name) for name in ("tool_calls", "reasoning", "content") if _is_equal_list(name, own, written)
+    }
+    if calls and "tool_calls" not in kept:
+        kept["tool_calls"] = [next((it for it in known if it == call), call) for call in calls]
+    return {**written, **kept}
+
+
+def _is_equal_list(name: str, own: Any, written: Any) -> bool:
+    return isinstance(written.get(name), list) and written[name] == own.get(name)
+
+
 def is_same_message(one: Message, other: Message) -> bool:
     """Whether a message is another one spelled anew: the same role, text, calls, and whatever is no text.
 

@@ -28,6 +28,7 @@ from clew.messages import (
     plain_system,
     plain_tools,
     text_of,
+    with_pieces_of,
 )
 from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View
 from clew.summaries import SummaryModel
@@ -265,27 +266,10 @@ class ProjectedConversation:
         objects = list(view.messages)
         for at, seq in enumerate(view.seqs):
             if seq is not None and seq < len(own):
-                objects[at] = own[seq] if at not in written else _with_pieces_of(own[seq], objects[at])
+                objects[at] = own[seq] if at not in written else with_pieces_of(own[seq], objects[at])
         if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
             view.adopt(objects)
         self._shown, self._spelled = view.stored, history.spelling
-
-
-def _with_pieces_of(own: Message, written: Message) -> Message:
-    """A shorter form of a message that was read from the store, with the calls and lists of the message itself where
-    they are equal: by these objects a wire knows what is written as it came, its ids for one.
-    """
-    calls, known = written.get("tool_calls"), own.get("tool_calls") or ()
-    kept: Any = {
-        name: own.get(name) for name in ("tool_calls", "reasoning", "content") if _is_equal_list(name, own, written)
-    }
-    if calls and "tool_calls" not in kept:
-        kept["tool_calls"] = [next((it for it in known if it == call), call) for call in calls]
-    return {**written, **kept}
-
-
-def _is_equal_list(name: str, own: Any, written: Any) -> bool:
-    return isinstance(written.get(name), list) and written[name] == own.get(name)
 
 
 # -- for everybody -----------------------------------------------------------------------------------------------------
