@@ -257,6 +257,7 @@ def responses_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str,
     return {
         "id": f"resp_mock_{answer.number}",
         "object": "response",
+        "created_at": 1_760_000_000,
         "status": "incomplete" if reason else "completed",
         "incomplete_details": {"reason": reason} if reason else None,
         "error": None,
