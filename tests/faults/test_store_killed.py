@@ -5,14 +5,23 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
 from clew.store import NewSession, Store, UnknownSession, open_store
 from clew.testing import user
-from clew.testing.store_killed import EDITED, FIRST, LATER, SUMMARY, prepare, prepare_compacted
+from clew.testing.store_killed import EDITED, FIRST, LATER, SUMMARY, prepare, prepare_compacted, prepare_folded
 
 pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform == "win32", reason="needs fork and SIGKILL")]
+
+
+class MapAndView(NamedTuple):
+    """What a process left: all nodes with their depths, those in view, and what is said in the view."""
+
+    nodes: list[tuple[str, int]]
+    shown: list[str]
+    said: list[str]
 
 
 def killed_everywhere(folder: Path, scenario: str, start_from: Path | None) -> list[tuple[Path, list[str]]]:
@@ -88,6 +97,29 @@ async def test_a_compaction_is_before_or_after_never_between(tmp_path: Path, pre
             ended = (await store.session("s")).end_reason
             assert ended == ("compression" if tip == "s2" else None)
             await check_integrity(store)
+
+
+async def test_a_sweep_is_before_or_after_never_between(tmp_path: Path) -> None:
+    """The map, the nodes under it and the view become visible together, wherever the process died."""
+    start_from = tmp_path / "folded.db"
+    await prepare_folded(str(start_from))
+    before = await map_and_view(start_from)
+    left = killed_everywhere(tmp_path, "sweep", start_from)
+    after = await map_and_view(left[-1][0])
+    assert max(depth for _, depth in after.nodes) > max(depth for _, depth in before.nodes) >= 1
+    assert len(left) > 20
+    for where, acks in left:
+        found = await map_and_view(where)
+        assert found == after if acks else found in (before, after)
+        async with open_store(where) as store:
+            await check_integrity(store)
+
+
+async def map_and_view(where: Path) -> MapAndView:
+    async with open_store(where) as store:
+        tip = await store.get_compression_tip("s")
+        nodes = [(node.name, node.depth) for node in await store.nodes(tip)]
+        return MapAndView(nodes, [node.name for node in await store.shown_nodes(tip)], await said(store, tip))
 
 
 async def test_an_undo_is_before_or_after_never_between(tmp_path: Path, compacted: Path) -> None:

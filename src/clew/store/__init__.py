@@ -49,7 +49,7 @@ from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.keys import AccessKey, KeyMode, NewKey
 from clew.store.maintenance import HealthProblem
-from clew.store.nodes import NewNode, NodePublication, StoredNode
+from clew.store.nodes import LEFT_OUT, NewNode, NodePublication, StoredNode
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import HashChain
 from clew.store.search.base import (
@@ -102,6 +102,7 @@ async def open_store(
 __all__ = [
     "AUXILIARY",
     "COMPRESSION",
+    "LEFT_OUT",
     "AccessKey",
     "AppendResult",
     "CallFilter",

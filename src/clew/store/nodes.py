@@ -33,6 +33,8 @@ from clew.store.history import base_in_effect, segments_of
 from clew.store.keys import KeyStore
 from clew.store.sessions import SessionRow
 
+LEFT_OUT = "left_out"
+"""In the details of a compaction: rows that no model is shown, since no provider would take them."""
 FIRST_WITH_NODES = 6
 """The schema that has the tables. A database that cannot be written keeps an older one."""
 _IDS_AT_ONCE = 500
@@ -47,6 +49,12 @@ _LEAVES = (
     " UNION ALL SELECT e.child, b.steps + 1 FROM node_edges e JOIN below b ON e.parent = b.id WHERE b.steps < 64"
     ") SELECT n.first, n.last, n.conversation FROM below b JOIN nodes n ON n.id = b.id"
     " WHERE NOT EXISTS (SELECT 1 FROM node_edges e WHERE e.parent = n.id) ORDER BY n.first, n.last"
+)
+# What this compaction left out, and those before it that it was made over.
+_LEFT_OUT = (
+    "WITH RECURSIVE chain (id) AS (SELECT CAST(? AS BIGINT)"
+    " UNION SELECT e.previous FROM entries e JOIN chain c ON e.id = c.id WHERE e.previous IS NOT NULL"
+    ") SELECT e.account FROM entries e JOIN chain c ON e.id = c.id WHERE e.account LIKE '%\"left_out\"%'"
 )
 _INSERT = (
     "INSERT INTO nodes (conversation, name, depth, first, last, body, tokens, covered_tokens, written_by, template,"
@@ -191,14 +199,21 @@ def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> St
         if before[1] != after[0]:
             what = "by no leaf" if before[1] < after[0] else "by two leaves"
             return f"messages {min(before[1], after[0])} to {max(before[1], after[0])} are covered {what}"
-    return _uncovered(made, int(leaves[0][0]), int(leaves[-1][1]))
+    left_out = yield from _left_out(entry)
+    return _uncovered(made, int(leaves[0][0]), int(leaves[-1][1]), left_out)
 
 
-def _uncovered(made: CompactionEntry, first: int, last: int) -> str:
-    """What stands before or behind the covered messages and is not in the view."""
+def _left_out(entry: int) -> Steps[set[int]]:
+    accounts = [read_json(row[0]) for row in (yield from fetch_all(_LEFT_OUT, entry))]
+    details = [account.get("details") for account in accounts if isinstance(account, dict)]
+    return {seq for each in details if isinstance(each, dict) for seq in each.get(LEFT_OUT, ()) if type(seq) is int}
+
+
+def _uncovered(made: CompactionEntry, first: int, last: int, left_out: set[int]) -> str:
+    """What stands before or behind the covered messages, and is neither in the view nor left out of it."""
     if last > made.until:
         return f"messages up to {last} are covered, and the compaction was made from those below {made.until}"
-    shown = [(first, last)]
+    shown = [(first, last), *((seq, seq + 1) for seq in left_out)]
     for item in made.view:
         if isinstance(item, Rows):
             shown.append((item.start, item.stop))

@@ -12,11 +12,17 @@ import os
 import shutil
 import signal
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 
+from clew.config import LosslessSettings, Settings
+from clew.engines import LosslessEngine
+from clew.messages import Message
 from clew.store import CompactionEntry, ModelCall, NewSession, Store, open_store
 from clew.testing.messages import assistant, call, tool, user
+from clew.testing.scripted import ScriptedProvider
+from clew.tooloutput import SpillFolder
+from clew.turn import ModelTarget, Runtime, RuntimeOptions
 from clew.usage import CanonicalUsage
 
 SUMMARY = user("summary of walrus matters")
@@ -85,8 +91,41 @@ async def start(store: Store, acknowledge: Acknowledge) -> None:
     acknowledge("started")
 
 
+async def sweep(store: Store, acknowledge: Acknowledge) -> None:
+    """A fold of the lossless engine over an earlier one: leaves, nodes over nodes, and the new view."""
+    await _sweep(store)
+    acknowledge("folded")
+
+
+async def prepare_folded(where: str) -> None:
+    """The database that `sweep` starts from: a map over the first messages, and more behind it."""
+    async with open_store(where) as store:
+        await store.start_session(NewSession(id="s"))
+        await store.append("s", walrus_rounds(0, 20))
+        await _sweep(store)
+        await store.append("s", walrus_rounds(20, 40))
+        await store.index_waiting()
+
+
+def walrus_rounds(first: int, last: int) -> Sequence[Message]:
+    """Questions and answers that are long enough to be folded."""
+    said = [
+        (user(f"walrus {n}? " + "fish " * 60), assistant(f"walrus {n}. " + "herring " * 60)) for n in range(first, last)
+    ]
+    return [message for exchange in said for message in exchange]
+
+
+async def _sweep(store: Store) -> None:
+    settings = Settings(lossless=LosslessSettings(leaf_tokens=600, leaves_condensed=3, nodes_condensed=2))
+    target = ModelTarget(ScriptedProvider(), "any-model", context_length=4_000)
+    folder = SpillFolder(Path(store.where).parent / "outputs")
+    runtime = Runtime(store, target, RuntimeOptions(LosslessEngine, folder, settings, summarizes=False))
+    await (await runtime.conversation("s")).compact_now()
+    await runtime.close()
+
+
 SCENARIOS: dict[str, Callable[[Store, Acknowledge], Awaitable[None]]] = {
-    it.__name__: it for it in (append, sync, compact, undo, index, rebuild, delete, start)
+    it.__name__: it for it in (append, sync, compact, sweep, undo, index, rebuild, delete, start)
 }
 
 

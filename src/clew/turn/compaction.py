@@ -16,7 +16,17 @@ from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed, Summ
 from clew.errors import StoreError
 from clew.events import CompactionPhase, Notice
 from clew.messages import Message
-from clew.store import CompactionEntry, EngineRecord, Lease, NodePublication, Rows, View, ViewItem, WrittenMessage
+from clew.store import (
+    LEFT_OUT,
+    CompactionEntry,
+    EngineRecord,
+    Lease,
+    NodePublication,
+    Rows,
+    View,
+    ViewItem,
+    WrittenMessage,
+)
 from clew.turn.engine_host import new_node
 from clew.turn.request import TurnServices
 from clew.turn.view import ConversationView
@@ -77,8 +87,16 @@ class PreparedCompaction:
             written_by=done.written_by or "",
             focus_topic=self.focus,
             warnings=done.warnings,
-            details={"unverified": list(done.unverified), "replaced": list(done.numbers)},
+            details=self._details(),
         )
+
+    def _details(self) -> dict[str, Any]:
+        done = self.compaction
+        details: dict[str, Any] = {"unverified": list(done.unverified), "replaced": list(done.numbers)}
+        removed = [self.view.seqs[item.index] for item in done.items if isinstance(item, Removed)]
+        if left_out := [seq for seq in removed if seq is not None]:
+            details[LEFT_OUT] = left_out
+        return details
 
     def _searchable_summary(self) -> Message | None:
         """What search finds this compaction by: its summary; of a map only what is new in it, so that each node counts

@@ -99,7 +99,9 @@ class CompactionPlan:
         """The numbers that the summary stands for, an earlier summary's included: from, to (not included)."""
         history, cut = self.history, self.cut
         last = history.numbers[cut.tail] if cut.tail < len(history.numbers) else history.next_number
-        return (history.earlier.first if history.earlier else history.numbers[cut.head]), last
+        # What a repair left out between the head and what is folded is not shown any more, either.
+        behind_head = history.numbers[cut.head - 1] + 1 if cut.head else 0
+        return (history.earlier.first if history.earlier else behind_head), last
 
     def wrapped(self, text: str) -> str:
         """A summary's text as it stands in the conversation."""
