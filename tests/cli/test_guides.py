@@ -25,7 +25,7 @@ COMPRESS, IMPORT, MODELS, SESSIONS = (
 )
 PROGRAM = re.search(r"```python\n(.+?)```", COMPRESS, re.DOTALL)
 IMPORTS = re.findall(r"^clew (import examples/.+)$", IMPORT, re.MULTILINE)
-VERBS = ("list", "show", "tree", "rename", "undo", "branch", "export", "delete")
+VERBS = ("list", "show", "tree", "state", "rename", "undo", "branch", "export", "delete")
 COMMANDS = ("search", "usage", "insights", "export", "doctor")
 
 

@@ -45,8 +45,8 @@ async def test_a_turn_has_the_values_that_the_walk_tells(tmp_path: Path) -> None
             first, second = (received.body["messages"] for received in upstream.received)
             result = second[-1]["content"][0]["content"]
     assert f"({live.window.tokens:,}, from the table)" in TURN
-    assert f"(it compacts from {status.threshold_tokens:,} on), eight tools" in TURN
-    assert len(app.agent.toolbox.names) == 8
+    assert f"(it compacts from {status.threshold_tokens:,} on), nine tools" in TURN
+    assert len(app.agent.toolbox.names) == 9
     assert f"the tools take {live.size.tools:,}." in TURN
     about = re.search(r"a system prompt of about (\d+) tokens", TURN)
     assert about

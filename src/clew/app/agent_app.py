@@ -23,6 +23,7 @@ from clew.agent.tools.patch import PatchTool
 from clew.agent.tools.read_write import ReadFileTool, WriteFileTool
 from clew.agent.tools.recall import RecallTool
 from clew.agent.tools.search_files import SearchFilesTool
+from clew.agent.tools.state import StateTool
 from clew.agent.tools.terminal import ProcessTool, TerminalTool
 from clew.app.engines import ENGINE_KEY, EngineChoice, engine_setup
 from clew.app.models import auxiliary_target, settings_for_model, target_of
@@ -248,6 +249,7 @@ class AgentApp:
             ),
             ProcessTool(background),
             RecallTool(self.store),
+            StateTool(self.store),
         ]
         if self.settings.memory.enabled:
             tools.append(MemoryTool(self.memory))

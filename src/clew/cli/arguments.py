@@ -62,6 +62,11 @@ def zero_or_more(text: str) -> int:
     return _parse_count(text, 0)
 
 
+def message_number(text: str) -> int:
+    """The number of a message, as pages write it (m120) or bare."""
+    return _parse_count(text.removeprefix("m"), 0)
+
+
 def parse_since(text: str) -> datetime:
     """The moment from which on; a day begins at midnight."""
     return _parse_time(text, end=False)

@@ -98,5 +98,8 @@ class EngineHost(Protocol):
     async def search(self, query: HistoryQuery) -> HistoryHits:
         """Places in this conversation that a query finds. Every text is a valid query."""
 
+    async def state(self, at: int | None = None) -> Sequence[str]:
+        """How the things of this conversation stand, a line each; as they were behind a message with `at`."""
+
     async def output(self, id: str) -> str | None:
         """The whole text of a persisted output; None where there is none of that id."""

@@ -4,6 +4,7 @@
 Tokens, budgets, headings and models are not known here.
 """
 
+from clew.ledger.entities import ENTITY_KINDS, Entity, EntityChange, EntityKind, EntityReader, entities_of
 from clew.ledger.extract import (
     LedgerStatement,
     atoms_in,
@@ -36,10 +37,15 @@ from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
 from clew.ledger.verify import UNVERIFIED_MARK
 
 __all__ = [
+    "ENTITY_KINDS",
     "UNVERIFIED_MARK",
     "Action",
     "AtomIndex",
     "CallOutcome",
+    "Entity",
+    "EntityChange",
+    "EntityKind",
+    "EntityReader",
     "FileFact",
     "FocusTopic",
     "Ledger",
@@ -54,6 +60,7 @@ __all__ = [
     "actions_by_exchange",
     "arguments_text",
     "atoms_in",
+    "entities_of",
     "files_changed_by",
     "is_name",
     "is_opening",

@@ -60,13 +60,52 @@ _COMMIT = re.compile(
     r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
 )
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
-_SERVING_WORDS = ("istening on", "istening at", "unning on", "unning at", "erving on", "erving at", "tarted server on")
+_SERVING_WORDS = (
+    "istening on",
+    "istening at",
+    "erving HTTP on",
+    "unning on",
+    "unning at",
+    "erving on",
+    "erving at",
+    "tarted server on",
+)
 # Where it listens is said behind these words: an address or a port.
 _SERVING = re.compile(
     r"^.*(?:listening (?:on|at)|running (?:at|on)|serving (?:HTTP )?(?:at|on)|started server on)\b.*?"
     r"(?:\w+://|localhost|\bport\b|:\d{2,5}\b|\.sock\b).*$",
     re.I | re.MULTILINE,
 )
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedCommit:
+    """A commit, as git tells of it when it is made."""
+
+    branch: str
+    hash: str
+    subject: str
+
+
+def commit_in(text: str) -> PrintedCommit | None:
+    """The commit that the end of a result tells of."""
+    end = text[-_STATE_CHARS:]
+    found = _COMMIT.search(end) if "\n[" in end or end.startswith("[") else None
+    return PrintedCommit(found["branch"], found["commit"], found["subject"].strip()) if found else None
+
+
+def branch_in(text: str) -> str:
+    """The branch that the end of a result says one is on; empty where it says none."""
+    end = text[-_STATE_CHARS:]
+    found = _ON_BRANCH.search(end) if "branch " in end else None
+    return found[1] if found else ""
+
+
+def serving_in(text: str) -> str:
+    """The line at the end of a result that says where something listens; empty where there is none."""
+    end = text[-_STATE_CHARS:]
+    found = _SERVING.search(end) if any(word in end for word in _SERVING_WORDS) else None
+    return found[0][:160] if found else ""
 
 
 class AtomStats:
@@ -399,7 +438,7 @@ class Ledger:
         if action.verb == "RAN":
             if "commit" in action.target and (committed := _COMMIT.search(text)):
                 action.commit = (committed["commit"], committed["subject"].strip())
-            self._add_state(text[-_STATE_CHARS:], action.outcome, number)
+            self._add_state(text, action.outcome, number)
 
     def _end_file(self, path: str, ended: str) -> None:
         """Record how a file ended, and what was in it where it is a folder."""
@@ -412,15 +451,15 @@ class Ledger:
     def _add_state(self, text: str, outcome: CallOutcome, number: int) -> None:
         if outcome.tests:
             self.state.tests = (outcome.tests, number)
-        if ("\n[" in text or text.startswith("[")) and (committed := _COMMIT.search(text)):
-            self.state.branch = (committed["branch"], number)
-            self.state.commit = (committed["commit"], number)
-        elif "branch " in text and (branch := _ON_BRANCH.search(text)):
-            if self.state.branch and self.state.branch[0] != branch[1]:
+        if (committed := commit_in(text)) is not None:
+            self.state.branch = (committed.branch, number)
+            self.state.commit = (committed.hash, number)
+        elif branch := branch_in(text):
+            if self.state.branch and self.state.branch[0] != branch:
                 self.state.commit = None  # it was made on the other branch
-            self.state.branch = (branch[1], number)
-        if any(word in text for word in _SERVING_WORDS) and (serving := _SERVING.search(text)):
-            self.state.serving = (serving[0][:160], number)
+            self.state.branch = (branch, number)
+        if serving := serving_in(text):
+            self.state.serving = (serving, number)
 
 
 def actions_by_exchange(exchanges: Sequence[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:

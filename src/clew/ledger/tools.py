@@ -201,6 +201,7 @@ _ENDS = {"rm": DELETED, "git rm": DELETED, "git restore": REVERTED}
 # With one of these a file stays as it is in the folder.
 _KEEPS = frozenset({"--cached", "--staged", "-n", "--dry-run"})
 _IN_PLACE = re.compile(r"-\w*i\S*|--in-place\S*")
+_SCRIPT = re.compile(r"s([/|#,]).*\1.*\1\w*")
 _SCRIPT_OPTIONS = ("-e", "-f", "--expression", "--file")
 
 
@@ -264,7 +265,9 @@ def _edited_in_place(words: list[str]) -> list[str]:
         for before, word in zip(["", *words], words, strict=False)
         if not word.startswith("-") and before not in _SCRIPT_OPTIONS and not re.fullmatch(r"-\w*e", before)
     ]
-    return named if has_option else named[_BUT_FIRST]
+    files = named if has_option else named[_BUT_FIRST]
+    # `sed -i '' SCRIPT FILE`, as macOS has it, names no ending for a copy of the file.
+    return [name for name in files if not _SCRIPT.fullmatch(name)]
 
 
 def _without_quotes(found: re.Match[str]) -> str:

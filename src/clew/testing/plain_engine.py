@@ -20,7 +20,9 @@ from clew.engines import (
     kept_items,
 )
 from clew.errors import InvalidMessage
+from clew.ledger import EntityReader, entities_of
 from clew.messages import Message, last_cut_at_or_before, repair, safe_cuts, text_of
+from clew.turn import describe_entity
 
 
 class PlainEngine(ContextEngine):
@@ -114,6 +116,12 @@ class MemoryEngineHost:
         rows = [row for row in await self.history(0, len(self.messages)) if _has_any(row.message, words)]
         hits = [HistoryHit("message", row.number, text_of(row.message), row.at, row.message["role"]) for row in rows]
         return HistoryHits(tuple(hits[: query.limit]), f"{len(self.messages):,} messages")
+
+    async def state(self, at: int | None = None) -> Sequence[str]:
+        reader = EntityReader()
+        for number, message in enumerate(self.messages):
+            reader.add(message, number)
+        return [describe_entity(entity) for entity in entities_of(reader.changes, at)]
 
     async def output(self, id: str) -> str | None:
         del id

@@ -9,6 +9,7 @@ from clew.errors import ContextExhausted
 from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
+from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
 from clew.turn.projection_host import EventLoopThread, NoProvider
 from clew.turn.recover import Recovery, is_overflow, largest_parts
@@ -22,6 +23,7 @@ __all__ = [
     "ContextExhausted",
     "ContextPart",
     "Conversation",
+    "ConversationState",
     "EventLoopThread",
     "ModelTarget",
     "NoProvider",
@@ -38,13 +40,16 @@ __all__ = [
     "bound_newest",
     "call_of",
     "context_parts",
+    "describe_entity",
     "is_overflow",
     "keep_partial_reply",
     "largest_parts",
+    "read_conversation_state",
     "receive",
     "run_turn",
     "share_of",
     "spill_folder",
+    "state_lines",
     "summary_model_of",
     "uninterruptible",
 ]

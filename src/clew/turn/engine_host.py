@@ -10,9 +10,11 @@ from typing import Any
 from clew.engines import HistoryHit, HistoryHits, HistoryQuery, HistoryRow, Node
 from clew.messages import Message, arguments_of_call, calls_of, text_of
 from clew.store import EngineRecord, NewNode, SearchHit, SearchScope, Store, StoredMessage, StoredNode
+from clew.turn.entities import read_conversation_state, state_lines
 from clew.turn.view import ConversationView
 
 _PAGE_ROWS = 1_000
+_STATE_LINES_OF_A_KIND = 12
 _SCANNED_CHARS = 4_000
 """Of a line: a regular expression is not tried on more at once."""
 
@@ -55,6 +57,10 @@ class StoreEngineHost:
         known = self._view.next_seq
         rows = [EngineRecord(id, value, known) for id, value in records.items()]
         await self._store.put_engine_records(self._view.session, self._engine, rows)
+
+    async def state(self, at: int | None = None) -> Sequence[str]:
+        read = await read_conversation_state(self._store, self._view.session)
+        return state_lines(read.entities(at=at), _STATE_LINES_OF_A_KIND)
 
     # -- nodes ---------------------------------------------------------------------------------------------------------
 

@@ -81,6 +81,23 @@ async def test_a_chosen_engine_serves_here_at_once_and_is_written_down(long_chat
     assert long_chat.app.engine_name == "mine"
 
 
+async def test_the_lossless_engine_and_back_in_the_middle_of_a_conversation_loses_nothing(long_chat: Any) -> None:
+    store, session = long_chat.app.store, long_chat.state.session
+    rows = [row.message for row in await store.messages(session)]
+    for name in ("lcm", "compressor", "lcm"):
+        await long_chat.type(f"/engine {name}")
+        await long_chat.type("/compress")
+        live = await long_chat.runtime.conversation(session)
+        assert live.engine.name == name and live.is_compacted
+        assert bool(await store.shown_nodes(live.session)) == (name == "lcm")
+        assert [row.message for row in await store.messages(session)][: len(rows)] == rows
+        await long_chat.hear(user(f"And what does {name} say?"))
+        await run_turn(long_chat.runtime, session, [user("Go on with the rota, please. " + "Shift by shift. " * 200)])
+    opened = await live.engine.handle_tool_call("lcm_expand", {"id": "m0"})
+    assert rows[0]["content"][:40] in opened
+    assert await store.check() == []
+
+
 async def test_an_unknown_engine_changes_nothing(chat: Any) -> None:
     with pytest.raises(PluginError, match="compresor"):
         await chat.type("/engine compresor")

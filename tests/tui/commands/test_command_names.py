@@ -12,7 +12,7 @@ from clew.cli.tui.commands import COMMANDS, find_command, learn_names, unknown_c
 from clew.errors import InvalidArgument
 
 NAMES = (
-    "compress retry undo edit output context usage insights new resume sessions search tree model engine memory skills "
+    "compress retry undo edit output context usage insights new resume sessions search tree state model engine memory skills "
     "pin help quit"
 ).split()
 
@@ -89,7 +89,7 @@ async def test_completion_offers_flags_engines_skills_and_commands(chat: Any) ->
     assert completed(chat, "compress", "--preview ") == ["--preview --full"]
     assert completed(chat, "engine", "comp") == ["compressor"]
     assert completed(chat, "skills", "") == ["release"]
-    assert completed(chat, "help", "s") == ["sessions", "search", "skills"]
+    assert completed(chat, "help", "s") == ["sessions", "search", "state", "skills"]
     assert completed(chat, "memory", "a") == ["add "]
     assert completed(chat, "usage", "") == ["all"]
     assert completed(chat, "pin", "l") == ["last"]

@@ -1,4 +1,4 @@
-"""`clew sessions list|show|tree|rename|delete|export|undo|branch`: what is kept, and what can be done with it.
+"""`clew sessions list|show|tree|state|rename|delete|export|undo|branch`: what is kept, and what can be done with it.
 
 The verbs that change something are in `session_changes`.
 """
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from clew.cli.arguments import add_store_flags, one_or_more, zero_or_more
+from clew.cli.arguments import add_store_flags, message_number, one_or_more, zero_or_more
 from clew.cli.commands import export
 from clew.cli.console import Console
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
@@ -29,14 +29,16 @@ examples:
   clew sessions list
   clew sessions show 4f1c --view
   clew sessions tree "Rota for the bakery"
+  clew sessions state 4f1c --at m120
   clew sessions undo 4f1c
   clew sessions export 4f1c --as anthropic --output request.json
 """
 )
-VERBS = "list|show|tree|rename|delete|export|undo|branch"
+VERBS = "list|show|tree|state|rename|delete|export|undo|branch"
 LIST_LIMIT = 20
 DEFAULT_MESSAGES = 10
 FIRST_ROWS = 3
+STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -55,6 +57,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         "list": _list,
         "show": _show,
         "tree": _tree,
+        "state": _state,
     }
     if arguments.verb not in actions:
         # Late, like everything that needs the store, because its import takes longer than `--help` should.
@@ -82,7 +85,13 @@ def _add_reading(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     tree = verbs.add_parser("tree", help="the chain of continuations, with its branches")
     tree.add_argument("session", metavar="SESSION", nargs="?", help="the tree that holds it; else the newest trees")
     tree.add_argument("--limit", metavar="N", type=one_or_more, default=LIST_LIMIT, help="how many trees (default 20)")
-    for verb in (listing, show, tree):
+
+    state = verbs.add_parser("state", help="files, tests, settings, rules, tasks: how they stand, and stood")
+    _add_name(state)
+    state.add_argument("--at", metavar="MESSAGE", type=message_number, help="as it was behind this message: m120")
+    state.add_argument("--kind", metavar="KIND", choices=STATE_KINDS, help=f"only these: {', '.join(STATE_KINDS)}")
+    state.add_argument("--all", action="store_true", help="not only the newest of each kind")
+    for verb in (listing, show, tree, state):
         add_store_flags(verb)
 
 
@@ -250,4 +259,25 @@ def _tree(arguments: argparse.Namespace, location: StoreLocation, console: Conso
         print_trees(forest, console)
     else:
         console.print(location.empty_message)
+    return 0
+
+
+# -- state -------------------------------------------------------------------------------------------------------------
+
+
+def _state(arguments: argparse.Namespace, location: StoreLocation, console: Console) -> int:
+    from clew.cli.store_access import find_session
+    from clew.cli.views.state import StatePage, kind_named, print_state, read_state_page, state_json
+
+    async def read(store: Store) -> StatePage:
+        session = await find_session(store, arguments.session)
+        kind = kind_named(arguments.kind) if arguments.kind else None
+        whole = arguments.all or arguments.json
+        return await read_state_page(store, session.id, at=arguments.at, kind=kind, whole=whole)
+
+    page = run_with_store(location, read, named=f"session {arguments.session!r}")
+    if arguments.json:
+        console.print_json(state_json(page))
+    else:
+        print_state(page, console, "--all, or --kind files")
     return 0

@@ -34,6 +34,7 @@ _REQUEST_CHARS = 160
 _MOST_REQUESTS = 40
 _STRETCH = re.compile(r"m?(\d{1,12})\s*(?:-|to|\.\.)\s*m?(\d{1,12})")
 _NUMBER = re.compile(r"m?(\d{1,12})")
+_STATE = re.compile(r"state(?:@m?(\d{1,12}))?")
 _CITED = re.compile(r"\bm(\d+)\b")
 _OWN_TOOLS = "lcm_"
 _NO_STORE = "this conversation is not kept in a store, so there is nothing to search or open"
@@ -74,7 +75,8 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "lcm_describe",
         "What a part of the map or a stretch of messages is about, its parts, and what opening it costs. Without id: "
-        "the whole map.",
+        "the whole map. id state: how files, branch, tests, settings, rules and tasks stand, and what each was before; "
+        "state@m120: how they stood behind m120.",
         {"id": _ID},
     ),
     _tool(
@@ -193,6 +195,8 @@ class MapTools:
             count = await host.message_count()
             first = shown[-1].last if shown else 0
             return {"map": [await self._line(host, node) for node in shown], "in_view": f"m{first} to m{count - 1}"}
+        if (state := _STATE.fullmatch(id)) is not None:
+            return await self._describe_state(host, state[1])
         node = next(iter(await host.nodes([id])), None)
         if node is not None:
             by_id = {child.id: child for child in await host.nodes(node.children)} if node.children else {}
@@ -203,6 +207,13 @@ class MapTools:
         if stretch is None:
             return {"error": f"{id!r:.60} is no part of the map and no stretch; use n12-40, m12 or m12-m40"}
         return await self._describe_stretch(host, *stretch)
+
+    async def _describe_state(self, host: EngineHost, behind: str | None) -> dict[str, Any]:
+        lines = await host.state(int(behind) if behind else None)
+        told = fitted("\n".join(lines), PAGE_TOKENS - 200, self.sizes).split("\n")
+        cut = {"note": f"{len(lines) - len(told)} lines more"} if len(told) < len(lines) else {}
+        count = await host.message_count()
+        return {"state": told, "behind": f"m{behind}" if behind else f"m{count - 1}", **cut}
 
     async def _describe_stretch(self, host: EngineHost, first: int, last: int) -> dict[str, Any]:
         rows = await host.history(first, last)

@@ -24,6 +24,7 @@ __all__ = ["COMMANDS", "ChatState", "ShownOutput", "SlashCommand", "find_command
 # Names that people try, and what they are called here.
 _ALIASES = {"exit": "quit", "q": "quit", "compact": "compress", "clear": "new", "pins": "pin"}
 MAX_COMPLETED_SESSIONS = 200
+STATE_KINDS = ("tasks", "branch", "commits", "tests", "services", "settings", "files", "rules", "decisions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,6 +172,13 @@ COMMANDS: tuple[SlashCommand, ...] = (
         lambda _, words: ["--here"] if words.startswith("-") else [],
     ),
     _command("tree", "", "the chain of this conversation: compactions, branches", "sessions"),
+    _command(
+        "state",
+        "[kind | words | all] [m120]",
+        "files, tests, settings, rules, tasks: as they are, or were",
+        "state",
+        lambda *_: ["all", *STATE_KINDS],
+    ),
     _command("model", "[name]", "the model and its window; or talk to another", "model", _models),
     _command("engine", "[name]", "the context engines there are; or choose one", "model", _engines),
     _command(
