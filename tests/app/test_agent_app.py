@@ -67,7 +67,8 @@ async def test_the_model_gets_tools_memory_context_files_and_skills(tmp_path: Pa
             assert text in prompt_of(provider)
         offered = {schema["function"]["name"] for schema in provider.requests[0].tools}
         assert offered == {
-            "read_file", "write_file", "patch", "search_files", "terminal", "process", "recall", "state", "memory", "skill"
+            "read_file", "write_file", "patch", "search_files", "terminal", "process", "recall", "state",
+            "memory", "skill",
         }  # fmt: skip
 
 
