@@ -1,10 +1,10 @@
 """Made-up long talks with questions and the messages that answer them: the input of the search figures.
 
 Two kinds: two people who write to each other over months, and one person with an assistant whose replies are long. What
-is said comes from `talks/develop.txt` and `talks/held_out.txt`: topics with small talk, advice, and facts, each with a
-question in other words. The ranking was worked on with the first file only; the second has other topics. A fact may be
-the answer to a question that the other one asked (`hear`), may be told with a day relative to the message ("yesterday"),
-or be spread over many messages (`many`). The same seed gives the same talks on every machine.
+is said comes from `talks/develop.txt` and `talks/held_out.txt`: topics with small talk, advice, and facts, each with
+two questions, in other words and in the same. The ranking was worked on with the first file only; the second has other
+topics. A fact may be the answer to what the other one asked (`hear`), may be told with a day relative to the message
+("yesterday"), or be spread over many messages (`many`). The same seed gives the same talks on every machine.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def read_topics(name: str) -> list[Topic]:
 
 def talk_of_two(topics: Sequence[Topic], turns: int, seed: int, *, named: bool = True) -> Talk:
     """Two people over months, about 24 turns a day on which they write. With `named` each turn begins with the name."""
-    rng = Random(seed)  # noqa: S311 (made-up text, no secret)
+    rng = Random(seed)
     people = rng.sample(_NAMES, 2)
     told = [fact for topic in topics for fact in _facts_of(topic, rng, people)]
     days = _days(turns // 24, rng)
@@ -137,7 +137,7 @@ def talk_of_two(topics: Sequence[Topic], turns: int, seed: int, *, named: bool =
 
 def talk_with_assistant(topics: Sequence[Topic], turns: int, seed: int) -> Talk:
     """A person who tells things beside short requests, and an assistant whose replies are long."""
-    rng = Random(seed)  # noqa: S311 (made-up text, no secret)
+    rng = Random(seed)
     people = [rng.choice(_NAMES), "assistant"]
     told = [fact for topic in topics for fact in _facts_of(topic, rng, people, only=0)]
     days = _days(turns // 12, rng)
@@ -187,15 +187,14 @@ def _relative_day(rng: Random) -> tuple[str, int]:
     """A day as people say it, and how many days before the message it was (0: only the week or month is known)."""
     return rng.choice(
         [
-            ("yesterday", 1), ("today", 0), ("two days ago", 2), ("last week", 7), ("last weekend", 5), ("last month", 30),
-            ("this morning", 0), ("three days ago", 3), ("the day before yesterday", 2), ("a week ago", 7),
+            ("yesterday", 1), ("today", 0), ("two days ago", 2), ("last week", 7), ("last weekend", 5),
+            ("last month", 30), ("this morning", 0), ("three days ago", 3), ("the day before yesterday", 2),
+            ("a week ago", 7),
         ]
     )  # fmt: skip
 
 
-def _planned(
-    facts: Sequence[_Fact], days: int, rng: Random
-) -> list[list[tuple[_Fact, list[tuple[bool, str]]]]]:
+def _planned(facts: Sequence[_Fact], days: int, rng: Random) -> list[list[tuple[_Fact, list[tuple[bool, str]]]]]:
     """What is told on which day; the messages of one fact on different days."""
     plan: list[list[tuple[_Fact, list[tuple[bool, str]]]]] = [[] for _ in range(days)]
     for fact in facts:
@@ -233,7 +232,13 @@ def _write_day(
         else:
             speaker = 1 - speaker
             pool = _SMALL_TALK if rng.random() < 0.35 else rng.choice(subjects).chat
-            _write(written, begin, day, people[speaker], _filled(rng.choice(pool), rng, [people[speaker], people[1 - speaker]]))
+            _write(
+                written,
+                begin,
+                day,
+                people[speaker],
+                _filled(rng.choice(pool), rng, [people[speaker], people[1 - speaker]]),
+            )
         number += 1
 
 
@@ -262,7 +267,15 @@ def _write_exchange(
         fact.told.append(len(written))
         fact.day = day
     written.append(Turn(people[0], own if heard else f"{own} {rng.choice(_ASKS_HELP)}", at, "user"))
-    written.append(Turn("assistant", _long_reply(about, topics, rng), at, "assistant"))
+    echo = f"You said: {_in_second_person(own)} " if rng.random() < 0.6 else ""
+    written.append(Turn("assistant", echo + _long_reply(about, topics, rng), at, "assistant"))
+
+
+def _in_second_person(text: str) -> str:
+    """What a person said of herself, as a reply repeats it."""
+    for first, second in ((r"\bI'm\b", "you are"), (r"\bI\b", "you"), (r"\b[Mm]y\b", "your"), (r"\bme\b", "you")):
+        text = re.sub(first, second, text)
+    return text
 
 
 def _long_reply(topic: Topic, topics: Sequence[Topic], rng: Random) -> str:

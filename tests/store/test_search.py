@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from clew.store import NewSession, SearchResult, open_store
+from clew.store.search.forms import forms_of
 from clew.store.search.query import FoldedText, parse_query
 from clew.store.search.ranking import cut_snippet
 from clew.store.search.words import (
@@ -15,7 +16,6 @@ from clew.store.search.words import (
     camel_case_parts,
     case_folded,
     chunks_of,
-    forms_of,
     searchable_text,
     separate_unspaced,
     words_of,
@@ -84,6 +84,12 @@ def test_chunks_cover_everything_and_share_their_borders() -> None:
         ("verify", "verification"),
         ("uploading", "uploader"),
         ("dropped", "dropping"),
+        ("found", "find"),
+        ("finding", "found"),
+        ("teach", "taught"),
+        ("won", "winner"),
+        ("children", "child"),
+        ("went", "going"),
     ],
 )
 def test_forms_of_a_word_include_the_other(word: str, other: str) -> None:

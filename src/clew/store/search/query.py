@@ -7,14 +7,15 @@ characters of a script without spaces.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from clew.store.search.base import Clause, Phrase
+from clew.store.search.forms import forms_of
 from clew.store.search.words import (
     case_folded,
-    forms_of,
     is_stop_word,
     is_unspaced,
     normalized_text,
@@ -28,6 +29,8 @@ MOST_MATCHES = 32
 _QUERY_CHARS = 2_000
 _piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
 _PHRASE_WORDS = 24
+# Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
+_shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -40,6 +43,11 @@ class QueryTerm:
     kind: TermKind
     any_of: Clause
     weight: float = 1.0
+    stems: tuple[tuple[str, Mapping[str, int]], ...] = field(init=False, repr=False)
+    """The forms of a word in groups that begin alike: what each group begins with, and the number of each form."""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stems", _stems_of(self.any_of) if self.kind == "word" else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +84,8 @@ def _pieces_of(text: str) -> list[tuple[bool, str, list[str]]]:
     for match in _piece.finditer(text):
         quoted = match[3] is None
         written = match[1] or match[2] or match[3] or ""
+        if not quoted and (shortened := _shortened.fullmatch(written)) is not None:
+            written = shortened[1] + shortened[2]
         words = words_of(case_folded(written))
         if words:
             pieces.append((quoted, written, words))
@@ -149,30 +159,31 @@ class FoldedText:
 
     def matches(self, term: QueryTerm) -> list[TermMatch]:
         """Where a term is in the text, in order: the same matches as the index finds."""
-        if term.kind == "word" and len(term.any_of) > 1:
-            return self._match_forms(term)
         found: list[TermMatch] = []
-        for spelling, phrase in enumerate(term.any_of):
-            found += (TermMatch(start, stop, spelling) for start, stop in self.find_phrase(phrase))
-        if len(term.any_of) > 1:
+        if term.kind == "word" and len(term.any_of) > 1:
+            for shared, forms in term.stems:
+                self._match_forms(shared, forms, found)
+            is_sorted = len(term.stems) == 1
+        else:
+            for spelling, phrase in enumerate(term.any_of):
+                found += (TermMatch(start, stop, spelling) for start, stop in self.find_phrase(phrase))
+            is_sorted = len(term.any_of) == 1
+        if not is_sorted:
             found.sort(key=lambda match: match.start)
         return found
 
-    def _match_forms(self, term: QueryTerm) -> list[TermMatch]:
-        """Where any form of one word is. Forms begin alike, so that one pass finds them all."""
-        forms = {phrase.words[0]: number for number, phrase in enumerate(term.any_of)}
-        shared = _shared_start(list(forms))
-        found: list[TermMatch] = []
-        start = self.folded.find(shared)
+    def _match_forms(self, shared: str, forms: Mapping[str, int], found: list[TermMatch]) -> None:
+        """Add where any of these forms of one word is. They begin alike, so that one pass finds them all."""
+        folded, find = self.folded, self.folded.find
+        start = find(shared)
         while start >= 0 and len(found) < MOST_MATCHES:
             stop = start + len(shared)
             if self._is_word_border(start):
                 stop = self._word_end(stop)
-                number = forms.get(self.folded[start:stop])
+                number = forms.get(folded[start:stop])
                 if number is not None:
                     found.append(TermMatch(start, stop, number))
-            start = self.folded.find(shared, stop)
-        return found
+            start = find(shared, stop)
 
     def _word_end(self, index: int) -> int:
         while not self._is_word_border(index):
@@ -226,7 +237,15 @@ class FoldedText:
         return is_unspaced(before) or is_unspaced(after)
 
 
-def _shared_start(words: list[str]) -> str:
+def _stems_of(any_of: Clause) -> tuple[tuple[str, Mapping[str, int]], ...]:
+    """One-word spellings in groups that begin alike: what each group begins with, and the number of each spelling."""
+    groups: dict[str, dict[str, int]] = {}
+    for number, phrase in enumerate(any_of):
+        groups.setdefault(phrase.words[0][:2], {})[phrase.words[0]] = number
+    return tuple((_shared_start(forms), forms) for forms in groups.values())
+
+
+def _shared_start(words: Collection[str]) -> str:
     """What all of these words begin with."""
     low, high = min(words), max(words)
     length = 0

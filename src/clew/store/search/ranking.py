@@ -16,7 +16,9 @@ _end_of_sentence = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]
 
 _SATURATION = 1.2
 _LENGTH_SHARE = 0.5
-_USUAL_CHARS = 2_000
+USUAL_CHARS = 2_000
+USUAL_TURN_CHARS = 1_000
+"""People write short turns; next to long replies with the same words they would not be seen."""
 _OTHER_FORM = 0.7
 _NEIGHBOURS = 0.6
 _CLOSENESS = 0.25
@@ -36,7 +38,9 @@ def rarity(estimate: int, total: int) -> float:
     return math.log(1 + (max(total, estimate) - estimate + 0.5) / (estimate + 0.5))
 
 
-def score_text(text: str, query: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
+def score_text(
+    text: str, query: ParsedQuery, rarities: Mapping[QueryTerm, float], usual_chars: int = USUAL_CHARS
+) -> TextScore:
     """Score a text by the terms it has, how many of all, how often, and how close together."""
     folded = FoldedText(text)
     found = {term: matches for term in query.terms if (matches := folded.matches(term))}
@@ -44,16 +48,17 @@ def score_text(text: str, query: ParsedQuery, rarities: Mapping[QueryTerm, float
         return TextScore(0.0, found)
     total = sum(rarities[term] * term.weight for term in query.terms) or 1.0
     held = sum(rarities[term] * term.weight for term in found)
-    relevance = sum(_bm25(matches, len(text)) * rarities[term] * term.weight for term, matches in found.items())
+    length = len(text) / usual_chars
+    relevance = sum(_bm25(matches, length) * rarities[term] * term.weight for term, matches in found.items())
     score = relevance * (0.3 + 0.7 * (held / total) ** 2)
     score += held * _NEIGHBOURS * _neighbours(folded, query.neighbours)
     score += held * _CLOSENESS * _closeness(list(found.values()))
     return TextScore(score, found)
 
 
-def _bm25(matches: Sequence[TermMatch], length: int) -> float:
+def _bm25(matches: Sequence[TermMatch], length: float) -> float:
     count = sum(1.0 if match.spelling == 0 else _OTHER_FORM for match in matches)
-    norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length / _USUAL_CHARS)
+    norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length)
     return count * (_SATURATION + 1) / (count + norm)
 
 

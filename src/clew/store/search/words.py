@@ -1,4 +1,4 @@
-"""What words a text has, for search: case folding, word borders, parts of camelCase names, other forms of a word.
+"""What words a text has, for search: case folding, word borders, parts of camelCase names.
 
 The same text always gives the same words: a document is taken out of the index by giving its words again.
 """
@@ -40,17 +40,6 @@ STOP_WORDS = frozenset(
     this those through to too under until up us very was we were what when where which while who whom why will with
     would you your""".split()
 )
-# Endings that are taken off a word, longest first, and those that its stem may get.
-_SUFFIXES = (
-    "ications", "ication", "ations", "ation", "ators", "ator", "ments", "ment", "ings", "ing", "ions", "ion",
-    "ies", "ied", "iers", "ier", "ers", "er", "ors", "or", "ed", "es", "ly", "s", "e", "y",
-)  # fmt: skip
-_ENDINGS = ("", "s", "e", "es", "ed", "ing", "er", "ers", "ion", "ions", "ation", "ations", "or", "ment")
-_Y_ENDINGS = ("y", "ies", "ied", "ying", "ication")
-_VOWELS = frozenset("aeiouy")
-_SHORTEST_STEM = 3
-_LONGEST_DOUBLED = 5
-_MOST_FORMS = 32
 
 
 def searchable_text(message: Message) -> str:
@@ -177,36 +166,3 @@ def _argument_texts(arguments: Any) -> Iterator[str]:
 
 def is_stop_word(word: str) -> bool:
     return word in STOP_WORDS
-
-
-@lru_cache(maxsize=4096)
-def forms_of(word: str) -> tuple[str, ...]:
-    """An English word and its likely other forms, the word itself first: configured gives configure, configuration.
-
-    Forms that do not exist are in no document and do no harm. Words of other languages have one form.
-    """
-    if not (word.isascii() and word.isalpha()) or len(word) <= _SHORTEST_STEM:
-        return (word,)
-    stems = _stems(word)
-    forms = dict.fromkeys([word, *(() if word in stems else (word + "s",))])
-    for stem in stems:
-        forms.update(dict.fromkeys(stem + ending for ending in _ENDINGS))
-        if stem[-1] not in _VOWELS:
-            forms.update(dict.fromkeys(stem + ending for ending in _Y_ENDINGS))
-            if len(stem) <= _LONGEST_DOUBLED:
-                # run, running; drop, dropped
-                forms.update(dict.fromkeys(stem + stem[-1] + ending for ending in ("ed", "ing", "er")))
-    return tuple(forms)[:_MOST_FORMS]
-
-
-def _stems(word: str) -> list[str]:
-    """The word without its ending, and without a doubled consonant before it; the word itself when it has none."""
-    if word.endswith("ss"):
-        return [word]
-    for suffix in _SUFFIXES:
-        if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST_STEM:
-            stem = word[: -len(suffix)]
-            if len(stem) > _SHORTEST_STEM and stem[-1] == stem[-2] and stem[-1] not in "sl":
-                return [stem[:-1], stem]
-            return [stem]
-    return [word]

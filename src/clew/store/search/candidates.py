@@ -1,0 +1,114 @@
+"""Which documents may answer a query: the newest of each term, and of terms together, by the index. As steps."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from clew.store.database import Steps, WordIndex, fetch_number
+from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
+from clew.store.search.query import ParsedQuery, QueryTerm
+from clew.store.search.ranking import rarity
+
+# Per term the newest documents are candidates; the best of them, by the index alone, are read and ranked.
+_PER_TERM = 300
+_PER_COMBINATION = 100
+_READ_OF_A_TERM = 2
+"""So many more are read for a term that none of the best has."""
+_MOST_COMBINED = 6
+_SHORTEST_PREFIX = 3
+
+
+@dataclass(frozen=True, slots=True)
+class FoundCandidates:
+    """The documents to read, the most promising first, and the terms that the index knows, with their rarities."""
+
+    docs: tuple[int, ...]
+    query: ParsedQuery
+    rarities: dict[QueryTerm, float]
+
+
+def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters, most: int) -> Steps[FoundCandidates]:
+    """At most `most` documents that promise most, and a few more for terms that none of these has."""
+    total = yield from fetch_number("SELECT max(id) FROM docs")
+    terms, found = yield from _each_term(index, parsed, filters)
+    if not found:
+        return FoundCandidates((), parsed, {})
+    parsed = ParsedQuery(terms, parsed.neighbours)
+    rarities = {term: rarity(found[term].estimate, total) for term in terms}
+    votes: dict[int, float] = {}
+    for term in terms:
+        _vote(votes, found[term].docs, rarities[term] * term.weight)
+    for clauses in _combinations(terms, rarities):
+        together = yield from index.look_up(IndexQuery(clauses, filters, _PER_COMBINATION))
+        # A document found only here counts for all of these terms; one found before gets a little more.
+        gain = sum(rarities[term] * term.weight for term in terms if term.any_of in clauses)
+        for doc in together.docs:
+            votes[doc] = max(votes.get(doc, 0.0) + 0.01, gain + 0.01)
+        if len(together.docs) == _PER_COMBINATION:
+            # Fewer terms cannot give better candidates than these.
+            break
+    for pair in parsed.neighbours:
+        beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
+        _vote(votes, beside.docs, 1.0)
+    best = sorted(votes, key=lambda doc: (-votes[doc], -doc))[:most]
+    for term in terms:
+        docs = found[term].docs
+        if docs and not set(docs).intersection(best):
+            best += sorted(docs, key=lambda doc: (-votes[doc], -doc))[:_READ_OF_A_TERM]
+    return FoundCandidates(tuple(best), parsed, rarities)
+
+
+def _each_term(
+    index: WordIndex, parsed: ParsedQuery, filters: SearchFilters
+) -> Steps[tuple[tuple[QueryTerm, ...], dict[QueryTerm, Candidates]]]:
+    """The terms with their newest documents; a word without any is looked up as the beginning of a word."""
+    found: dict[QueryTerm, Candidates] = {}
+    for written in parsed.terms:
+        term = yield from _with_known_forms(index, written)
+        candidates = yield from index.look_up(IndexQuery((term.any_of,), filters, _PER_TERM))
+        looser = _looser(term) if not candidates.docs else ()
+        if not looser:
+            found[term] = candidates
+        for other in looser:
+            found[other] = yield from index.look_up(IndexQuery((other.any_of,), filters, _PER_TERM))
+    return tuple(found), found if any(it.docs for it in found.values()) else {}
+
+
+def _with_known_forms(index: WordIndex, term: QueryTerm) -> Steps[QueryTerm]:
+    """A word as it was written, and those of its forms that are in the index."""
+    if term.kind != "word" or len(term.any_of) == 1:
+        return term
+    known = yield from index.known_words([phrase.words[0] for phrase in term.any_of[1:]])
+    return QueryTerm(term.kind, (term.any_of[0], *(it for it in term.any_of[1:] if it.words[0] in known)), term.weight)
+
+
+def _looser(term: QueryTerm) -> tuple[QueryTerm, ...]:
+    """What to look up instead of a word or name that is not found: its beginning, and the words of a name."""
+    written = term.any_of[0]
+    if term.kind not in ("word", "name") or len(written.words[-1]) < _SHORTEST_PREFIX:
+        prefix: tuple[QueryTerm, ...] = ()
+    else:
+        prefix = (QueryTerm(term.kind, (Phrase(written.words, is_prefix=True),), term.weight),)
+    if term.kind == "name" and len(written.words) > 1:
+        return (*prefix, *(QueryTerm("word", (Phrase((word,)),), 0.5) for word in dict.fromkeys(written.words)))
+    return prefix
+
+
+def _combinations(terms: Sequence[QueryTerm], rarities: dict[QueryTerm, float]) -> Iterable[tuple[Clause, ...]]:
+    """Which terms to look up together: all, all but one, and each with the rarest."""
+    if len(terms) < 2:
+        return
+    rarest = sorted(terms, key=lambda term: -rarities[term])[:_MOST_COMBINED]
+    asked: set[tuple[Clause, ...]] = set()
+    sets = [rarest, *([term for term in rarest if term is not left_out] for left_out in rarest)]
+    for chosen in [*sets, *([rarest[0], other] for other in rarest[1:])]:
+        clauses = tuple(term.any_of for term in chosen)
+        if len(chosen) > 1 and clauses not in asked:
+            asked.add(clauses)
+            yield clauses
+
+
+def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
+    for doc in docs:
+        votes[doc] = votes.get(doc, 0.0) + weight

@@ -1,0 +1,138 @@
+"""What belongs together in a conversation: neighbours of a hit count, and a page does not show one passage ten times.
+
+An answer often is the turn behind the one with the words of the question ("How often do you train?", "Three times a
+week."). So a turn of a person or a model is ranked by what stands beside it too. Results of tools and turns with calls
+are ranked alone: what they hold does not depend on the turn before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from clew.store.search.base import SearchDocument
+from clew.store.search.query import QueryTerm
+from clew.store.search.ranking import TextScore
+from clew.store.search.words import case_folded, words_of
+
+_AFTER_QUESTION = 0.75
+_AFTER = 0.35
+_BEFORE = 0.25
+_ANCHORS = 12
+_TALK_CHARS = 2_000
+"""A longer turn says itself what it is about."""
+_WITHOUT_TERMS = 0.4
+"""At most this share of a page are neighbours that hold no term of the query."""
+_RARE_TERM_SHARE = 3
+"""One in so many hits may be shown for a term that the better hits do not have."""
+_ALIKE = 0.8
+_TURNS_ALIKE = 0.6
+"""From this share of equal words on, two documents are alike."""
+_REPEATED = 0.6
+_LOOKED_AT = 4
+_COMPARED_CHARS = 600
+
+Place = tuple[int, int]
+"""A conversation, and the number of a message in it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RankedDocument:
+    """A document that was read, with its score alone, and with what its neighbours add."""
+
+    doc: SearchDocument
+    result: TextScore
+    score: float
+
+    @property
+    def place(self) -> Place | None:
+        """Where it stands in a talk; None for what is ranked alone."""
+        it = self.doc.origin
+        is_talk = it.kind == "message" and it.role in ("user", "assistant") and self.doc.stop <= _TALK_CHARS
+        return (it.conversation, it.seq) if is_talk and it.conversation is not None and it.seq is not None else None
+
+
+def places_beside(ranked: Sequence[RankedDocument]) -> list[Place]:
+    """The neighbours of the best turns that were not read yet."""
+    places = [it.place for it in ranked]
+    known = set(places)
+    anchors = [place for place in places if place is not None][:_ANCHORS]
+    beside = [(conversation, seq + step) for conversation, seq in anchors for step in (1, -1) if seq + step >= 0]
+    return [place for place in dict.fromkeys(beside) if place not in known]
+
+
+def with_neighbours(documents: Sequence[RankedDocument]) -> list[RankedDocument]:
+    """The documents with the scores of their neighbours added, the best first."""
+    at = {place: it for it in documents if (place := it.place) is not None}
+    ranked = [replace(it, score=it.result.score + _from_neighbours(it, at)) for it in documents]
+    return sorted(
+        (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 6), -it.doc.id, -it.doc.origin.ref)
+    )
+
+
+def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument]) -> float:
+    place = document.place
+    if place is None:
+        return 0.0
+    conversation, seq = place
+    score = 0.0
+    if (before := at.get((conversation, seq - 1))) is not None:
+        score += before.result.score * (_AFTER_QUESTION if "?" in before.doc.text[-200:] else _AFTER)
+    if (after := at.get((conversation, seq + 1))) is not None:
+        score += after.result.score * _BEFORE
+    return score
+
+
+def first_page(
+    ranked: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], limit: int
+) -> list[RankedDocument]:
+    """The best documents, each passage once; the last of them give way to documents with terms that no better one has.
+
+    Otherwise many rows with all the common words of a query would hide the one row with its rare word.
+    """
+    page = _spread(ranked, limit)
+    shown = {id(it) for it in page}
+    rest = [it for it in ranked if id(it) not in shown]
+    held = {term for document in page for term in document.result.found}
+    with_rare_terms: list[RankedDocument] = []
+    for term in sorted(rarities, key=lambda term: -rarities[term]):
+        if len(with_rare_terms) == limit // _RARE_TERM_SHARE:
+            break
+        if term not in held and (best := next((it for it in rest if term in it.result.found), None)) is not None:
+            with_rare_terms.append(best)
+            held.update(best.result.found)
+    return [*page[: limit - len(with_rare_terms)], *with_rare_terms]
+
+
+def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument]:
+    """The documents of a page, each time the best; one that is like others that were chosen counts less.
+
+    A second passage with the same words may still be the one that was asked for, so that it is not left out.
+    """
+    waiting = [(it, it.score, frozenset(words_of(case_folded(_compared(it))))) for it in ranked[: limit * _LOOKED_AT]]
+    chosen: list[RankedDocument] = []
+    without_terms = 0
+    while waiting and len(chosen) < limit:
+        best = max(range(len(waiting)), key=lambda number: waiting[number][1])
+        document, _, words = waiting.pop(best)
+        if not document.result.found:
+            without_terms += 1
+            if without_terms > limit * _WITHOUT_TERMS:
+                continue
+        chosen.append(document)
+        alike = _ALIKE if document.place is None else _TURNS_ALIKE
+        waiting = [
+            (it, score * (_REPEATED if _share(words, other) >= alike else 1.0), other) for it, score, other in waiting
+        ]
+    return chosen
+
+
+def _compared(document: RankedDocument) -> str:
+    """What of a document is compared with others: around its first match."""
+    first = min((matches[0].start for matches in document.result.found.values()), default=0)
+    start = max(0, first - _COMPARED_CHARS // 2)
+    return document.doc.text[start : start + _COMPARED_CHARS]
+
+
+def _share(one: frozenset[str], other: frozenset[str]) -> float:
+    return len(one & other) / max(len(one), len(other), 1)
