@@ -144,7 +144,7 @@ def talk_with_assistant(topics: Sequence[Topic], turns: int, seed: int) -> Talk:
     written: list[Turn] = []
     for day, facts in zip(days, _planned(told, len(days), rng), strict=True):
         topic = rng.choice(topics)
-        groups = [(fact, group) for fact, group in facts]
+        groups: list[tuple[_Fact | None, list[tuple[bool, str]]]] = list(facts)
         while len(groups) < 6:
             groups.insert(rng.randint(0, len(groups)), (None, [(True, _filled(rng.choice(topic.chat), rng, people))]))
         for fact, group in groups:
