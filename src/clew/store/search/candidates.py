@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_number
 from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
@@ -34,7 +34,7 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     terms, found = yield from _each_term(index, parsed, filters)
     if not found:
         return FoundCandidates((), parsed, {})
-    parsed = ParsedQuery(terms, parsed.neighbours)
+    parsed = replace(parsed, terms=terms)
     rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:

@@ -29,6 +29,13 @@ MOST_MATCHES = 32
 _QUERY_CHARS = 2_000
 _piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
 _PHRASE_WORDS = 24
+_ASKING = frozenset(
+    """are can could did do does had has have how is should was were what when where which who whom whose why will
+    would""".split()
+)
+_ASKING_UNSPACED = re.compile(
+    "[？吗呢]|什么|怎么|为什|哪|谁|几|多少|なぜ|どこ|いつ|だれ|誰|何|ですか|ますか|무엇|누구|언제|어디|왜"
+)
 # Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
@@ -56,6 +63,8 @@ class ParsedQuery:
 
     terms: tuple[QueryTerm, ...]
     neighbours: tuple[Phrase, ...]
+    is_question: bool = False
+    """Whether it asks something, so that the answer may stand beside its words. Other queries look for their words."""
 
 
 def parse_query(text: str) -> ParsedQuery:
@@ -75,7 +84,14 @@ def parse_query(text: str) -> ParsedQuery:
             terms.setdefault(term.any_of, term)
     chosen = tuple(list(terms.values())[:MOST_TERMS])
     pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
-    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS])
+    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], _is_question(text, pieces))
+
+
+def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:
+    is_sentence = len(pieces) > 1 and not any(quoted for quoted, _, _ in pieces)
+    return (is_sentence and (text.rstrip().endswith("?") or pieces[0][2][0] in _ASKING)) or bool(
+        _ASKING_UNSPACED.search(text)
+    )
 
 
 def _pieces_of(text: str) -> list[tuple[bool, str, list[str]]]:

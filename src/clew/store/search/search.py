@@ -42,9 +42,11 @@ def run_search(
     hits: list[SearchHit] = []
     if parsed.terms:
         found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
-        alone = yield from _read_and_score(found.docs, found.query, found.rarities)
-        beside = yield from _read_beside(places_beside(alone), filters, found.query, found.rarities)
-        page = first_page(with_neighbours([*alone, *beside]), found.rarities, limit)
+        ranked = yield from _read_and_score(found.docs, found.query, found.rarities)
+        if found.query.is_question:
+            beside = yield from _read_beside(places_beside(ranked), filters, found.query, found.rarities)
+            ranked = with_neighbours([*ranked, *beside])
+        page = first_page(ranked, found.rarities, limit)
         hits = yield from _hits(page, found.rarities, snippet_chars)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
 
