@@ -27,11 +27,12 @@ class PartReader:
     """The model's side: calls `read_part` for one part after the other, two at a time now and then, and then answers.
 
     Each question of the person is answered after `parts` more parts. Every third call comes with words, every fifth
-    with thinking.
+    with thinking. `final_tool` is one that it answers with, for frameworks that want that.
     """
 
-    def __init__(self, parts: int = 60) -> None:
+    def __init__(self, parts: int = 60, final_tool: str = "") -> None:
         self.parts = parts
+        self.final_tool = final_tool
         self.asked = 0
         self._left = 0
         self._number = 0
@@ -43,7 +44,9 @@ class PartReader:
             self._left = self.parts + 1
         self._left -= 1
         if self._left == 0:
-            return UpstreamAnswer(f"The sum after {self._number} parts is known.", usage=usage, number=self.asked)
+            text = f"The sum after {self._number} parts is known."
+            final = [call(self.final_tool, {"answer": text}, id=f"f{self.asked}")] if self.final_tool else []
+            return UpstreamAnswer("" if final else text, tuple(final), usage=usage, number=self.asked)
         count = 2 if self._left % 4 == 0 and self._left > 1 else 1
         self._left -= count - 1
         calls = [call("read_part", {"number": self._number + at}, id=f"c{self._number + at}") for at in range(count)]
@@ -54,9 +57,9 @@ class PartReader:
 
 
 @contextmanager
-def running(upstream: Upstream | None = None, parts: int = 60) -> Iterator[Upstream]:
+def running(upstream: Upstream | None = None, parts: int = 60, final_tool: str = "") -> Iterator[Upstream]:
     """The mock upstream in a thread of its own, for frameworks that block."""
-    served = upstream or Upstream(answers=PartReader(parts), rules=UpstreamRules(WINDOW, pairs=True))
+    served = upstream or Upstream(answers=PartReader(parts, final_tool), rules=UpstreamRules(WINDOW, pairs=True))
     loop = asyncio.new_event_loop()
     thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
