@@ -3,7 +3,7 @@
 from strands import Agent, tool
 from strands.models.openai import OpenAIModel
 
-from clew.integrations.strands import ClewConversationManager
+from clew.integrations.strands import ClewConversation
 from clew.testing.part_reader import part, running
 
 
@@ -17,7 +17,7 @@ def read_part(number: int) -> str:
     return part(number)
 
 
-clew = ClewConversationManager(context_length=16_000)
+clew = ClewConversation(context_length=16_000)
 with running() as mock:  # answers like a model, and needs no key
     model = OpenAIModel(client_args={"base_url": mock.base_url, "api_key": "none"}, model_id="mock-model")
     agent = Agent(model, tools=[read_part], conversation_manager=clew, callback_handler=None)

@@ -23,7 +23,7 @@ from tests.integrations.scenario import (
     running,
 )
 
-from clew.integrations.strands import ClewConversationManager
+from clew.integrations.strands import ClewConversation
 from clew.messages import text_of
 
 
@@ -46,7 +46,7 @@ def agent_for(upstream: Any, clew: Any, **more: Any) -> Any:
 
 def test_messages_are_folded_twice_and_the_store_has_every_one() -> None:
     with running() as upstream:
-        clew = ClewConversationManager(context_length=WINDOW)
+        clew = ClewConversation(context_length=WINDOW)
         agent = agent_for(upstream, clew)
         agent(TASK)
         assert_it_went_well(upstream)
@@ -59,11 +59,11 @@ def test_messages_are_folded_twice_and_the_store_has_every_one() -> None:
 async def test_async_and_streamed_and_after_a_restart_by_name(tmp_path: Path) -> None:
     store = tmp_path / "clew.db"
     with running() as upstream, running() as later:
-        agent = agent_for(upstream, ClewConversationManager(name="reader", context_length=WINDOW, store=store))
+        agent = agent_for(upstream, ClewConversation(name="reader", context_length=WINDOW, store=store))
         async for _ in agent.stream_async(TASK):
             pass
         assert_it_went_well(upstream)
-        clew = ClewConversationManager(name="reader", context_length=WINDOW, store=store)
+        clew = ClewConversation(name="reader", context_length=WINDOW, store=store)
         again = agent_for(later, clew, messages=copy.deepcopy(agent.messages))
         await again.invoke_async("And once more.")
         assert_it_goes_on(upstream, later)
@@ -76,7 +76,7 @@ def test_a_session_manager_restores_what_was_folded(tmp_path: Path) -> None:
     store = tmp_path / "clew.db"
 
     def agent_of(upstream: Any) -> tuple[Any, Any]:
-        clew = ClewConversationManager(context_length=WINDOW, store=store)
+        clew = ClewConversation(context_length=WINDOW, store=store)
         kept = FileSessionManager("s-1", storage_dir=str(tmp_path / "sessions"))
         return agent_for(upstream, clew, session_manager=kept, agent_id="reader"), clew
 
@@ -96,7 +96,7 @@ def test_a_session_manager_restores_what_was_folded(tmp_path: Path) -> None:
 
 def test_an_overflow_folds_and_is_raised_where_nothing_is_left_to_fold() -> None:
     with running() as upstream:
-        clew = ClewConversationManager(context_length=200_000)  # more than the model really has
+        clew = ClewConversation(context_length=200_000)  # more than the model really has
         agent = agent_for(upstream, clew)
         agent(TASK)
         assert {it.status for it in upstream.calls} == {200, 400}
@@ -104,7 +104,7 @@ def test_an_overflow_folds_and_is_raised_where_nothing_is_left_to_fold() -> None
 
 
 def test_messages_that_were_not_changed_are_the_very_objects() -> None:
-    clew = ClewConversationManager(context_length=WINDOW)
+    clew = ClewConversation(context_length=WINDOW)
     picture = {"image": {"format": "png", "source": {"bytes": bytes(10)}}}
     history: list[Any] = [{"role": "user", "content": [{"text": TASK}, picture]}]
     for number in range(0, 60, 2):

@@ -1,6 +1,6 @@
 """Strands Agents: a conversation manager that folds an agent's messages before the model call that needs it.
 
-    agent = Agent(model, tools=[...], conversation_manager=ClewConversationManager(store="~/.clew/state.db"))
+    agent = Agent(model, tools=[...], conversation_manager=ClewConversation(store="~/.clew/state.db"))
 
 The agent keeps what was folded, as with Strands' own managers; the store has every message, also over a restart where
 the conversation has a `name` or the agent a session manager. Other options are those of `clew.Projection`.
@@ -34,7 +34,7 @@ from clew.messages import Message, ToolCall, arguments_of_call, name_of_call, te
 from clew.usage import CanonicalUsage
 
 
-class ClewConversationManager(ConversationManager):
+class ClewConversation(ConversationManager):
     """Folds the messages of one agent, once each time that they would pass the threshold."""
 
     def __init__(self, *, name: str | None = None, **options: Any) -> None:
