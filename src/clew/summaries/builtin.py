@@ -197,7 +197,8 @@ class _Composer:
                 draft.top.append(line)
                 draft.left -= line.chars
                 failures -= line.chars if is_failure else 0
-                draft.covered |= atoms_in(line.text)
+                # Of a file in a list nothing is said.
+                draft.covered |= atoms_in(line.text) if line.heading != parts.FILES else set()
 
     def _tell_former(self, draft: _Draft) -> None:
         """What was told before, newest first: each request, then with it what came of it, then all that was told."""
