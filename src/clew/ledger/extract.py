@@ -73,6 +73,11 @@ def candidate_words(text: str) -> set[str]:
     return set(text.split()) - _PLAIN
 
 
+def words_with_atoms(text: str) -> list[str]:
+    """The words of a text in order, without those that are known to hold no atom."""
+    return [word for word in text.split() if word not in _PLAIN]
+
+
 def atoms_in(text: str) -> set[str]:
     """The atoms of a text of any length."""
     return {atom for atoms in atoms_by_word(candidate_words(text)).values() for atom in atoms}
@@ -119,6 +124,11 @@ def _learn(words: set[str]) -> None:
 def plain_words_in(text: str) -> set[str]:
     """The plain words of a text or a name, lower case: `decodeChatMessage` and `chat_message` share two."""
     return {word.lower() for word in _PLAIN_WORD.findall(text)} - _COMMON
+
+
+def words_of_name(name: str) -> Iterator[str]:
+    """The same words one by one, common ones too."""
+    return map(str.lower, _PLAIN_WORD.findall(name))
 
 
 def is_path(atom: str) -> bool:
@@ -390,6 +400,11 @@ def text_with_calls(message: Message) -> str:
     return "\n".join([text_of(message), *calls])
 
 
+def decoded_text(message: Message, arguments: Sequence[Mapping[str, Any]]) -> str:
+    """The text of a message and of what its calls were given, as the tools read it."""
+    return "\n".join((text_of(message), *(_decoded(own) for own in arguments))) if arguments else text_of(message)
+
+
 # Arguments whose value says what it is; the others are quoted with their name.
 _PLAIN_ARGUMENTS = frozenset(
     "path file_path filePath filename file target_file command cmd script code input content new_string old_string "
@@ -416,8 +431,17 @@ def quotable_texts(message: Message) -> list[str]:
         text = _COLOUR.sub("", text)
     if text.startswith("<") and message["role"] == "tool":
         text = _WRAPPER.sub("", text)
-    # A blank line between arguments: no quote goes from one into the next.
-    return [text, *("\n\n".join(_strings_in(arguments_of_call(call))) for call in calls_of(message))]
+    return [text, *map(_decoded, arguments_of(message))]
+
+
+def arguments_of(message: Message) -> list[dict[str, Any]]:
+    """The arguments of each call of a message, decoded."""
+    return [arguments_of_call(call) for call in calls_of(message)]
+
+
+def _decoded(arguments: Mapping[str, Any]) -> str:
+    """The strings that a call was given. A blank line between them: no quote goes from one into the next."""
+    return "\n\n".join(_strings_in(arguments))
 
 
 def _strings_in(value: Any, name: str = "") -> list[str]:

@@ -10,21 +10,24 @@ from __future__ import annotations
 import heapq
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from clew.ledger.extract import (
     LedgerStatement,
+    arguments_of,
     atoms_by_word,
     candidate_words,
     decisions_in,
+    decoded_text,
     first_sentence,
     is_name,
     is_path,
     is_question,
     plain_words_in,
     rules_in,
-    text_with_calls,
+    words_of_name,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of
 from clew.ledger.requests import (
@@ -46,7 +49,7 @@ from clew.ledger.tools import (
     updated_plan,
     verb_of,
 )
-from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of
+from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 
 # When a long history is read at once, what lies further back than this is read in outline: rules and actions only. Its
 # atoms would have to outrank all later ones to be quoted.
@@ -111,9 +114,10 @@ def serving_in(text: str) -> str:
 class AtomStats:
     """In how many messages of users, assistants and tools an atom occurs, and in which last."""
 
-    __slots__ = ("assistant", "last", "last_assistant", "last_but_one", "tool", "user")
+    __slots__ = ("assistant", "atom", "last", "last_assistant", "last_but_one", "tool", "user")
 
-    def __init__(self) -> None:
+    def __init__(self, atom: str) -> None:
+        self.atom = atom
         self.user = 0
         self.assistant = 0
         self.tool = 0
@@ -141,10 +145,11 @@ class AtomIndex:
         self._request_words: set[str] = set()
         """Words of what people asked for: an atom made of them is likely part of the task."""
 
-    def add(self, message: Message, number: int) -> None:
+    def add(self, message: Message, number: int, arguments: Sequence[Mapping[str, Any]] | None = None) -> None:
+        """Record a message; `arguments` are those of its calls, where they were read before."""
         self.last = number
         role = message["role"]
-        text = text_with_calls(message)
+        text = decoded_text(message, arguments_of(message) if arguments is None else arguments)
         new = []
         known = self._by_word
         words = candidate_words(text)
@@ -168,6 +173,20 @@ class AtomIndex:
             self._request_words |= plain_words_in(text[:_REQUEST_CHARS])
             for stats in new:
                 stats.user += 1
+
+    def lines_with(self, atoms: Set[AtomStats], text: str) -> Iterator[tuple[int, int, Iterable[str]]]:
+        """Each line of a text that holds one of the atoms: where it starts and ends, and those that it holds.
+
+        Each word is looked up once, whatever is searched for: that is faster than a search for each atom.
+        """
+        known = self._by_word
+        start = 0
+        for line in text.split("\n"):
+            end = start + len(line)
+            held = [stats.atom for word in line.split() if word in known for stats in known[word] if stats in atoms]
+            if held:
+                yield start, end, dict.fromkeys(held) if len(held) > 1 else held
+            start = end + 1
 
     def newest(self, most: int) -> list[str]:
         """The `most` atoms that were seen last."""
@@ -197,7 +216,7 @@ class AtomIndex:
             score += 0.9 if "." in atom else 0.3
         elif is_name(atom):
             score += 0.8
-        if not self._request_words.isdisjoint(plain_words_in(atom)):
+        if not self._request_words.isdisjoint(words_of_name(atom)):
             score += 1.0
         return 1 / (1 + math.exp(-score))
 
@@ -205,7 +224,7 @@ class AtomIndex:
         for word, atoms in atoms_by_word(words).items():
             for atom in atoms:
                 if atom not in self.atoms:
-                    self.atoms[atom] = AtomStats()
+                    self.atoms[atom] = AtomStats(atom)
             self._by_word[word] = tuple(self.atoms[atom] for atom in atoms)
 
 
@@ -326,14 +345,15 @@ class Ledger:
         role = message["role"]
         if role in ("system", "developer"):
             return
+        arguments = arguments_of(message)
         if not outline:
-            self.index.add(message, number)
+            self.index.add(message, number, arguments)
         if role == "user":
             self._add_request(text_of(message), number)
         elif role == "assistant":
             self._add_reply(text_of(message), number, outline=outline)
-            for index, call in enumerate(calls_of(message)):
-                self._add_call(call, number, index)
+            for index, (call, own) in enumerate(zip(calls_of(message), arguments, strict=True)):
+                self._add_call(call, own, number, index)
         else:
             self._add_result(message, number)
 
@@ -394,9 +414,8 @@ class Ledger:
         if self.requests and self.requests[-1].answer_number is None and is_question(self.requests[-1].text):
             self.requests[-1] = replace(self.requests[-1], answer=first_sentence(text), answer_number=number)
 
-    def _add_call(self, call: ToolCall, number: int, index: int) -> None:
+    def _add_call(self, call: ToolCall, arguments: Mapping[str, Any], number: int, index: int) -> None:
         name = name_of_call(call)
-        arguments = arguments_of_call(call)
         verb, target = verb_of(name, arguments), target_of(name, arguments)
         files: Mapping[str, str] = {}
         change = ""

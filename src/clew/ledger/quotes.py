@@ -10,16 +10,30 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import NamedTuple
 
 from clew.ledger.extract import (
     atoms_of_word,
     quotable_texts,
+    words_with_atoms,
 )
-from clew.ledger.ledger import AtomIndex
+from clew.ledger.ledger import AtomIndex, AtomStats
+from clew.ledger.spans import (
+    FEWEST_WORDS,
+    LONGEST_LINE,
+    QuoteSpan,
+    block_span,
+    has_words,
+    joined_spans,
+    line_around,
+    line_span,
+    quote_of,
+    shape_of,
+    trimmed,
+    whole_line,
+)
 from clew.messages import Message
 from clew.redact import redact_text
 
@@ -27,14 +41,7 @@ ReadMessage = Callable[[int], Message]
 # For a part of a message, the key of the handoff line that its quotes go to, and the chars of that line without quotes.
 LineOf = Callable[[int, int], tuple[Hashable, int]]
 
-_LONGEST_LINE = 260
-_REACH_CHARS = 120
-_SHORTEST_VALUE = 60
-_SHORT_BLOCK_CHARS = 160
-_NEIGHBOURS = 3
 _OCCURRENCES = 3
-_FEWEST_WORDS = 3
-_FEWEST_WORDS_OF_BLOCK = 2
 _FEWEST_WORDS_OF_CALL = 5  # the lines of a script follow from each other more than those of a result
 _FAVOURED_WORTH = 0.5
 _SEPARATOR_CHARS = 3
@@ -44,35 +51,12 @@ _ATOMS_WEIGHED = 6_000
 _LENGTH_POWER = 0.8
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
-_PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
 # Of like lines so many are quoted, beside the first and the last.
 _MOST_ALIKE = 2
-# From the start of a word: further on in it nothing is found that was not found from there.
-_EXACT = re.compile(r"(?<![\w@:-])[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
-# A line of a log begins with when it was written.
-_DAYS_AND_MONTHS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_STAMP = re.compile(rf"\s*\[? *(?:\d+[-:./]\d|(?:{_DAYS_AND_MONTHS})\b)")
-_VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
 _ENCODED_CHARS = 44
 _ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
-_CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
-# Begins with a class of chars and looks back from it, since a search for one class is fast.
-_WORD = re.compile(
-    rf"[A-Za-z_\d{_CJK}](?:(?<=[A-Za-z])\w{{2,}}|(?<=_)_*[A-Za-z]\w{{2,}}|(?<=\d)\d+|(?<=[{_CJK}])[{_CJK}])"
-)
-_OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
-_CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
-
-
-class QuoteSpan(NamedTuple):
-    """A span of chars of one part of one message."""
-
-    number: int
-    part: int
-    start: int
-    end: int
 
 
 @dataclass(slots=True)
@@ -200,19 +184,19 @@ class QuoteSelector:
             # What the agent said is told by sentences; the first line that a call was given is its target.
             first = int(self._read(number)["role"] == "assistant")
             for part, text in list(enumerate(self.texts(number)))[first:]:
-                most = selection.spent + max(_LONGEST_LINE, (room - selection.spent) // _PARTS_OF_ROOM)
+                most = selection.spent + max(LONGEST_LINE, (room - selection.spent) // _PARTS_OF_ROOM)
                 for found in islice(_LINE.finditer(text), min(1, part), None):
-                    span = QuoteSpan(number, part, *_trimmed(text, *found.span()))
+                    span = QuoteSpan(number, part, *trimmed(text, *found.span()))
                     line, frame = self._line_of(number, part)
                     chars = span.end - span.start + _SEPARATOR_CHARS + (0 if line in selection.lines else frame)
                     if selection.spent + chars > min(most, room):
                         break
-                    quote = _quote(text, span.start, span.end)
-                    is_new = len(quote) <= _LONGEST_LINE and quote not in told
-                    if is_new and _has_words(text, *span[2:], _FEWEST_WORDS) and self._may_take(span, selection):
+                    quote = quote_of(text, span.start, span.end)
+                    is_new = len(quote) <= LONGEST_LINE and quote not in told
+                    if is_new and has_words(text, *span[2:], FEWEST_WORDS) and self._may_take(span, selection):
                         told += f"\n{quote}"
                         selection.take(span, line, chars)
-            if room - selection.spent < _LONGEST_LINE // 4:
+            if room - selection.spent < LONGEST_LINE // 4:
                 break
         return self._quotes(selection), selection.spent
 
@@ -259,9 +243,9 @@ class QuoteSelector:
         if self._read(span.number)["role"] != "tool":
             return True
         text = self.texts(span.number)[span.part]
-        start, end = _line_around(text, span.start)
+        start, end = line_around(text, span.start)
         # A clause of a long line is a find of its own.
-        shape = self._shape_at(span.number, span.part, start, end) if end - start <= _LONGEST_LINE else ""
+        shape = self._shape_at(span.number, span.part, start, end) if end - start <= LONGEST_LINE else ""
         if not shape:
             return True
         key = (span.number, span.part, shape)
@@ -274,12 +258,16 @@ class QuoteSelector:
     def _candidates(self, room: int) -> list[_QuoteCandidate]:
         """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""
         most = max(50, room // _CHARS_PER_ATOM)
+        wanted: dict[int, set[AtomStats]] = {}
         for atom in self._best[self._searched : most]:
-            for number in self._index.atoms[atom].newest_numbers:
-                if self._may_quote(number):
-                    for span in self._spans_with(atom, number):
-                        if span not in self._found:
-                            self._found[span] = self._candidate(span)
+            stats = self._index.atoms[atom]
+            for number in stats.newest_numbers:
+                wanted.setdefault(number, set()).add(stats)
+        for number, atoms in wanted.items():
+            if self._may_quote(number):
+                for span in self._spans_with(atoms, number):
+                    if span not in self._found:
+                        self._found[span] = self._candidate(span)
         self._searched = max(self._searched, most)
         return list(self._found.values())
 
@@ -287,12 +275,11 @@ class QuoteSelector:
         text = self.texts(span.number)[span.part][span.start : span.end]
         atoms: dict[str, float] = {}
         known = self._worth_by_word
-        for word in text.split():
+        for word in words_with_atoms(text):
             worths = known.get(word)
             if worths is None:
                 worths = known[word] = self._worths_in(word)
-            if worths:
-                atoms.update(worths)
+            atoms.update(worths)
         age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
         newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
         return _QuoteCandidate(span, atoms, newness, *self._line_of(span.number, span.part))
@@ -301,26 +288,35 @@ class QuoteSelector:
         """What each atom of a word is worth."""
         return {atom: self.worth_of(atom) for atom in atoms_of_word(word) if atom in self._index.atoms}
 
-    def _spans_with(self, atom: str, number: int) -> list[QuoteSpan]:
-        """The lines of a message that hold the atom beside other words; else a short line with its neighbours."""
-        lines: list[QuoteSpan] = []
-        blocks: list[QuoteSpan] = []
+    def _spans_with(self, wanted: Set[AtomStats], number: int) -> list[QuoteSpan]:
+        """The lines of a message that hold such an atom beside other words; else a short line with its neighbours."""
+        lines: dict[str, list[QuoteSpan]] = {}
+        blocks: dict[str, QuoteSpan] = {}
         is_said = self._read(number)["role"] == "assistant"
         for part, text in enumerate(self.texts(number)):
-            at = text.find(atom)
-            for _ in range(_OCCURRENCES):
-                if at < 0:
-                    break
-                start, end = _line_around(text, at)
-                fewest = _FEWEST_WORDS_OF_CALL if part else _FEWEST_WORDS
-                if is_said and not part and end - start > _LONGEST_LINE:
-                    span = None  # what the agent said is told by whole sentences
-                elif span := _line_span(text, start, end, at, at + len(atom), fewest):
-                    lines.append(QuoteSpan(number, part, *span))
-                elif not blocks and (span := _block_span(text, start, end, fewest)):
-                    blocks.append(QuoteSpan(number, part, *span))
-                at = text.find(atom, end)
-        return lines or blocks
+            fewest = _FEWEST_WORDS_OF_CALL if part else FEWEST_WORDS
+            often: Counter[str] = Counter()
+            for start, end, held in self._index.lines_with(wanted, text):
+                is_long = end - start > LONGEST_LINE
+                if is_long and is_said and not part:
+                    continue  # what the agent said is told by whole sentences
+                span = None if is_long else whole_line(text, start, end, fewest)
+                block = block_span(text, start, end, fewest) if not is_long and not span else None
+                for atom in held:
+                    often[atom] += 1
+                    if often[atom] > _OCCURRENCES:
+                        continue
+                    if is_long:
+                        at = text.find(atom, start, end)
+                        span = line_span(text, start, end, at, at + len(atom), fewest)
+                    if span:
+                        lines.setdefault(atom, []).append(QuoteSpan(number, part, *span))
+                    elif block:
+                        blocks.setdefault(atom, QuoteSpan(number, part, *block))
+        return [
+            *(span for own in lines.values() for span in own),
+            *(blocks[atom] for atom in blocks if atom not in lines),
+        ]
 
     def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
         folded: dict[tuple[int, int], list[str]] = {}
@@ -334,8 +330,8 @@ class QuoteSelector:
                 like = self._lines_like(number, part, shape)
                 if len(like) > _MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
-                    counts[_quote(text, *like[-1])] = f" ({len(like)} such lines)"
-            lines = dict.fromkeys(_quote(text, start, end) for start, end in _merged(spans))
+                    counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
+            lines = dict.fromkeys(quote_of(text, start, end) for start, end in joined_spans(spans))
             if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean
         return quotes
@@ -343,7 +339,7 @@ class QuoteSelector:
     def _shape_at(self, number: int, part: int, start: int, end: int) -> str:
         key = (number, part, start)
         if key not in self._shapes:
-            self._shapes[key] = _shape(self.texts(number)[part][start:end])
+            self._shapes[key] = shape_of(self.texts(number)[part][start:end])
         return self._shapes[key]
 
     def _lines_like(self, number: int, part: int, shape: str) -> list[tuple[int, int]]:
@@ -353,7 +349,7 @@ class QuoteSelector:
             text = self.texts(number)[part]
             lines = [found.span() for found in _LINE.finditer(text)]
             like = [line for line in lines if self._shape_at(number, part, *line) == shape]
-            self._like[key] = [_trimmed(text, *line) for line in like]
+            self._like[key] = [trimmed(text, *line) for line in like]
         return self._like[key]
 
     def _is_clean(self, number: int, part: int, quote: str) -> bool:
@@ -368,121 +364,6 @@ class QuoteSelector:
         key = (number, part)
         if key not in self._clean:
             clean = self._redacted(text := self.texts(number)[part])
-            self._clean[key] = None if clean == text else _quote(clean, 0, len(clean))
+            self._clean[key] = None if clean == text else quote_of(clean, 0, len(clean))
         clean_text = self._clean[key]
         return clean_text is None or quote.removesuffix("…") in clean_text
-
-
-def _shape(line: str) -> str:
-    """What lines of a listing or of a log have in common: their words, without names, numbers and paths.
-
-    Empty for a line that gives a name its value: what such a line says stands in no other.
-    """
-    return "" if _VALUE.search(line) and not _STAMP.match(line) else _EXACT.sub("\0", line.strip())
-
-
-def _merged(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:
-    """Spans of one text in order, those that overlap as one."""
-    merged: list[tuple[int, int]] = []
-    for span in sorted(spans):
-        if merged and span.start < merged[-1][1]:
-            merged[-1] = (merged[-1][0], max(span.end, merged[-1][1]))
-        else:
-            merged.append((span.start, span.end))
-    return merged
-
-
-def spans_at(text: str, places: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The lines, or clauses of long ones, around these places of a text."""
-    behind = 0
-    for at, to in places:
-        start, end = _line_around(text, at)
-        span = _line_span(text, start, end, at, to, _FEWEST_WORDS) or _block_span(text, start, end, _FEWEST_WORDS)
-        if at >= behind and span:
-            behind = span[1]
-            yield span
-
-
-def _line_around(text: str, at: int) -> tuple[int, int]:
-    end = text.find("\n", at)
-    return text.rfind("\n", 0, at) + 1, end if end >= 0 else len(text)
-
-
-def _line_span(text: str, start: int, end: int, at: int, to: int, fewest: int) -> tuple[int, int] | None:
-    """The line without its indent, or of a long one the clause around the atom; None where it says too little."""
-    start, end = _trimmed(text, start, end)
-    start, end = min(start, at), max(end, to)
-    if end - start > _LONGEST_LINE:
-        start, end = _clause_span(text, start, end, at, to)
-    return (start, end) if _has_words(text, start, end, fewest) else None
-
-
-def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:
-    """From where something begins to where it ends: a quoted value, or what stands between marks."""
-    low, high = max(start, at - _REACH_CHARS), min(end, to + _REACH_CHARS)
-    opened, closed = text.rfind('"', low, at), text.find('"', to, high)
-    if opened >= 0 and closed - opened > _SHORTEST_VALUE:
-        return opened + 1, closed
-    if low > start:
-        low = next((place for place in range(low, at) if _begins_at(text, place)), at)
-    if high < end:
-        ends = (place for place in range(high, to, -1) if text[place - 1] in _CLOSERS or text[place].isspace())
-        high = next(ends, to)
-    return low, high
-
-
-def _begins_at(text: str, place: int) -> bool:
-    before = text[place - 1]
-    is_start = before in _OPENERS or (before.isspace() and text[place - 2] in ".!?:;,|>")
-    return is_start and not text[place].isspace()
-
-
-def _block_span(text: str, start: int, end: int, fewest: int) -> tuple[int, int] | None:
-    """A short line says little alone; with the next ones, or those before it, it says what it is part of."""
-    start, end = _trimmed(text, start, end)
-    for _ in range(_NEIGHBOURS):
-        after = text.find("\n", end + 1)
-        after = len(text) if after < 0 else after
-        if after - start > _SHORT_BLOCK_CHARS or not text[end + 1 : after].strip():
-            break
-        end = after
-        if _has_words(text, start, end, fewest):
-            return start, end
-    for _ in range(_NEIGHBOURS):
-        before = text.rfind("\n", 0, max(0, start - 1)) + 1
-        if start == 0 or end - before > _SHORT_BLOCK_CHARS or not text[before : start - 1].strip():
-            break
-        start = before
-        if _has_words(text, start, end, fewest):
-            break
-    start, end = _trimmed(text, start, end)
-    return (start, end) if _has_words(text, start, end, _FEWEST_WORDS_OF_BLOCK) else None
-
-
-def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
-    """The span without blanks around it. The number that a listing puts before a line stays: it says where to look."""
-    span = text[start:end]
-    begun = span.lstrip()
-    start = end - len(begun)
-    return start, start + len(begun.rstrip())
-
-
-def _has_words(text: str, start: int, end: int, fewest: int) -> bool:
-    """Whether the span has so many different words; no more of it is read than needed."""
-    span = text[start:end]
-    if not span.isascii() and _PROGRESS_BAR.search(span):
-        return False
-    words: set[str] = set()
-    for found in _WORD.finditer(span):
-        words.add(found[0])
-        if len(words) >= fewest:
-            return True
-    return False
-
-
-def _quote(text: str, start: int, end: int) -> str:
-    """The span on one line; marked where its last line goes on."""
-    first, *others = text[start:end].split("\n")
-    lines = [first, *(line[_trimmed(line, 0, len(line))[0] :] for line in others)]
-    _, line_end = _line_around(text, end) if end < len(text) else (end, end)
-    return " ".join(" ".join(lines).split()) + ("…" if text[end:line_end].strip() else "")

@@ -38,6 +38,7 @@ from clew.messages.plain import (
     request_fields,
 )
 from clew.messages.repair import Repaired, repair, replace_lone_surrogates
+from clew.messages.validity import is_valid_message
 
 __all__ = [
     "NO_RESULT",
@@ -65,6 +66,7 @@ __all__ = [
     "is_plain",
     "is_request",
     "is_same_message",
+    "is_valid_message",
     "last_cut_at_or_before",
     "media_of",
     "name_of_call",

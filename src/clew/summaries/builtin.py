@@ -157,7 +157,6 @@ class _Composer:
     def __init__(self, material: HandoffMaterial) -> None:
         self._material = material
         self._exchanges = {exchange.number: exchange for exchange in material.exchanges}
-        self._stretches: dict[int, RequestStretch] = {}
 
     def compose(self, room: int) -> tuple[Handoff, int]:
         """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
@@ -288,12 +287,12 @@ class _Composer:
         ]
         counted = max((one.last for one in old), default=-1)
         new = [
-            self._stretches.get(n) or self._stretches.setdefault(n, RequestStretch.of_exchange(one))
+            one
             for n, one in enumerate(self._material.exchanges)
             if n not in draft.entries and one.request and one.number > counted
             if one.number not in above and not self._material.stays_whole(one.number)
         ]
-        for stretch in joined_stretches([*old, *new], room) if old or new else ():
+        for stretch in joined_stretches(old, new, room) if old or new else ():
             if len(stretch.text) + _ENTRY_CHARS <= draft.left:
                 draft.stretches.append((stretch, ToldExchange(stretch.text)))
                 draft.left -= len(stretch.text) + _ENTRY_CHARS

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from itertools import pairwise
 
 from clew.ledger import (
@@ -205,6 +206,7 @@ _MOST_FOLDERS = 2
 _DEED = re.compile(r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |RAN .*(?:: \d+ runs\b| -> )")
 
 
+@lru_cache(maxsize=2_048)
 def brief_target(target: str) -> str:
     """The end of a path, the start of a command: what tells most in few chars."""
     separator = "\\" if "\\" in target and "/" not in target else "/"

@@ -170,8 +170,9 @@ class RequestStretch:
     """What they say, as long as it is: of thousands of requests only the words of a few are told."""
 
     @classmethod
-    def of_exchange(cls, exchange: LedgerExchange) -> RequestStretch:
-        return cls(1, exchange.number, exchange.number, exchange.request, exchange.request)
+    def of_exchanges(cls, exchanges: Sequence[LedgerExchange]) -> RequestStretch:
+        first, last = exchanges[0], exchanges[-1]
+        return cls(len(exchanges), first.number, last.number, first.request, last.request)
 
     @classmethod
     def of_line(cls, line: str) -> RequestStretch:
@@ -193,21 +194,26 @@ class RequestStretch:
         return f"{self.requests} earlier requests{words} (m{self.first}-m{self.last})"
 
 
-def joined_stretches(stretches: Iterable[RequestStretch], room: int) -> list[RequestStretch]:
-    """The stretches in order, joined with their neighbours, as few as suit a handoff of `room` chars."""
+def joined_stretches(
+    told: Iterable[RequestStretch], asked: Sequence[LedgerExchange], room: int
+) -> list[RequestStretch]:
+    """The stretches in order, then those of later exchanges; joined with their neighbours, as few as suit `room` chars.
+
+    A long conversation has thousands of exchanges: only those that a stretch begins or ends with are looked at.
+    """
     most = max(1 if room < _ROOM_FOR_FEW else _FEW_STRETCHES, int(room * _SHARE_OF_STRETCHES) // _STRETCH_CHARS)
-    ordered = sorted(stretches, key=lambda one: one.first)
-    requests = -(-sum(one.requests for one in ordered) // most)
-    groups: list[list[RequestStretch]] = []
-    counted = 0
+    ordered = sorted(told, key=lambda one: one.first)
+    each = -(-(sum(one.requests for one in ordered) + len(asked)) // most)
+    joined: list[RequestStretch] = []
     for one in ordered:
-        if groups and counted + one.requests <= requests:
-            groups[-1].append(one)
-            counted += one.requests
+        if joined and joined[-1].requests + one.requests <= each:
+            joined[-1] = _together((joined[-1], one))
         else:
-            groups.append([one])
-            counted = one.requests
-    joined = [_together(group) for group in groups]
+            joined.append(one)
+    start = min(len(asked), max(0, each - joined[-1].requests)) if joined else 0
+    if start:
+        joined[-1] = _together((joined[-1], RequestStretch.of_exchanges(asked[:start])))
+    joined += (RequestStretch.of_exchanges(asked[at : at + each]) for at in range(start, len(asked), each))
     while len(joined) > most:
         at = min(range(len(joined) - 1), key=lambda at: joined[at].requests + joined[at + 1].requests)
         joined[at : at + 2] = [_together(joined[at : at + 2])]

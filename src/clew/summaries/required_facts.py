@@ -8,7 +8,7 @@ nor tokens are known here.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from clew.ledger import (
@@ -160,7 +160,7 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
     """The rules that hold, newest first: those that forbid or demand, and the preferences."""
     lines = source.previous_lines(parts.RULES)
     known = {normalized(rule.text): rule for line in lines if (rule := _quoted_statement(line))}
-    rules = list((known | {normalized(rule.text): rule for rule in source.ledger.rules}).values())
+    rules = list((known | _newest_rules(source.ledger.rules)).values())
     rules = sorted(rules, key=lambda rule: rule.number)[-_NEWEST:]
     # The reason is kept also when the ledger does not reach back to the rule that was replaced.
     reasons = {
@@ -190,6 +190,16 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
     # A rule in a model's own words has no quote to compare, and is kept as it is.
     soft += [RequiredFact(parts.RULES, line, line) for line in lines if not _quoted_statement(line)]
     return hard, soft
+
+
+def _newest_rules(rules: Sequence[LedgerStatement]) -> dict[str, LedgerStatement]:
+    """The newest rules by what they say, each where it was said last."""
+    newest: dict[str, LedgerStatement] = {}
+    for rule in reversed(rules):
+        newest.setdefault(normalized(rule.text), rule)
+        if len(newest) == _NEWEST:
+            break
+    return dict(reversed(newest.items()))
 
 
 def _quoted_statement(line: str) -> LedgerStatement | None:

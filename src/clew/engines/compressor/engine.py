@@ -118,7 +118,7 @@ class ContextCompressor(ContextEngine):
     def observe(self, messages: Sequence[Message]) -> None:
         read = self._sizes.read(messages)
         self._record.append(read)
-        self._sizes.each(read)
+        self._sizes.count_and_check(read)
 
     # -- when ----------------------------------------------------------------------------------------------------------
 

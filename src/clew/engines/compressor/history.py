@@ -5,13 +5,24 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from itertools import chain, count, islice
 from typing import Any
 
 from clew.ledger import Ledger
-from clew.messages import Message, Repaired, as_sequence, calls_of, images_of, is_plain, plain_message, repair, text_of
+from clew.messages import (
+    Message,
+    Repaired,
+    as_sequence,
+    calls_of,
+    images_of,
+    is_plain,
+    is_valid_message,
+    plain_message,
+    repair,
+    text_of,
+)
 from clew.redact import redact_messages
 from clew.summaries import WrappedSummary, unwrap
 from clew.tokens import count_each, counter_for
@@ -59,9 +70,12 @@ class NumberedHistory:
         return position + 1 if self.has_handoff and position >= self.position else position
 
 
-def repair_history(messages: Sequence[Message]) -> Repaired:
-    """The history with complete tool groups; calls that still wait for a result at its end get a stub."""
-    repaired = repair(messages, open_end=True)
+def repair_history(messages: Sequence[Message], checked: Set[int] = frozenset()) -> Repaired:
+    """The history with complete tool groups; calls that still wait for a result at its end get a stub.
+
+    `checked` are the ids of messages that were found valid before.
+    """
+    repaired = repair(messages, open_end=True, checked=checked)
     last = len(repaired.messages) - 1
     while last > 0 and repaired.messages[last]["role"] == "tool":
         last -= 1
@@ -116,6 +130,8 @@ class MessageSizes:
 
     def __init__(self, model: str | None) -> None:
         self.model = model
+        self.checked: set[int] = set()
+        """The ids of messages that were found valid, each alone."""
         self._counter = counter_for(model)
         self._known: dict[int, tuple[Message, int]] = {}
 
@@ -134,6 +150,11 @@ class MessageSizes:
             # The message is kept beside its size: its id must not become another's.
             known[id(message)] = (message, size)
         return [known[its_id][1] for its_id in ids]
+
+    def count_and_check(self, messages: Sequence[Message]) -> None:
+        """What a compaction would do for each of these messages, done as they arrive."""
+        self.each(messages)
+        self.checked.update(id(message) for message in messages if is_valid_message(message))
 
     def total(self, messages: Sequence[Message]) -> int:
         return sum(self.each(messages))
