@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from clew.ledger import Ledger
 from clew.messages import Message
-from clew.summaries.exchanges import brief_target, closing_sentences, deeds_of, quoted_sentences, sentences_in
+from clew.summaries.exchanges import brief_target, deeds_of
+from clew.summaries.sentences import closing_sentences, quoted_sentences, sentences_in
 from clew.testing import assistant, call, tool
 
 

@@ -4,13 +4,11 @@
 Tokens, budgets, headings and models are not known here.
 """
 
+from clew.ledger.atoms import AtomIndex, atoms_in, is_name, is_path
 from clew.ledger.entities import ENTITY_KINDS, Entity, EntityChange, EntityKind, EntityReader, entities_of
 from clew.ledger.extract import (
     LedgerStatement,
-    atoms_in,
-    is_name,
     is_opening,
-    is_path,
     is_question,
     quotable_texts,
     rule_replaced_by,
@@ -21,7 +19,6 @@ from clew.ledger.extract import (
 from clew.ledger.focus import FocusTopic
 from clew.ledger.ledger import (
     Action,
-    AtomIndex,
     FileFact,
     Ledger,
     LedgerExchange,

@@ -1,7 +1,6 @@
-"""Extracts from a text what has to be kept: exact strings (atoms), and sentences that state rules and decisions.
+"""Extracts from a text the sentences that state rules and decisions; and from a message the texts that can be quoted.
 
-Atoms are strings that could not be guessed again: paths, names, numbers, hashes, errors. Rules and decisions are found
-sentence by sentence, by markers in the languages listed below.
+Rules and decisions are found sentence by sentence, by markers in the languages listed below.
 """
 
 from __future__ import annotations
@@ -9,138 +8,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate
 from typing import Any
 
 from clew.ledger.requests import without_harness_blocks
 from clew.ledger.tools import arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
-
-_SUFFIXES = (
-    "py|pyi|tsx?|jsx?|mjs|json|md|go|rs|java|kt|cc?|hh?|cpp|hpp|cs|rb|php|swift|yaml|yml|toml|txt|sh|cfg|ini|env|lock"
-    "|html|css|scss|sql|ipynb|csv|tsv|xml|proto|log|db|vue|svelte|tf|patch|diff|png|jpg|svg|pdf|zip|gz|ps1|conf"
-)
-# Where two shapes fit, the longer one is named first: a path holds names, an id holds numbers. No shape but a reference
-# begins behind a letter or digit, which is said once for all of them: inside a word nothing else is tried then.
-_SHAPES = (
-    r"(?<![@+-])[~.]{0,2}[\w@+-]*+(?:/[\w.@+-]+)++"  # a path
-    rf"|(?<!-)[\w-]++\.(?:{_SUFFIXES})\b"  # a file
-    r"|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b"
-    r"|[A-Za-z]+_\w+"  # snake_case
-    r"|[a-z]+[A-Z]\w+|[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b"  # camelCase, PascalCase
-    r"|[A-Z]\w*(?:Error|Exception|Warning)\b"
-    r"|\d+(?:\.\d+)+\b|(?<!\.)\d{3,}\b"  # versions, decimals, numbers of some length
-    r"|[0-9a-f]{7,40}\b"
-    r"|[A-Z]{2,}\d[A-Z0-9]+\b|[A-Z]\d{3,4}\b"  # codes
-)
-ATOM = re.compile(rf"(?<!\w)(?:{_SHAPES})|#\d{{3,}}\b")
-ATOM_EDGES = ".,;:)(\"'`-"
-SHORTEST_ATOM = 4
-# Longer words are base64 or minified code, and not worth keeping.
-_LONGEST_WORD = 400
-# `1340:` and `1340→` at the start of a line are line numbers of a listing.
-_LINE_NUMBER = re.compile(r"\d+[:|→]")
-# Begins with a class of chars and looks back from it, since a search for one class is fast.
-_MAY_HOLD = re.compile(r"[/_#\d.A-Z](?:(?<=[/_#])|(?<=\d)(?:\d|\.\d|[a-f])|(?<=[a-f]\d)|(?<=[a-z][A-Z])|(?<=\.)[a-z])")
-
-_PLAIN_WORD = re.compile(r"[A-Z]?[a-z]{3,}|[A-Z]{3,}|[\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2}")
-STOP_WORDS = frozenset(
-    "the and for with that this from not are was you all has have but its can will into been were they then than "
-    "when what which there their your out use used using one two may any our also just like more some such only".split()
-)
-_COMMON = STOP_WORDS.union(
-    "very over src test tests file files code docs main index home work json type name path read".split()
-)
-_HEX = frozenset("0123456789abcdef")
-
-# Caches of what each word holds; both are pure functions of the word.
-_PLAIN: set[str] = set()
-_ATOMS: dict[str, tuple[str, ...]] = {}
-_MOST_WORDS = 400_000
-
-
-def atom_spans(text: str) -> list[tuple[int, int, str]]:
-    """Each atom of a short text as (start, end, atom)."""
-    return [
-        (match.start(), match.end(), atom)
-        for match in ATOM.finditer(text)
-        if len(atom := match.group().strip(ATOM_EDGES)) >= SHORTEST_ATOM
-    ]
-
-
-def candidate_words(text: str) -> set[str]:
-    """The words of a text that may hold atoms; those known to hold none are dropped by one set difference."""
-    return set(text.split()) - _PLAIN
-
-
-def words_with_atoms(text: str) -> list[str]:
-    """The words of a text in order, without those that are known to hold no atom."""
-    return [word for word in text.split() if word not in _PLAIN]
-
-
-def atoms_in(text: str) -> set[str]:
-    """The atoms of a text of any length."""
-    return {atom for atoms in atoms_by_word(candidate_words(text)).values() for atom in atoms}
-
-
-def atoms_of_word(word: str) -> tuple[str, ...]:
-    """The atoms of one word."""
-    found = _ATOMS.get(word)
-    if found is None and word not in _PLAIN:
-        _learn({word})
-        found = _ATOMS.get(word)
-    return found or ()
-
-
-def atoms_by_word(words: set[str]) -> dict[str, tuple[str, ...]]:
-    """The atoms of each of the words that holds any."""
-    new = words.difference(_ATOMS)
-    if new:
-        _learn(new)
-    return {word: _ATOMS[word] for word in words if word in _ATOMS}
-
-
-def _learn(words: set[str]) -> None:
-    """Find the atoms of new words in one pass over all of them, which is several times as fast as one by one."""
-    if len(_PLAIN) + len(_ATOMS) > _MOST_WORDS:
-        _PLAIN.clear()
-        _ATOMS.clear()
-    _PLAIN.update(words)
-    likely = [word for word in words if SHORTEST_ATOM <= len(word) <= _LONGEST_WORD and _MAY_HOLD.search(word)]
-    found: dict[str, dict[str, None]] = {}
-    ends = accumulate(len(word) + 1 for word in likely)
-    word, end = "", 0
-    word_ends = zip(likely, ends, strict=True)
-    for start, _, atom in atom_spans("\n".join(likely)):
-        while start >= end:
-            word, end = next(word_ends)
-        found.setdefault(word, {})[atom] = None
-    for word, atoms in found.items():
-        if not _LINE_NUMBER.fullmatch(word):
-            _ATOMS[word] = tuple(atoms)
-            _PLAIN.discard(word)
-
-
-def plain_words_in(text: str) -> set[str]:
-    """The plain words of a text or a name, lower case: `decodeChatMessage` and `chat_message` share two."""
-    return {word.lower() for word in _PLAIN_WORD.findall(text)} - _COMMON
-
-
-def words_of_name(name: str) -> Iterator[str]:
-    """The same words one by one, common ones too."""
-    return map(str.lower, _PLAIN_WORD.findall(name))
-
-
-def is_path(atom: str) -> bool:
-    return "/" in atom or ("." in atom and not atom[0].isdigit())
-
-
-def is_name(atom: str) -> bool:
-    """Whether it is an identifier, and no number, hash or path."""
-    return not is_path(atom) and atom[0].isalpha() and not set(atom) <= _HEX
-
-
-# -- statements --------------------------------------------------------------------------------------------------------
 
 _LONGEST_RULE = 400
 _LONGEST_HARD_RULE = 1_000

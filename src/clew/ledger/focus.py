@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 
-from clew.ledger.extract import plain_words_in
+from clew.ledger.atoms import plain_words_in
 from clew.ledger.spans import QuoteSpan, spans_at
 
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"

@@ -7,27 +7,19 @@ Adding a message costs what that message costs, however long the conversation.
 
 from __future__ import annotations
 
-import heapq
-import math
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from clew.ledger.atoms import AtomIndex
 from clew.ledger.extract import (
     LedgerStatement,
     arguments_of,
-    atoms_by_word,
-    candidate_words,
     decisions_in,
-    decoded_text,
     first_sentence,
-    is_name,
-    is_path,
     is_question,
-    plain_words_in,
     rules_in,
-    words_of_name,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of
 from clew.ledger.requests import (
@@ -56,8 +48,6 @@ from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 _READ_IN_FULL_CHARS = 3_000_000
 
 _STATE_CHARS = 2_000
-_REQUEST_CHARS = 6_000
-_NEVER = -1
 _SHORTEST_PASTED = 24
 _COMMIT = re.compile(
     r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
@@ -109,123 +99,6 @@ def serving_in(text: str) -> str:
     end = text[-_STATE_CHARS:]
     found = _SERVING.search(end) if any(word in end for word in _SERVING_WORDS) else None
     return found[0][:160] if found else ""
-
-
-class AtomStats:
-    """In how many messages of users, assistants and tools an atom occurs, and in which last."""
-
-    __slots__ = ("assistant", "atom", "last", "last_assistant", "last_but_one", "tool", "user")
-
-    def __init__(self, atom: str) -> None:
-        self.atom = atom
-        self.user = 0
-        self.assistant = 0
-        self.tool = 0
-        self.last = _NEVER
-        self.last_but_one = _NEVER
-        self.last_assistant = _NEVER
-
-    @property
-    def messages(self) -> int:
-        return self.user + self.assistant + self.tool
-
-    @property
-    def newest_numbers(self) -> tuple[int, ...]:
-        """The one or two newest messages with the atom, the newest first."""
-        return (self.last, self.last_but_one) if self.last_but_one != _NEVER else (self.last,)
-
-
-class AtomIndex:
-    """The atoms of the messages so far. Adding a message costs what that message costs, not what came before it."""
-
-    def __init__(self) -> None:
-        self.atoms: dict[str, AtomStats] = {}
-        self.last = 0
-        self._by_word: dict[str, tuple[AtomStats, ...]] = {}
-        self._request_words: set[str] = set()
-        """Words of what people asked for: an atom made of them is likely part of the task."""
-
-    def add(self, message: Message, number: int, arguments: Sequence[Mapping[str, Any]] | None = None) -> None:
-        """Record a message; `arguments` are those of its calls, where they were read before."""
-        self.last = number
-        role = message["role"]
-        text = decoded_text(message, arguments_of(message) if arguments is None else arguments)
-        new = []
-        known = self._by_word
-        words = candidate_words(text)
-        if unknown := words.difference(known):
-            self._learn(unknown)
-        # Words are looked up, not atoms: most words come again and need not be searched for atoms then.
-        for word in words & known.keys():
-            for stats in known[word]:
-                if stats.last != number:
-                    stats.last_but_one = stats.last
-                    stats.last = number
-                    new.append(stats)
-        if role == "tool":
-            for stats in new:
-                stats.tool += 1
-        elif role == "assistant":
-            for stats in new:
-                stats.assistant += 1
-                stats.last_assistant = number
-        else:
-            self._request_words |= plain_words_in(text[:_REQUEST_CHARS])
-            for stats in new:
-                stats.user += 1
-
-    def lines_with(self, atoms: Set[AtomStats], text: str) -> Iterator[tuple[int, int, Iterable[str]]]:
-        """Each line of a text that holds one of the atoms: where it starts and ends, and those that it holds.
-
-        Each word is looked up once, whatever is searched for: that is faster than a search for each atom.
-        """
-        known = self._by_word
-        start = 0
-        for line in text.split("\n"):
-            end = start + len(line)
-            held = [stats.atom for word in line.split() if word in known for stats in known[word] if stats in atoms]
-            if held:
-                yield start, end, dict.fromkeys(held) if len(held) > 1 else held
-            start = end + 1
-
-    def newest(self, most: int) -> list[str]:
-        """The `most` atoms that were seen last."""
-        if len(self.atoms) <= most:
-            return sorted(self.atoms)
-        oldest = heapq.nlargest(most, (stats.last for stats in self.atoms.values()))[-1]
-        newer = sorted(atom for atom, stats in self.atoms.items() if stats.last > oldest)
-        # Sorted, since sets have no order: the same history must give the same choice among equally old ones.
-        as_old = sorted(atom for atom, stats in self.atoms.items() if stats.last == oldest)
-        return [*newer, *as_old[: most - len(newer)]]
-
-    def worth(self, atom: str, first: int) -> float:
-        """How likely the atom is needed again, from 0 to 1, where the messages from `first` on are summarised.
-
-        The weights were fitted by hand on what agents used again. What the agent wrote or a user named counts most,
-        then how late and how often it came; what many tool results show is seldom needed.
-        """
-        stats = self.atoms[atom]
-        span = max(1, self.last - first)
-        score = -3.0 + 0.9 * math.log1p(stats.messages) - 0.6 * math.log1p(stats.tool)
-        score += 1.2 * max(0.0, (stats.last - first) / span)
-        if stats.assistant:
-            score += 0.8 + max(0.0, (stats.last_assistant - first) / span)
-        if stats.user:
-            score += 0.8
-        if is_path(atom):
-            score += 0.9 if "." in atom else 0.3
-        elif is_name(atom):
-            score += 0.8
-        if not self._request_words.isdisjoint(words_of_name(atom)):
-            score += 1.0
-        return 1 / (1 + math.exp(-score))
-
-    def _learn(self, words: set[str]) -> None:
-        for word, atoms in atoms_by_word(words).items():
-            for atom in atoms:
-                if atom not in self.atoms:
-                    self.atoms[atom] = AtomStats(atom)
-            self._by_word[word] = tuple(self.atoms[atom] for atom in atoms)
 
 
 @dataclass(slots=True)

@@ -14,12 +14,8 @@ from collections.abc import Callable, Hashable, Iterable, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
-from clew.ledger.extract import (
-    atoms_of_word,
-    quotable_texts,
-    words_with_atoms,
-)
-from clew.ledger.ledger import AtomIndex, AtomStats
+from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_atoms
+from clew.ledger.extract import quotable_texts
 from clew.ledger.spans import (
     FEWEST_WORDS,
     LONGEST_LINE,

@@ -10,8 +10,7 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from clew.ledger.extract import ATOM, ATOM_EDGES, SHORTEST_ATOM
-from clew.ledger.ledger import AtomIndex
+from clew.ledger.atoms import ATOM, ATOM_EDGES, SHORTEST_ATOM, AtomIndex
 
 UNVERIFIED_MARK = "⟨unverified⟩"
 

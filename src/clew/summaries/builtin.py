@@ -18,11 +18,8 @@ from clew.summaries.exchanges import (
     AS_TASK,
     ASKED_ABOVE,
     ASKED_BELOW,
-    TELLING_WIDTH,
     HandoffMaterial,
-    Sentence,
     ToldExchange,
-    by_worth,
     commits_of,
     deeds_of,
     exchange_text,
@@ -47,6 +44,7 @@ from clew.summaries.required_facts import (
     longer_goal,
     shorter_task,
 )
+from clew.summaries.sentences import TELLING_WIDTH, Sentence, by_worth
 
 BUILTIN = "built-in"
 TEMPLATE = "builtin/2"

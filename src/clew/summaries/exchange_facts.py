@@ -13,15 +13,12 @@ from clew.ledger import LedgerExchange, actions_by_exchange, atoms_in
 from clew.ledger.verify import claims_in
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
-    TELLING_WIDTH,
-    Sentence,
     deeds_of,
-    quoted_sentences,
     reference_of,
-    sentences_in,
 )
 from clew.summaries.handoff import CONTINUED, SummaryInput, number_in
 from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized, quoted_request
+from clew.summaries.sentences import TELLING_WIDTH, Sentence, quoted_sentences, sentences_in
 
 _NEWEST_WHOLE = 3
 _OLD_REQUEST_CHARS = 340

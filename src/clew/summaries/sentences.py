@@ -1,0 +1,164 @@
+"""The agent's own sentences, and what each is worth telling.
+
+A sentence is worth telling where it states what was found, decided, done or left open.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+
+from clew.ledger import atoms_in, is_opening
+
+_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+# A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
+# class is fast.
+_ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
+_END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
+_NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
+_SUMMARY = re.compile(
+    r"\b(?:summary|overall|conclusions?|verdict|tl;?dr|in short|outcome)\b|总结|结论|まとめ|結論|요약|결론",
+    re.IGNORECASE,
+)
+_LIST_ITEM = frozenset("-*|•0123456789")
+# Says little without the sentence before it.
+_POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
+_LABEL = re.compile(r"(?:[-*] )?\**[^*.:：]{1,40}(?:\*\*[:：]|[:：]\**) ?\S")
+_STATING_WORDS = frozenset(
+    "found fixed created added removed changed updated deleted installed because cause now passes passed fails failed "
+    "work works working complete completed done confirmed means must cannot remaining instead verified pushed "
+    "committed enabled disabled successfully resolved ready saved uninstalled missing issue problem error bug fix need "
+    "needs should return returns default only decided "
+    "weil behoben erledigt fertig".split()
+)
+_ASCII_STATING_PHRASES = ("so that", "turns out")
+_STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
+_WORD = re.compile(r"\w+")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_EXTRA_WIDTH = 2
+"""What a char of a script that writes a word in one or two chars counts beside itself."""
+_NARROWEST, _LONGEST = 25, 700
+_SHORT_CLOSING_CHARS = 240
+TELLING_WIDTH = 40
+"""A sentence that is to stand for an exchange is at least so wide."""
+_GOOD_WIDTHS = range(TELLING_WIDTH, 301)
+_MOST_STATED = 4
+_MOST_ATOMS = 0.8
+_WORDS_OF_FRAGMENT = 6
+_FIGURE = re.compile(r"\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class Sentence:
+    """A whole sentence or list item that the agent said."""
+
+    text: str
+    number: int
+    order: int
+    """Its place among those of its message."""
+    worth: float
+    conclusion: float = 0.0
+    """How well it stands for what came of an exchange: what it states counts, not how many exact strings it has."""
+
+    @property
+    def chars(self) -> int:
+        """What it takes in a handoff, quotes and reference included."""
+        return len(self.text) + 14
+
+    @property
+    def width(self) -> int:
+        """How much it may say: its chars, and more for those of a dense script."""
+        return _width(self.text)
+
+
+def sentences_in(
+    text: str, number: int, worth_of: Callable[[str], float], *, with_openings: bool = False
+) -> list[Sentence]:
+    """The sentences of a text, each with what it is worth telling; code, headings and openings are left out."""
+    found: list[Sentence] = []
+    end = _ASCII_END if text.isascii() else _END
+    pieces = end.split(_CODE.sub("\n", text))
+    is_summary = False
+    for order, raw in enumerate(pieces):
+        said = " ".join(raw.split())
+        if is_heading := bool(_NO_SENTENCE.match(raw)):
+            is_summary = bool(_SUMMARY.search(said))
+        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading
+        if is_told and (with_openings or not is_opening(said)):
+            worth, conclusion = _worth(said, not found, worth_of)
+            conclusion += is_summary and said[0] not in _LIST_ITEM
+            cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
+            found.append(Sentence(said + cut, number, order, worth, conclusion))
+    return found
+
+
+def closing_sentences(
+    text: str, number: int, worth_of: Callable[[str], float], *, is_newest: bool = False
+) -> list[Sentence]:
+    """The sentences of an agent's last words on a request; a short answer is told whole: "42." may be all it says.
+
+    Of the newest request also what the agent was about to do.
+    """
+    found = sentences_in(text, number, worth_of, with_openings=is_newest)
+    said = " ".join(text.split())
+    if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
+        return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
+    return found
+
+
+def _is_cut(said: str) -> bool:
+    """Whether the last sentence of a text was broken off, as a reply is that was interrupted."""
+    if said.count("`") % 2 or said.endswith(","):
+        return True
+    return (
+        said[-1].isalnum() and said[0] not in _LIST_ITEM and len(said.split()) > _WORDS_OF_FRAGMENT and said.isascii()
+    )
+
+
+def _width(text: str) -> int:
+    return len(text) if text.isascii() else len(text) + _EXTRA_WIDTH * len(_WIDE.findall(text))
+
+
+def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple[float, float]:
+    """What a sentence is worth telling, and how well it stands for an exchange."""
+    atoms: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
+    worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
+    # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
+    worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
+    worth += (
+        0.5 * (is_first and not _LABEL.match(said))
+        + 0.6 * (_width(said) in _GOOD_WIDTHS)
+        - 0.4 * said.endswith(("?", "？"))
+    )
+    conclusion = worth + min(_MOST_ATOMS, atoms)
+    conclusion -= 0.5 * (said[0] in _LIST_ITEM) + 0.7 * said.endswith((":", "：")) + 0.5 * bool(_LABEL.match(said))
+    conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * is_opening(said)
+    return worth + atoms, conclusion
+
+
+def _times_stating(lowered: str) -> int:
+    words = sum(map(_STATING_WORDS.__contains__, _WORD.findall(lowered)))
+    phrases = _ASCII_STATING_PHRASES if lowered.isascii() else _STATING_PHRASES
+    return words + sum(map(lowered.count, phrases))
+
+
+def by_worth(said: Mapping[int, Sequence[Sentence]], newest: int) -> list[tuple[Sentence, int]]:
+    """The sentences of several exchanges, each with its exchange, the most telling first; new ones tell more."""
+
+    def order(found: tuple[Sentence, int]) -> tuple[float, int, int]:
+        one, n = found
+        return -one.worth * (0.6 + 0.4 * n / max(1, newest)) / one.chars**0.6, one.number, one.order
+
+    return sorted(((one, n) for n, own in said.items() for one in own), key=order)
+
+
+def quoted_sentences(sentences: list[Sentence]) -> str:
+    """Sentences of one message as one quote, what is left out between them marked."""
+    ordered = sorted(sentences, key=lambda sentence: sentence.order)
+    text = ordered[0].text
+    for before, after in pairwise(ordered):
+        space = "" if before.text.endswith(("。", "！", "？")) else " "
+        text += (space if after.order == before.order + 1 else " … ") + after.text
+    return f'"{text}" (m{ordered[0].number})'
