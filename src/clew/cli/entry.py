@@ -39,6 +39,7 @@ COMMANDS = (
     CliCommand("chat", "clew.cli.commands.chat", "talk to a model that can work in a project"),
     CliCommand("serve", "clew.cli.commands.serve", "keep the conversations of any agent in the window, as a gateway"),
     CliCommand("wrap", "clew.cli.commands.wrap", "run one program through a private gateway"),
+    CliCommand("mcp", "clew.cli.commands.mcp", "let Claude Code, Codex and others recall old sessions, over MCP"),
     CliCommand("setup", "clew.cli.commands.setup", "let Hermes Agent fold with Clew, by its own config"),
     CliCommand("compress", "clew.cli.commands.compress", "fold a long conversation into a short one"),
     CliCommand("context", "clew.cli.commands.context", "show what fills the window of a conversation"),

@@ -20,7 +20,7 @@ from clew.errors import ClewError
 from clew.importers.import_run import ImportReport, ImportRun, ImportSource
 from clew.importers.into_store import FileGrowth, ImportedSession
 from clew.importers.program_folders import Fingerprint, ImportedFiles, fingerprint
-from clew.importers.read import session_files
+from clew.importers.read import is_subagent_file, session_files
 from clew.portable import CLOSE_ON_EXEC, lock_file
 from clew.store import Store
 
@@ -110,7 +110,8 @@ class FolderFollower:
     async def read_changed(self) -> float:
         """Read every file that is new or has changed; the seconds of processor that looking for them took."""
         began = time.process_time()
-        changed = list(self._changed_files())
+        # The newest first, which somebody may be waiting for; subagents behind the sessions that they belong to.
+        changed = sorted(self._changed_files(), key=lambda found: (is_subagent_file(found[0]), -found[1][1]))
         looked = time.process_time() - began
         self._tell(is_reading=bool(changed), files=len(changed), done=0)
         for number, (path, now) in enumerate(changed, 1):

@@ -219,7 +219,7 @@ def _session_in_line(source: ByteSource, line: JsonLine) -> SourceSession:
 
 def session_files(folder: Path) -> list[Path]:
     """Files in a folder and below that may hold sessions, told by name alone; sessions before their subagents."""
-    return sorted(_candidates(folder), key=lambda path: (_is_subagent(path), str(path)))
+    return sorted(_candidates(folder), key=lambda path: (is_subagent_file(path), str(path)))
 
 
 def _candidates(folder: Path) -> Iterator[Path]:
@@ -232,6 +232,6 @@ def _candidates(folder: Path) -> Iterator[Path]:
                 yield Path(where) / name
 
 
-def _is_subagent(path: Path) -> bool:
+def is_subagent_file(path: Path) -> bool:
     """Whether this is the file of a subagent, as Claude Code names them."""
     return path.name.startswith("agent-") or path.parent.name == "subagents"

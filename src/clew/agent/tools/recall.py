@@ -13,7 +13,7 @@ from typing import Any
 
 from clew.agent.safe_text import fenced, one_line
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
-from clew.messages import arguments_of_call, calls_of, images_of, name_of_call, text_of
+from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
 from clew.store import DocKind, SearchHit, SearchScope, Session, Store, StoredMessage, UnknownSession
 
 MAX_CHARS = 12_000
@@ -117,7 +117,7 @@ class RecallTool(AgentTool):
         if wanted is None:
             count = (await self._store.view(target.id, keep_damaged=True)).next_seq
             return error_result(f"there is no message m{around} in session {target.id}; it has m0 to m{count - 1}")
-        others = sum(min(len(_message_text(row)), _NEIGHBOUR_CHARS) for row in rows if row is not wanted)
+        others = sum(min(len(message_text(row.message)), _NEIGHBOUR_CHARS) for row in rows if row is not wanted)
         lines = [f"Session {target.id}, word for word:"]
         for row in rows:
             max_chars = MAX_CHARS - 1_000 - others if row is wanted else _NEIGHBOUR_CHARS
@@ -188,7 +188,7 @@ def _format_hit(hit: SearchHit, here: Session, title: str) -> str:
 def _format_message(row: StoredMessage, offset: int, max_chars: int) -> str:
     tool = f" {row.tool}" if row.tool else ""
     return _excerpt(
-        f"m{row.seq} {row.message['role']}{tool}, {row.at:%Y-%m-%d %H:%M}", _message_text(row), offset, max_chars
+        f"m{row.seq} {row.message['role']}{tool}, {row.at:%Y-%m-%d %H:%M}", message_text(row.message), offset, max_chars
     )
 
 
@@ -200,16 +200,17 @@ def _excerpt(label: str, text: str, offset: int, max_chars: int) -> str:
     return fenced(label, shown) + more
 
 
-def _message_text(row: StoredMessage) -> str:
-    return "\n".join(_message_parts(row))
+def message_text(message: Message) -> str:
+    """A message as text: what it says, and for each call and picture a line."""
+    return "\n".join(_message_parts(message))
 
 
-def _message_parts(row: StoredMessage) -> Iterator[str]:
-    text = text_of(row.message)
+def _message_parts(message: Message) -> Iterator[str]:
+    text = text_of(message)
     if text:
         yield text
-    yield from ("[picture]" for _ in images_of(row.message))
-    for call in calls_of(row.message):
+    yield from ("[picture]" for _ in images_of(message))
+    for call in calls_of(message):
         yield f"[called {name_of_call(call)} with {json.dumps(arguments_of_call(call), ensure_ascii=False)}]"
 
 

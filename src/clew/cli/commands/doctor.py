@@ -11,7 +11,7 @@ import contextlib
 import os
 import sqlite3
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from pathlib import Path
@@ -26,6 +26,7 @@ from clew.errors import InvalidArgument, StoreError
 
 if TYPE_CHECKING:
     from clew.integrations.hermes_setup import HermesCheck
+    from clew.integrations.mcp_setups import McpCheck
     from clew.store import HealthProblem, QuarantinedRow, Store
 
 EXAMPLES = """\
@@ -47,7 +48,8 @@ Exit status 1: something is wrong, and was not repaired.
 
 Where the config of Hermes Agent names Clew, it is looked at, too: Hermes goes on with
 its own engine, and says so in its log only, where one of the two keys is missing or
-its Python cannot load Clew.
+its Python cannot load Clew. So are configs of clients that name `clew mcp`: whether the
+program that they name is there.
 
 --gateway looks at a running gateway instead (http://127.0.0.1:8787 without URL): its
 version, mode and keys, whether its upstream answers, on which wires, and whether a
@@ -123,28 +125,47 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     location = configured_store(arguments, console)
     if arguments.quarantined and location.exists:
         return _show_quarantined(location, console, as_json=arguments.json)
-    from clew.integrations.hermes_setup import check_hermes
-
-    hermes = check_hermes(console.environ)
-    is_ok = hermes is None or hermes.is_ok
+    programs = _check_programs(console.environ)
     if not location.exists:
         if arguments.json:
-            told = {"store": location.label, "ok": is_ok, "exists": False, "checks": []}
-            console.print_json({**told, "hermes": hermes and asdict(hermes)})
+            told = {"store": location.label, "ok": programs.is_ok, "exists": False, "checks": []}
+            console.print_json({**told, **programs.as_json()})
         else:
             console.print(f"{location.empty_message} Nothing to check.")
-            _print_hermes(hermes, console)
-        return 0 if is_ok else 1
+            _print_programs(programs, console)
+        return 0 if programs.is_ok else 1
     report = _diagnose(location, console)
     if arguments.repair and any(finding.is_repairable for finding in report.findings):
         report = _repair(location, report, console)
+    is_ok = report.is_ok and programs.is_ok
     if arguments.json:
-        told = doctor_json(report)
-        console.print_json({**told, "ok": report.is_ok and is_ok, "hermes": hermes and asdict(hermes)})
+        console.print_json({**doctor_json(report), "ok": is_ok, **programs.as_json()})
     else:
         print_doctor(report, console, repairing=arguments.repair)
-        _print_hermes(hermes, console)
-    return 0 if report.is_ok and is_ok else 1
+        _print_programs(programs, console)
+    return 0 if is_ok else 1
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramChecks:
+    """Whether the programs of this machine whose config names Clew can use it."""
+
+    hermes: HermesCheck | None
+    mcp: tuple[McpCheck, ...]
+
+    @property
+    def is_ok(self) -> bool:
+        return (self.hermes is None or self.hermes.is_ok) and not any(check.problem for check in self.mcp)
+
+    def as_json(self) -> dict[str, Any]:
+        return {"hermes": self.hermes and asdict(self.hermes), "mcp": [asdict(check) for check in self.mcp]}
+
+
+def _check_programs(environ: Mapping[str, str]) -> ProgramChecks:
+    from clew.integrations.hermes_setup import check_hermes
+    from clew.integrations.mcp_setups import check_mcp_clients
+
+    return ProgramChecks(check_hermes(environ), check_mcp_clients(environ))
 
 
 def _probe(url: str, console: Console, *, as_json: bool) -> int:
@@ -382,6 +403,15 @@ def print_doctor(report: DoctorReport, console: Console, *, repairing: bool) -> 
         console.print(f"{what} set aside in this store: `clew doctor --quarantined` shows what was there")
     for line in wrap(_verdict(report, repairing), console.width):
         console.print(console.style(line, "green" if report.is_ok else "red"))
+
+
+def _print_programs(programs: ProgramChecks, console: Console) -> None:
+    _print_hermes(programs.hermes, console)
+    for check in programs.mcp:
+        console.print(console.style(f"{check.client}: {printable(check.config)}", "bold"))
+        said = check.problem or "It can start `clew mcp`."
+        for line in wrap(printable(said), console.width):
+            console.print(console.style(line, "red" if check.problem else "green"))
 
 
 def _print_hermes(check: HermesCheck | None, console: Console) -> None:
