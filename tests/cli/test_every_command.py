@@ -37,6 +37,7 @@ BARE = [
     Attempt("init", 1, "nobody is here to choose; `clew init --model NAME` takes one"),
     Attempt("models", 0, "no model is configured"),
     Attempt("setup", 2, "PROGRAM is missing"),
+    Attempt("mcp", 0, ""),
     Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
     Attempt("context", 2, "FILE is missing; `clew context --help`"),
     Attempt("import", 2, "no FILE is named, and none of the programs"),
@@ -61,6 +62,8 @@ WRONG = [
     Attempt("serve --upstream nowhere", 2, "is no address; give one that begins with https://"),
     Attempt("serve --upstream http://127.0.0.1:9 --host 0.0.0.0", 2, "there are no keys; make one first"),
     Attempt("serve --show codx", 2, "did you mean codex? It takes codex,"),
+    Attempt("mcp --show claud", 2, "did you mean claude? It takes claude,"),
+    Attempt("mcp --import /no/such/folder", 2, "--import takes folders and files that are there"),
     Attempt("wrap --upstrem http://127.0.0.1:9", 2, "did you mean --upstream?"),
     Attempt("init now", 2, "too many arguments: now"),
     Attempt("models lst", 2, "no command 'lst'; did you mean list?"),
@@ -113,7 +116,7 @@ FOR_PROGRAMS = [
     "config set compression.threshold 0.6", "sessions rename clock-1 Clock", "sessions branch clock-1",
     "sessions undo clock-1", "sessions delete s_4f1c0d --yes", "version", "compress examples/session.json",
     "context examples/session.json", "import examples/session.json --dry-run", "models use gpt-5", "keys",
-    "keys create ann", "serve --show all",
+    "keys create ann", "serve --show all", "mcp --show all",
 ]
 FOR_PEOPLE = [
     "sessions", "sessions show clock-2", "sessions tree", "sessions undo clock-2", "search clock", "models", "config",

@@ -81,10 +81,15 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
             raise InvalidArgument(f"{place}: --import takes folders and files that are there; name another")
     if sys.stdin.isatty():
         console.note("an MCP client starts this, and talks to it; `clew mcp --show all` prints how. Ctrl-C ends it")
-    logging.basicConfig(stream=console.err, level=logging.WARNING, format="clew: %(name)s: %(message)s")
     chosen = [] if arguments.no_import else places or None
     options = McpAppOptions(location.url, location.label, chosen, redacts=not arguments.unredacted)
-    asyncio.run(_serve(options, console))
+    log = logging.StreamHandler(console.err)
+    log.setLevel(logging.WARNING)
+    logging.getLogger().addHandler(log)
+    try:
+        asyncio.run(_serve(options, console))
+    finally:
+        logging.getLogger().removeHandler(log)
     return 0
 
 
