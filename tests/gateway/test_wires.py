@@ -94,6 +94,7 @@ async def test_a_session_passes_the_threshold_twice_and_goes_on(tmp_path: Path, 
             if turn not in folds:  # between folds each request begins with the one before
                 before, now = items_of(flow, turn - 1, field), items_of(flow, turn, field)
                 assert json.dumps(now[: len(before)]) == json.dumps(before)
+        await flow.wait_for_recordings()
         (root,) = [it for it in await flow.store.list_sessions() if it.kind == "root"]
         tip = await flow.store.resume(root.id)
         rows = await flow.store.messages(tip.id)

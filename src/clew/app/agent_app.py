@@ -137,7 +137,7 @@ class AgentApp:
         unused = [target for target in self._targets if id(target.provider) not in used]
         self._targets = [target for target in self._targets if id(target.provider) in used]
         for target in unused:
-            await target.provider.close()
+            await target.sender.close()
 
     async def use_engine(self, session: str, name: str) -> tuple[str, ...]:
         """Another engine, written into the config; the conversation is loaded again with it. Notices of the config."""
@@ -181,7 +181,7 @@ class AgentApp:
     async def close(self) -> None:
         """Close the agent, the runtime and the providers, in this order, also where closing one fails."""
         async with AsyncExitStack() as last:
-            for provider in {id(target.provider): target.provider for target in self._targets}.values():
+            for provider in {id(target.provider): target.sender for target in self._targets}.values():
                 last.push_async_callback(provider.close)
             last.push_async_callback(self.runtime.close)
             last.push_async_callback(self.agent.close)

@@ -24,8 +24,8 @@ from clew.gateway import (
     GatewayServer,
     Mode,
     Observers,
-    PassedProvider,
     UpstreamServer,
+    asks_with_own_credential,
 )
 from clew.store import Store
 from clew.tokens import LearntLimits
@@ -70,14 +70,13 @@ async def open_gateway(
     compression = replace(settings.compression, threshold=HYGIENE_SHARE)
     settings = replace(settings, compression=compression)
     upstream = UpstreamServer(options.upstream)
-    provider = PassedProvider(upstream.host)
     main = settings.model
     engines = EngineChoice(config, environ)
-    auxiliary = auxiliary_target(settings, environ)
+    auxiliary, own_key = auxiliary_target(settings, environ), upstream_key(config, environ)
 
     def target(model: str) -> ModelTarget:
         configured = main.context_length if model == main.name else None
-        return ModelTarget(provider, model, upstream.address, configured, reserves_unasked=False)
+        return ModelTarget(None, model, upstream.address, configured, reserves_unasked=False, host_name=upstream.host)
 
     def engine(setup: EngineSetup) -> ContextEngine:
         loaded = engines.load(setup)
@@ -91,8 +90,9 @@ async def open_gateway(
         settings=settings,
         source="gateway",
         auxiliary=auxiliary,
-        # A client's credential is used for its own requests only: without a model of our own, none writes summaries.
-        summarizes=auxiliary is not None,
+        # A client's credential is used for its own requests only: without one of ours, no model writes summaries.
+        summarizes=auxiliary is not None or own_key is not None,
+        main_summarizes=asks_with_own_credential,
         learnt=LearntLimits(learnt_limits_path(environ)),
         lease_seconds=LEASE_SECONDS,
     )
@@ -110,8 +110,8 @@ async def open_gateway(
         runtime = Runtime(store, target(main.name or "any-model"), turn, events)
         last.push_async_callback(runtime.close)
         if auxiliary is not None:
-            last.push_async_callback(auxiliary.provider.close)
-        callers = Callers(store, upstream_key(config, environ), is_private=options.is_private)
+            last.push_async_callback(auxiliary.sender.close)
+        callers = Callers(store, own_key, is_private=options.is_private)
         exchanges = Exchanges(
             runtime,
             upstream,

@@ -24,7 +24,7 @@ from clew.gateway.client_setups import (
 )
 from clew.gateway.event_feed import EventFeed
 from clew.gateway.exchange import Exchanges
-from clew.gateway.hosted import CallerProvider, HostedConversations
+from clew.gateway.hosted import CallerProvider, HostedConversations, asks_with_own_credential
 from clew.gateway.hosting import HostingRoutes
 from clew.gateway.keys import (
     KEY_PREFIX,
@@ -45,7 +45,7 @@ from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
-from clew.gateway.upstream import PassedProvider, UpstreamServer
+from clew.gateway.upstream import UpstreamServer
 
 __all__ = [
     "ANTHROPIC",
@@ -79,12 +79,12 @@ __all__ = [
     "KeyState",
     "Mode",
     "Observers",
-    "PassedProvider",
     "ProbeFinding",
     "Refusal",
     "RequestBounds",
     "ServedModel",
     "UpstreamServer",
+    "asks_with_own_credential",
     "caller_of",
     "check_clients",
     "exporting_provider",

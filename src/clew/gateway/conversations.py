@@ -34,8 +34,6 @@ _MOST_REBUILT = 8
 """Items at the end of a request that a client may send otherwise by habit; more of them are an edit, or a rewind."""
 _REBUILDS_SEEN = 4
 """So many of the newest requests are looked at for that habit, and two of them show it."""
-_NOT_SEEN = None
-"""In place of a hash: an item that the client has not sent yet, and may spell in its own way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,8 +66,9 @@ class OpenConversation:
     request_bytes: int = 0
     waiting: int = 0
     """Requests that have it, or wait for it."""
-    hashes: list[int | None] = field(default_factory=list)
-    """Of each item that is known, as the client last sent it."""
+    hashes: list[int] = field(default_factory=list)
+    """Of each item of the newest request. What is known behind them are replies, which the client may spell in its own
+    way."""
     written: dict[int, tuple[Any, bytes]] = field(default_factory=dict)
     """Items that were written here, by their identity, with their bytes: the same ones in every request."""
     shown: list[bytes | int] | None = None
@@ -83,32 +82,28 @@ class OpenConversation:
     direct_prompt: int = 0
     """What the client's own request before would have taken, sent as it came."""
 
-    def count_known(self, hashes: Sequence[int]) -> int:
+    def count_known(self, hashes: list[int]) -> int:
         """How many items at the beginning are the very ones that were known."""
-        pairs = enumerate(zip(self.hashes, hashes, strict=False))
-        return next((at for at, (old, new) in pairs if old != new), min(len(self.hashes), len(hashes)))
+        known = self.hashes
+        if hashes[: len(known)] == known:
+            return len(known)
+        pairs = enumerate(zip(known, hashes, strict=False))
+        return next((at for at, (old, new) in pairs if old != new), min(len(known), len(hashes)))
 
-    def read_items(self, raw: Sequence[bytes], hashes: Sequence[int]) -> list[Any]:
+    def read_items(self, raw: Sequence[bytes], known: int) -> list[Any]:
         """The items of a request; those that are known as the objects that they are known by."""
-        known = self.count_known(hashes)
         return [*self.view.items[:known], *map(read_json, raw[known:])]
-
-    @property
-    def request_items(self) -> int:
-        """How many items the newest request had: what is behind them are replies that were recorded."""
-        return sum(it is not _NOT_SEEN for it in self.hashes)
 
     def note_rebuild(self, rebuilt: int) -> None:
         self.rebuilds = (*self.rebuilds, rebuilt)[-_REBUILDS_SEEN:]
 
-    async def take(self, request: WireRequest, target: ModelTarget) -> Conversation:
+    async def take(self, request: WireRequest, matched: MatchedRequest, target: ModelTarget) -> Conversation:
         """Bring what is new in a request into the store."""
-        hashes = hashes_of(request.items)
-        items = self.read_items(request.items, hashes)
-        conversation = await self.view.take(items, request.wire.dialect, target)
+        items = matched.items
+        conversation = await self.view.take(items, request.wire.dialect, target, is_beside=True)
         is_habit = sum(map(bool, self.rebuilds)) > 1
         conversation.view.unsettled = self.view.count_from(len(items) - max(self.rebuilds)) if is_habit else 0
-        self.hashes = list(hashes)
+        self.hashes = matched.hashes
         self.request_bytes = len(request.body.raw)
         return conversation
 
@@ -145,12 +140,12 @@ class OpenConversation:
         """
         if until:
             raw = [*map(change, raw[:until]), *raw[until:]]
-        shown = self.view.show(conversation)
-        places = {id(item): at for at, item in enumerate(self.view.items)}
-        order = [places.get(id(item)) for item in shown]
-        if order == list(range(len(raw))):
+        shown = self.view.show_if_changed(conversation)
+        if shown is None:
             self.shown = None
             return list(raw) if until else None
+        places = {id(item): at for at, item in enumerate(self.view.items)}
+        order = [places.get(id(item)) for item in shown]
         kept = {id(item): self._written(item) for item, at in zip(shown, order, strict=True) if at is None}
         self.written = kept
         # What was written here stands for what came before the fold, and may hold some of it.
@@ -159,7 +154,7 @@ class OpenConversation:
         self.shown_of = len(raw)
         return [it if isinstance(it, bytes) else raw[it] for it in self.shown]
 
-    def project(self, raw: Sequence[bytes], hashes: Sequence[int]) -> list[bytes] | None:
+    def project(self, raw: Sequence[bytes], hashes: list[int]) -> list[bytes] | None:
         """What would be sent for these items, if they are the newest request or go on with it."""
         if self.shown is None or self.count_known(hashes) < max(1, self.shown_of - _RESPELLED):
             return None
@@ -173,14 +168,21 @@ class OpenConversation:
 
     async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
         """The reply to the newest request; whether it could be kept as such."""
-        before = len(self.view.items)
         try:
-            is_kept = await self.view.record(items, usage, call)
+            return await self.view.record(items, usage, call)
         except StaleHistory:
             _log.info("a reply is not kept: another process has gone on with its conversation")
             return False
-        self.hashes += [_NOT_SEEN] * (len(self.view.items) - before)
-        return is_kept
+
+
+@dataclass(frozen=True, slots=True)
+class MatchedRequest:
+    """The conversation that a request goes on with, and the items of the request as they were read to find it."""
+
+    opened: OpenConversation
+    items: Sequence[Any]
+    """Those that are known, as the objects that they are known by."""
+    hashes: list[int]
 
 
 class OpenConversations:
@@ -195,25 +197,25 @@ class OpenConversations:
     def count(self) -> int:
         return sum(map(len, self._open.values()))
 
-    def find(self, key: ConversationKey, request: WireRequest) -> OpenConversation:
+    def find(self, key: ConversationKey, request: WireRequest) -> MatchedRequest:
         """The open conversation that a request goes on with, or one that looks for itself in the store."""
         hashes = hashes_of(request.items)
         known = [(it.count_known(hashes), it) for it in self._open.get(key, ())]
         likely = sorted((pair for pair in known if pair[0]), key=lambda pair: pair[0], reverse=True)
-        for _, candidate in likely[:_LIKELY]:
-            items = candidate.read_items(request.items, hashes)
+        for count, candidate in likely[:_LIKELY]:
+            items = candidate.read_items(request.items, count)
             if candidate.view.is_followed_by(items, request.wire.dialect):
                 candidate.note_rebuild(0)
-                return candidate
+                return MatchedRequest(candidate, items, hashes)
         new = NewSession(source="gateway", model=request.model, owner=key.owner, lineage=key.lineage)
         opened = OpenConversation(key, ProjectedConversation(self._runtime, new))
         if likely:
             same, nearest = likely[0]
             opened.rebuilds = nearest.rebuilds
-            rebuilt = nearest.request_items - same
+            rebuilt = len(nearest.hashes) - same
             opened.note_rebuild(rebuilt if rebuilt <= _MOST_REBUILT else 0)
         self._open.setdefault(key, []).append(opened)
-        return opened
+        return MatchedRequest(opened, list(map(read_json, request.items)), hashes)
 
     def project(self, key: ConversationKey, items: Sequence[bytes]) -> list[bytes] | None:
         """What would be sent for these items, for counting them; None where that is the items themselves."""

@@ -27,6 +27,8 @@ from clew.store import Store
 _MARK = "clew1."
 _TRIGGER = b"compaction_trigger"
 _COMPACT = b'"compact'
+_NATIVE = ("responses", "anthropic")
+"""Wires whose providers compact by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ def _items_of(message: Message) -> Sequence[Any]:
 
 def is_native(request: WireRequest) -> bool:
     """Whether a request asks the provider to compact by itself, or holds what a provider compacted."""
-    if _COMPACT not in request.body.raw:
+    if request.wire.dialect not in _NATIVE or _COMPACT not in request.body.raw:
         return False
     if "compaction" in request.body or _COMPACT in request.body.field("context_management"):
         return True

@@ -48,6 +48,8 @@ _MAX_SENT = 32
 _PAGE = 200
 
 _credential: ContextVar[str | None] = ContextVar("credential", default=None)
+_is_own: ContextVar[bool] = ContextVar("is_own", default=False)
+"""Whether that is a credential of ours, for a caller with a key of Clew."""
 _log = logging.getLogger("clew.gateway")
 
 
@@ -61,6 +63,11 @@ class HostedCaller:
     @property
     def owner(self) -> str:
         return self.caller.owner
+
+
+def asks_with_own_credential() -> bool:
+    """Whether the upstream is asked with a credential of ours now: a caller's own one is for its questions alone."""
+    return _is_own.get()
 
 
 class CallerProvider(Provider):
@@ -331,6 +338,7 @@ class HostedConversations:
                 conversation = await self.open_newest(found)
             is_kept = _is_newest(question, conversation)
             _credential.set(asker.credential)
+            _is_own.set(asker.caller.key is not None)
             reply = await self._ask(found.id, [] if is_kept else [question], on_delta)
             answer = await self._told(asker, found, conversation, reply)
             if name is not None and isinstance(content, str):

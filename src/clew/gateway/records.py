@@ -1,10 +1,19 @@
-"""What came of each request, for metrics, logs and pages that listen; and the modes there are."""
+"""What is known of a request while it is under way, and what came of it, for metrics, logs and pages that listen."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import asyncio
+import time
+from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
 
+from aiohttp import web
+
+from clew.gateway.callers import Caller
+from clew.gateway.clients import ClientProgram
+from clew.gateway.conversations import OpenConversation
+from clew.gateway.wires import WirePath, WireRequest
+from clew.turn import Conversation, Recovery
 from clew.usage import CanonicalUsage
 
 Mode: TypeAlias = Literal["observe", "spill", "compact"]
@@ -32,3 +41,48 @@ class ExchangeRecord:
     """Overflows that the client has not seen."""
     usage: CanonicalUsage | None = None
     cost_micros: int | None = None
+
+
+@dataclass(slots=True)
+class GatewayExchange:
+    """What is known of a request while it is under way."""
+
+    http: web.Request
+    path: WirePath
+    caller: Caller
+    raw: bytes
+    client: ClientProgram
+    mode: Mode
+    started: float = field(default_factory=time.monotonic)
+    request: WireRequest | None = None
+    opened: OpenConversation | None = None
+    conversation: Conversation | None = None
+    recovery: Recovery | None = None
+    is_folded: bool = False
+    is_fallback: bool = False
+    drops_thinking: bool = False
+    status: int = 0
+    usage: CanonicalUsage | None = None
+    cost_micros: int | None = None
+    writing: asyncio.Task[None] | None = None
+    """Keeps what came, while the upstream is asked."""
+    recording: asyncio.Task[None] | None = None
+    """Keeps the reply, while its end is still passed to the client."""
+
+    def record(self) -> ExchangeRecord:
+        return ExchangeRecord(
+            self.path.wire.name,
+            self.path.action,
+            self.client.name,
+            self.mode,
+            self.request.model if self.request else "",
+            self.status,
+            time.monotonic() - self.started,
+            len(self.raw),
+            self.opened.view.session if self.opened else None,
+            self.is_folded,
+            self.is_fallback,
+            len(self.recovery.tried) if self.recovery else 0,
+            self.usage,
+            self.cost_micros,
+        )

@@ -131,6 +131,8 @@ class ClientResponse:
         self.wire = wire
         self.is_stream = is_stream
         self._response: web.StreamResponse | None = None
+        self._next_ping: asyncio.TimerHandle | None = None
+        self._pinging: asyncio.Task[None] | None = None
 
     @property
     def has_begun(self) -> bool:
@@ -159,17 +161,26 @@ class ClientResponse:
 
     async def waiting_for(self, work: Awaitable[_Value]) -> _Value:
         """The result of work that may take long; a client that wants a stream gets signs of life meanwhile."""
-        task = asyncio.ensure_future(work)
+        if not self.is_stream:
+            return await work
+        self._ping_in_a_while()
         try:
-            while not (await asyncio.wait({task}, timeout=PING_SECONDS))[0]:
-                if self.is_stream:
-                    await self.begin(
-                        200, CIMultiDict({"Content-Type": "text/event-stream", "Cache-Control": "no-cache"})
-                    )
-                    await self.write(self.wire.ping)
-        except BaseException:
-            task.cancel()
-            with suppress(BaseException):
-                await task
-            raise
-        return task.result()
+            return await work
+        finally:
+            if self._next_ping is not None:
+                self._next_ping.cancel()
+            if self._pinging is not None:
+                # The reply must not begin in the middle of it.
+                await asyncio.wait({self._pinging})
+
+    def _ping_in_a_while(self) -> None:
+        self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._start_ping)
+
+    def _start_ping(self) -> None:
+        self._pinging = asyncio.create_task(self._ping())
+        self._ping_in_a_while()
+
+    async def _ping(self) -> None:
+        with suppress(ConnectionError):  # the server stops whoever waits for a client that has gone
+            await self.begin(200, CIMultiDict(_EVENT_STREAM))
+            await self.write(self.wire.ping)

@@ -10,18 +10,17 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from io import BytesIO
-from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 from urllib.request import getproxies, proxy_bypass
 
 import aiohttp
+from aiohttp.abc import AbstractStreamWriter
+from aiohttp.payload import Payload
 from multidict import CIMultiDict, CIMultiDictProxy
 from yarl import URL
 
 from clew.errors import InvalidArgument
 from clew.gateway.keys import KEY_PREFIX
-from clew.providers import Provider
 
 MAX_ERROR_BYTES = 1024 * 1024
 CONNECT_SECONDS = 15.0
@@ -29,6 +28,7 @@ REACHED_SECONDS = 60.0
 """So long an answer of the upstream shows that it can be reached."""
 SILENT_SECONDS = 600.0
 """The longest silence of the upstream: models think for minutes."""
+_PIECE_BYTES = 256 * 1024
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 # For us, or about the way to us: where callers are is nothing to tell a provider.
 _NOT_PASSED_BEGINNINGS = ("x-clew-", "x-forwarded-")
@@ -103,8 +103,7 @@ class UpstreamServer:
                 # Encoded: nothing in it is decoded, quoted or resolved once more.
                 URL(url, encoded=True),
                 headers=headers,
-                # As a file, because the client warns of large bodies that it must send at once.
-                data=None if body is None else BytesIO(body),
+                data=None if body is None else BodyPayload(body),
                 allow_redirects=False,
                 proxy=self._proxy,
                 proxy_auth=self._proxy_auth,
@@ -147,15 +146,25 @@ class UpstreamServer:
         return self._session
 
 
-class PassedProvider(Provider):
-    """Stands where a turn has its provider: the gateway sends by itself, and only the name is needed."""
+class BodyPayload(Payload):
+    """A body that is there already, sent in pieces. aiohttp's own for bytes warns of large ones, and its own for files
+    copies them.
+    """
 
-    def __init__(self, name: str) -> None:
-        self.name = name
+    def __init__(self, body: bytes) -> None:
+        super().__init__(body)
+        self._size = len(body)
 
-    async def send(self, request: Any, on_delta: Any = None) -> Any:
-        del request, on_delta
-        raise NotImplementedError("the gateway sends requests by itself")
+    def decode(self, encoding: str = "utf-8", errors: str = "strict") -> str:
+        return bytes(self._value).decode(encoding, errors)
+
+    async def write(self, writer: AbstractStreamWriter) -> None:
+        await self.write_with_length(writer, None)
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        whole = memoryview(self._value)[:content_length]
+        for start in range(0, len(whole), _PIECE_BYTES):
+            await writer.write(whole[start : start + _PIECE_BYTES])
 
 
 def passed_headers(headers: CIMultiDictProxy[str], withhold: frozenset[str] = frozenset()) -> CIMultiDict[str]:

@@ -31,7 +31,7 @@ from clew.integrations.hermes_conversation import (
 from clew.store import Store, open_store
 from clew.summaries import BUILTIN, ModelSummarizer, Summarize, summary_model
 from clew.tokens import DEFAULT_WINDOW, counter_for
-from clew.turn import EventLoopThread, ModelTarget, NoProvider, RuntimeOptions, spill_folder
+from clew.turn import EventLoopThread, ModelTarget, RuntimeOptions, spill_folder
 from clew.usage import normalize_usage
 
 logger = logging.getLogger("clew.hermes")
@@ -383,7 +383,7 @@ class HermesContextEngine:
 
     def _target(self) -> ModelTarget:
         base_url = self._runtime.get("base_url") or None
-        return ModelTarget(NoProvider(), self.model or "unknown", base_url, context_length=self.context_length)
+        return ModelTarget(None, self.model or "unknown", base_url, context_length=self.context_length)
 
     def _quietly(self, work: Callable[[Store], Coroutine[Any, Any, _Result]]) -> _Result | None:
         try:

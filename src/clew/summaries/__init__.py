@@ -22,7 +22,7 @@ from clew.summaries.handoff import (
     unwrap,
     wrap,
 )
-from clew.summaries.model import ConversationExtension, SummaryModel, summary_model
+from clew.summaries.model import Complete, ConversationExtension, SummaryModel, summary_model
 from clew.summaries.prompt import is_instruction
 from clew.summaries.summarizer import ModelSummarizer, ModelSummary
 
@@ -32,6 +32,7 @@ __all__ = [
     "HEADINGS",
     "PREFIX",
     "SYSTEM_NOTE",
+    "Complete",
     "ConversationExtension",
     "Cooldowns",
     "CountTokens",

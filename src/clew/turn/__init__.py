@@ -11,9 +11,9 @@ from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
 from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
-from clew.turn.projection_host import EventLoopThread, NoProvider
+from clew.turn.projection_host import EventLoopThread
 from clew.turn.recover import Recovery, is_overflow, largest_parts
-from clew.turn.request import ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
+from clew.turn.request import HostCalls, ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
 from clew.turn.run import STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
@@ -25,8 +25,8 @@ __all__ = [
     "Conversation",
     "ConversationState",
     "EventLoopThread",
+    "HostCalls",
     "ModelTarget",
-    "NoProvider",
     "Pin",
     "PreparedCompaction",
     "ProjectedConversation",

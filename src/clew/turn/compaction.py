@@ -172,15 +172,21 @@ class CompactionPreparer:
         done = await self.engine.compress(list(view.messages), request.tokens, request.focus, request.force)
         return PreparedCompaction(view, done, request.focus, self.engine.name).measured(self._view, request.tokens)
 
-    def prepare_ahead(self, tokens: int) -> None:
-        """Start in the background where the threshold is near and nothing was started since the last compaction."""
+    def prepare_ahead(self, tokens: int, settled: Callable[[], Awaitable[None]]) -> None:
+        """Start in the background where the threshold is near and nothing was started since the last compaction.
+
+        `settled` waits until the store has what is in view: engines read rows there.
+        """
         status = self.engine.get_status()
         is_near = PREPARE_AT * status.threshold_tokens <= tokens < status.threshold_tokens
         if self.task or not is_near or status.paused or not self._services.options.settings.compression.enabled:
             return
-        self.task = asyncio.create_task(self._prepare_ahead(CompactionRequest("preflight", tokens)))
+        self.task = asyncio.create_task(self._prepare_ahead(CompactionRequest("preflight", tokens), settled))
 
-    async def _prepare_ahead(self, request: CompactionRequest) -> PreparedCompaction:
+    async def _prepare_ahead(
+        self, request: CompactionRequest, settled: Callable[[], Awaitable[None]]
+    ) -> PreparedCompaction:
+        await settled()
         started, session = time.monotonic(), self._view.session
         self._services.tell(CompactionPhase(session, "prepare", 0.0))
         prepared = await self.prepare(request)
@@ -230,7 +236,19 @@ class CompactionPreparer:
         self._services.tell(CompactionPhase(self._view.session, phase, 0.0))
 
 
-# -- the lease ---------------------------------------------------------------------------------------------------------
+# -- who may do what ---------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationLocks:
+    """Who may do what at the same time."""
+
+    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a turn: those that come meanwhile wait in their order."""
+    compaction: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held by a compaction: messages may be appended meanwhile, and requests wait."""
+    write: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Held while the store and the view are brought to the same state."""
 
 
 @contextlib.asynccontextmanager

@@ -23,12 +23,21 @@ from clew.tokens import ConversationSize, Window
 from clew.turn.compaction import (
     CompactionPreparer,
     CompactionRequest,
+    ConversationLocks,
     PreparedCompaction,
     compaction_lease,
     uninterruptible,
 )
-from clew.turn.request import ModelTarget, ServingModel, TurnOptions, TurnServices
-from clew.turn.view import ConversationView, Pin, check_pins_fit, pins_from_plain, pins_to_plain, with_pin
+from clew.turn.request import HostCalls, ModelTarget, ServingModel, TurnOptions, TurnServices
+from clew.turn.view import (
+    ConversationView,
+    Pin,
+    check_pins_fit,
+    pins_from_plain,
+    pins_to_plain,
+    prompt_message,
+    with_pin,
+)
 from clew.usage import CanonicalUsage
 
 PINS_STATE = "pins"
@@ -36,19 +45,6 @@ ENGINE_STATE = "engine."
 """Before the name of an engine: where the store keeps what it must remember."""
 CALIBRATION_STATE = "calibration."
 """Before the name of a model: what its real usage taught about our count."""
-_LOOK_BACK = 64
-
-
-@dataclass(frozen=True, slots=True)
-class ConversationLocks:
-    """Who may do what at the same time."""
-
-    turn: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a turn: those that come meanwhile wait in their order."""
-    compaction: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by a compaction: messages may be appended meanwhile, and requests wait."""
-    write: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held while the store and the view are brought to the same state."""
 
 
 @dataclass(slots=True)
@@ -70,7 +66,11 @@ class Conversation:
     """The state of the engine as the store has it."""
     locks: ConversationLocks = field(default_factory=ConversationLocks)
     background: asyncio.Task[None] | None = None
-    """What the engine does meanwhile, such as having a provisional summary written by a model."""
+    """What the engine does meanwhile, such as having a summary written."""
+    host_calls: HostCalls | None = None
+    """For the main model, where the host sends requests by itself and lets it write summaries."""
+    writing: asyncio.Task[None] | None = None
+    """Writes messages that are shown already; None where the store has all of them."""
 
     @property
     def session(self) -> str:
@@ -170,51 +170,67 @@ class Conversation:
         With `is_next` they stand right behind what is in view: `StaleHistory` where others have written something else
         there, and nothing is added twice where they have written the same.
         """
+        await self.settled()
         async with self.locks.write:
-            distinct = self._distinct(messages)
-            counts = self.view.count(distinct)
-            rows = [NewMessage(message, tokens=count) for message, count in zip(distinct, counts, strict=True)]
+            rows = self.view.counted(messages)
             after = self.view.next_seq if is_next else None
             appended = await self.services.store.append(self.session, rows, after=after, call=call)
             if self.view.is_next(appended):
-                self._show_appended(appended, distinct, counts)
+                self._show_appended(appended, rows)
             else:
                 await self.reload()
 
+    def append_beside(self, messages: Sequence[Message]) -> asyncio.Task[None]:
+        """Show messages at once, and write them while something else is done: `settled` waits for it.
+
+        For a host whose client sends them again. They stand right behind what is in view; where others have written
+        there, it is read again. Where they cannot be kept, they are taken out of view, and the task has the reason.
+        """
+        rows = self.view.counted(messages)
+        expected = AppendResult(self.session, self.view.next_seq, self.view.next_seq + len(rows), len(rows))
+        self._show_appended(expected, rows)
+        self.writing = asyncio.create_task(self._write_shown(rows, expected))
+        return self.writing
+
+    async def _write_shown(self, rows: Sequence[NewMessage], expected: AppendResult) -> None:
+        async with self.locks.write:
+            try:
+                appended = await self.services.store.append(expected.session, rows, after=expected.first_seq)
+            except ClewError:
+                self.view.take_back(len(rows))
+                self.engine_sees_all = False
+                raise
+            if (appended.session, appended.first_seq) != (expected.session, expected.first_seq):
+                await self.reload()
+
+    async def settled(self) -> None:
+        """Wait until the store has what is shown, or it was taken back."""
+        if self.writing is not None:
+            await asyncio.wait({self.writing})
+            self.writing = None
+
     async def follow_sync(self, synced: SyncResult, messages: Sequence[Message]) -> None:
         """Follow the store, which took in a whole history: for hosts whose clients send it anew each time."""
+        await self.settled()
         async with self.locks.write:
-            added = list(messages[len(messages) - synced.added :])
             appended = AppendResult(synced.session, synced.next_seq - synced.added, synced.next_seq, synced.added)
             if self.view.is_next(appended):
-                self._show_appended(appended, added, self.view.count(added))
+                self._show_appended(appended, self.view.counted(messages[len(messages) - synced.added :]))
             elif self.view.next_seq != synced.next_seq or self.session != synced.session:
                 await self.reload()
 
     async def reload(self) -> None:
         """Read everything again: others have written to the conversation."""
-        store = self.services.store
+        store, self.engine_sees_all = self.services.store, False
         tip = await store.resume(self.session)
-        self.engine_sees_all = False
         self.view.set_prompt(prompt_message(await store.system_prompt(tip.id)))
         self.view.set_pins(pins_from_plain((await store.state(tip.id)).get(PINS_STATE)))
         self.view.show(await store.view(tip.id))
 
-    def _show_appended(self, appended: AppendResult, messages: Sequence[Message], counts: Sequence[int]) -> None:
-        self.view.append(appended, messages, counts)
+    def _show_appended(self, appended: AppendResult, rows: Sequence[NewMessage]) -> None:
+        self.view.append(appended, rows)
         if self.engine_sees_all:
-            self.engine.observe(messages)
-
-    def _distinct(self, messages: Sequence[Message]) -> list[Message]:
-        """Each message as an object of its own: sizes and regions are looked up by identity."""
-        # Only what is newest can be the same object again: a caller that keeps one and sends it twice.
-        seen = {id(message) for message in self.view.messages[-_LOOK_BACK:]}
-        distinct: list[Message] = []
-        for message in messages:
-            fresh: Message = message if id(message) not in seen else {**message}
-            seen.add(id(fresh))
-            distinct.append(fresh)
-        return distinct
+            self.engine.observe([row.message for row in rows])
 
     # -- model and pins ------------------------------------------------------------------------------------------------
 
@@ -240,8 +256,8 @@ class Conversation:
         """Take a pin away, by its number in `pins` from 1; the one that was taken."""
         if not 1 <= number <= len(self.pins):
             raise InvalidArgument(f"there is no pin {number}; there are {len(self.pins)}")
-        taken = self.pins[number - 1]
-        pins = [pin for pin in self.pins if pin is not taken]
+        pins = list(self.pins)
+        taken = pins.pop(number - 1)
         await self._store_pins(pins)
         self.view.set_pins(pins)
         return taken
@@ -267,7 +283,7 @@ class Conversation:
                 is_over = self.view.last_prompt_tokens >= self.engine.get_status().threshold_tokens
                 await self._compact_due(CompactionRequest("usage" if is_over else "preflight", tokens))
             else:
-                self.preparer.prepare_ahead(tokens)
+                self.preparer.prepare_ahead(tokens, self.settled)
 
     async def compact_after_reply(self) -> None:
         """Compact if the real size of the newest prompt says so. Calls get their results first."""
@@ -282,7 +298,7 @@ class Conversation:
             if self.engine.should_compress(real):
                 await self._compact_due(CompactionRequest("usage", self.size.tokens))
             else:
-                self.preparer.prepare_ahead(self.size.tokens)
+                self.preparer.prepare_ahead(self.size.tokens, self.settled)
         self.start_background_work()
 
     def start_background_work(self) -> None:
@@ -326,6 +342,7 @@ class Conversation:
         """What `compact_now` would do, done but not applied: `apply_compaction` applies exactly this."""
         async with self.locks.compaction:
             await self.drop_prepared()
+            await self.settled()
             prepared = await self.preparer.prepare(self._manual_request(focus))
             await self.store_pending_calls()
             return prepared
@@ -342,13 +359,14 @@ class Conversation:
         """Bring back the view from before the newest compaction; False when none is in effect."""
         async with self.locks.compaction:
             await self.drop_prepared()
-            undone = await self.services.store.undo(self.session)
-            if undone is not None:
-                await self.reload()
-                self.engine.on_compaction_undone()
-                await self.store_engine_state()
-                self.services.tell(CompactionUndone(self.session))
-            return undone is not None
+            await self.settled()
+            if await self.services.store.undo(self.session) is None:
+                return False
+            await self.reload()
+            self.engine.on_compaction_undone()
+            await self.store_engine_state()
+            self.services.tell(CompactionUndone(self.session))
+            return True
 
     def _manual_request(self, focus: str | None) -> CompactionRequest:
         return CompactionRequest("manual", self.size.tokens, focus, force=True)
@@ -370,6 +388,7 @@ class Conversation:
 
     async def compact(self, request: CompactionRequest, ready: PreparedCompaction | None = None) -> Compaction | None:
         """Compact now, with what was prepared if there is such; None where another process did it."""
+        await self.settled()
         old, base, tell = self.session, self.view.base, self.services.tell
         outcome, started = Compaction.nothing((), request.tokens), time.monotonic()
 
@@ -463,6 +482,7 @@ class Conversation:
         if self.background is not None:
             self.background.cancel()
             await asyncio.gather(self.background, return_exceptions=True)
+        await self.settled()
         await self.store_pending_calls()
 
     async def store_pending_calls(self) -> None:
@@ -478,8 +498,3 @@ class Conversation:
             learnt = {CALIBRATION_STATE + self.target.model: self.size.calibration.as_plain()}
             await self.services.store.set_state(self.session, {ENGINE_STATE + self.engine.name: state, **learnt})
             self.stored_state = state
-
-
-def prompt_message(prompt: str | None) -> Message | None:
-    """A system prompt of the store as a message."""
-    return None if prompt is None else {"role": "system", "content": prompt}

@@ -33,7 +33,7 @@ from clew.messages import (
 from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View
 from clew.summaries import SummaryModel
 from clew.turn.conversation import Conversation
-from clew.turn.projection_host import NoProvider, ProjectionHost, engine_factory
+from clew.turn.projection_host import ProjectionHost, engine_factory
 from clew.turn.request import ModelTarget, TurnOptions, call_of
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage, normalize_usage
@@ -106,11 +106,20 @@ class ProjectedConversation:
         return self.show(conversation)
 
     async def take(
-        self, items: Sequence[Any], dialect: DialectName | None = None, target: ModelTarget | None = None
+        self,
+        items: Sequence[Any],
+        dialect: DialectName | None = None,
+        target: ModelTarget | None = None,
+        *,
+        is_beside: bool = False,
     ) -> Conversation:
-        """Bring what is new of a history into the store, and the conversation to where the history is."""
+        """Bring what is new of a history into the store, and the conversation to where the history is.
+
+        With `is_beside` that may go on while something else is done, as `Conversation.append_beside` does it: where
+        nobody else can have gone on with the conversation, since the history holds no reply that is not known here.
+        """
         name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
-        conversation = await self._take(items, name)
+        conversation = await self._take(items, name, is_beside=is_beside)
         if target is not None and target != conversation.target:
             await conversation.use_model(target)
         return conversation
@@ -139,9 +148,16 @@ class ProjectedConversation:
 
     def show(self, conversation: Conversation) -> list[Any]:
         """The view of a conversation that was taken, as items to send now."""
+        changed = self.show_if_changed(conversation)
+        return list(self.items) if changed is None else changed
+
+    def show_if_changed(self, conversation: Conversation) -> list[Any] | None:
+        """The same; None where the view is the history as it came."""
         self._show_own_objects(conversation)
         self._sent = len(conversation.messages)
         assert self._history is not None
+        if conversation.view.base is None and self._sent == len(self._history.messages):
+            return None
         return self._history.write(conversation.messages)
 
     async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
@@ -223,7 +239,7 @@ class ProjectedConversation:
 
     # -- the history ---------------------------------------------------------------------------------------------------
 
-    async def _take(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
+    async def _take(self, items: Sequence[Any], dialect: DialectName, *, is_beside: bool) -> Conversation:
         """Bring what is new into the store, and the conversation to where the history is."""
         history = self._history
         self.is_branch = False
@@ -231,10 +247,15 @@ class ProjectedConversation:
         if known is None or self.session is None or history is None:
             return await self._sync(items, dialect)
         conversation = await self._runtime.conversation(self.session)
+        await conversation.settled()
         if conversation.view.next_seq != known:
             return await self._sync(items, dialect)
+        new = history.messages[known:]
+        if is_beside and new and not any(message["role"] == "assistant" for message in new):
+            conversation.append_beside(new)
+            return conversation
         try:
-            await conversation.append(history.messages[known:], is_next=True)
+            await conversation.append(new, is_next=True)
         except StaleHistory:  # another process has written to it
             return await self._sync(items, dialect)
         if conversation.session != self.session:
@@ -310,7 +331,7 @@ class Projection:
         self._session, self._name = session, name
         self._host = ProjectionHost(
             _MEMORY if store is None else str(Path(store).expanduser() if _is_path(store) else store),
-            ModelTarget(NoProvider(), self._model, context_length=context_length, max_tokens=max_output),
+            ModelTarget(None, self._model, context_length=context_length, max_tokens=max_output),
             engine_factory(engine, summarizer, self._model),
             Settings(compression=settings or CompressionSettings()),
             on_event,

@@ -15,9 +15,7 @@ from typing import Any, TypeVar
 
 from clew.config import Settings, clew_home
 from clew.engines import EngineFactory, engine_catalog
-from clew.errors import InvalidArgument
 from clew.events import Event, Events
-from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import open_store
 from clew.summaries import ModelSummarizer, SummaryModel, summary_model
 from clew.tokens import counter_for
@@ -72,14 +70,6 @@ class ProjectionHost:
         stack, self._stack, self._runtime = self._stack, None, None
         if stack is not None:
             await stack.aclose()
-
-
-class NoProvider(Provider):
-    """Stands where a turn has its provider: a projection sends nothing."""
-
-    async def send(self, request: Request, on_delta: OnDelta | None = None) -> Reply:
-        del request, on_delta
-        raise InvalidArgument("a projection sends nothing; send what `fit` gives back")
 
 
 class EventLoopThread:

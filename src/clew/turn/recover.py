@@ -51,7 +51,7 @@ async def send_or_recover(conversation: Conversation, options: TurnOptions) -> S
         request = conversation.build_request(options, recovery.max_tokens)
         view, shown = conversation.view.stored, len(conversation.messages)
         try:
-            reply = await conversation.target.provider.send(request, options.on_delta)
+            reply = await conversation.target.sender.send(request, options.on_delta)
             conversation.note_sent()
             return SentRequest(reply, view, shown)
         except ProviderRefused as refused:
@@ -116,7 +116,7 @@ class Recovery:
                 self.attempts,
                 fault.limit,
                 model=target.model,
-                provider=target.provider.name,
+                provider=target.served_by,
                 window=None if window.tokens == before.tokens else window.tokens,
                 configured=configured if configured and fault.limit and fault.limit < configured else None,
             )
@@ -173,7 +173,7 @@ class Recovery:
         done = drop_media(view.messages, request.tokens, keep=keep)
         if await self.conversation.compact_or_keep(request, PreparedCompaction(view, done, engine="media")) is None:
             return None
-        why = why_media_are_left_out(fault, self.conversation.target.provider.name)
+        why = why_media_are_left_out(fault, self.conversation.target.served_by)
         told = "the older ones were left out" if keep else "all pictures and documents were left out"
         self.conversation.services.tell(Notice(f"{why}: {told}. `undo` brings them back."))
         return told.replace("the older ones", "older pictures and documents")

@@ -6,18 +6,18 @@ import asyncio
 import secrets
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
 from clew.caching import CachePolicy, caching_for
 from clew.config import Settings
 from clew.engines import EngineFactory
-from clew.errors import SummaryFailed
+from clew.errors import InvalidArgument, SummaryFailed
 from clew.events import Event, Events, Notice
 from clew.messages import Message, Tool, calls_of, name_of_call, text_of
 from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
-from clew.store import CallSource, ModelCall, Store
+from clew.store import CallSource, ModelCall, Store, View
 from clew.summaries import SummaryModel
 from clew.tokens import LearntLimits, Window, window_of
 from clew.tooloutput import SpillFolder, ToolOutputLimits
@@ -34,7 +34,8 @@ _LARGEST_SHARE_UNASKED = 0.25
 class ModelTarget:
     """A model at a provider, and what every call to it is made with."""
 
-    provider: Provider
+    provider: Provider | None
+    """Sends requests; None where the host does that by itself, as the gateway does."""
     model: str
     base_url: str | None = None
     context_length: int | None = None
@@ -49,6 +50,37 @@ class ModelTarget:
 
     Where not, a cap is what others ask for at every call, needed or not: of that, too, no more than a share is kept.
     """
+    host_name: str = ""
+    """Of whoever serves it, where the host sends requests by itself."""
+
+    @property
+    def served_by(self) -> str:
+        """The name of its provider: prices and caching differ by it."""
+        return self.host_name if self.provider is None else self.provider.name
+
+    @property
+    def sender(self) -> Provider:
+        """Its provider; refuses where the host sends requests by itself."""
+        if self.provider is None:
+            raise InvalidArgument(f"no turn sends anything to {self.model!r}: send what `fit` gives back")
+        return self.provider
+
+
+@dataclass(frozen=True, slots=True)
+class HostCalls:
+    """How the main model is asked for a summary, where the host sends requests by itself.
+
+    Both take a text and max tokens, and raise `ProviderRefused`.
+    """
+
+    in_conversation: Callable[[str, int], Awaitable[Reply]]
+    """The text becomes the last message, behind the newest request as it was sent."""
+    alone: Callable[[str, int], Awaitable[Reply]]
+    """The text is the only message."""
+    view: View
+    """That the newest request was made of, with what came since then."""
+    shown: int
+    """Messages in view that it showed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,12 +135,12 @@ def call_of(
 
     `direct` is what the caller's own request, sent as it came, would have used.
     """
-    cost = cost_of(usage, target.model, target.provider.name or None, ttl)
-    otherwise = None if direct is None else cost_of(direct, target.model, target.provider.name or None, ttl)
+    cost = cost_of(usage, target.model, target.served_by or None, ttl)
+    otherwise = None if direct is None else cost_of(direct, target.model, target.served_by or None, ttl)
     return ModelCall(
         usage,
         target.model,
-        target.provider.name,
+        target.served_by,
         source,
         None if cost is None else cost.micros,
         # With an id, a call that is told twice, because a commit was stopped on its way, counts once.
@@ -128,17 +160,20 @@ def summary_model_of(
     """A provider's model as one that writes summaries; `on_reply` gets each reply, for its usage."""
 
     async def complete(prompt: str, max_tokens: int) -> str:
-        request = Request(model, [{"role": "user", "content": prompt}], max_tokens=max_tokens)
-        return await summary_text(provider, request, on_reply)
+        # The summaries room retries by itself, and has the built-in summariser to fall back on.
+        said: Message = {"role": "user", "content": prompt}
+        request = Request(model, [said], max_tokens=max_tokens, is_single_attempt=True)
+        return await summary_text(provider.send(request), max_tokens, on_reply)
 
     return SummaryModel(model, complete, context_length, max_output)
 
 
-async def summary_text(provider: Provider, request: Request, on_reply: Callable[[Reply], None] | None) -> str:
-    """What a model wrote for a request for a summary; raises `SummaryFailed` where it wrote none, or half of one."""
+async def summary_text(
+    sending: Awaitable[Reply], max_tokens: int | None, on_reply: Callable[[Reply], None] | None
+) -> str:
+    """What a model writes for a request for a summary; raises `SummaryFailed` where it writes none, or half of one."""
     try:
-        # The summaries room retries by itself, and has the built-in summariser to fall back on.
-        reply = await provider.send(replace(request, is_single_attempt=True))
+        reply = await sending
     except ProviderRefused as refused:
         fault = refused.fault
         raise SummaryFailed(
@@ -155,7 +190,7 @@ async def summary_text(provider: Provider, request: Request, on_reply: Callable[
     if called := calls_of(reply.message):
         raise SummaryFailed(name_of_call(called[0]), kind="called_tool")
     if reply.finish == "length":
-        cap = f" at {request.max_tokens:,} tokens" if request.max_tokens else ""
+        cap = f" at {max_tokens:,} tokens" if max_tokens else ""
         raise SummaryFailed(f"the reply stopped{cap}", kind="cut", partial=text)
     return text
 
@@ -187,6 +222,8 @@ class RuntimeOptions:
     """Writes summaries; None: the main model does."""
     summarizes: bool = True
     """False: no model writes summaries, the built-in summariser does."""
+    main_summarizes: Callable[[], bool] = lambda: True
+    """Whether the main model may be asked for one now, where none is configured for it or that one fails."""
     learnt: LearntLimits | None = None
     """Where limits that providers stated are kept; None: in the store."""
     lease_seconds: float = 120.0
@@ -226,7 +263,7 @@ class TurnServices:
     def cache_policy(self, target: ModelTarget) -> CachePolicy:
         """Whether requests to a target get breakpoints; its `describe()` is the line at start-up."""
         settings = self.options.settings.prompt_caching
-        policy = _caching_for(target.model, target.provider.name or None, target.base_url, settings.cache_ttl)
+        policy = _caching_for(target.model, target.served_by or None, target.base_url, settings.cache_ttl)
         if settings.enabled:
             return policy
         return CachePolicy(False, False, policy.ttl, "switched off in the config", policy.model, policy.served_by)

@@ -10,15 +10,15 @@ from clew.config import Settings
 from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.events import Events
 from clew.store import ModelCall, Store
-from clew.summaries import ModelSummarizer, Summary, SummaryInput
+from clew.summaries import ModelSummarizer, Summary, SummaryInput, summarize_builtin
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.compaction import CompactionPreparer
-from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation, prompt_message
+from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation
 from clew.turn.engine_host import StoreEngineHost
 from clew.turn.request import ModelTarget, RuntimeOptions, ServingModel, TurnServices
 from clew.turn.summary_models import question_model, summary_models
-from clew.turn.view import ConversationView, pins_from_plain
+from clew.turn.view import ConversationView, pins_from_plain, prompt_message
 
 
 class Runtime(TurnServices):
@@ -120,7 +120,9 @@ class Runtime(TurnServices):
         async def summarize(source: SummaryInput, budget: int) -> Summary:
             # Asked for anew each time: windows are learnt, and caches grow cold.
             models = summary_models(conversation(), source, budget)
-            count = counter_for(models[0].name).text
+            count = counter_for(models[0].name if models else conversation().target.model).text
+            if not models:
+                return await summarize_builtin(source, budget, count)
             return await ModelSummarizer(models, count, sleep=self.options.sleep)(source, budget)
 
         async def ask(prompt: str, max_tokens: int) -> str:

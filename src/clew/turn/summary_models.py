@@ -10,11 +10,12 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from clew.errors import SummaryFailed
 from clew.events import SummaryReplied
 from clew.messages import Message, text_of
 from clew.providers import Reply
 from clew.store import AUXILIARY
-from clew.summaries import ConversationExtension, SummaryInput, SummaryModel
+from clew.summaries import Complete, ConversationExtension, SummaryInput, SummaryModel
 from clew.tokens import window_of
 from clew.turn.conversation import Conversation
 from clew.turn.request import ModelTarget, ServingModel, call_of, summary_model_of, summary_text
@@ -26,17 +27,19 @@ _INSTRUCTION_TOKENS = 1_500
 
 
 def summary_models(conversation: Conversation, source: SummaryInput, budget: int) -> list[SummaryModel]:
-    """Who writes a summary of this conversation now, the first one first.
+    """Who writes a summary of this conversation now, the first one first; nobody where no model may be asked.
 
     The model that the config names for it, then the main one; the main one first where it is known to be cheaper,
     because the provider has the conversation in its cache.
     """
-    main, own = conversation.model, _auxiliary(conversation)
+    own, may_ask_main = _auxiliary(conversation), _may_ask_main(conversation)
     if own is None:
-        return [_asked_in_conversation(conversation, main)]
+        return [_asked_in_conversation(conversation)] if may_ask_main else []
+    if not may_ask_main:
+        return [_asked_with_text(conversation, own)]
     if not _is_cached(conversation):
-        return [_asked_with_text(conversation, own), _asked_with_text(conversation, main)]
-    writing = [_asked_with_text(conversation, own), _asked_in_conversation(conversation, main)]
+        return [_asked_with_text(conversation, own), _main_with_text(conversation)]
+    writing = [_asked_with_text(conversation, own), _asked_in_conversation(conversation)]
     if writing[1].extension is not None and _main_is_cheaper(conversation, own, source, budget):
         writing.reverse()
     return writing
@@ -44,14 +47,24 @@ def summary_models(conversation: Conversation, source: SummaryInput, budget: int
 
 def question_model(conversation: Conversation) -> SummaryModel:
     """Who answers a question about what was folded: the model that is configured for summaries, else the main one."""
-    return _asked_with_text(conversation, _auxiliary(conversation) or conversation.model)
+    own = _auxiliary(conversation)
+    if own is None and not _may_ask_main(conversation):
+        raise SummaryFailed("no model may be asked here", kind="auth")
+    return _main_with_text(conversation) if own is None else _asked_with_text(conversation, own)
+
+
+def _may_ask_main(conversation: Conversation) -> bool:
+    """Whether the main model may be asked for more than what its conversation asks."""
+    if conversation.target.provider is None:
+        return conversation.host_calls is not None
+    return conversation.services.options.main_summarizes()
 
 
 def _auxiliary(conversation: Conversation) -> ServingModel | None:
     """The model that is configured for summaries; None where it is the main one."""
     options, main = conversation.services.options, conversation.target
     own = options.auxiliary
-    if own is None or (own.model, own.base_url, own.provider.name) == (main.model, main.base_url, main.provider.name):
+    if own is None or (own.model, own.base_url, own.served_by) == (main.model, main.base_url, main.served_by):
         return None
     window = window_of(
         own.model,
@@ -66,9 +79,19 @@ def _auxiliary(conversation: Conversation) -> ServingModel | None:
 def _asked_with_text(conversation: Conversation, model: ServingModel) -> SummaryModel:
     target, window = model.target, model.window
     on_reply = _recorder(conversation, target, extends=False)
-    return summary_model_of(
-        target.provider, target.model, window.tokens, max_output=window.max_output, on_reply=on_reply
-    )
+    return summary_model_of(target.sender, target.model, window.tokens, max_output=window.max_output, on_reply=on_reply)
+
+
+def _main_with_text(conversation: Conversation) -> SummaryModel:
+    model, calls = conversation.model, conversation.host_calls
+    if calls is None:
+        return _asked_with_text(conversation, model)
+    on_reply = _recorder(conversation, model.target, extends=False)
+
+    async def complete(prompt: str, max_tokens: int) -> str:
+        return await summary_text(calls.alone(prompt, max_tokens), max_tokens, on_reply)
+
+    return SummaryModel(model.target.model, complete, model.window.tokens, model.window.max_output)
 
 
 def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool) -> Callable[[Reply], None]:
@@ -99,8 +122,8 @@ def _recorder(conversation: Conversation, target: ModelTarget, *, extends: bool)
 # -- in the conversation -----------------------------------------------------------------------------------------------
 
 
-def _asked_in_conversation(conversation: Conversation, model: ServingModel) -> SummaryModel:
-    return replace(_asked_with_text(conversation, model), extension=_extension(conversation))
+def _asked_in_conversation(conversation: Conversation) -> SummaryModel:
+    return replace(_main_with_text(conversation), extension=_extension(conversation))
 
 
 def _extension(conversation: Conversation) -> ConversationExtension | None:
@@ -110,17 +133,12 @@ def _extension(conversation: Conversation) -> ConversationExtension | None:
     # Without the tools, which the first turn brings, the request would begin with other bytes.
     if view.tools is None or is_refused or not settings.prompt_caching.extend_for_summaries:
         return None
-    base, shown, target = conversation.request_so_far(), view.open_group(), conversation.target
-    on_reply = _recorder(conversation, target, extends=True)
-
-    async def complete(instruction: str, max_tokens: int) -> str:
-        asked: Message = {"role": "user", "content": instruction}
-        cap = max(target.max_tokens or 0, max_tokens + _thinking_budget(target.extra))
-        # Nothing else differs from the last request: a provider that reads another `tool_choice`, or another setting of
-        # thinking, takes the messages for new ones.
-        request = replace(base, messages=[*base.messages, asked], max_tokens=cap)
-        return await summary_text(target.provider, request, on_reply)
-
+    shown, complete = view.open_group(), _completion(conversation)
+    if (calls := conversation.host_calls) is not None:
+        # What the host sent is asked about as it is: calls that wait for results are no end of a request.
+        if calls.view is not view.stored or shown < calls.shown:
+            return None
+        shown = calls.shown
     prompt = view.system_message(as_block=False)
     left_out = sum(conversation.size.counts[shown:])
     return ConversationExtension(
@@ -129,6 +147,29 @@ def _extension(conversation: Conversation) -> ConversationExtension | None:
         frozenset(seq for seq in view.seqs[:shown] if seq is not None),
         (text_of(prompt),) if prompt else (),
     )
+
+
+def _completion(conversation: Conversation) -> Complete:
+    """What asks the main model at the end of the conversation as it is now."""
+    target, calls = conversation.target, conversation.host_calls
+    on_reply = _recorder(conversation, target, extends=True)
+    if calls is not None:
+
+        async def complete_by_host(instruction: str, max_tokens: int) -> str:
+            return await summary_text(calls.in_conversation(instruction, max_tokens), max_tokens, on_reply)
+
+        return complete_by_host
+    base = conversation.request_so_far()
+
+    async def complete(instruction: str, max_tokens: int) -> str:
+        asked: Message = {"role": "user", "content": instruction}
+        cap = max(target.max_tokens or 0, max_tokens + _thinking_budget(target.extra))
+        # Nothing else differs from the last request: a provider that reads another `tool_choice`, or another setting of
+        # thinking, takes the messages for new ones.
+        request = replace(base, messages=[*base.messages, asked], max_tokens=cap, is_single_attempt=True)
+        return await summary_text(target.sender.send(request), cap, on_reply)
+
+    return complete
 
 
 def _thinking_budget(extra: Any) -> int:
@@ -164,5 +205,5 @@ def _main_is_cheaper(conversation: Conversation, own: ServingModel, source: Summ
 
 
 def _price(usage: CanonicalUsage, target: ModelTarget) -> float | None:
-    cost = cost_of(usage, target.model, target.provider.name or None)
+    cost = cost_of(usage, target.model, target.served_by or None)
     return None if cost is None else float(cost.total)

@@ -12,7 +12,7 @@ from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.messages import Message, Tool, calls_of, text_of, with_text_after_system
-from clew.store import AppendResult, View
+from clew.store import AppendResult, NewMessage, View
 from clew.summaries import SYSTEM_NOTE
 from clew.tokens import ConversationSize, count_each, counter_for
 
@@ -79,6 +79,14 @@ def check_pins_fit(pins: Sequence[Pin], model: str, window: int) -> None:
 # -- the view ----------------------------------------------------------------------------------------------------------
 
 
+_LOOK_BACK = 64
+
+
+def prompt_message(prompt: str | None) -> Message | None:
+    """A system prompt of the store as a message."""
+    return None if prompt is None else {"role": "system", "content": prompt}
+
+
 class ConversationView:
     """What the next request shows: the system prompt, pins, messages and tools, with their sizes.
 
@@ -137,13 +145,34 @@ class ConversationView:
         self.messages = list(messages)
         self._count(known)
 
-    def append(self, appended: AppendResult, messages: Sequence[Message], counts: Sequence[int]) -> None:
+    def counted(self, messages: Sequence[Message]) -> list[NewMessage]:
+        """Messages to append, with their sizes. Each is an object of its own: sizes and regions are looked up by
+        identity.
+        """
+        # Only what is newest can be the same object again: a caller that keeps one and sends it twice.
+        seen = {id(message) for message in self.messages[-_LOOK_BACK:]}
+        counter = counter_for(self._model)
+        rows: list[NewMessage] = []
+        for message in messages:
+            fresh: Message = message if id(message) not in seen else {**message}
+            seen.add(id(fresh))
+            rows.append(NewMessage(fresh, tokens=counter.message(fresh)))
+        return rows
+
+    def append(self, appended: AppendResult, rows: Sequence[NewMessage]) -> None:
         """Show what the store has taken in as the newest messages."""
-        for seq, (message, count) in enumerate(zip(messages, counts, strict=True), appended.first_seq):
-            self.messages.append(message)
+        for seq, row in enumerate(rows, appended.first_seq):
+            self.messages.append(row.message)
             self.seqs.append(seq)
-            self.size.append(message, count)
+            self.size.append(row.message, row.tokens)
         self.session, self.next_seq = appended.session, appended.next_seq
+
+    def take_back(self, count: int) -> None:
+        """Show no more the newest messages, which the store could not take in."""
+        stop = len(self.messages) - count
+        self.size.replace(stop, len(self.messages), [])
+        del self.messages[stop:], self.seqs[stop:]
+        self.next_seq -= count
 
     def is_next(self, appended: AppendResult) -> bool:
         """Whether what was appended stands right behind what is shown; otherwise others have written too."""

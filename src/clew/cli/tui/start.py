@@ -171,7 +171,7 @@ async def _print_summary(chat: Chat) -> None:
 
 def greeting(app: AgentApp, conversation: Conversation, mode: str, *, resumed: str | None) -> RenderableType:
     """The model, the project, the engine and the settings; `resumed` is the title of an earlier conversation."""
-    through = app.target.provider.name
+    through = app.target.served_by
     rows = [
         (
             "model",

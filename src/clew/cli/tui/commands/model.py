@@ -62,11 +62,11 @@ async def _switch_model(state: ChatState, name: str) -> None:
 
 def _model_facts(conversation: Conversation) -> Iterator[tuple[str, str]]:
     target, window, tokens = conversation.target, conversation.window, conversation.size.tokens
-    yield "through", target.provider.name or "a provider without a name"
+    yield "through", target.served_by or "a provider without a name"
     yield "window", f"{window.tokens:,} tokens, {_window_source_text(conversation)}; {tokens:,} are in use"
     if target.max_tokens or window.max_output:
         yield "output", f"up to {target.max_tokens or window.max_output:,} tokens for a reply"
-    price = price_of(target.model, target.provider.name or None, prompt_tokens=tokens)
+    price = price_of(target.model, target.served_by or None, prompt_tokens=tokens)
     if price is None:
         yield "price", f"{NO_PRICE} is known"
         return

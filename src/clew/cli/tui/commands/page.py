@@ -72,5 +72,5 @@ async def count_tools(state: ChatState, conversation: Conversation) -> None:
 
 def window_source(conversation: Conversation) -> str:
     """Who says how large the window is; a model in a file has the one that it was started with."""
-    is_in_a_file = conversation.target.provider.name == "local" and conversation.window.source == "config"
+    is_in_a_file = conversation.target.served_by == "local" and conversation.window.source == "config"
     return "file" if is_in_a_file else conversation.window.source

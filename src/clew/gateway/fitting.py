@@ -1,0 +1,189 @@
+"""Before the upstream is asked: the conversation of a request is found, what came is kept, and the request made to fit.
+
+Until something is folded the client's own bytes go on. What comes is written to the store beside the upstream's call:
+the client has all of it, and sends it again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from clew.errors import ClewError
+from clew.gateway.clients import is_compaction_request, session_named
+from clew.gateway.connections import where_it_failed
+from clew.gateway.conversations import ConversationKey, OpenConversation, OpenConversations
+from clew.gateway.handles import HistoryHandle, asks_for_handle, is_native, without_handle
+from clew.gateway.lineage import lineage_of
+from clew.gateway.records import GatewayExchange
+from clew.gateway.relay import ClientResponse
+from clew.gateway.savings import MUST_FOLD, pays_back
+from clew.gateway.summary_requests import SummaryRequests
+from clew.gateway.thinking import binds_thinking, refuses_thinking, without_thinking
+from clew.gateway.wires import WireRequest
+from clew.providers import ErrorClass
+from clew.turn import Conversation, ModelTarget, Recovery, Runtime, TurnOptions, bound_newest
+
+FEWEST_MESSAGES = 4
+"""A conversation with fewer is not compacted."""
+
+_log = logging.getLogger("clew.gateway")
+
+
+class RequestFitting:
+    """Makes requests fit. One for each gateway process."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        target: Callable[[str], ModelTarget],
+        summaries: SummaryRequests,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.conversations = OpenConversations(runtime, clock)
+        self._runtime = runtime
+        self._target = target
+        self._summaries = summaries
+        self._binding: set[tuple[str, str]] = set()
+        """Owners and models that were found to bind thinking."""
+
+    async def fit(
+        self, exchange: GatewayExchange, headers: Mapping[str, str], response: ClientResponse
+    ) -> Sequence[bytes] | None:
+        """The items to send in place of those that came; None where the client's bytes go on."""
+        request = exchange.request
+        if request is None or not request.items or not request.model:
+            return None
+        if is_native(request):
+            exchange.mode = "observe"
+        try:
+            return await response.waiting_for(self._take(exchange, request, headers))
+        except ClewError as problem:
+            fall_back(exchange, problem)
+        if exchange.mode != "compact":
+            return None
+        # What was folded stays folded, also while the store is away.
+        known = self.conversations.project(self._key(exchange, request, headers), request.items)
+        exchange.is_folded = known is not None
+        return known
+
+    async def fold_for_handle(
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
+    ) -> HistoryHandle:
+        """Fold the conversation of a request now, and give a handle that stands for it."""
+        await self._take(exchange, request, headers)
+        conversation, opened = exchange.conversation, exchange.opened
+        assert conversation is not None and opened is not None
+        async with opened.lock:
+            await conversation.compact_now()
+            return HistoryHandle(conversation.session, conversation.view.next_seq)
+
+    async def count(
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
+    ) -> Sequence[bytes] | None:
+        """The items that would be sent for a request that is only counted; None where the client's bytes go on."""
+        return await self.conversations.project_for_count(self._key(exchange, request, headers), request)
+
+    async def make_smaller(
+        self, exchange: GatewayExchange, fault: ErrorClass, words: str, response: ClientResponse
+    ) -> Sequence[bytes] | None:
+        """The items to send after a refusal, or None for the client's bytes; `CannotShrink` where it is to pass."""
+        request, opened, conversation = exchange.request, exchange.opened, exchange.conversation
+        recovery = exchange.recovery
+        if request is None or opened is None or conversation is None or recovery is None:
+            raise CannotShrink
+        if not exchange.drops_thinking and refuses_thinking(words):
+            exchange.drops_thinking = True
+            self._binding.add((exchange.caller.owner, request.model))
+        elif not await response.waiting_for(recovery.make_smaller(fault)):
+            raise CannotShrink
+        async with opened.lock:
+            return await self._shown(exchange, request, opened, conversation)
+
+    # -- one request ---------------------------------------------------------------------------------------------------
+
+    async def _take(
+        self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]
+    ) -> Sequence[bytes] | None:
+        whole = await without_handle(request, self._runtime.store, exchange.caller.owner)
+        is_expanded, request = whole is not request, whole
+        exchange.request = request
+        matched = self.conversations.find(self._key(exchange, request, headers), request)
+        exchange.opened = opened = matched.opened
+        opened.waiting += 1
+        async with opened.lock:
+            target = replace(self._target(request.model), max_tokens=request.max_output)
+            exchange.conversation = conversation = await opened.take(request, matched, target)
+            self._watch_writing(exchange, conversation.writing)
+            now = opened.show(conversation, request.items)
+            conversation.host_calls = self._summaries.calls(exchange, request, now or request.items, conversation)
+            if exchange.mode == "observe":
+                return None
+            if exchange.mode == "spill":
+                await bound_newest(conversation)
+            else:
+                await self._fold_if_due(exchange, request, conversation)
+            shown = await self._shown(exchange, request, opened, conversation)
+            return list(request.items) if shown is None and is_expanded else shown
+
+    def _watch_writing(self, exchange: GatewayExchange, writing: asyncio.Task[None] | None) -> None:
+        """Tell where what came could not be kept; it comes again with the next request."""
+        if writing is None:
+            return
+
+        def tell(written: asyncio.Task[None]) -> None:
+            problem = None if written.cancelled() else written.exception()
+            if problem is not None:
+                exchange.is_fallback = True
+                _log.error("a request could not be kept: %s", where_it_failed(problem))
+
+        exchange.writing = writing
+        writing.add_done_callback(tell)
+
+    async def _fold_if_due(self, exchange: GatewayExchange, request: WireRequest, conversation: Conversation) -> None:
+        """Fold where the window is nearly full, and that is worth it. Real usage of the last turn counts first."""
+        options = TurnOptions(tools=request.tools, prompt=request.prompt)
+        exchange.recovery = Recovery(conversation, options, request.max_output)
+        tokens, window = conversation.measure(options), conversation.window.tokens
+        if len(conversation.messages) < FEWEST_MESSAGES:
+            return
+        if conversation.engine.should_compress(tokens):
+            must = tokens + (conversation.model.max_output or 0) >= MUST_FOLD * window
+            turns = sum(message["role"] == "assistant" for message in conversation.messages)
+            if not must and not pays_back(tokens, turns, request.model, conversation.target.served_by):
+                return
+        await conversation.fit(options)
+
+    async def _shown(
+        self, exchange: GatewayExchange, request: WireRequest, opened: OpenConversation, conversation: Conversation
+    ) -> Sequence[bytes] | None:
+        """What goes on for the view as it is now; the caller holds the lock."""
+        before = None
+        if request.wire.dialect == "anthropic" and (exchange.drops_thinking or self._binds(exchange, request)):
+            before = await opened.first_item_since_fold(conversation)
+            if before is None and exchange.drops_thinking:
+                before = len(request.items)
+        items = opened.show(conversation, request.items, without_thinking, before or 0)
+        exchange.is_folded = items is not None
+        return items
+
+    def _binds(self, exchange: GatewayExchange, request: WireRequest) -> bool:
+        return (exchange.caller.owner, request.model) in self._binding or binds_thinking(request.model)
+
+    def _key(self, exchange: GatewayExchange, request: WireRequest, headers: Mapping[str, str]) -> ConversationKey:
+        named = session_named(exchange.client, headers, request.body)
+        has_tools = request.has_tools or is_compaction_request(headers) or asks_for_handle(request)
+        return ConversationKey(exchange.caller.owner, lineage_of(request, named, has_tools=has_tools))
+
+
+class CannotShrink(Exception):  # noqa: N818 (reads as what it says)
+    """A request that was refused cannot be made smaller, or is no conversation: the refusal passes to the client."""
+
+
+def fall_back(exchange: GatewayExchange, problem: Exception) -> None:
+    """Let the client's bytes go on, since something failed; told by its place, since its words may quote a message."""
+    exchange.is_fallback, exchange.conversation = True, None
+    _log.error("a request passes as it came: %s", where_it_failed(problem))
