@@ -12,6 +12,7 @@ from clew.events import CompactionFinished, CompactionStarted
 from clew.gateway import ExchangeRecord
 from clew.gateway.telemetry import GatewayTelemetry
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway_clients import CLIENTS
 from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.usage import CanonicalUsage
 
@@ -83,6 +84,27 @@ def test_a_compaction_is_a_span_of_its_own() -> None:
         "clew.compaction.warnings": 1,
         "clew.compaction.continued_as": "s2",
     }
+
+
+async def test_a_compaction_is_a_child_of_the_exchange_that_it_was_made_for(tmp_path: Path) -> None:
+    provider, spans = recorded()
+    upstream = Upstream(UpstreamAnswer("first"), UpstreamAnswer("second"), UpstreamAnswer("third"))
+    async with (
+        gateway_with(upstream, tmp_path, observers=(GatewayTelemetry(provider),)) as flow,
+        CLIENTS["messages"](GATEWAY_MODEL, stream=True) as client,
+    ):
+        await client.turn(flow.root)
+        client.pretend(20)
+        client.history += await client.ask(flow.root)
+        await client.turn(flow.root)
+        await flow.wait_for_recordings()
+    before, compaction, folded, after = spans.get_finished_spans()
+    assert compaction.name == "clew.compaction" and compaction.attributes["clew.compaction.changed"] is True
+    assert compaction.parent.span_id == folded.context.span_id
+    assert compaction.context.trace_id == folded.context.trace_id
+    assert folded.start_time <= compaction.start_time <= compaction.end_time <= folded.end_time
+    assert [span.parent for span in (before, folded, after)] == [None, None, None]
+    assert len({span.context.trace_id for span in (before, folded, after)}) == 3
 
 
 def test_compactions_that_never_end_are_forgotten() -> None:

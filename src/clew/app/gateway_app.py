@@ -118,6 +118,7 @@ async def open_gateway(
             callers,
             mode=options.mode,
             target=target,
+            on_begin=observers.began,
             on_exchange=on_exchange,
             clock=options.clock,
             adds_breakpoints=options.adds_breakpoints,

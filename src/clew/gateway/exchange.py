@@ -46,11 +46,13 @@ class Exchanges:
         *,
         target: Callable[[str], ModelTarget],
         mode: Mode = "compact",
+        on_begin: Callable[[], None] = lambda: None,
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         adds_breakpoints: bool = False,
     ) -> None:
         self.mode: Mode = mode
+        self._on_begin = on_begin
         self._clock = clock
         self._upstream = upstream
         self._adds_breakpoints = adds_breakpoints
@@ -63,6 +65,7 @@ class Exchanges:
 
     async def answer(self, http: web.Request, path: WirePath, caller: Caller, raw: bytes) -> web.StreamResponse:
         """Serve one request that is for a model."""
+        self._on_begin()
         headers = {name.lower(): value for name, value in http.headers.items()}
         exchange = GatewayExchange(http, path, caller, raw, client_of(headers), self._mode_of(headers, caller))
         try:

@@ -90,12 +90,6 @@ class HostingRoutes:
                 return await call(request, asker, await read_fields(request, operation))
             except (Refusal, ClewError) as problem:
                 return refusal_answer(problem_of(problem, is_own_credential=is_own))
-            except (web.HTTPException, ConnectionError):
-                raise
-            except Exception as problem:
-                # The outermost door. A trace might quote what was said.
-                _log.error("a call failed: %s, %s", operation.name, where_it_failed(problem))
-                return refusal_answer(INTERNAL)
 
         return serve
 

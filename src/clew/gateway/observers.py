@@ -29,6 +29,9 @@ _log = logging.getLogger("clew.gateway")
 class GatewayObserver:
     """Told of what happens in a gateway. Each method does nothing unless it is overridden."""
 
+    def began(self) -> None:
+        """A request for a model has come: what is told in its task, and in tasks begun there, belongs to it."""
+
     def exchange(self, record: ExchangeRecord) -> None:
         """A request for a model has ended."""
 
@@ -47,6 +50,9 @@ class Observers(GatewayObserver):
 
     def __init__(self, observers: Iterable[GatewayObserver] = ()) -> None:
         self._observers = tuple(observers)
+
+    def began(self) -> None:
+        self._tell("began")
 
     def exchange(self, record: ExchangeRecord) -> None:
         self._tell("exchange", record)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
 from clew.errors import InvalidArgument
@@ -18,7 +19,7 @@ from clew.gateway.records import ExchangeRecord
 from clew.install import install_command
 
 if TYPE_CHECKING:
-    from opentelemetry.trace import TracerProvider
+    from opentelemetry.trace import Span, TracerProvider
 
 OPERATION = "gen_ai.operation.name"
 PROVIDER = "gen_ai.provider.name"
@@ -52,6 +53,11 @@ class GatewayTelemetry(GatewayObserver):
         self._clock = clock
         self._started: dict[str, tuple[int, CompactionStarted]] = {}
         """Compactions under way, by their session."""
+        self._under_way: ContextVar[Span | None] = ContextVar("exchange", default=None)
+        """The span of the exchange that is served in this task, or in the one that began it."""
+
+    def began(self) -> None:
+        self._under_way.set(self._begin("exchange", None, None))
 
     def exchange(self, record: ExchangeRecord) -> None:
         model = model_label(record.model)
@@ -83,8 +89,10 @@ class GatewayTelemetry(GatewayObserver):
         is_failed = record.status >= 400 or record.status == 0
         if is_failed:
             attributes[ERROR] = str(record.status) if record.status else "no_response"
-        end = self._clock()
-        self._span(f"{operation} {model}".strip(), end - int(record.seconds * _NANOSECONDS), end, attributes, is_failed)
+        end, name = self._clock(), f"{operation} {model}".strip()
+        span = self._under_way.get() or self._begin(name, None, end - int(record.seconds * _NANOSECONDS))
+        span.update_name(name)
+        self._end(span, end, attributes, is_failed=is_failed)
 
     def event(self, event: Event) -> None:
         match event:
@@ -112,13 +120,20 @@ class GatewayTelemetry(GatewayObserver):
         }
         if event.continued_as is not None:
             attributes["clew.compaction.continued_as"] = event.continued_as
-        self._span("clew.compaction", start, end, attributes, is_failed=False)
+        self._end(self._begin("clew.compaction", self._under_way.get(), start), end, attributes, is_failed=False)
 
-    def _span(self, name: str, start: int, end: int, attributes: dict[str, Any], is_failed: bool) -> None:
+    def _begin(self, name: str, parent: Span | None, start: int | None) -> Span:
         from opentelemetry.context import Context
+        from opentelemetry.trace import set_span_in_context
 
         # A context of its own: no span of the client is continued, since its headers are for the provider.
-        span = self._tracer.start_span(name, Context(), kind=self._kind, attributes=attributes, start_time=start)
+        context = Context() if parent is None else set_span_in_context(parent, Context())
+        return self._tracer.start_span(
+            name, context, kind=self._kind, start_time=self._clock() if start is None else start
+        )
+
+    def _end(self, span: Span, end: int, attributes: dict[str, Any], *, is_failed: bool) -> None:
+        span.set_attributes(attributes)
         if is_failed:
             span.set_status(self._failed)
         span.end(end)

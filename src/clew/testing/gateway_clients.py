@@ -24,7 +24,7 @@ class GatewayClient(ABC):
     path: ClassVar[str]
     field: ClassVar[str] = "messages"
 
-    def __init__(self, model: str, *, stream: bool, name: str = "") -> None:
+    def __init__(self, model: str, *, stream: bool, name: str = "", credential: str = FAKE_KEY) -> None:
         self.model = model
         self.stream = stream
         self.name = name
@@ -35,7 +35,7 @@ class GatewayClient(ABC):
         self._turns = 0
         # Each request over a connection of its own: any process of a gateway may take it.
         connector = aiohttp.TCPConnector(force_close=True)
-        self._http = aiohttp.ClientSession(connector=connector, headers={"Authorization": f"Bearer {FAKE_KEY}"})
+        self._http = aiohttp.ClientSession(connector=connector, headers={"Authorization": f"Bearer {credential}"})
 
     async def __aenter__(self) -> GatewayClient:
         return self
