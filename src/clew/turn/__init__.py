@@ -10,7 +10,8 @@ from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
-from clew.turn.projection import ProjectedConversation, Projection, RecalledMessage
+from clew.turn.projected import ProjectedConversation, RecalledMessage
+from clew.turn.projection import Projection
 from clew.turn.projection_host import EventLoopThread
 from clew.turn.recover import Recovery, is_overflow, largest_parts
 from clew.turn.request import HostCalls, ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of

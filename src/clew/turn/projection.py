@@ -1,40 +1,32 @@
-"""A conversation for hosts that send the whole history with each call: folded once, the same bytes from then on.
-
-`ProjectedConversation` does it in one event loop, for hosts that have a runtime. `clew.Projection` is the same for
-everybody else, from synchronous and asynchronous code, with a store of its own.
-"""
+"""A conversation that is folded once, for everybody: from sync and async code, with a store of its own."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from copy import copy
-from dataclasses import dataclass
 from itertools import takewhile
 from pathlib import Path
 from typing import Any, TypeVar
 
 from clew.config import CompressionSettings, Settings
 from clew.engines import EngineFactory
-from clew.errors import InvalidArgument, StaleHistory
+from clew.errors import InvalidArgument
 from clew.events import Event
 from clew.messages import (
     DialectName,
-    GrowingHistory,
     Message,
-    Tool,
     as_sequence,
     detect_dialect,
     plain_system,
     plain_tools,
     text_of,
-    with_pieces_of,
 )
-from clew.store import CommittedCompaction, ModelCall, NewSession, SearchScope, View
+from clew.store import CommittedCompaction, NewSession
 from clew.summaries import SummaryModel
-from clew.turn.conversation import Conversation
+from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.projection_host import ProjectionHost, engine_factory
-from clew.turn.request import ModelTarget, TurnOptions, call_of
+from clew.turn.request import ModelTarget
 from clew.turn.runtime import Runtime
 from clew.usage import CanonicalUsage, normalize_usage
 
@@ -42,258 +34,6 @@ _Result = TypeVar("_Result")
 _MEMORY = ":memory:"
 _ANY_MODEL = "any-model"
 """Counted by the estimate, with the default window unless one is given."""
-
-MAX_RECALLED = 10
-_AROUND = 2
-"""Messages before and after one that is opened by its number."""
-
-
-@dataclass(frozen=True, slots=True)
-class RecalledMessage:
-    """A message of the history, word for word."""
-
-    number: int
-    """As a handoff names it: m12 is 12."""
-    message: Message
-    snippet: str = ""
-    """The place that a search found."""
-
-
-class ProjectedConversation:
-    """One conversation. Calls of it must not overlap: whoever shares it holds a lock."""
-
-    def __init__(self, runtime: Runtime, new: NewSession | None = None, session: str | None = None) -> None:
-        self.session = session
-        """The session of the conversation; None until the first call, where none was given."""
-        self.is_branch = False
-        """Whether the last call went on in a branch, because an earlier message had been edited."""
-        self._runtime = runtime
-        self._new = new or NewSession(source="library", model=runtime.target.model)
-        self._history: GrowingHistory | None = None
-        self._shown: View | None = None
-        """The view whose messages are the caller's objects."""
-        self._spelled: object = None
-        """The spelling of the history that they are of."""
-        self._sent = 0
-        """Messages in view at the last call: what the next usage is for."""
-
-    @property
-    def items(self) -> Sequence[Any]:
-        """The items of the history as far as it is known; whoever knows that one is unchanged gives the same object."""
-        return self._history.items if self._history else ()
-
-    def is_followed_by(self, items: Sequence[Any], dialect: DialectName) -> bool:
-        """Whether a history is the known one with nothing or something behind it."""
-        history = self._history
-        return history is not None and history.dialect == dialect and history.is_followed_by(items)
-
-    async def fit(
-        self,
-        items: Sequence[Any],
-        *,
-        prompt: Message | None = None,
-        tools: Sequence[Tool] = (),
-        dialect: DialectName | None = None,
-        target: ModelTarget | None = None,
-    ) -> list[Any]:
-        """What to send for a history: the same items as before for what was folded, and the rest as it is.
-
-        It is folded anew only where the request would pass the threshold. Items that were not changed are the very
-        objects that were given. `target` is the model, where that may be another one with each call.
-        """
-        conversation = await self.take(items, dialect, target)
-        await conversation.fit(TurnOptions(tools=tools, prompt=prompt))
-        return self.show(conversation)
-
-    async def take(
-        self,
-        items: Sequence[Any],
-        dialect: DialectName | None = None,
-        target: ModelTarget | None = None,
-        *,
-        is_beside: bool = False,
-    ) -> Conversation:
-        """Bring what is new of a history into the store, and the conversation to where the history is.
-
-        With `is_beside` that may go on while something else is done, as `Conversation.append_beside` does it: where
-        nobody else can have gone on with the conversation, since the history holds no reply that is not known here.
-        """
-        name = dialect or (self._history.dialect if self._history else detect_dialect(list(items)))
-        conversation = await self._take(items, name, is_beside=is_beside)
-        if target is not None and target != conversation.target:
-            await conversation.use_model(target)
-        return conversation
-
-    async def peek(self, items: Sequence[Any], dialect: DialectName) -> list[Any] | None:
-        """What a history would be shown as, by what the store has of it; None where nothing of it is folded.
-
-        Nothing is kept of it: for a request that is only counted.
-        """
-        history, store = GrowingHistory(dialect), self._runtime.store
-        own = history.extend(items)
-        found = await store.find_history(own, self._new)
-        if found is None or found.count < (await store.session(found.session)).first_seq:
-            return None
-        view = await store.view(found.session)
-        if view.base is None:
-            return None
-        shown = list(own[found.count :])
-        for at in range(len(view.messages) - 1, -1, -1):
-            seq = view.seqs[at]
-            if seq is None or at in view.written:
-                shown.insert(0, view.messages[at])
-            elif seq < found.count:
-                shown.insert(0, own[seq])
-        return history.write(shown)
-
-    def show(self, conversation: Conversation) -> list[Any]:
-        """The view of a conversation that was taken, as items to send now."""
-        changed = self.show_if_changed(conversation)
-        return list(self.items) if changed is None else changed
-
-    def show_if_changed(self, conversation: Conversation) -> list[Any] | None:
-        """The same; None where the view is the history as it came."""
-        self._show_own_objects(conversation)
-        self._sent = len(conversation.messages)
-        assert self._history is not None
-        if conversation.view.base is None and self._sent == len(self._history.messages):
-            return None
-        return self._history.write(conversation.messages)
-
-    async def observe(self, usage: CanonicalUsage, *, direct: CanonicalUsage | None = None) -> None:
-        """The real usage of the request that the last `fit` was for: it corrects the count, and is recorded.
-
-        `direct` is what the history as it came would have used; with it, what was saved is recorded, too.
-        """
-        if self.session is None:
-            return
-        conversation = await self._runtime.conversation(self.session)
-        conversation.observe_usage(usage, self._sent, ())
-        call = call_of(usage, conversation.target, self._runtime.options.source, direct=direct)
-        await self._runtime.store.record_call(conversation.session, call)
-
-    def place_of(self, number: int) -> int:
-        """The place among the items of the history that a message begins at; the end where it has not come yet."""
-        return self._history.place_of(number) if self._history else 0
-
-    def count_from(self, place: int) -> int:
-        """How many messages of the history begin at this place among its items, or behind it."""
-        count, total = 0, len(self._history.messages) if self._history else 0
-        while count < total and self.place_of(total - count - 1) >= place:
-            count += 1
-        return count
-
-    async def record(self, items: Sequence[Any], usage: CanonicalUsage | None, call: ModelCall | None) -> bool:
-        """The reply to what was last shown, as items of the wire; False where the history has gone on without it."""
-        history, session = self._history, self.session
-        if history is None or session is None or not items:
-            return False
-        conversation = await self._runtime.conversation(session)
-        if conversation.view.next_seq != len(history.messages) or len(conversation.messages) != self._sent:
-            return False
-        if usage is not None:
-            conversation.observe_usage(usage, self._sent, ())
-        await conversation.append(history.extend(items), call, is_next=True)
-        return True
-
-    async def compact(self, focus: str | None = None) -> bool:
-        """Fold now, whatever the size is; False where nothing could be folded."""
-        if self.session is None:
-            return False
-        done = await (await self._runtime.conversation(self.session)).compact_now(focus)
-        return done is not None and done.changed
-
-    async def undo(self) -> bool:
-        """Bring back the view from before the newest compaction; False where none is in effect."""
-        if self.session is None:
-            return False
-        return await (await self._runtime.conversation(self.session)).undo_compaction()
-
-    async def stored(self) -> list[Message]:
-        """The whole history as the store has it."""
-        if self.session is None:
-            return []
-        tip = await self._runtime.store.resume(self.session)
-        return [row.message for row in await self._runtime.store.messages(tip.id)]
-
-    async def compactions(self) -> list[CommittedCompaction]:
-        """Those of the whole conversation, oldest first; `is_in_effect` tells the undone ones apart."""
-        return [] if self.session is None else await self._runtime.store.compactions(self.session)
-
-    async def recall(self, query: str | None = None, around: int | None = None) -> list[RecalledMessage]:
-        """Messages of the history, whether they are in view or not: those that words find, or those around a number."""
-        store = self._runtime.store
-        if self.session is None:
-            return []
-        if around is not None:
-            rows = await store.messages(self.session, max(0, around - _AROUND), around + _AROUND + 1)
-            return [RecalledMessage(row.seq, row.message) for row in rows]
-        scope = SearchScope(conversation_of=self.session, kinds=("message",))
-        found = await store.search(query or "", scope, limit=MAX_RECALLED)
-        recalled = []
-        for hit in found.hits:
-            if hit.seq is not None:
-                (row,) = await store.messages(self.session, hit.seq, hit.seq + 1)
-                recalled.append(RecalledMessage(hit.seq, row.message, hit.snippet.text))
-        return recalled
-
-    # -- the history ---------------------------------------------------------------------------------------------------
-
-    async def _take(self, items: Sequence[Any], dialect: DialectName, *, is_beside: bool) -> Conversation:
-        """Bring what is new into the store, and the conversation to where the history is."""
-        history = self._history
-        self.is_branch = False
-        known = history.follow(items) if history is not None and history.dialect == dialect else None
-        if known is None or self.session is None or history is None:
-            return await self._sync(items, dialect)
-        conversation = await self._runtime.conversation(self.session)
-        await conversation.settled()
-        if conversation.view.next_seq != known:
-            return await self._sync(items, dialect)
-        new = history.messages[known:]
-        if is_beside and new and not any(message["role"] == "assistant" for message in new):
-            conversation.append_beside(new)
-            return conversation
-        try:
-            await conversation.append(new, is_next=True)
-        except StaleHistory:  # another process has written to it
-            return await self._sync(items, dialect)
-        if conversation.session != self.session:
-            self.session, self._shown = conversation.session, None
-        return conversation
-
-    async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
-        """The first call, and one whose history is not the known one with more behind it."""
-        history = GrowingHistory(dialect)
-        messages = history.extend(items)
-        synced = await self._runtime.store.sync(messages, session=self.session, new=self._new, is_exact=True)
-        self.is_branch = synced.is_branch
-        if self.session is not None and synced.session != self.session:
-            await self._runtime.forget(self.session)
-        self.session, self._history, self._shown = synced.session, history, None
-        conversation = await self._runtime.conversation(self.session)
-        await conversation.follow_sync(synced, messages)
-        self._show_own_objects(conversation)
-        return conversation
-
-    def _show_own_objects(self, conversation: Conversation) -> None:
-        """Show the caller's objects for the rows that are in view, where the view was read from the store."""
-        view, history = conversation.view, self._history
-        self.session = conversation.session
-        if history is None or (view.stored is self._shown and self._spelled is history.spelling):
-            return
-        own = history.messages
-        written = view.stored.written
-        objects = list(view.messages)
-        for at, seq in enumerate(view.seqs):
-            if seq is not None and seq < len(own):
-                objects[at] = own[seq] if at not in written else with_pieces_of(own[seq], objects[at])
-        if any(one is not other for one, other in zip(objects, view.messages, strict=True)):
-            view.adopt(objects)
-        self._shown, self._spelled = view.stored, history.spelling
-
-
-# -- for everybody -----------------------------------------------------------------------------------------------------
 
 
 class Projection:
