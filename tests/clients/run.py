@@ -1,5 +1,7 @@
 """Real clients through `clew wrap`: `python tests/clients/run.py [NAME ...]`, or `./check clients [NAME ...]`.
 
+With `--mcp` they recall an old session over `clew mcp` instead of working through a long one.
+
 Installs what is not there yet, from npm and PyPI, below a folder of its own (`CLEW_CLIENTS`, else .clients here).
 """
 
@@ -18,7 +20,10 @@ ROOT = Path(__file__).parents[2]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
 from tests.clients.catalog import CLIENTS, RealClient  # noqa: E402
+from tests.clients.mcp_session import run_recall  # noqa: E402
 from tests.clients.session import SessionResult, run_session  # noqa: E402
+
+from clew.integrations.mcp_setups import mcp_setup_named  # noqa: E402
 
 
 def tell(text: str) -> None:
@@ -30,11 +35,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Send real clients through `clew wrap` to a mock upstream.")
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these")
     parser.add_argument("--keep", action="store_true", help="keep what they wrote, and print where and what they said")
+    parser.add_argument("--mcp", action="store_true", help="recall an old session over `clew mcp`")
     given = parser.parse_args()
-    known = {client.name: client for client in CLIENTS}
+    known = {client.name: client for client in CLIENTS if not given.mcp or mcp_setup_named(client.name)}
     if unknown := set(given.names) - known.keys():
         parser.error(f"no client {', '.join(sorted(unknown))}; there are {', '.join(known)}")
-    failed = [name for name in given.names or known if not try_client(known[name], keep=given.keep)]
+    attempt = try_recall if given.mcp else try_client
+    failed = [name for name in given.names or known if not attempt(known[name], keep=given.keep)]
     tried = len(given.names or known)
     tell(f"{tried - len(failed)} passed, {len(failed)} failed")
     return 1 if failed else 0
@@ -48,6 +55,24 @@ def try_client(client: RealClient, *, keep: bool) -> bool:
     result = asyncio.run(run_session(client, program, folder))
     problems = result.problems(client)
     tell(f"{'ok  ' if not problems else 'FAIL'} {client.name:10} {figures(result)}, {time.monotonic() - started:.0f} s")
+    for problem in problems:
+        tell(f"     {problem}")
+    if problems or keep:
+        tell(f"     in {folder}\n--- out\n{result.out[-2000:]}\n--- err\n{result.err[-2000:]}")
+    return not problems
+
+
+def try_recall(client: RealClient, *, keep: bool) -> bool:
+    """Let one recall an old session, and print what became of it."""
+    program = install(client)
+    folder = Path(tempfile.mkdtemp(prefix=f"clew-mcp-{client.name}-"))
+    started = time.monotonic()
+    result = asyncio.run(run_recall(client, program, folder))
+    problems = result.problems()
+    sign = "ok  " if not problems else "FAIL"
+    tell(
+        f"{sign} {client.name:10} {result.calls} calls of {', '.join(result.tools)}, {time.monotonic() - started:.0f} s"
+    )
     for problem in problems:
         tell(f"     {problem}")
     if problems or keep:

@@ -77,7 +77,7 @@ async def run_session(client: RealClient, program: Path, folder: Path) -> Sessio
             *(word for setting in settings for word in ("--set", setting)),
             *("--", *_command(client, program)),
         )
-        environ = _environ(home, program, client.environ)
+        environ = client_environ(home, program, client.environ)
         process = await asyncio.create_subprocess_exec(
             *command,
             env=environ,
@@ -122,7 +122,8 @@ def _has_changed(home: Path, client: RealClient) -> bool:
     return bool(name) and (home / name).read_text(encoding="utf-8") != text
 
 
-def _environ(home: Path, program: Path, more: Mapping[str, str]) -> dict[str, str]:
+def client_environ(home: Path, program: Path, more: Mapping[str, str]) -> dict[str, str]:
+    """What a client is run with: a home of its own, and a Python that finds Clew."""
     path = f"{program.parent}{os.pathsep}{os.environ['PATH']}"
     python = os.pathsep.join(filter(None, sys.path))
     return {"HOME": str(home), "PATH": path, "PYTHONPATH": python, "LANG": "C.UTF-8", "TERM": "dumb", **more}

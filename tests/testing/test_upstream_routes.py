@@ -16,6 +16,7 @@ import openai
 import pytest
 
 from clew.testing import StreamedAnswer, Upstream, UpstreamAnswer, UpstreamRules, call
+from clew.testing.upstream_wires import responses_body
 from clew.testing.upstream_worker import UNKNOWN_TASK, ShellWorker
 
 MODELS = [{"id": "mock-1"}, {"id": "mock-2"}]
@@ -245,3 +246,11 @@ async def test_a_wrong_option_is_told(wrong: list[str]) -> None:
     )
     _, told = await program.communicate()
     assert program.returncode == 2 and wrong[1] in told.decode()
+
+
+async def test_a_tool_in_a_namespace_is_called_by_both_its_names() -> None:
+    tools = [{"type": "namespace", "name": "mcp__clew", "tools": [{"type": "function", "name": "open_session"}]}]
+    answer = UpstreamAnswer(calls=(call("mcp__clew__open_session", {}), call("mcp__clew__other", {}, "call_2")))
+    body = responses_body(answer, {"tools": tools})
+    named = [(item.get("namespace"), item["name"]) for item in body["output"]]
+    assert named == [("mcp__clew", "open_session"), (None, "mcp__clew__other")]

@@ -49,7 +49,10 @@ MCP_SETUPS = (
         "codex",
         "Codex",
         "~/.codex/config.toml",
-        "[mcp_servers.clew]\ncommand = $program\nargs = $rest",
+        "[mcp_servers.clew]\n"
+        "command = $program\n"
+        "args = $rest\n"
+        "# required = true    # without this, `codex exec` asks before a server has started",
         ".codex/config.toml",
         "mcp_servers",
     ),

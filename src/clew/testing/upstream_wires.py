@@ -307,9 +307,19 @@ def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[di
         own = {"id": f"msg_mock_{answer.number}", "type": "message", "status": "completed"}
         items.append({**own, "role": "assistant", "content": [said]})
     for call in answer.calls:
-        named = {"call_id": call["id"], "name": call["function"]["name"], "arguments": call["function"]["arguments"]}
+        named = {"call_id": call["id"], **_named(call["function"]["name"], request)}
+        named["arguments"] = call["function"]["arguments"]
         items.append({"id": f"fc_{call['id']}", "type": "function_call", "status": "completed", **named})
     return items
+
+
+def _named(name: str, request: dict[str, Any]) -> dict[str, str]:
+    """The name of a tool; of one in a namespace (`SPACE__NAME`) both names, apart, as OpenAI gives them."""
+    for tool in request.get("tools") or ():
+        space = tool.get("name") if tool.get("type") == "namespace" else None
+        if space and any(name == f"{space}__{inside.get('name')}" for inside in tool.get("tools") or ()):
+            return {"namespace": space, "name": name[len(space) + 2 :]}
+    return {"name": name}
 
 
 def _responses_usage(usage: CanonicalUsage | None) -> dict[str, Any] | None:
