@@ -34,8 +34,8 @@ from clew.store.quarantine import (
     quarantined_messages,
 )
 from clew.store.rows import BODY, FIRST_CHAIN, former_chain, next_chain, read_messages
-from clew.store.search.base import DocKind, SearchDocument
-from clew.store.search.indexing import KINDS, TABLES, documents_where, system_documents
+from clew.store.search.base import KINDS, DocKind, SearchDocument
+from clew.store.search.indexing import TABLES, documents_where, system_documents
 from clew.store.search.words import case_folded, words_of
 
 ProblemKind: TypeAlias = Literal[

@@ -34,8 +34,8 @@ from clew.store.maintenance import HealthProblem
 from clew.store.nodes import NodePublication, NodeStore
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
-from clew.store.search.base import DocKind, SearchResult, SearchScope
-from clew.store.search.indexing import KINDS, NOT_INDEXED, catch_up, index_where, is_behind
+from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope
+from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.search.ranking import SNIPPET_CHARS
 from clew.store.search.search import run_search, run_search_unwritten
 from clew.store.sessions import NewSession

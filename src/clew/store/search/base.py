@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Literal, TypeAlias
 
 DocKind: TypeAlias = Literal["message", "summary", "output", "system"]
+KINDS: tuple[DocKind, ...] = ("message", "summary", "output", "system")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +70,8 @@ class IndexQuery:
     clauses: tuple[Clause, ...]
     filters: SearchFilters
     limit: int
+    ids: tuple[int, int] | None = None
+    """Only documents with ids from the first to the last."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_number
 from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
-from clew.store.search.query import ParsedQuery, QueryTerm
-from clew.store.search.ranking import rarity
+from clew.store.search.days import FARTHEST_DAYS, RELATIVE_WORDS, micros_of_day
+from clew.store.search.query import ParsedQuery, QueryTerm, with_related
+from clew.store.search.ranking import DAY_WEIGHT, rarity
 
 # Per term the newest documents are candidates; the best of them, by the index alone, are read and ranked.
 _PER_TERM = 300
@@ -17,6 +18,7 @@ _READ_OF_A_TERM = 2
 """So many more are read for a term that none of the best has."""
 _MOST_COMBINED = 6
 _SHORTEST_PREFIX = 3
+_RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +34,19 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     """At most `most` documents that promise most, and a few more for terms that none of these has."""
     total = yield from fetch_number("SELECT max(id) FROM docs")
     terms, found = yield from _each_term(index, parsed, filters)
-    if not found:
+    if not found and parsed.days is None:
         return FoundCandidates((), parsed, {})
     parsed = replace(parsed, terms=terms)
     rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:
         _vote(votes, found[term].docs, rarities[term] * term.weight)
+    if parsed.is_question:
+        parsed = with_related(parsed)
+        for _, others in parsed.related:
+            beside = yield from index.look_up(IndexQuery((others.any_of,), filters, _PER_COMBINATION))
+            rarities[others] = rarity(beside.estimate, total)
+            _vote(votes, beside.docs, rarities[others] * others.weight)
     for clauses in _combinations(terms, rarities):
         together = yield from index.look_up(IndexQuery(clauses, filters, _PER_COMBINATION))
         # A document found only here counts for all of these terms; one found before gets a little more.
@@ -51,6 +59,9 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     for pair in parsed.neighbours:
         beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
         _vote(votes, beside.docs, 1.0)
+    if parsed.days is not None:
+        near = yield from _from_days(index, parsed, filters)
+        _vote(votes, near, DAY_WEIGHT)
     best = sorted(votes, key=lambda doc: (-votes[doc], -doc))[:most]
     for term in terms:
         docs = found[term].docs
@@ -112,3 +123,47 @@ def _combinations(terms: Sequence[QueryTerm], rarities: dict[QueryTerm, float]) 
 def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
     for doc in docs:
         votes[doc] = votes.get(doc, 0.0) + weight
+
+
+def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[list[int]]:
+    """Documents of the days that a query names, with its words, and documents that may speak of these days later."""
+    assert parsed.days is not None
+    first, last = parsed.days.first, parsed.days.last
+    any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
+    found: list[int] = []
+    for words, until in ((any_term, last + 1), (_RELATIVE, last + 3), (_RELATIVE, last + FARTHEST_DAYS)):
+        ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(until + 1))
+        if ids is not None and words:
+            look_up = IndexQuery((words,), filters, _PER_COMBINATION, ids)
+            found += (yield from index.look_up(look_up)).docs
+    return list(dict.fromkeys(found))
+
+
+def _ids_between(filters: SearchFilters, since: int, before: int) -> Steps[tuple[int, int] | None]:
+    """The ids of documents of messages of a certain time, in the last conversation that is searched, or in all.
+
+    Messages come in the order of time, so that halving finds the first of a day without reading the others.
+    """
+    where, params = ("conversation = ?", (filters.segments[-1][0],)) if filters.segments else ("1 = 1", ())
+    column = "seq" if filters.segments else "id"
+    ends: list[int] = []
+    for at in (since, before):
+        low, high = 0, 1 + (yield from fetch_number(f"SELECT max({column}) FROM messages WHERE {where}", *params))  # noqa: S608
+        while low < high:
+            middle = (low + high) // 2
+            there = yield from fetch_number(
+                f"SELECT at FROM messages WHERE {where} AND {column} >= ? ORDER BY {column} LIMIT 1",  # noqa: S608
+                *params,
+                middle,
+            )
+            low, high = (low, middle) if there >= at else (middle + 1, high)
+        message = yield from fetch_number(
+            f"SELECT id FROM messages WHERE {where} AND {column} >= ? ORDER BY {column} LIMIT 1",  # noqa: S608
+            *params,
+            low,
+        )
+        doc = "SELECT id FROM docs WHERE kind = 'message' AND ref >= ? ORDER BY ref LIMIT 1"
+        ends.append((yield from fetch_number(doc, message)) if message else 0)
+    first, end = ends
+    last = end - 1 if end else (yield from fetch_number("SELECT max(id) FROM docs"))
+    return (first, last) if 0 < first <= last else None

@@ -95,11 +95,14 @@ def _regular_forms(word: str) -> list[str]:
     forms = dict.fromkeys([word, *(() if word in stems else (word + "s",))])
     for stem in stems:
         forms.update(dict.fromkeys(stem + ending for ending in _ENDINGS))
-        if stem[-1] not in _VOWELS:
+        if stem[-1] in _VOWELS:
+            continue
+        if word.startswith((stem + "y", stem + "i")):
+            # retry, retries; verification, verified
             forms.update(dict.fromkeys(stem + ending for ending in _Y_ENDINGS))
-            if len(stem) <= _LONGEST_DOUBLED:
-                # run, running; drop, dropped
-                forms.update(dict.fromkeys(stem + stem[-1] + ending for ending in ("ed", "ing", "er")))
+        if len(stem) <= _LONGEST_DOUBLED and stem[-2] in _VOWELS:
+            # run, running; drop, dropped
+            forms.update(dict.fromkeys(stem + stem[-1] + ending for ending in ("ed", "ing", "er")))
     return list(forms)
 
 

@@ -19,10 +19,9 @@ from clew.store.database import (
     require_ascending,
 )
 from clew.store.rows import BODY, read_message, read_messages
-from clew.store.search.base import DocKind, DocumentOrigin, SearchDocument
+from clew.store.search.base import KINDS, DocKind, DocumentOrigin, SearchDocument
 from clew.store.search.words import chunks_of, normalized_text, searchable_text
 
-KINDS: tuple[DocKind, ...] = ("message", "summary", "output", "system")
 TABLES: dict[DocKind, str] = {
     "message": "messages",
     "summary": "entries",

@@ -8,12 +8,11 @@ are ranked alone: what they hold does not depend on the turn before.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from clew.store.search.base import SearchDocument
 from clew.store.search.query import QueryTerm
 from clew.store.search.ranking import TextScore
-from clew.store.search.words import case_folded, words_of
 
 _AFTER_QUESTION = 0.75
 _AFTER = 0.35
@@ -30,7 +29,7 @@ _TURNS_ALIKE = 0.6
 """From this share of equal words on, two documents are alike."""
 _REPEATED = 0.6
 _LOOKED_AT = 4
-_COMPARED_CHARS = 600
+_COMPARED_CHARS = 400
 
 Place = tuple[int, int]
 """A conversation, and the number of a message in it."""
@@ -43,6 +42,8 @@ class RankedDocument:
     doc: SearchDocument
     result: TextScore
     score: float
+    id: int = 0
+    """The id of the document; 0 for a neighbour, which the index was not asked for."""
 
     @property
     def place(self) -> Place | None:
@@ -64,9 +65,12 @@ def places_beside(ranked: Sequence[RankedDocument]) -> list[Place]:
 def with_neighbours(documents: Sequence[RankedDocument]) -> list[RankedDocument]:
     """The documents with the scores of their neighbours added, the best first."""
     at = {place: it for it in documents if (place := it.place) is not None}
-    ranked = [replace(it, score=it.result.score + _from_neighbours(it, at)) for it in documents]
+    ranked = [
+        RankedDocument(it.doc, it.result, it.result.score + _from_neighbours(it, at), it.id) if it.place else it
+        for it in documents
+    ]
     return sorted(
-        (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 6), -it.doc.id, -it.doc.origin.ref)
+        (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 6), -it.id, -it.doc.origin.ref)
     )
 
 
@@ -95,7 +99,7 @@ def first_page(
     rest = [it for it in ranked if id(it) not in shown]
     held = {term for document in page for term in document.result.found}
     with_rare_terms: list[RankedDocument] = []
-    for term in sorted(rarities, key=lambda term: -rarities[term]):
+    for term in sorted(rarities, key=lambda term: -rarities[term] * term.weight):
         if len(with_rare_terms) == limit // _RARE_TERM_SHARE:
             break
         if term not in held and (best := next((it for it in rest if term in it.result.found), None)) is not None:
@@ -109,7 +113,7 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
 
     A second passage with the same words may still be the one that was asked for, so that it is not left out.
     """
-    waiting = [(it, it.score, frozenset(words_of(case_folded(_compared(it))))) for it in ranked[: limit * _LOOKED_AT]]
+    waiting = [(it, it.score, frozenset(_compared(it).split())) for it in ranked[: limit * _LOOKED_AT]]
     chosen: list[RankedDocument] = []
     without_terms = 0
     while waiting and len(chosen) < limit:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, TypeAlias
 
 from clew.store.search.base import Clause, Phrase
+from clew.store.search.days import DayRange, days_asked_for
 from clew.store.search.forms import forms_of
+from clew.store.search.related import related_to
 from clew.store.search.words import (
     case_folded,
     is_stop_word,
@@ -24,11 +26,13 @@ from clew.store.search.words import (
 )
 
 TermKind: TypeAlias = Literal["word", "name", "phrase", "run"]
+RELATED_WEIGHT = 0.4
 MOST_TERMS = 12
 MOST_MATCHES = 32
 _QUERY_CHARS = 2_000
 _piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
 _PHRASE_WORDS = 24
+_lower_run = re.compile("[a-z0-9]+")
 _ASKING = frozenset(
     """are can could did do does had has have how is should was were what when where which who whom whose why will
     would""".split()
@@ -65,11 +69,21 @@ class ParsedQuery:
     neighbours: tuple[Phrase, ...]
     is_question: bool = False
     """Whether it asks something, so that the answer may stand beside its words. Other queries look for their words."""
+    days: DayRange | None = None
+    """The days that it names."""
+    related: tuple[tuple[QueryTerm, QueryTerm], ...] = ()
+    """Words of nearly the same meaning as a term: the term, and a term of the others."""
 
 
-def parse_query(text: str) -> ParsedQuery:
-    """The terms of a query; none where it has no letter and no digit."""
-    pieces = _pieces_of(normalized_text(text[:_QUERY_CHARS]))
+def parse_query(text: str, today: int | None = None) -> ParsedQuery:
+    """The terms of a query; none where it has no letter and no digit. `today` is the day on which it is asked."""
+    text = normalized_text(text[:_QUERY_CHARS])
+    pieces = _pieces_of(text)
+    days, is_question = None, _is_question(text, pieces)
+    if is_question and today is not None:
+        days, at = days_asked_for(case_folded(text), today)
+        # The words of a date are seldom those of the message; they would find other dates.
+        pieces = (_pieces_of(f"{text[: at.start]} {text[at.stop :]}") if days else []) or pieces
     plain = [words[0] for quoted, _, words in pieces if not quoted and len(words) == 1]
     drop_stop_words = any(not is_stop_word(word) for word in plain) or any(
         quoted or len(words) > 1 for quoted, _, words in pieces
@@ -84,7 +98,7 @@ def parse_query(text: str) -> ParsedQuery:
             terms.setdefault(term.any_of, term)
     chosen = tuple(list(terms.values())[:MOST_TERMS])
     pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
-    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], _is_question(text, pieces))
+    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], is_question, days)
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:
@@ -202,9 +216,16 @@ class FoldedText:
             start = find(shared, stop)
 
     def _word_end(self, index: int) -> int:
+        found = _lower_run.match(self.text, index)
+        if found is not None and found.end() > index:
+            index = found.end()
         while not self._is_word_border(index):
             index += 1
         return index
+
+    def is_followed_by(self, stop: int, starts: Collection[int]) -> bool:
+        """Whether the next word after an index begins at one of these indexes."""
+        return self._next_word(stop) in starts
 
     def find_phrase(self, phrase: Phrase) -> list[tuple[int, int]]:
         """Where a phrase is: its whole words, with nothing but spaces and signs between them."""
@@ -268,3 +289,10 @@ def _shared_start(words: Collection[str]) -> str:
     while length < len(low) and low[length] == high[length]:
         length += 1
     return low[:length]
+
+
+def with_related(query: ParsedQuery) -> ParsedQuery:
+    """A question with the words that are related to its own."""
+    found = ((term, related_to(term.any_of[0].words[0])) for term in query.terms if term.kind == "word")
+    pairs = tuple((term, QueryTerm("word", others, RELATED_WEIGHT)) for term, others in found if others)
+    return replace(query, related=pairs)

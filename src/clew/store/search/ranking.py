@@ -7,9 +7,12 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
-from clew.store.search.base import Phrase, Snippet
+from clew.store.search.base import Snippet
+from clew.store.search.days import FARTHEST_DAYS, DayRange, day_of, days_told
 from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatch
+from clew.store.search.words import case_folded
 
 SNIPPET_CHARS = 320
 _end_of_sentence = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)")
@@ -19,7 +22,14 @@ _LENGTH_SHARE = 0.5
 USUAL_CHARS = 2_000
 USUAL_TURN_CHARS = 1_000
 """People write short turns; next to long replies with the same words they would not be seen."""
+DAY_WEIGHT = 4.0
+"""What it counts that a text speaks of the days that a query names; as much as a word in one of fifty documents."""
+_LONGEST_TOLD = 31
+_WRITTEN_THEN = 0.5
+"""A text that was written on such a day, and speaks of none, counts this much of it."""
 _OTHER_FORM = 0.7
+_LONGEST_RELATED = 2_000
+"""In a longer text some related word stands anyway."""
 _NEIGHBOURS = 0.6
 _CLOSENESS = 0.25
 _NEAR_CHARS = 160
@@ -44,16 +54,34 @@ def score_text(
     """Score a text by the terms it has, how many of all, how often, and how close together."""
     folded = FoldedText(text)
     found = {term: matches for term in query.terms if (matches := folded.matches(term))}
+    if len(text) <= _LONGEST_RELATED:
+        for term, others in query.related:
+            if term not in found and (matches := folded.matches(others)):
+                found[others] = matches
     if not found:
         return TextScore(0.0, found)
     total = sum(rarities[term] * term.weight for term in query.terms) or 1.0
-    held = sum(rarities[term] * term.weight for term in found)
+    held = min(total, sum(rarities[term] * term.weight for term in found))
     length = len(text) / usual_chars
     relevance = sum(_bm25(matches, length) * rarities[term] * term.weight for term, matches in found.items())
     score = relevance * (0.3 + 0.7 * (held / total) ** 2)
-    score += held * _NEIGHBOURS * _neighbours(folded, query.neighbours)
+    score += held * _NEIGHBOURS * _neighbours(folded, query.terms, found)
     score += held * _CLOSENESS * _closeness(list(found.values()))
     return TextScore(score, found)
+
+
+def score_days(text: str, at: int, asked: DayRange | None) -> float:
+    """What it counts that a text, written at a certain time, speaks of the days that were asked for."""
+    if asked is None:
+        return 0.0
+    day = day_of(at)
+    if not asked.first - 1 <= day <= asked.last + FARTHEST_DAYS:
+        return 0.0
+    if any(
+        days.overlaps(asked) for days in days_told(case_folded(text), day) if days.last - days.first <= _LONGEST_TOLD
+    ):
+        return DAY_WEIGHT
+    return DAY_WEIGHT * _WRITTEN_THEN if asked.first <= day <= asked.last else 0.0
 
 
 def _bm25(matches: Sequence[TermMatch], length: float) -> float:
@@ -62,11 +90,18 @@ def _bm25(matches: Sequence[TermMatch], length: float) -> float:
     return count * (_SATURATION + 1) / (count + norm)
 
 
-def _neighbours(folded: FoldedText, pairs: Sequence[Phrase]) -> float:
-    """The share of neighbouring query words that are neighbours in the text."""
-    if not pairs:
+def _neighbours(
+    folded: FoldedText, terms: Sequence[QueryTerm], found: Mapping[QueryTerm, Sequence[TermMatch]]
+) -> float:
+    """The share of neighbouring terms of the query that are neighbours in the text."""
+    if len(terms) < 2 or len(found) < 2:
         return 0.0
-    return sum(1 for pair in pairs if folded.find_phrase(pair)) / len(pairs)
+    beside = 0
+    for one, other in pairwise(terms):
+        if one in found and other in found:
+            starts = {match.start for match in found[other]}
+            beside += any(folded.is_followed_by(match.stop, starts) for match in found[one])
+    return beside / (len(terms) - 1)
 
 
 def _closeness(groups: Sequence[Sequence[TermMatch]]) -> float:

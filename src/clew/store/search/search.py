@@ -20,11 +20,20 @@ from clew.store.search.base import (
     Snippet,
 )
 from clew.store.search.candidates import find_candidates
+from clew.store.search.days import day_of
 from clew.store.search.index import filter_conditions
 from clew.store.search.indexing import build_side_index, documents_where, drop_side_index
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
 from clew.store.search.query import ParsedQuery, QueryTerm, parse_query
-from clew.store.search.ranking import SNIPPET_CHARS, USUAL_CHARS, USUAL_TURN_CHARS, cut_snippet, score_text
+from clew.store.search.ranking import (
+    SNIPPET_CHARS,
+    USUAL_CHARS,
+    USUAL_TURN_CHARS,
+    TextScore,
+    cut_snippet,
+    score_days,
+    score_text,
+)
 
 _READ = 80
 _LONGEST_NEIGHBOUR = 8_000
@@ -38,7 +47,8 @@ def run_search(
     if limit < 1:
         raise InvalidArgument(f"limit is {limit}; ask for at least 1 hit")
     filters = yield from _filters(scope)
-    parsed = parse_query(query)
+    newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
+    parsed = parse_query(query, day_of(newest))
     hits: list[SearchHit] = []
     if parsed.terms:
         found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
@@ -81,16 +91,18 @@ def _read_and_score(
             number = ids.get((kind, doc.origin.ref, doc.start))
             if number is None:
                 continue
-            scored = score_text(doc.text, parsed, rarities, _usual_chars(doc))
+            scored = _scored(doc, parsed, rarities)
             key = (kind, doc.origin.ref)
-            if scored.found and (key not in best or scored.score > best[key].score):
-                best[key] = RankedDocument(replace(doc, id=number), scored, scored.score)
-    return sorted(best.values(), key=lambda it: (-round(it.score, 6), -it.doc.id))
+            if scored.score > 0 and (key not in best or scored.score > best[key].score):
+                best[key] = RankedDocument(doc, scored, scored.score, number)
+    return sorted(best.values(), key=lambda it: (-round(it.score, 6), -it.id))
 
 
-def _usual_chars(doc: SearchDocument) -> int:
+def _scored(doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
     is_turn = doc.origin.kind == "message" and doc.origin.role in ("user", "assistant")
-    return USUAL_TURN_CHARS if is_turn else USUAL_CHARS
+    scored = score_text(doc.text, parsed, rarities, USUAL_TURN_CHARS if is_turn else USUAL_CHARS)
+    of_days = score_days(doc.text, doc.origin.at, parsed.days) if doc.origin.kind == "message" else 0.0
+    return TextScore(scored.score + of_days, scored.found) if of_days else scored
 
 
 def _documents(kind: DocKind, refs: Sequence[int]) -> Steps[list[SearchDocument]]:
@@ -121,7 +133,7 @@ def _read_beside(
         found = yield from documents_where("message", " AND ".join(where), conversation, *numbers, *params)
         for _, docs in found:
             if docs:
-                scored = score_text(docs[0].text, parsed, rarities, USUAL_TURN_CHARS)
+                scored = _scored(docs[0], parsed, rarities)
                 ranked.append(RankedDocument(docs[0], scored, scored.score))
     return ranked
 
