@@ -82,6 +82,24 @@ DENSE = {
         json.dumps({"user": "joe", "password": random_text(string.ascii_letters + string.digits, 14)}) + "\n"
         for _ in range(5_000)
     ),
+    "password = in code": "".join(
+        f"password = {random_text(string.ascii_letters + string.digits, 12)}\n" for _ in range(5_000)
+    ),
+    "password: in YAML": "".join(
+        f"  password: {random_text(string.ascii_letters + string.digits, 12)}\n" for _ in range(5_000)
+    ),
+    "password='' in a call": "".join(
+        f"connect('db', password='{random_text(string.ascii_letters + string.digits, 12)}')\n" for _ in range(5_000)
+    ),
+    "&password= in an address": "".join(
+        f"/login?user=joe&password={random_text(string.ascii_letters + string.digits, 12)}&x=1\n" for _ in range(5_000)
+    ),
+    "Pwd= in a connection": "".join(
+        f"Server=db;Pwd={random_text(string.ascii_letters + string.digits, 12)};\n" for _ in range(5_000)
+    ),
+    "SECRET_KEY=": "".join(
+        f"SECRET_KEY={random_text(string.ascii_letters + string.digits, 40)}\n" for _ in range(5_000)
+    ),
     "api_token=": "".join(f"api_token={random_text(string.ascii_letters + string.digits, 32)}\n" for _ in range(5_000)),
     "told in prose": "".join(
         f"To get in, use the account deploy; the root password is {random_text(string.ascii_letters + '0123', 9)}7x.\n"

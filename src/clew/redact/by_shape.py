@@ -264,8 +264,9 @@ def _end_of_key(text: bytes, start: int) -> int:
 
 
 # Between two lines of a body: a line end, written out or not, then an indent, quote mark, diff mark or line number.
+# Some programs print the lines of a key on one, with blanks between them.
 _GAP = (
-    rb"(?:\\{1,4}[nr]|\r?\n|\\\r?\n|[\"',+ ]{1,6}\r?\n)"
+    rb"(?:\\{1,4}[nr]|\r?\n|\\\r?\n|[\"',+ ]{1,6}\r?\n|[ ](?=[A-Za-z0-9+/]{64}(?![A-Za-z0-9+/])))"
     rb"(?:\\{1,4}[nr]|[ \t>|#*\"'+-]|(?<=[+,])\r?\n|[0-9]{1,5}[\t:|?]){0,12}"
 )
 _BASE64 = rb"[A-Za-z0-9+/]"
@@ -274,6 +275,8 @@ _BODY_LINE = re.compile(rb"%b+={0,2}(?=%b|\s*\Z|\\{0,4}[\"'nr\s])" % (_BASE64, _
 _LINE_BEFORE = re.compile(rb"(?:\A|[\s\"'`>|+])(%b{4,80})%b\Z" % (_BASE64, _GAP))
 _END_AFTER = re.compile(rb"(?:%b|[\s\"'\\nr+]){0,4}-----END ([A-Z0-9 ]{0,40})-----" % _GAP)
 _BEGIN_BEFORE = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}-----(?:%b|[\s\\nr\"']|[A-Za-z-]+: [^\n]{0,80}){0,8}\Z" % _GAP)
+_JOINED_LINE = re.compile(rb"[ ]%b{64}(?!%b)" % (_BASE64, _BASE64)).match
+_LAST_JOINED = re.compile(rb"[ ](%b{4,63}={0,2})(?:[ ]=%b{4})?(?=[\s\"'\\]|\Z)" % (_BASE64, _BASE64)).match
 _WIDTHS = (64, 70)
 _SHORTEST_LINE = 40
 _LINES_BACK = 200
@@ -299,7 +302,7 @@ def key_bodies(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[S
     done = 0
     for start, end in [place for place in candidates if place[1] - place[0] >= _SHORTEST_LINE]:
         # A line of a key ends its line, but for quotes and marks that join strings.
-        if text[end : end + 1] == b" " and text[end + 1 : end + 2].isalnum():
+        if text[end : end + 1] == b" " and text[end + 1 : end + 2].isalnum() and not _JOINED_LINE(text, end):
             continue
         if start < done:
             continue
@@ -343,11 +346,14 @@ def _body_finding(text: bytes, begin: int, body: re.Match[bytes]) -> SecretFindi
     if not is_private:
         # One line and a word below it are no key.
         is_enough = len(lines) >= 3 or (len(lines) == 2 and (len(lines[1]) in widths or lines[1].endswith(b"=")))
-        has_shape = is_enough and len(widths) == 1 and widths <= set(_WIDTHS)
+        # A line that begins with `+` may look shorter, since that is a mark of diffs too.
+        has_shape = is_enough and max(widths) in _WIDTHS and min(widths) >= max(widths) - 1
         if not (has_shape and is_mixed and len(lines[-1].rstrip(b"=")) <= max(widths)) or _is_other_file(lines, first):
             return None
     start = begin - len(before) + first.start(1) if first else begin
-    return SecretFinding(start, ended.end() if ended else body.end(), "private-key")
+    last = _LAST_JOINED(text, body.end()) if b" " in body[0] else None
+    end = last.end() if last and not is_wordy(last[1]) else body.end()
+    return SecretFinding(start, ended.end() if ended else end, "private-key")
 
 
 def _is_other_file(lines: Sequence[bytes], first: re.Match[bytes] | None) -> bool:

@@ -25,7 +25,8 @@ def frequent_secrets(text: bytes, folded: bytes, words: Sequence[bytes]) -> list
     `folded` is the text in lower case, and `words` are the words of names that it has. Tokens are found here only if
     the text begins with some: others are found soon enough.
     """
-    found = _passwords(folded) if b"passw" in words else []
+    found = [secret for word in _PASSWORDS if word in words for secret in _passwords(folded, word)]
+    found.sort()
     dense = [word for word in _TOKENS if word in words and _begins_with_some(folded, word)]
     if tokens := [token for word in dense for token in _tokens(text, folded, word)]:
         found = _apart(sorted((*found, *tokens)))
@@ -69,26 +70,47 @@ def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
     return rb"(?:(?<!(?:%b)_%b)(?<!(?:%b)%b)|%b)" % (ends, ending, ends, ending, none)
 
 
-# A name that ends in password, `=` or `:`, and a value within blanks, quotes or commas that no word looks like, or a
-# word with a number behind it that is no placeholder. Or the word password, `is`, and letters with digits among them.
-_PASSWORD = re.compile(
-    rb"passw(?:(?:(?<![a-z0-9_.$?/\\-]passw)|(?<![$?/\\]passw)%b)(?:or)?d[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)"
-    rb"(?P<value>(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%%*$-])"
-    rb"(?:[a-z_+-]*+[0-9]++(?=[_+-]))*+[a-z_+-]*+(?:[0-9]++[a-z]|[0-9]*+[!#^~@%%*$])[a-z0-9_+!#^~@%%*$-]*+"
+# A name that ends in password or pwd, and behind it one of these:
+# - `=` or `:`, and a value within blanks, quotes or commas that no word looks like, or a word with a number behind it
+#   that is no placeholder;
+# - `=` between blanks, as in code, and letters with digits among them;
+# - for the word password alone, `is`, and letters with digits among them.
+_VALUE = (
+    rb"(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%*$-])"
+    rb"(?:[a-z_+-]*+[0-9]++(?=[_+-]))*+[a-z_+-]*+(?:[0-9]++[a-z]|[0-9]*+[!#^~@%*$])[a-z0-9_+!#^~@%*$-]*+"
     rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
-    rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+)"
-    rb"(?P=quote)(?=[\s,;}]|\Z)"
-    rb"|(?<![a-z0-9_.$?/\\-]passw)(?:or)?d[ ]is[ ]"
-    rb"(?P<told>(?=[a-z0-9]{6,19}[.,;]?(?:\s(?!/[ ])|\Z))(?!(?:%b)[0-9])"
-    rb"(?:[a-z]++[0-9]++[a-z]|[0-9]++(?!x[0-9])[a-z]++[0-9]|(?!%b)[a-z]{4,16}+[0-9]++(?![a-z]))[a-z0-9]*+))"
-    % (_not_after(_OTHER_PREFIXES, b"passw"), _TECHNICAL_NAMES, _MENTIONS_PLACEHOLDER)
+    rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+"
 )
+_ASSIGNED = (
+    rb"[\"']?(?:[=:][ ]?(?:(?P<quote>[\"'])(?P<quoted>%b)(?P=quote)|(?P<bare>%b)(?=[\s,;}&]|\Z))"
+    rb"|[ ]{1,4}=[ ]{1,4}(?P<mark>[\"']?)(?P<spaced>(?=[a-z0-9]{8,64}(?P=mark)(?:[\s,;)}&]|\Z))"
+    rb"[a-z]*+[0-9]++[a-z][a-z0-9]*+))"
+) % (_VALUE, _VALUE)
+_TOLD = (
+    rb"[ ]is[ ](?P<told>(?=[a-z0-9]{6,19}[.,;]?(?:\s(?!/[ ])|\Z))(?!(?:%b)[0-9])"
+    rb"(?:[a-z]++[0-9]++[a-z]|[0-9]++(?!x[0-9])[a-z]++[0-9]|(?!%b)[a-z]{4,16}+[0-9]++(?![a-z]))[a-z0-9]*+)"
+) % (_TECHNICAL_NAMES, _MENTIONS_PLACEHOLDER)
+
+
+def _password_named(begins: bytes, ends: bytes) -> re.Pattern[bytes]:
+    """The name begins with a literal, which makes the expression fast; what comes before it says whose it is."""
+    named = rb"(?:(?<![a-z0-9_.$?/\\-]%b)|(?<![$?/\\]%b)%b)" % (begins, begins, _not_after(_OTHER_PREFIXES, begins))
+    told = rb"|(?<![a-z0-9_.$?/\\-]%b)%b%b" % (begins, ends, _TOLD) if ends else b""
+    return re.compile(rb"%b(?:%b%b%b%b)" % (begins, named, ends, _ASSIGNED, told))
+
+
+_PASSWORDS = {b"passw": _password_named(b"passw", b"(?:or)?d"), b"pwd": _password_named(b"pwd", b"")}
 # What makes a value a placeholder all the same.
 _PLACEHOLDER_MARKS = (b"***", b"###", b"xxxxxx", b"%s", b"%d")
 
 
-def _passwords(folded: bytes) -> list[FrequentSecret]:
-    found = [(match.start(), *match.span(match.lastindex or 0), "password") for match in _PASSWORD.finditer(folded)]
+def _passwords(folded: bytes, word: bytes) -> list[FrequentSecret]:
+    found = [
+        (match.start(), *match.span(match.lastindex or 0), "password")
+        for match in _PASSWORDS[word].finditer(folded)
+        # With blanks it may be code, whose value has to be random.
+        if match.lastgroup != "spaced" or len(set(match["spaced"])) >= _FEWEST_CHARS
+    ]
     for mark in _PLACEHOLDER_MARKS if found else ():
         if mark in folded:
             found = [secret for secret in found if mark not in folded[secret[1] : secret[2]]]
@@ -97,20 +119,22 @@ def _passwords(folded: bytes) -> list[FrequentSecret]:
 
 # -- tokens, secrets and keys -----------------------------------------------------------------------------------------
 
-# No key of the catalog, whose kind is told by its shape, and too short for a line of a private key.
+# No key of the catalog, whose kind is told by its shape, and shorter than a line of a private key.
 _ALPHANUMERIC_KINDS = [kind for kind in CATALOG if all(part.isalnum() for part in kind.body if isinstance(part, str))]
 _OTHER_KINDS = b"|".join(
     sorted({start.lower().encode("ascii") for kind in _ALPHANUMERIC_KINDS for start in kind.starts if start.isalnum()})
 )
+# Of what a private key begins with nothing is taken.
 _TOKEN = (
-    rb"%b[\"']?(?:=|:[ ]?)(?P<quote>[\"']?)(?=[a-z0-9]{16,39}(?P=quote)(?:[\s,;}]|\Z))(?!%b)"
+    rb"%b[\"']?(?:[ ]{0,2}=[ ]{0,2}|:[ ]?)(?P<quote>[\"'])?"
+    rb"(?=[a-z0-9]{16,63}(?(quote)(?P=quote)|(?:[\s,;}&]|\Z)))(?!%b|m[chfi][a-z0-9]{38}|b3bl|ls0t)"
     rb"(?P<value>[a-z]*+[0-9]++[a-z][a-z0-9]*+)"
 )
 _TOKENS = {
     word: re.compile(_TOKEN % (before, _OTHER_KINDS))
     for word, before in ((b"token", b"token"), (b"secret", b"secret"), (b"key", rb"key(?<=[a-z0-9_.-]key)"))
 }
-FREQUENT_NAMES = frozenset((b"passw", *_TOKENS))
+FREQUENT_NAMES = frozenset((*_PASSWORDS, *_TOKENS))
 """Of these words of names a text must have one."""
 # In these a token has another kind, and what comes before it tells that of what follows.
 _OTHER_CONTEXTS = (b"cookie", b"authorization", b"bearer")
