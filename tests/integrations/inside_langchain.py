@@ -18,6 +18,7 @@ from tests.integrations.scenario import (
     WINDOW,
     assert_it_goes_on,
     assert_it_went_well,
+    assert_the_example_runs,
     folds_between,
     part,
     requests_of,
@@ -137,3 +138,7 @@ def test_the_hook_of_a_prebuilt_graph() -> None:
         assert_it_went_well(upstream)
         assert len(done["messages"]) > 2 * len(requests_of(upstream)[-1])
         assert folds_between(requests_of(upstream)) == len(hook.conversations.projections[0].compactions)
+
+
+def test_the_example_runs_as_it_stands() -> None:
+    assert_the_example_runs("with_langchain.py")

@@ -27,6 +27,7 @@ from tests.integrations.scenario import (
     WINDOW,
     assert_it_goes_on,
     assert_it_went_well,
+    assert_the_example_runs,
     part,
     requests_of,
     running,
@@ -125,3 +126,7 @@ def test_two_runs_of_one_agent_are_two_conversations() -> None:
         assert [it.status for it in upstream.calls if it.status != 200] == []
         one, two = clew.conversations.projections
         assert one.session != two.session
+
+
+def test_the_example_runs_as_it_stands() -> None:
+    assert_the_example_runs("with_pydantic_ai.py")
