@@ -38,6 +38,12 @@ def lock_file(descriptor: int, *, wait: bool) -> None:
     fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
+def unlock_file(descriptor: int) -> None:
+    """Give back a lock before the file is closed."""
+    if IS_POSIX:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
 def make_private(descriptor: int) -> None:
     """Let only its owner read and write a file; Windows does so by the folder it is in."""
     if IS_POSIX:

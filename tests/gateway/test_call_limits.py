@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 from tests.gateway.raw_http import PROVIDER_KEY, answering, ask_raw, body_for, make_caller
 
-from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal
+from clew.gateway import CallLimits, CallMeter, GatewayOptions, Refusal, SharedCallCounts
 from clew.gateway.limits import MAX_CALLERS
 from clew.testing.gateway import GATEWAY_MODEL, gateway_with
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
@@ -124,6 +126,57 @@ def test_the_table_of_callers_has_a_bound() -> None:
     for _ in range(9):
         send(meter, "slow")
     refusal(meter, "slow")  # whoever has something under way is not forgotten
+
+
+# -- in several processes ----------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def shared_meters(path: Path, **limits: int) -> Iterator[tuple[CallMeter, CallMeter]]:
+    """Those of two workers."""
+    none: dict[str, int | None] = dict.fromkeys(("per_minute", "at_once", "total_per_minute", "total_at_once"))
+    with ExitStack() as last:
+        counts = [SharedCallCounts(path, worker) for worker in (0, 1)]
+        for one in counts:
+            last.callback(one.close)
+        first, second = (CallMeter(CallLimits(**{**none, **limits}), SetClock(), one) for one in counts)
+        yield first, second
+
+
+def test_workers_count_the_requests_of_a_minute_together(tmp_path: Path) -> None:
+    with shared_meters(tmp_path / "calls", per_minute=6) as (one, two):
+        for _ in range(3):
+            send(one)
+            send(two)
+        assert refusal(one).headers["Retry-After"] == refusal(two).headers["Retry-After"] == "10"
+        send(two, "bob")
+
+
+def test_workers_count_requests_under_way_together(tmp_path: Path) -> None:
+    with shared_meters(tmp_path / "calls", at_once=2, total_at_once=3) as (one, two):
+        with one.admit("ann"), two.admit("ann"):
+            assert "2 requests under way" in str(refusal(one))
+            with two.admit("bob"):
+                assert "this gateway has 3 requests" in str(refusal(one, "cid"))
+            assert (one.under_way, two.under_way) == (1, 1)
+        send(one)
+
+
+def test_what_a_killed_worker_had_under_way_is_taken_back(tmp_path: Path) -> None:
+    with shared_meters(tmp_path / "calls", at_once=2) as (one, two):
+        with one.admit("ann"), two.admit("ann"):
+            refusal(two)
+            SharedCallCounts(tmp_path / "calls", 0).close()  # another one begins in its place
+            send(two)
+
+
+def test_the_shared_table_makes_room_for_new_callers(tmp_path: Path) -> None:
+    with shared_meters(tmp_path / "calls", per_minute=2) as (one, two):
+        with one.admit("slow"):
+            for number in range(6_000):
+                send(two, f"caller {number}")
+        send(one, "slow")
+        refusal(two, "slow")
 
 
 # -- on the wire -------------------------------------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import aiohttp
+import pytest
 
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey
@@ -137,6 +138,29 @@ async def test_a_preview_changes_nothing_and_is_applied_exactly_once(tmp_path: P
         undone = await bot.done("POST", f"conversations/{id}/undo")
         assert undone["is_undone"] and undone["in_view"] == 26
         assert not (await bot.done("POST", f"conversations/{id}/undo", {}))["is_undone"]
+
+
+@pytest.mark.parametrize("engine", ["compressor", "lcm"])
+async def test_a_preview_is_applied_exactly_by_another_process(tmp_path: Path, engine: str) -> None:
+    environ = {"CLEW_CONTEXT_ENGINE": engine}
+    async with (
+        hosting_with(Upstream(*answers(12)), tmp_path, environ=environ) as one,
+        hosting_with(one.flow.upstream, tmp_path, environ=environ) as two,
+    ):
+        id = await filled(one)
+        await two.done("GET", f"conversations/{id}/context")  # open there, too
+        preview = await one.done("POST", f"conversations/{id}/compress", {"preview": True, "focus": "harbour"})
+        assert preview["is_changed"] and preview["handoff"]
+        await one.ask(id, "One more question, which stays at the end.")
+        applied = await two.done("POST", f"conversations/{id}/compress", {"apply": preview["preview"]})
+        assert applied["is_applied"] and applied["handoff"] == preview["handoff"]
+        for bot, number in ((one, 9), (two, 10)):
+            await bot.ask(id, f"And {number}?")
+            sent = sent_messages(one, number)
+            assert any(preview["handoff"] in str(message["content"]) for message in sent)
+            assert "which stays at the end" in str(sent)
+        again = await one.call("POST", f"conversations/{id}/compress", {"apply": preview["preview"]})
+        assert again[0] == 404
 
 
 async def test_a_preview_of_another_state_is_not_applied(tmp_path: Path) -> None:

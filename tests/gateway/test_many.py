@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+import aiohttp
 import pytest
 
 from clew.errors import StoreError
@@ -27,6 +28,8 @@ from clew.testing.store_contract import empty_schema, postgres_server
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
 
 TURNS = 36
+LIMITED = ("--set", "gateway.requests_per_minute=10")
+ANN, BOB = ({"Authorization": f"Bearer fake-key-of-{name}"} for name in ("ann", "bob"))
 WINDOW = 8_000
 
 
@@ -269,3 +272,35 @@ async def test_workers_answer_on_one_port_and_one_that_ends_is_started_again(tmp
             rows = await store.messages((await store.resume(root.id)).id)
             assert [row.seq for row in rows] == list(range(2 * (TURNS + 12)))
             assert await store.check() == []
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
+async def test_workers_count_limits_and_metrics_as_one(tmp_path: Path) -> None:
+    async with Upstream(*answers(20)) as upstream, served(tmp_path, upstream, *LIMITED, "--workers", "3") as gateway:
+        statuses: list[int] = []
+        async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(force_close=True)) as http:
+            for number in range(14):
+                body = {"model": GATEWAY_MODEL, "messages": [{"role": "user", "content": f"question {number}"}]}
+                async with http.post(f"{gateway.address}/v1/chat/completions", json=body, headers=ANN) as reply:
+                    statuses.append(reply.status)
+            assert sorted(statuses) == [200] * 10 + [429] * 4
+
+            async def told(of: str) -> float:
+                async with http.get(f"{gateway.address}/metrics", headers=BOB) as reply:
+                    lines = (await reply.text()).splitlines()
+                return sum(float(line.split()[-1]) for line in lines if line.startswith(f"clew_gateway_{of}"))
+
+            async def is_counted() -> bool:  # a reply is recorded a moment after the client has it
+                return await told("requests_total") == 10
+
+            await wait_until(is_counted)
+            assert await told("refusals_total") == 4
+            killed = min(gateway.workers())
+            os.kill(killed, signal.SIGKILL)
+
+            async def has_another() -> bool:
+                return len(gateway.workers() - {killed}) == 3
+
+            await wait_until(has_another)
+            assert await told("requests_total") == 10

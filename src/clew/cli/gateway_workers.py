@@ -10,20 +10,25 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import shutil
 import signal
 import socket
 import sys
+import tempfile
 import time
 from asyncio.subprocess import PIPE, Process
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 
 from clew.config import load_config
 from clew.errors import ClewError
 
 MAX_WORKERS = 64
 _READY = b"ready\n"
+_METRICS_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Read by prometheus_client: figures of several processes in the files of a folder."""
 _SHORT_LIFE_SECONDS = 10.0
 """A worker that ends sooner is started again after a pause, which doubles."""
 _FIRST_PAUSE_SECONDS, _LONGEST_PAUSE_SECONDS = 1.0, 30.0
@@ -44,6 +49,11 @@ class WorkerTask:
     """As `--set` gave them."""
     listening: int
     """The descriptor of the socket."""
+    adds_breakpoints: bool = False
+    folder: str = ""
+    """What the workers count together is in files there."""
+    number: int = 0
+    """Among the workers; another one that begins in its place has the same."""
 
 
 # -- the parent --------------------------------------------------------------------------------------------------------
@@ -72,7 +82,8 @@ class GatewayWorkers:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, self._stopping.set)
-        keeping = [asyncio.create_task(self._keep()) for _ in range(self._count)]
+        folder = tempfile.mkdtemp(prefix="clew-workers-")
+        keeping = [asyncio.create_task(self._keep(Path(folder), number)) for number in range(self._count)]
         stopped, ready = asyncio.create_task(self._stopping.wait()), asyncio.create_task(self._all_ready.wait())
         try:
             done, _ = await asyncio.wait({*keeping, stopped, ready}, return_when=asyncio.FIRST_COMPLETED)
@@ -86,13 +97,15 @@ class GatewayWorkers:
             stopped.cancel()
             ready.cancel()
             await self._stop(keeping)
+            shutil.rmtree(folder, ignore_errors=True)
 
-    async def _keep(self) -> None:
+    async def _keep(self, folder: Path, number: int) -> None:
         """Run a worker, and another one when it ends."""
+        task = replace(self._task, folder=str(folder), number=number)
         pause, is_first = _FIRST_PAUSE_SECONDS, True
         while not self._stopping.is_set():
             started = time.monotonic()
-            code, was_ready = await self._run_one(counts=is_first)
+            code, was_ready = await self._run_one(task, counts=is_first)
             if self._stopping.is_set():
                 return
             if is_first and not was_ready:
@@ -106,7 +119,7 @@ class GatewayWorkers:
             await _wait_for(self._stopping, pause)
             pause = min(2 * pause, _LONGEST_PAUSE_SECONDS)
 
-    async def _run_one(self, *, counts: bool) -> tuple[int, bool]:
+    async def _run_one(self, task: WorkerTask, *, counts: bool) -> tuple[int, bool]:
         """A worker from its start to its end: its exit code, and whether it was ever ready."""
         process = await asyncio.create_subprocess_exec(
             sys.executable,
@@ -114,13 +127,13 @@ class GatewayWorkers:
             __name__,
             stdin=PIPE,
             stdout=PIPE,
-            pass_fds=(self._task.listening,),
-            env=self._environ,
+            pass_fds=(task.listening,),
+            env={**self._environ, _METRICS_FOLDER: task.folder},
         )
         assert process.stdin is not None and process.stdout is not None
         self._running[process.pid] = process
         try:
-            process.stdin.write(json.dumps(asdict(self._task)).encode() + b"\n")
+            process.stdin.write(json.dumps(asdict(task)).encode() + b"\n")
             was_ready = await process.stdout.readline() == _READY
             if was_ready and counts:
                 self._ready += 1
@@ -129,6 +142,7 @@ class GatewayWorkers:
             return await process.wait(), was_ready
         finally:
             self._running.pop(process.pid, None)
+            _forget_what_is_now(Path(task.folder), process.pid)
 
     async def _stop(self, keeping: list[asyncio.Task[None]]) -> None:
         for process in self._running.values():
@@ -138,6 +152,12 @@ class GatewayWorkers:
             for process in self._running.values():
                 process.kill()
             await asyncio.wait(late)
+
+
+def _forget_what_is_now(folder: Path, pid: int) -> None:
+    """What a worker that has ended has counted stays in the metrics; what it had under way does not."""
+    for gauge in folder.glob(f"gauge_live*_{pid}.db"):
+        gauge.unlink(missing_ok=True)
 
 
 async def _wait_for(event: asyncio.Event, seconds: float) -> None:
@@ -173,7 +193,7 @@ async def _work(task: WorkerTask, environ: Mapping[str, str]) -> None:
     from clew.app import GatewayAppOptions, gateway_options, open_gateway
     from clew.cli.commands.serve import gateway_observers
     from clew.cli.store_access import open_location, store_location
-    from clew.gateway import MODES
+    from clew.gateway import MODES, SharedCallCounts
 
     config = load_config(environ, task.settings)
     mode = next(mode for mode in MODES if mode == task.mode)
@@ -187,8 +207,16 @@ async def _work(task: WorkerTask, environ: Mapping[str, str]) -> None:
     with socket.socket(fileno=task.listening) as listening, ExitStack() as last:
         last.callback(stop)
         port = listening.getsockname()[1]
-        listen = replace(gateway_options(config.settings, task.host, port, task.names), listening=listening)
-        options = GatewayAppOptions(task.upstream, mode, listen, observers=observers)
+        counts = SharedCallCounts(Path(task.folder) / "calls", task.number)
+        last.callback(counts.close)
+        listen = gateway_options(config.settings, task.host, port, task.names)
+        options = GatewayAppOptions(
+            task.upstream,
+            mode,
+            replace(listen, listening=listening, counts=counts),
+            observers=observers,
+            adds_breakpoints=task.adds_breakpoints,
+        )
         async with (
             open_location(store_location(config.settings, environ)) as store,
             open_gateway(config, environ, store, options),

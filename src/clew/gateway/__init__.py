@@ -44,6 +44,7 @@ from clew.gateway.observers import LOG_FORMATS, ExchangeLog, GatewayLogFormatter
 from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
+from clew.gateway.shared_limits import SharedCallCounts
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
 from clew.gateway.upstream import UpstreamServer
 
@@ -83,6 +84,7 @@ __all__ = [
     "Refusal",
     "RequestBounds",
     "ServedModel",
+    "SharedCallCounts",
     "UpstreamServer",
     "asks_with_own_credential",
     "caller_of",

@@ -31,6 +31,7 @@ from clew.turn import (
     Runtime,
     call_of,
     keep_partial_reply,
+    prepared_from_plain,
     run_turn,
     uninterruptible,
 )
@@ -63,6 +64,11 @@ class HostedCaller:
     @property
     def owner(self) -> str:
         return self.caller.owner
+
+    def ask_upstream(self) -> None:
+        """Ask the upstream for this caller from now on, in this task and those that it begins."""
+        _credential.set(self.credential)
+        _is_own.set(self.caller.key is not None)
 
 
 def asks_with_own_credential() -> bool:
@@ -142,7 +148,7 @@ class HostedConversations:
         self._target = target
         self._default_model = default_model
         self._clock = clock
-        self._previews = KeptPreviews(clock)
+        self._previews = KeptPreviews(runtime.store)
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._turns: dict[str, set[asyncio.Task[HostedAnswer]]] = {}
         self._used: dict[str, float] = {}
@@ -241,9 +247,9 @@ class HostedConversations:
         return conversation
 
     async def _close_idle(self) -> None:
-        """Close what has not been used for a while. A preview holds the objects that it is applied to."""
+        """Close what has not been used for a while."""
         until = self._clock() - IDLE_SECONDS
-        kept = self._previews.conversations() | {id for id, lock in self._locks.items() if lock.locked()}
+        kept = {id for id, lock in self._locks.items() if lock.locked()}
         for id in [id for id, used in self._used.items() if used < until and id not in kept]:
             del self._used[id]
             await self._runtime.forget(id)
@@ -337,8 +343,7 @@ class HostedConversations:
             if _is_newest(question, conversation):
                 conversation = await self.open_newest(found)
             is_kept = _is_newest(question, conversation)
-            _credential.set(asker.credential)
-            _is_own.set(asker.caller.key is not None)
+            asker.ask_upstream()
             reply = await self._ask(found.id, [] if is_kept else [question], on_delta)
             answer = await self._told(asker, found, conversation, reply)
             if name is not None and isinstance(content, str):
@@ -418,30 +423,34 @@ class HostedConversations:
 
     # -- compactions ---------------------------------------------------------------------------------------------------
 
-    async def compress(self, owner: str, id: str, focus: str | None) -> HostedCompaction:
+    async def compress(self, asker: HostedCaller, id: str, focus: str | None) -> HostedCompaction:
         """Compact now."""
-        found = await self.find_hosted(owner, id)
+        found = await self.find_hosted(asker.owner, id)
+        asker.ask_upstream()
         done = await (await self.open_newest(found)).compact_now(focus)
         if done is None:
             what = "another process is compacting this conversation"
             raise Refused(409, what, "It goes on as that one leaves it.", kind="busy")
         return HostedCompaction(found.id, done, focus, is_applied=done.changed)
 
-    async def preview(self, owner: str, id: str, focus: str | None) -> HostedCompaction:
-        """What `compress` would do; `apply` does exactly this."""
-        found = await self.find_hosted(owner, id)
+    async def preview(self, asker: HostedCaller, id: str, focus: str | None) -> HostedCompaction:
+        """What `compress` would do; `apply` does exactly this, in whichever process."""
+        found = await self.find_hosted(asker.owner, id)
+        asker.ask_upstream()
         prepared: PreparedCompaction = await (await self.open_newest(found)).preview_compaction(focus)
-        kept = self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
+        kept = await self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
         return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
 
     async def apply(self, owner: str, id: str, preview: str) -> HostedCompaction:
         """Apply a preview, if the conversation still begins as it did then."""
         found = await self.find_hosted(owner, id)
-        prepared = self._previews.take(found.id, preview)
-        if prepared is None:
+        kept = await self._previews.take(found.id, preview)
+        if kept is None:
             raise Refused(404, f"there is no preview {preview[:100]!r}", "Preview again.")
-        applied = await (await self.open(found)).apply_compaction(prepared)
-        if applied is None:
+        conversation = await self.open_newest(found)
+        prepared = prepared_from_plain(kept, conversation.view)
+        applied = None if prepared is None else await conversation.apply_compaction(prepared)
+        if prepared is None or applied is None:
             what = "the preview was made for another state of this conversation, and was not applied"
             raise Refused(409, what, "Preview again.", kind="stale_preview")
         return HostedCompaction(found.id, applied, prepared.focus, is_applied=True)

@@ -245,9 +245,9 @@ class HostingRoutes:
         if "apply" in given:
             done = await self._hosted.apply(asker.owner, id, given["apply"])
         elif given.get("preview"):
-            done = await self._hosted.preview(asker.owner, id, focus)
+            done = await self._hosted.preview(asker, id, focus)
         else:
-            done = await self._hosted.compress(asker.owner, id, focus)
+            done = await self._hosted.compress(asker, id, focus)
         return json_answer(plain_result(done))
 
     async def undo_compaction(self, request: web.Request, asker: HostedCaller, _: Fields) -> web.StreamResponse:

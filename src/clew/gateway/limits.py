@@ -1,16 +1,18 @@
 """How many requests may come in a minute, and how many may be under way: of one caller, and of all of them.
 
 A bucket holds the requests that a caller may still send, and fills steadily. A caller whose bucket is full again and
-who has nothing under way is forgotten.
+who has nothing under way is forgotten. Where they are counted is `CallCounts`: in this process, or in a file that the
+workers of a gateway share.
 """
 
 from __future__ import annotations
 
 import math
 import time
+from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 
 from clew.gateway.callers import Refusal
@@ -31,7 +33,7 @@ class CallLimits:
 
 
 @dataclass(slots=True)
-class _Calls:
+class CallCount:
     """Of one caller, or of all."""
 
     left: float
@@ -45,51 +47,44 @@ class _Calls:
             self.filled_at = now
 
 
-class CallMeter:
-    """Counts requests, and refuses those beyond the limits."""
+class CallCounts(ABC):
+    """Where requests are counted."""
 
-    def __init__(self, limits: CallLimits | None = None, clock: Callable[[], float] = time.monotonic) -> None:
-        self.limits = limits or CallLimits()
-        self._clock = clock
-        self._total = _Calls(float(self.limits.total_per_minute or 0), clock())
-        self._callers: OrderedDict[str, _Calls] = OrderedDict()
+    @abstractmethod
+    def changing(self, caller: str, new: CallCount, total: CallCount) -> AbstractContextManager[tuple[CallCount, ...]]:
+        """The counts of a caller and of all, to be changed within the block; `new` and `total` where there are none."""
 
-    @property
-    def under_way(self) -> int:
-        return self._total.under_way
+    def forget_resting(self, now: float, per_minute: int | None) -> None:  # noqa: B027 (a table of fixed size need not)
+        """Forget those who may send as much as anybody who has never come."""
 
     @property
     def callers(self) -> int:
-        """How many are remembered."""
+        """How many are remembered here."""
+        return 0
+
+
+class ProcessCallCounts(CallCounts):
+    """In the memory of this process."""
+
+    def __init__(self) -> None:
+        self._total: CallCount | None = None
+        self._callers: OrderedDict[str, CallCount] = OrderedDict()
+
+    @property
+    def callers(self) -> int:
         return len(self._callers)
 
     @contextmanager
-    def admit(self, caller: str) -> Iterator[None]:
-        """Count a request for as long as the block lasts; raises `Refusal` where it is one too many."""
-        limits, now = self.limits, self._clock()
-        calls = self._callers.get(caller)
-        if calls is None:
-            calls = _Calls(float(limits.per_minute or 0), now)
-        calls.fill(now, limits.per_minute)
-        self._total.fill(now, limits.total_per_minute)
-        _check(calls, limits.per_minute, limits.at_once, "this caller")
-        _check(self._total, limits.total_per_minute, limits.total_at_once, "this gateway")
-        self._callers[caller] = calls
+    def changing(self, caller: str, new: CallCount, total: CallCount) -> Iterator[tuple[CallCount, ...]]:
+        self._total = self._total or total
+        known = self._callers.get(caller, new)
+        yield known, self._total
+        self._callers[caller] = known
         self._callers.move_to_end(caller)
-        for one in (calls, self._total):
-            one.left -= 1
-            one.under_way += 1
-        try:
-            yield
-        finally:
-            for one in (calls, self._total):
-                one.under_way -= 1
-            if len(self._callers) > MAX_CALLERS:
-                self._forget_one()
+        if len(self._callers) > MAX_CALLERS:
+            self._forget_one()
 
-    def forget_resting(self) -> None:
-        """Forget those who may send as much as anybody who has never come."""
-        now, per_minute = self._clock(), self.limits.per_minute
+    def forget_resting(self, now: float, per_minute: int | None) -> None:
         for caller, calls in list(self._callers.items()):
             calls.fill(now, per_minute)
             if not calls.under_way and (per_minute is None or calls.left >= per_minute):
@@ -101,7 +96,57 @@ class CallMeter:
             del self._callers[resting]
 
 
-def _check(calls: _Calls, per_minute: int | None, at_once: int | None, whose: str) -> None:
+class CallMeter:
+    """Counts requests, and refuses those beyond the limits."""
+
+    def __init__(
+        self,
+        limits: CallLimits | None = None,
+        clock: Callable[[], float] = time.monotonic,
+        counts: CallCounts | None = None,
+    ) -> None:
+        self.limits = limits or CallLimits()
+        self.under_way = 0
+        """Requests of this process that have not ended."""
+        self._clock = clock
+        self._counts = counts or ProcessCallCounts()
+
+    @property
+    def callers(self) -> int:
+        """How many are remembered."""
+        return self._counts.callers
+
+    @contextmanager
+    def admit(self, caller: str) -> Iterator[None]:
+        """Count a request for as long as the block lasts; raises `Refusal` where it is one too many."""
+        limits, now = self.limits, self._clock()
+        with self._changing(caller, now) as (calls, total):
+            calls.fill(now, limits.per_minute)
+            total.fill(now, limits.total_per_minute)
+            _check(calls, limits.per_minute, limits.at_once, "this caller")
+            _check(total, limits.total_per_minute, limits.total_at_once, "this gateway")
+            for one in (calls, total):
+                one.left -= 1
+                one.under_way += 1
+        self.under_way += 1
+        try:
+            yield
+        finally:
+            self.under_way -= 1
+            with self._changing(caller, now) as counted:
+                for one in counted:
+                    one.under_way = max(0, one.under_way - 1)
+
+    def forget_resting(self) -> None:
+        """Forget those who may send as much as anybody who has never come."""
+        self._counts.forget_resting(self._clock(), self.limits.per_minute)
+
+    def _changing(self, caller: str, now: float) -> AbstractContextManager[tuple[CallCount, ...]]:
+        new = CallCount(float(self.limits.per_minute or 0), now)
+        return self._counts.changing(caller, new, CallCount(float(self.limits.total_per_minute or 0), now))
+
+
+def _check(calls: CallCount, per_minute: int | None, at_once: int | None, whose: str) -> None:
     if at_once is not None and calls.under_way >= at_once:
         raise Refusal(429, f"{whose} has {at_once} requests under way, which is the limit", {"Retry-After": "1"})
     if per_minute is not None and calls.left < 1:

@@ -1,11 +1,13 @@
 """Figures of a gateway for Prometheus.
 
 Every label has a few known values: nothing that a client writes becomes one, so that no client can fill a memory with
-series. No series tells an owner, a session, a key or a model.
+series. No series tells an owner, a session, a key or a model. Where several workers answer on one port, each page has
+the figures of all of them: they count in files of a folder that `PROMETHEUS_MULTIPROC_DIR` names.
 """
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 
 from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -15,6 +17,8 @@ from clew.gateway.clients import CLIENTS
 from clew.gateway.observers import GatewayObserver
 from clew.gateway.records import ExchangeRecord
 
+SHARED_FOLDER = "PROMETHEUS_MULTIPROC_DIR"
+"""Read by the library when it is first imported."""
 METRICS_TYPE = CONTENT_TYPE_LATEST
 _SECONDS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 600)
 _STATUSES = frozenset(
@@ -29,6 +33,7 @@ class GatewayMetrics(GatewayObserver):
 
     def __init__(self) -> None:
         self.registry = CollectorRegistry()
+        self._watched: list[tuple[Gauge, Callable[[], int]]] = []
 
         def counter(name: str, about: str, *labels: str) -> Counter:
             return Counter(f"clew_gateway_{name}", about, labels, registry=self.registry)
@@ -60,11 +65,23 @@ class GatewayMetrics(GatewayObserver):
 
     def watch(self, name: str, about: str, value: Callable[[], int]) -> None:
         """A figure that is asked for when somebody reads."""
-        Gauge(f"clew_gateway_{name}", about, registry=self.registry).set_function(value)
+        gauge = Gauge(f"clew_gateway_{name}", about, registry=self.registry, multiprocess_mode="livesum")
+        self._watched.append((gauge, value))
 
     def page(self) -> bytes:
         """All figures, as `METRICS_TYPE`."""
-        return generate_latest(self.registry)
+        self._ask()
+        if SHARED_FOLDER not in os.environ:
+            return generate_latest(self.registry)
+        from prometheus_client.multiprocess import MultiProcessCollector
+
+        together = CollectorRegistry()
+        MultiProcessCollector(together)  # type: ignore[no-untyped-call]
+        return generate_latest(together)
+
+    def _ask(self) -> None:
+        for gauge, value in self._watched:
+            gauge.set(value())
 
     # -- what is told --------------------------------------------------------------------------------------------------
 
@@ -91,6 +108,8 @@ class GatewayMetrics(GatewayObserver):
 
     def sent(self, response_bytes: int) -> None:
         self._sent_bytes.inc(response_bytes)
+        if SHARED_FOLDER in os.environ:
+            self._ask()  # another worker's page has it, too
 
     def event(self, event: Event) -> None:
         match event:

@@ -1,43 +1,39 @@
-"""Compactions that were previewed and wait to be applied, in the memory of one process."""
+"""Compactions that were previewed and wait to be applied: with their conversation in the store, for any process."""
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
-from clew.turn import PreparedCompaction
+from clew.store import Store
+from clew.turn import PreparedCompaction, prepared_to_plain
 
 PREVIEW_SECONDS = 900.0
 """So long a preview can be applied."""
-MAX_PREVIEWS = 100
+_STATE = "preview"
 
 
 class KeptPreviews:
-    """Compactions that were previewed and may be applied: the newest of each conversation, for a while."""
+    """The newest preview of each conversation, for a while."""
 
-    def __init__(self, clock: Callable[[], float]) -> None:
+    def __init__(self, store: Store, clock: Callable[[], float] = time.time) -> None:
+        """`clock` tells the seconds since 1970: processes of several machines compare it."""
+        self._store = store
         self._clock = clock
-        self._kept: dict[str, tuple[str, float, PreparedCompaction]] = {}
-        """By conversation, oldest first: the preview's id and when it was made."""
 
-    def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
+    async def keep(self, conversation: str, prepared: PreparedCompaction) -> str:
         """Its id."""
-        self._kept.pop(conversation, None)
         id = f"p_{secrets.token_hex(10)}"
-        self._kept[conversation] = (id, self._clock(), prepared)
-        self.conversations()
-        if len(self._kept) > MAX_PREVIEWS:
-            del self._kept[next(iter(self._kept))]
+        kept = {"id": id, "at": self._clock(), "prepared": prepared_to_plain(prepared)}
+        await self._store.set_state(conversation, {_STATE: kept})
         return id
 
-    def take(self, conversation: str, id: str) -> PreparedCompaction | None:
-        """The preview of an id, once; None where there is none any more."""
-        if conversation not in self.conversations() or self._kept[conversation][0] != id:
+    async def take(self, conversation: str, id: str) -> Mapping[str, Any] | None:
+        """What was prepared under an id, as JSON, once; None where there is none any more."""
+        kept = (await self._store.state(conversation)).get(_STATE)
+        if not isinstance(kept, dict) or kept["id"] != id or self._clock() - kept["at"] > PREVIEW_SECONDS:
             return None
-        return self._kept.pop(conversation)[2]
-
-    def conversations(self) -> set[str]:
-        """Those that have a preview which can still be applied."""
-        until = self._clock() - PREVIEW_SECONDS
-        self._kept = {name: kept for name, kept in self._kept.items() if kept[1] >= until}
-        return set(self._kept)
+        await self._store.set_state(conversation, {_STATE: None})
+        return dict(kept["prepared"])

@@ -23,7 +23,7 @@ from clew.gateway.callers import Caller, Callers, Refusal
 from clew.gateway.connections import client_connections, where_it_failed
 from clew.gateway.exchange import Exchanges
 from clew.gateway.hosting import HostingRoutes, add_hosting, error_body
-from clew.gateway.limits import CallLimits, CallMeter
+from clew.gateway.limits import CallCounts, CallLimits, CallMeter
 from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
 from clew.gateway.observers import GatewayObserver, Observers
 from clew.gateway.openapi import DESCRIPTION_PATH, is_hosting_path
@@ -54,6 +54,8 @@ class GatewayOptions:
     bounds: RequestBounds = field(default_factory=RequestBounds)
     listening: socket.socket | None = None
     """A socket that listens already, in place of `port`: several processes may answer on one."""
+    counts: CallCounts | None = None
+    """Where several processes count the requests of callers together; None: each for itself."""
 
 
 class GatewayServer:
@@ -73,7 +75,7 @@ class GatewayServer:
         self.callers = callers
         self.options = options or GatewayOptions()
         self.port = self.options.port
-        self.meter = CallMeter(self.options.limits)
+        self.meter = CallMeter(self.options.limits, counts=self.options.counts)
         self._names = OwnNames(self.options.host, self.port, self.options.names)
         self.metrics = metrics or GatewayMetrics()
         self.metrics.watch("open_conversations", "Conversations in memory", lambda: exchanges.conversations.count)

@@ -10,6 +10,7 @@ from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
+from clew.turn.plain_compaction import prepared_from_plain, prepared_to_plain
 from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.projection import Projection
 from clew.turn.projection_host import EventLoopThread
@@ -45,6 +46,8 @@ __all__ = [
     "is_overflow",
     "keep_partial_reply",
     "largest_parts",
+    "prepared_from_plain",
+    "prepared_to_plain",
     "read_conversation_state",
     "receive",
     "run_turn",

@@ -160,7 +160,15 @@ async def _serve_by_workers(
         raise InvalidArgument(f"{arguments.host}:{arguments.port} cannot be listened on ({error})") from error
     with listening:
         names, settings = tuple(arguments.name), tuple(arguments.flags)
-        task = WorkerTask(upstream, arguments.host, arguments.mode, names, settings, listening.fileno())
+        task = WorkerTask(
+            upstream,
+            arguments.host,
+            arguments.mode,
+            names,
+            settings,
+            listening.fileno(),
+            adds_breakpoints=arguments.add_breakpoints,
+        )
         workers = GatewayWorkers(arguments.workers, task, console.environ, console.note)
         host = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
         address = f"http://{host}:{listening.getsockname()[1]}"
