@@ -163,11 +163,10 @@ def test_workers_count_requests_under_way_together(tmp_path: Path) -> None:
 
 
 def test_what_a_killed_worker_had_under_way_is_taken_back(tmp_path: Path) -> None:
-    with shared_meters(tmp_path / "calls", at_once=2) as (one, two):
-        with one.admit("ann"), two.admit("ann"):
-            refusal(two)
-            SharedCallCounts(tmp_path / "calls", 0).close()  # another one begins in its place
-            send(two)
+    with shared_meters(tmp_path / "calls", at_once=2) as (one, two), one.admit("ann"), two.admit("ann"):
+        refusal(two)
+        SharedCallCounts(tmp_path / "calls", 0).close()  # another one begins in its place
+        send(two)
 
 
 def test_the_shared_table_makes_room_for_new_callers(tmp_path: Path) -> None:
