@@ -16,7 +16,7 @@ _PER_TERM = 300
 _PER_COMBINATION = 100
 _READ_OF_A_TERM = 2
 """So many more are read for a term that none of the best has."""
-_MOST_COMBINED = 6
+_MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
 _RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
 
@@ -34,19 +34,14 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     """At most `most` documents that promise most, and a few more for terms that none of these has."""
     total = yield from fetch_number("SELECT max(id) FROM docs")
     terms, found = yield from _each_term(index, parsed, filters)
-    if not found and parsed.days is None:
+    if not parsed.is_question and not any(it.docs for it in found.values()):
         return FoundCandidates((), parsed, {})
     parsed = replace(parsed, terms=terms)
     rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:
         _vote(votes, found[term].docs, rarities[term] * term.weight)
-    if parsed.is_question:
-        parsed = with_related(parsed)
-        for _, others in parsed.related:
-            beside = yield from index.look_up(IndexQuery((others.any_of,), filters, _PER_COMBINATION))
-            rarities[others] = rarity(beside.estimate, total)
-            _vote(votes, beside.docs, rarities[others] * others.weight)
+    is_plenty = False
     for clauses in _combinations(terms, rarities):
         together = yield from index.look_up(IndexQuery(clauses, filters, _PER_COMBINATION))
         # A document found only here counts for all of these terms; one found before gets a little more.
@@ -55,7 +50,14 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
             votes[doc] = max(votes.get(doc, 0.0) + 0.01, gain + 0.01)
         if len(together.docs) == _PER_COMBINATION:
             # Fewer terms cannot give better candidates than these.
+            is_plenty = True
             break
+    if parsed.is_question and not is_plenty:
+        parsed = with_related(parsed)
+        for _, others in parsed.related:
+            beside = yield from index.look_up(IndexQuery((others.any_of,), filters, _PER_COMBINATION))
+            rarities[others] = rarity(beside.estimate, total)
+            _vote(votes, beside.docs, rarities[others] * others.weight)
     for pair in parsed.neighbours:
         beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
         _vote(votes, beside.docs, 1.0)
@@ -83,7 +85,7 @@ def _each_term(
             found[term] = candidates
         for other in looser:
             found[other] = yield from index.look_up(IndexQuery((other.any_of,), filters, _PER_TERM))
-    return tuple(found), found if any(it.docs for it in found.values()) else {}
+    return tuple(found), found
 
 
 def _with_known_forms(index: WordIndex, term: QueryTerm) -> Steps[QueryTerm]:

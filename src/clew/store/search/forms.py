@@ -9,13 +9,18 @@ from __future__ import annotations
 from functools import lru_cache
 
 # Endings that are taken off a word, longest first, and those that its stem may get.
+_Y_SUFFIXES = ("ications", "ication", "iers", "ier", "ies", "ied", "ying", "y")
 _SUFFIXES = (
-    "ications", "ication", "ations", "ation", "ators", "ator", "ments", "ment", "ings", "ing", "ions", "ion",
-    "ies", "ied", "iers", "ier", "ers", "er", "ors", "or", "ed", "es", "ly", "s", "e", "y",
+    "ations", "ation", "ators", "ator", "ments", "ment", "ings", "ing", "ions", "ion",
+    "ers", "er", "ors", "or", "ed", "es", "ly", "s", "e",
 )  # fmt: skip
-_ENDINGS = ("", "s", "e", "es", "ed", "ing", "er", "ers", "ion", "ions", "ation", "ations", "or", "ment")
-_Y_ENDINGS = ("y", "ies", "ied", "ying", "ication")
+_ENDINGS = ("", "s", "e", "es", "ed", "ing", "er", "ers")
+_E_ENDINGS = ("e", "es", "ed", "ing", "er", "ers")
+_Y_ENDINGS = ("y", "ies", "ied", "ying", "ication", "ications", "ier")
+_NOUN_ENDINGS = ("ion", "ions", "ation", "ations", "or", "ment")
+_SHORTEST_NOUN_STEM = 4
 _VOWELS = frozenset("aeiouy")
+_UNDOUBLED = _VOWELS | frozenset("cwxhjkqv")
 _SHORTEST_STEM = 3
 _LONGEST_DOUBLED = 5
 _MOST_FORMS = 32
@@ -74,6 +79,13 @@ def forms_of(word: str) -> tuple[str, ...]:
     return tuple(forms)[:_MOST_FORMS]
 
 
+def common_forms_of(word: str) -> tuple[str, ...]:
+    """A word and the forms that are met most: those of the list, its plural, its past, and its present participle."""
+    bare = word.removesuffix("e")
+    plural = word[:-1] + "ies" if word.endswith("y") and word[-2] not in _VOWELS else word + "s"
+    return tuple(dict.fromkeys((word, *_irregular.get(word, ()), plural, bare + "ed", bare + "ing")))
+
+
 def _listed_forms(word: str) -> tuple[str, ...]:
     """The forms of the list, for a word that stands in it or has one ending more."""
     if word in _irregular:
@@ -90,30 +102,36 @@ def _listed_forms(word: str) -> tuple[str, ...]:
 
 
 def _regular_forms(word: str) -> list[str]:
-    """The forms that endings give."""
-    stems = _stems(word)
-    forms = dict.fromkeys([word, *(() if word in stems else (word + "s",))])
-    for stem in stems:
-        forms.update(dict.fromkeys(stem + ending for ending in _ENDINGS))
-        if stem[-1] in _VOWELS:
-            continue
-        if word.startswith((stem + "y", stem + "i")):
+    """The forms that endings give. There must be few: each is looked for in the index."""
+    for suffix in () if word.endswith("ly") else _Y_SUFFIXES:
+        if word.endswith(suffix) and len(word) - len(suffix) >= 2 and word[-len(suffix) - 1] not in _VOWELS:
             # retry, retries; verification, verified
-            forms.update(dict.fromkeys(stem + ending for ending in _Y_ENDINGS))
-        if len(stem) <= _LONGEST_DOUBLED and stem[-2] in _VOWELS:
+            return [word, *(word.removesuffix(suffix) + ending for ending in _Y_ENDINGS)]
+    forms = [word]
+    for stem, suffix in _stems(word):
+        # A word without an ending, or one that ends with e, shows how its stem is spelt.
+        forms += (stem + ending for ending in (_E_ENDINGS if suffix == "e" else _ENDINGS))
+        if len(stem) >= _SHORTEST_NOUN_STEM and stem[-1] not in _VOWELS:
+            forms += (stem + ending for ending in _NOUN_ENDINGS)
+        if (
+            len(stem) <= _LONGEST_DOUBLED
+            and stem[-1] not in _UNDOUBLED
+            and stem[-2] in _VOWELS
+            and stem[-3] not in _VOWELS
+        ):
             # run, running; drop, dropped
-            forms.update(dict.fromkeys(stem + stem[-1] + ending for ending in ("ed", "ing", "er")))
-    return list(forms)
+            forms += (stem + stem[-1] + ending for ending in ("ed", "ing", "er"))
+    return forms
 
 
-def _stems(word: str) -> list[str]:
-    """The word without its ending, and without a doubled consonant before it; the word itself when it has none."""
+def _stems(word: str) -> list[tuple[str, str]]:
+    """The word without its ending, and without a doubled consonant before it, with the ending; else the word itself."""
     if word.endswith("ss"):
-        return [word]
+        return [(word, "")]
     for suffix in _SUFFIXES:
         if word.endswith(suffix) and len(word) - len(suffix) >= _SHORTEST_STEM:
             stem = word[: -len(suffix)]
             if len(stem) > _SHORTEST_STEM and stem[-1] == stem[-2] and stem[-1] not in "sl":
-                return [stem[:-1], stem]
-            return [stem]
-    return [word]
+                return [(stem[:-1], suffix), (stem, suffix)]
+            return [(stem, suffix)]
+    return [(word, "")]

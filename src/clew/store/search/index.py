@@ -72,7 +72,7 @@ def _column_values(doc: SearchDocument) -> tuple[object, ...]:
 
 def _candidates(found: Sequence[Row], limit: int) -> Steps[Candidates]:
     """Documents with an estimate of how many match: exact below the limit, else as dense as among the newest."""
-    ids = tuple(int(row[0]) for row in found)
+    ids = tuple([int(row[0]) for row in found])
     if len(ids) < limit or not ids:
         return Candidates(ids, len(ids))
     newest = yield from fetch_number("SELECT max(id) FROM docs")

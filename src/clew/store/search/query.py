@@ -7,7 +7,7 @@ characters of a script without spaces.
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import Literal, TypeAlias
@@ -58,7 +58,8 @@ class QueryTerm:
     """The forms of a word in groups that begin alike: what each group begins with, and the number of each form."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stems", _stems_of(self.any_of) if self.kind == "word" else ())
+        is_plain = self.kind == "word" and not any(phrase.is_prefix for phrase in self.any_of)
+        object.__setattr__(self, "stems", _stems_of(self.any_of) if is_plain else ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +191,7 @@ class FoldedText:
     def matches(self, term: QueryTerm) -> list[TermMatch]:
         """Where a term is in the text, in order: the same matches as the index finds."""
         found: list[TermMatch] = []
-        if term.kind == "word" and len(term.any_of) > 1:
+        if term.stems:
             for shared, forms in term.stems:
                 self._match_forms(shared, forms, found)
             is_sorted = len(term.stems) == 1
@@ -229,15 +230,30 @@ class FoldedText:
 
     def find_phrase(self, phrase: Phrase) -> list[tuple[int, int]]:
         """Where a phrase is: its whole words, with nothing but spaces and signs between them."""
-        first = phrase.words[0]
+        # The longest word is there least often.
+        longest = max(phrase.words, key=len)
+        before = phrase.words[: phrase.words.index(longest)]
         found: list[tuple[int, int]] = []
-        start = self.folded.find(first)
-        while start >= 0 and len(found) < MOST_MATCHES:
-            stop = self._stop_of(phrase, start)
-            if stop is not None:
+        at, done = self.folded.find(longest), 0
+        while at >= 0 and len(found) < MOST_MATCHES:
+            start = self._start_of(before, at)
+            stop = self._stop_of(phrase, start) if start is not None and start >= done else None
+            if start is not None and stop is not None:
                 found.append((start, stop))
-            start = self.folded.find(first, start + 1 if stop is None else max(stop, start + 1))
+                done = stop
+            at = self.folded.find(longest, at + 1)
         return found
+
+    def _start_of(self, before: Sequence[str], index: int) -> int | None:
+        """Where words begin that end before an index; None where others stand there."""
+        text = self.folded
+        for word in reversed(before):
+            while index > 0 and not text[index - 1].isalnum():
+                index -= 1
+            if not text.endswith(word, 0, index):
+                return None
+            index -= len(word)
+        return index
 
     def _stop_of(self, phrase: Phrase, start: int) -> int | None:
         stop = start

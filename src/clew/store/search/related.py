@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from clew.store.search.base import Phrase
-from clew.store.search.forms import forms_of
+from clew.store.search.forms import common_forms_of, forms_of
 
 # Each line is a group: any of its words stands for the others.
 _GROUPS = """
@@ -205,5 +205,5 @@ def related_to(word: str) -> tuple[Phrase, ...]:
     if base is None:
         return ()
     own = set(forms_of(word))
-    found = dict.fromkeys(form for other in _related[base] for form in (other, *forms_of(other)[1:6]))
+    found = dict.fromkeys(form for other in _related[base] for form in common_forms_of(other))
     return tuple(Phrase((form,)) for form in found if form not in own)

@@ -35,7 +35,7 @@ from clew.store.search.ranking import (
     score_text,
 )
 
-_READ = 80
+_READ = 60
 _LONGEST_NEIGHBOUR = 8_000
 """Of its JSON, in chars: a longer message is not read for standing beside a hit."""
 

@@ -25,6 +25,10 @@ UNSPACED = (
 )
 _unspaced_run = re.compile(f"[{UNSPACED}]+")
 _word = re.compile(f"[{UNSPACED}]|[^\\W_{UNSPACED}]+")
+# Beside ASCII: signs and scripts of which every character is folded by nothing but `lower`.
+_lowered = re.compile(
+    "[\x00-\x7f\u00ab\u00bb\u2013\u2014\u2018\u2019\u201c-\u201e\u2022\u2192\u2500-\u259f\u2e80-\ufefe]*+"
+)
 _whitespace = re.compile(r"\s")
 _camel_case_part = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
 # Each byte as an upper case letter, a lower case letter or digit, or anything else.
@@ -66,7 +70,7 @@ def normalized_text(text: str) -> str:
 
 def case_folded(text: str) -> str:
     """A text in lower case and without accents; every character keeps its index."""
-    return text.lower() if text.isascii() else text.translate(_FOLDS)
+    return text.lower() if text.isascii() or _lowered.fullmatch(text) else text.translate(_FOLDS)
 
 
 def words_of(folded_text: str) -> list[str]:
