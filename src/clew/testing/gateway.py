@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
+from itertools import takewhile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from clew.app import GatewayAppOptions, open_gateway
 from clew.config import read_config
@@ -78,3 +84,34 @@ async def gateway_with(
         opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
         server = await last.enter_async_context(opened)
         yield GatewayFlow(server, upstream, store, records, events)
+
+
+@dataclass(frozen=True, slots=True)
+class ServedGateway:
+    """`clew serve` in a process of its own, with a Clew home that goes with it."""
+
+    address: str
+    """The base URL for clients that add `/v1` by themselves."""
+    environ: Mapping[str, str]
+
+    def clew(self, *words: str) -> str:
+        """What a command prints that is run beside it."""
+        command = [sys.executable, "-m", "clew", *words]
+        return subprocess.run(command, env=dict(self.environ), capture_output=True, text=True, check=True).stdout
+
+
+@contextmanager
+def serving(upstream: str, *, window: int = 8_000) -> Iterator[ServedGateway]:
+    """The gateway as a person runs it, in front of an address; `window` is that of `GATEWAY_MODEL`."""
+    settings = (f"model.name={GATEWAY_MODEL}", f"model.context_length={window}", "gateway.log=none")
+    words = [sys.executable, "-m", "clew", "serve", "--upstream", upstream, "--port", "0", "--json"]
+    words += [word for setting in settings for word in ("--set", setting)]
+    with TemporaryDirectory() as folder:
+        environ = {**os.environ, "CLEW_HOME": folder}
+        with subprocess.Popen(words, env=environ, stdout=subprocess.PIPE, text=True) as process:
+            assert process.stdout is not None
+            told = json.loads("".join(takewhile(lambda line: line != "}\n", process.stdout)) + "}")
+            try:
+                yield ServedGateway(told["address"], environ)
+            finally:
+                process.terminate()
