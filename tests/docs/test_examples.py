@@ -47,7 +47,7 @@ def test_the_index_names_every_example_and_no_other() -> None:
 @pytest.mark.parametrize("name", [path.name for path in sorted(EXAMPLES.glob("*.py")) if path.name not in NOT_RUN])
 def test_an_example_is_short_and_says_what_it_needs(name: str) -> None:
     lines = (EXAMPLES / name).read_text(encoding="utf-8").splitlines()
-    assert 10 <= len(lines) <= 35
+    assert 10 <= len(lines) <= 45
     assert lines[0].startswith('"""') and "pip install" in " ".join(lines[:4])
 
 
