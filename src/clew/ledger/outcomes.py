@@ -270,13 +270,18 @@ def _error_line(ends: str, *, surely: bool) -> str:
                 return _PYTEST_MARK.sub("", line).strip()[:_LONGEST_ERROR]
     if not surely:
         return ""
-    for line in reversed(ends.splitlines()):
-        text = line.strip()
-        if len(text) > 3 and not any(pattern.match(text) for pattern in _NO_CONTENT):
-            return text[:_LONGEST_ERROR]
-    return ""
+    lines = [text for line in reversed(ends.splitlines()) if len(text := line.strip()) > 3]
+    told = [text for text in lines if not any(pattern.match(text) for pattern in _NO_CONTENT)]
+    says_why = next((text for text in told if _COMPLAINS.search(text)), "")
+    return (says_why or next(iter(told), ""))[:_LONGEST_ERROR]
 
 
+# What a line says that tells why something failed, though it does not begin as an error does.
+_COMPLAINS = re.compile(
+    r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|couldn't|unable|denied|refused|invalid|missing|not found"
+    r"|no such|unexpected|unknown|mismatch|abort(?:ed|ing)?)\b",
+    re.IGNORECASE,
+)
 # Rules, tags, and the warnings that ssh puts between stars.
 _NO_CONTENT = (re.compile(r"<|\*\* |[=\-_\s]+$"), _ONLY_EXIT, re.compile(f".*{_COUNT.pattern}"), _GO_PACKAGE, _MOCHA)
 

@@ -27,6 +27,7 @@ from clew.ledger.spans import (
     line_span,
     quote_of,
     shape_of,
+    title_before,
     trimmed,
     whole_line,
 )
@@ -327,6 +328,8 @@ class QuoteSelector:
                 if len(like) > _MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
+            titles = (title_before(text, span.start, span.end) for span in spans)
+            spans = [*spans, *(QuoteSpan(number, part, *title) for title in titles if title)]
             lines = dict.fromkeys(quote_of(text, start, end) for start, end in joined_spans(spans))
             if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean

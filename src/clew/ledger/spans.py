@@ -32,6 +32,10 @@ _ASCII_WORD = re.compile(
 _WORD = re.compile(
     rf"[A-Za-z_\d{_CJK}](?:(?<=[A-Za-z])\w{{2,}}|(?<=_)_*[A-Za-z]\w{{2,}}|(?<=\d)\d+|(?<=[{_CJK}])[{_CJK}])"
 )
+_ENDS_FIELD = frozenset(",}")
+_ADDRESS = ("https://", "http://")
+_TITLE = re.compile(r'": ?"((?:[^"\\]|\\.){8,160})", ?"\w{1,20}": ?\Z')
+_TITLE_REACH = 240
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
@@ -99,14 +103,26 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
     """From where something begins to where it ends: a quoted value, or what stands between marks."""
     low, high = max(start, at - _REACH_CHARS), min(end, to + _REACH_CHARS)
     opened, closed = text.rfind('"', low, at), text.find('"', to, high)
-    if opened >= 0 and closed - opened > _SHORTEST_VALUE:
-        return opened + 1, closed
+    if opened >= 0 and closed >= 0:
+        is_field = (
+            text[max(0, opened - 2) : opened].strip().endswith(":") and text[closed + 1 : closed + 2] in _ENDS_FIELD
+        )
+        if closed - opened > _SHORTEST_VALUE or is_field:
+            return opened + 1, closed
     if low > start:
         low = next((place for place in range(low, at) if _begins_at(text, place)), at)
     if high < end:
         ends = (place for place in range(high, to, -1) if text[place - 1] in _CLOSERS or text[place].isspace())
         high = next(ends, to)
     return low, high
+
+
+def title_before(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The value before an address, as lists of search results have it: the address alone says little."""
+    if text[start - 1 : start] != '"' or not text.startswith(_ADDRESS, start) or " " in text[start:end]:
+        return None
+    found = _TITLE.search(text, max(0, start - _TITLE_REACH), start - 1)
+    return found.span(1) if found else None
 
 
 def _begins_at(text: str, place: int) -> bool:
@@ -154,7 +170,8 @@ def has_words(text: str, start: int, end: int, fewest: int) -> bool:
     words: set[str] = set()
     for found in (_ASCII_WORD if is_ascii else _WORD).finditer(span):
         words.add(found[0])
-        if len(words) >= fewest:
+        # Numbers alone, such as a row of a table, say nothing.
+        if len(words) >= fewest and not all(map(str.isdigit, words)):
             return True
     return False
 
@@ -163,5 +180,7 @@ def quote_of(text: str, start: int, end: int) -> str:
     """The span on one line; marked where its last line goes on."""
     first, *others = text[start:end].split("\n")
     lines = [first, *(line[trimmed(line, 0, len(line))[0] :] for line in others)]
+    if start and text[start - 1] == '"' == text[end : end + 1]:
+        return " ".join(" ".join(lines).split())  # a value, whole
     _, line_end = line_around(text, end) if end < len(text) else (end, end)
     return " ".join(" ".join(lines).split()) + ("…" if text[end:line_end].strip() else "")

@@ -217,6 +217,8 @@ ASKED_ABOVE = "Asked, as above"
 ASKED_BELOW = "Asked below"
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
+_RULER = re.compile(r"[\s=+|_─━-]*")
+"""A line that only parts others."""
 _FAVOUR_NEW = 3.0
 
 
@@ -339,5 +341,6 @@ class HandoffMaterial:
             return ""
         text = self.selector.texts(action.result)[0]
         lines = self.source.clean(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
-        shown = " · ".join(" ".join(line.split()) for line in lines if line.strip())
+        said = (" ".join(line.split()) for line in lines if not _RULER.fullmatch(line))
+        shown = " · ".join(dict.fromkeys(said))
         return shown if len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number else ""

@@ -39,6 +39,9 @@ _RULES_COMPARED = 200
 # How many rules, files and failures of a very long history are considered.
 _NEWEST = 300
 _RECENT_MESSAGES = 40
+_KEY_CHARS_READ = 400
+_MANY_REQUESTS = 5
+_ASKED_FIRST = "; asked first)"
 _TESTS = "any tests"
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")
@@ -115,7 +118,11 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
     asked = [one for one in source.ledger.exchanges if one.request]
     first = next((one for one in asked if _says_what_for(one.request)), asked[0] if asked else None)
     if first is not None:
-        yield RequiredFact(parts.GOAL, quoted_request(source.ledger, first, _GOAL_CHARS), first.request)
+        line = quoted_request(source.ledger, first, _GOAL_CHARS)
+        if len(asked) - asked.index(first) > _MANY_REQUESTS:
+            # Much later it may no longer be what all of it is for.
+            line = f"{line[:-1]}{_ASKED_FIRST}"
+        yield RequiredFact(parts.GOAL, line, first.request)
 
 
 def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
@@ -138,7 +145,8 @@ def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
     exchange = next((one for one in source.ledger.exchanges if one.number == number and one.request), None)
     if exchange is None or '…" (m' not in line.text:
         return line
-    return replace(line, text=source.clean(quoted_request(source.ledger, exchange, TASK_CHARS)))
+    whole = source.clean(quoted_request(source.ledger, exchange, TASK_CHARS))
+    return replace(line, text=f"{whole[:-1]}{_ASKED_FIRST}" if line.text.endswith(_ASKED_FIRST) else whole)
 
 
 def _says_what_for(request: str) -> bool:
@@ -266,8 +274,9 @@ def _first_number(ledger: Ledger) -> int:
 
 
 def _command_key(action: Action) -> str:
-    """Commands with the same beginning count as the same one."""
-    return f"{action.verb} {' '.join(action.target.split()[:4])[:60]}"
+    """Commands with the same beginning count as the same one, wherever they are run."""
+    target = without_folder(action.target) if action.verb == "RAN" else action.target
+    return f"{action.verb} {' '.join(target[:_KEY_CHARS_READ].split()[:4])[:60]}"
 
 
 def _files(source: SummaryInput) -> Iterator[RequiredFact]:

@@ -36,6 +36,8 @@ _STATING_WORDS = frozenset(
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
 _WORD = re.compile(r"\w+")
+_QUOTED_CODE = re.compile(r"`[^`]*`")
+_WORDS_BESIDE_CODE = 2
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _EXTRA_WIDTH = 2
 """What a char of a script that writes a word in one or two chars counts beside itself."""
@@ -85,7 +87,7 @@ def sentences_in(
         said = " ".join(raw.split())
         if is_heading := bool(_NO_SENTENCE.match(raw)):
             is_summary = bool(_SUMMARY.search(said))
-        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading
+        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading and _says_something(said)
         if is_told and (with_openings or not is_opening(said)):
             worth, conclusion = _worth(said, not found, worth_of)
             conclusion += is_summary and said[0] not in _LIST_ITEM
@@ -106,6 +108,11 @@ def closing_sentences(
     if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
         return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
     return found
+
+
+def _says_something(said: str) -> bool:
+    """Whether it is more than a piece of code: "`is_ignored("a.py")`:" states nothing."""
+    return "`" not in said or len(_WORD.findall(_QUOTED_CODE.sub(" ", said))) >= _WORDS_BESIDE_CODE
 
 
 def _is_cut(said: str) -> bool:
@@ -133,7 +140,12 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple
         - 0.4 * said.endswith(("?", "？"))
     )
     conclusion = worth + min(_MOST_ATOMS, atoms)
-    conclusion -= 0.5 * (said[0] in _LIST_ITEM) + 0.7 * said.endswith((":", "：")) + 0.5 * bool(_LABEL.match(said))
+    conclusion -= (
+        0.5 * (said[0] in _LIST_ITEM)
+        + 0.7 * (said[0] == "|")
+        + 0.7 * said.endswith((":", "："))
+        + 0.5 * bool(_LABEL.match(said))
+    )
     conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * is_opening(said)
     return worth + atoms, conclusion
 
