@@ -16,6 +16,7 @@ from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
     from clew.app.agent_app import AgentApp, AgentAppOptions, open_agent_app
+    from clew.app.dashboard_app import DashboardAppOptions, LocalDashboard, open_dashboard
     from clew.app.gateway_app import GatewayAppOptions, gateway_options, open_gateway
     from clew.app.models import check_model, configured_summary_model, target_of
     from clew.errors import NoModel
@@ -25,9 +26,11 @@ __all__ = [
     "ENGINE_KEY",
     "AgentApp",
     "AgentAppOptions",
+    "DashboardAppOptions",
     "EngineChoice",
     "GatewayAppOptions",
     "LoadedEngine",
+    "LocalDashboard",
     "NoModel",
     "check_model",
     "configured_summary_model",
@@ -35,6 +38,7 @@ __all__ = [
     "gateway_options",
     "load_engine",
     "open_agent_app",
+    "open_dashboard",
     "open_gateway",
     "target_of",
 ]
@@ -44,6 +48,7 @@ __getattr__, __dir__ = lazy_names(
     __name__,
     {
         ".agent_app": "AgentApp AgentAppOptions open_agent_app",
+        ".dashboard_app": "DashboardAppOptions LocalDashboard open_dashboard",
         ".gateway_app": "GatewayAppOptions gateway_options open_gateway",
         ".models": "NoModel check_model configured_summary_model target_of",
     },

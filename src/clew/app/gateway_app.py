@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
 
+from clew.app.dashboard_app import HYGIENE_SHARE, gateway_dashboard
 from clew.app.engines import EngineChoice
 from clew.app.hosting_app import open_hosting
 from clew.app.models import auxiliary_target
@@ -16,12 +17,14 @@ from clew.events import Events, Notice
 from clew.gateway import (
     Callers,
     CallLimits,
+    EventFeed,
     ExchangeRecord,
     Exchanges,
     GatewayMetrics,
     GatewayObserver,
     GatewayOptions,
     GatewayServer,
+    HostingRoutes,
     Mode,
     Observers,
     UpstreamServer,
@@ -30,10 +33,6 @@ from clew.gateway import (
 from clew.store import Store
 from clew.tokens import LearntLimits
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, spill_folder
-
-HYGIENE_SHARE = 0.85
-"""Of the window: a conversation that fills so much of it is compacted before it goes on. Well above what an agent
-compacts at by itself, so that this is for those who do not."""
 
 LEASE_SECONDS = 15.0
 """Of a compaction, and renewed while it runs: so long other processes wait for one that was killed in the middle."""
@@ -123,11 +122,15 @@ async def open_gateway(
             clock=options.clock,
             adds_breakpoints=options.adds_breakpoints,
         )
-        hosting = await last.enter_async_context(
+        hosted = await last.enter_async_context(
             open_hosting(config.settings, turn, store, callers, upstream, runtime.events)
         )
+        feed = EventFeed(store, runtime.events)
+        hosting = HostingRoutes(hosted, callers, feed)
+        # A gateway for one program of this person has nobody who could sign in.
+        pages = None if options.is_private else gateway_dashboard(config.settings, environ, hosted, callers, feed)
         yield await last.enter_async_context(
-            GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers, hosting)
+            GatewayServer(exchanges, callers, upstream, options.listen, metrics, observers, hosting, pages)
         )
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from clew.config import ModelSettings, Settings
 from clew.events import Events
-from clew.gateway import CallerProvider, Callers, EventFeed, HostedConversations, HostingRoutes, UpstreamServer
+from clew.gateway import CallerProvider, Callers, HostedConversations, UpstreamServer
 from clew.providers import RetryPolicy, http_provider, preset_for
 from clew.store import Store
 from clew.turn import ModelTarget, Runtime, RuntimeOptions
@@ -26,8 +26,8 @@ async def open_hosting(
     callers: Callers,
     upstream: UpstreamServer,
     events: Events,
-) -> AsyncIterator[HostingRoutes]:
-    """The routes of hosted conversations; their turns have ended when the block is left.
+) -> AsyncIterator[HostedConversations]:
+    """Hosted conversations; their turns have ended when the block is left.
 
     `options` are those of the gateway's own runtime. Nobody but us folds a hosted conversation, so that this happens
     where the config says, as for an agent, and not as late as for clients that fold by themselves.
@@ -40,7 +40,7 @@ async def open_hosting(
         last.push_async_callback(runtime.close)
         hosted = HostedConversations(runtime, callers, targets.of, main)
         last.push_async_callback(hosted.close)
-        yield HostingRoutes(hosted, callers, EventFeed(store, events))
+        yield hosted
 
 
 class UpstreamTargets:

@@ -47,6 +47,7 @@ COMMANDS = (
     CliCommand("search", "clew.cli.commands.search", "find words in everything that was ever said"),
     CliCommand("usage", "clew.cli.commands.usage", "tokens and cost of every call"),
     CliCommand("insights", "clew.cli.commands.insights", "where tokens and money went, as tables and charts"),
+    CliCommand("dashboard", "clew.cli.commands.dashboard", "look at all of it in a browser, live"),
     CliCommand("export", "clew.cli.commands.export", "write a conversation out, for other programs"),
     CliCommand("doctor", "clew.cli.commands.doctor", "check that all that was kept is whole, and mend it"),
     CliCommand(

@@ -24,8 +24,8 @@ from clew.gateway.client_setups import (
 )
 from clew.gateway.event_feed import EventFeed
 from clew.gateway.exchange import Exchanges
-from clew.gateway.hosted import CallerProvider, HostedConversations, asks_with_own_credential
-from clew.gateway.hosting import HostingRoutes
+from clew.gateway.hosted import NOT_HOSTED, CallerProvider, HostedCaller, HostedConversations, asks_with_own_credential
+from clew.gateway.hosting import HostingRoutes, add_hosting
 from clew.gateway.keys import (
     KEY_PREFIX,
     CallerCredential,
@@ -41,7 +41,9 @@ from clew.gateway.keys import (
 from clew.gateway.limits import CallLimits, CallMeter
 from clew.gateway.metrics import GatewayMetrics
 from clew.gateway.observers import LOG_FORMATS, ExchangeLog, GatewayLogFormatter, GatewayObserver, Observers
+from clew.gateway.page_server import PageServer, ServedPages
 from clew.gateway.probe import ProbeFinding, probe_gateway
+from clew.gateway.problems import Refused
 from clew.gateway.records import MODES, ExchangeRecord, Mode
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.shared_limits import SharedCallCounts
@@ -56,6 +58,7 @@ __all__ = [
     "KEY_PREFIX",
     "LOG_FORMATS",
     "MODES",
+    "NOT_HOSTED",
     "OPENAI",
     "OPEN_PATHS",
     "CallLimits",
@@ -75,17 +78,22 @@ __all__ = [
     "GatewayOptions",
     "GatewayServer",
     "GatewayTelemetry",
+    "HostedCaller",
     "HostedConversations",
     "HostingRoutes",
     "KeyState",
     "Mode",
     "Observers",
+    "PageServer",
     "ProbeFinding",
     "Refusal",
+    "Refused",
     "RequestBounds",
     "ServedModel",
+    "ServedPages",
     "SharedCallCounts",
     "UpstreamServer",
+    "add_hosting",
     "asks_with_own_credential",
     "caller_of",
     "check_clients",

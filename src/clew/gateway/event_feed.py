@@ -69,8 +69,8 @@ class EventFeed:
         finally:
             self._followers.remove(made)
 
-    async def events_for(self, owner: str, follower: EventFollower) -> AsyncIterator[ToldEvent]:
-        """The events of an owner that wait, and no more."""
+    async def events_for(self, owner: str | None, follower: EventFollower) -> AsyncIterator[ToldEvent]:
+        """The events of an owner that wait, and no more; None: of everybody."""
         follower.has_more.clear()
         if follower.dropped:
             dropped, follower.dropped = follower.dropped, 0
@@ -80,7 +80,7 @@ class EventFeed:
             fields = asdict(event)
             # What has no session is of nobody, and not told to anybody.
             belongs = await self._belongs(fields["session"]) if "session" in fields else None
-            if belongs is not None and belongs[0] == owner:
+            if belongs is not None and owner in (None, belongs[0]):
                 name = _WORD.sub("_", type(event).__name__).lower()
                 yield ToldEvent(name, {"conversation": belongs[1], **fields})
 

@@ -39,6 +39,9 @@ from clew.usage import CanonicalUsage
 
 HOSTED = "hosted"
 """The source of sessions that are hosted here."""
+GATEWAY = "gateway"
+"""The source of those whose client keeps a history of its own."""
+NOT_HOSTED = "this conversation belongs to a client that keeps its own history"
 IDLE_SECONDS = 120.0
 """So long an unused conversation stays open; the store has all of it."""
 MAX_TOOL_ROUNDS = 20
@@ -60,10 +63,12 @@ class HostedCaller:
 
     caller: Caller
     credential: str | None = field(default=None, repr=False)
+    sees_everything: bool = False
+    """Whether it is the person whose store this is, to whom every conversation belongs."""
 
     @property
-    def owner(self) -> str:
-        return self.caller.owner
+    def owner(self) -> str | None:
+        return None if self.sees_everything else self.caller.owner
 
     def ask_upstream(self) -> None:
         """Ask the upstream for this caller from now on, in this task and those that it begins."""
@@ -101,10 +106,6 @@ class FoundConversation:
     def id(self) -> str:
         return self.first.id
 
-    @property
-    def is_hosted(self) -> bool:
-        return self.first.source == HOSTED
-
 
 @dataclass(frozen=True, slots=True)
 class HostedAnswer:
@@ -141,13 +142,17 @@ class HostedConversations:
         target: Callable[[str], ModelTarget],
         default_model: str | None = None,
         clock: Callable[[], float] = time.monotonic,
+        *,
+        changes_every_source: bool = False,
     ) -> None:
+        """`changes_every_source`: those from elsewhere may be changed too, unless a client goes on with them."""
         self.store = runtime.store
         self._runtime = runtime
         self._callers = callers
         self._target = target
         self._default_model = default_model
         self._clock = clock
+        self._changes_every_source = changes_every_source
         self._previews = KeptPreviews(runtime.store)
         self._locks = WeakValueDictionary[str, asyncio.Lock]()
         self._turns: dict[str, set[asyncio.Task[HostedAnswer]]] = {}
@@ -156,15 +161,17 @@ class HostedConversations:
 
     # -- conversations -------------------------------------------------------------------------------------------------
 
-    async def create(self, owner: str, model: str | None, system: str | None, title: str | None) -> FoundConversation:
+    async def create(
+        self, owner: str | None, model: str | None, system: str | None, title: str | None
+    ) -> FoundConversation:
         chosen = model or self._default_model
         if chosen is None:
             raise Refused(400, "no model is named, and the config names none", 'Name one: {"model": ...}.')
-        new = NewSession(source=HOSTED, model=chosen, title=title, system=system or None, owner=owner)
+        new = NewSession(source=HOSTED, model=chosen, title=title, system=system or None, owner=owner or "")
         started = await self.store.start_session(new)
         return FoundConversation(started, started)
 
-    async def find(self, owner: str, id: str) -> FoundConversation:
+    async def find(self, owner: str | None, id: str) -> FoundConversation:
         """A conversation of an owner, by the id of any of its sessions."""
         try:
             found = await self.store.session(id, owner=owner)
@@ -172,19 +179,24 @@ class HostedConversations:
             raise no_conversation(id) from None
         return await self._family(found, owner)
 
-    async def find_hosted(self, owner: str, id: str) -> FoundConversation:
+    async def find_hosted(self, owner: str | None, id: str) -> FoundConversation:
         """One that may be changed here; those whose client keeps a history of its own may not."""
         found = await self.find(owner, id)
-        if not found.is_hosted:
-            what = "this conversation belongs to a client that keeps its own history"
-            raise Refused(409, what, "Go on with it there, or begin one here.", kind="not_hosted")
+        if not self.may_change(found.first.source):
+            raise Refused(409, NOT_HOSTED, "Go on with it there, or begin one here.", kind="not_hosted")
         return found
 
-    async def _family(self, session: Session, owner: str) -> FoundConversation:
+    def may_change(self, source: str) -> bool:
+        """Whether conversations of a source may be compacted and branched here."""
+        return source == HOSTED or (self._changes_every_source and source != GATEWAY)
+
+    async def _family(self, session: Session, owner: str | None) -> FoundConversation:
         family = await self.store.sessions_of(session.conversation, owner=owner)
         return FoundConversation(family[0], family[-1])
 
-    async def list(self, owner: str, limit: int, before: str | None) -> tuple[Sequence[FoundConversation], str | None]:
+    async def list(
+        self, owner: str | None, limit: int, before: str | None
+    ) -> tuple[Sequence[FoundConversation], str | None]:
         """A page of conversations, newest first, and what the next one is asked for by."""
         try:
             page = await self.store.list_sessions(owner=owner, limit=limit + 1, before=before, only_tips=True)
@@ -193,17 +205,17 @@ class HostedConversations:
         shown = page[:limit]
         return [await self._family(each, owner) for each in shown], shown[-1].id if len(page) > limit else None
 
-    async def rename(self, owner: str, id: str, title: str | None) -> FoundConversation:
+    async def rename(self, owner: str | None, id: str, title: str | None) -> FoundConversation:
         found = await self.find(owner, id)
         return FoundConversation(found.first, await self.store.rename(found.newest.id, title, owner=owner))
 
-    async def use_model(self, owner: str, id: str, model: str) -> FoundConversation:
+    async def use_model(self, owner: str | None, id: str, model: str) -> FoundConversation:
         """Another model from the next message on."""
         found = await self.find_hosted(owner, id)
         await (await self.open(found)).use_model(self._target(model))
         return await self.find(owner, id)
 
-    async def delete(self, owner: str, id: str) -> None:
+    async def delete(self, owner: str | None, id: str) -> None:
         """Delete a conversation, once its turns have ended."""
         found = await self.find(owner, id)
         async with self._lock(found.id):
@@ -212,7 +224,7 @@ class HostedConversations:
             self._used.pop(found.id, None)
 
     async def branch(
-        self, owner: str, id: str, at: int | None, title: str | None, *, before_last_question: bool = False
+        self, owner: str | None, id: str, at: int | None, title: str | None, *, before_last_question: bool = False
     ) -> FoundConversation:
         """A new conversation that shares the first messages."""
         found = await self.find_hosted(owner, id)
@@ -288,7 +300,7 @@ class HostedConversations:
             await self.delete(asker.owner, branch.id)
             raise
 
-    async def stop(self, owner: str, id: str) -> bool:
+    async def stop(self, owner: str | None, id: str) -> bool:
         """Stop the turns of a conversation that run here; what was written is kept. Whether there were any."""
         found = await self.find_hosted(owner, id)
         running = list(self._turns.get(found.id, ()))
@@ -441,7 +453,7 @@ class HostedConversations:
         kept = await self._previews.keep(found.id, prepared) if prepared.compaction.changed else None
         return HostedCompaction(found.id, prepared.compaction, focus, False, kept)
 
-    async def apply(self, owner: str, id: str, preview: str) -> HostedCompaction:
+    async def apply(self, owner: str | None, id: str, preview: str) -> HostedCompaction:
         """Apply a preview, if the conversation still begins as it did then."""
         found = await self.find_hosted(owner, id)
         kept = await self._previews.take(found.id, preview)
@@ -455,7 +467,7 @@ class HostedConversations:
             raise Refused(409, what, "Preview again.", kind="stale_preview")
         return HostedCompaction(found.id, applied, prepared.focus, is_applied=True)
 
-    async def undo(self, owner: str, id: str) -> tuple[FoundConversation, Conversation, bool]:
+    async def undo(self, owner: str | None, id: str) -> tuple[FoundConversation, Conversation, bool]:
         """Bring back the view from before the newest compaction; whether there was one."""
         found = await self.find_hosted(owner, id)
         conversation = await self.open_newest(found)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Sequence
 from typing import Any, TypeAlias
 
 from aiohttp import web
@@ -51,26 +51,34 @@ _IDEMPOTENCY_KEY = "Idempotency-Key"
 
 _log = logging.getLogger("clew.gateway")
 Fields: TypeAlias = dict[str, Any]
+FindAsker: TypeAlias = Callable[[web.Request], Awaitable[HostedCaller]]
 Call: TypeAlias = Callable[[web.Request, HostedCaller, Fields], Awaitable[web.StreamResponse]]
 
 
-def add_hosting(application: web.Application, hosting: HostingRoutes) -> None:
-    """Serve hosted conversations below `/clew`."""
-    for path in dict.fromkeys(operation.path for operation in OPERATIONS):
-        resource = application.router.add_resource(path)
-        served = [operation for operation in OPERATIONS if operation.path == path]
+def add_hosting(
+    application: web.Application, hosting: HostingRoutes, below: str = "", only: Container[str] | None = None
+) -> None:
+    """Serve hosted conversations below `/clew`; `below` stands before that, `only` names the calls that are served."""
+    operations = [operation for operation in OPERATIONS if only is None or operation.name in only]
+    for path in dict.fromkeys(operation.path for operation in operations):
+        resource = application.router.add_resource(below + path)
+        served = [operation for operation in operations if operation.path == path]
         for operation in served:
             resource.add_route(operation.method, hosting.call_of(operation))
         resource.add_route("*", hosting.refusal_of([operation.method for operation in served]))
-    application.router.add_route("*", "/clew/{path:.*}", hosting.nothing_here)
+    application.router.add_route("*", f"{below}/clew/{{path:.*}}", hosting.nothing_here)
     application.on_shutdown.append(hosting.end_streams)
 
 
 class HostingRoutes:
     """The calls of `OPERATIONS`, each a method of its name."""
 
-    def __init__(self, hosted: HostedConversations, callers: Callers, feed: EventFeed) -> None:
+    def __init__(
+        self, hosted: HostedConversations, callers: Callers, feed: EventFeed, find_asker: FindAsker | None = None
+    ) -> None:
+        """`find_asker` tells who asks, where that is not told by a credential."""
         self._hosted = hosted
+        self._find_asker = find_asker or self._asker_of_credential
         self._store = hosted.store
         self._callers = callers
         self._feed = feed
@@ -85,7 +93,7 @@ class HostingRoutes:
         async def serve(request: web.Request) -> web.StreamResponse:
             is_own = False
             try:
-                asker = HostedCaller(_NOBODY) if operation.is_open else await self._asker(request)
+                asker = HostedCaller(_NOBODY) if operation.is_open else await self._find_asker(request)
                 is_own = asker.caller.key is None
                 return await call(request, asker, await read_fields(request, operation))
             except (Refusal, ClewError) as problem:
@@ -111,7 +119,7 @@ class HostingRoutes:
         """End the streams of events: whoever follows them would keep the server from stopping."""
         self._is_ending.set()
 
-    async def _asker(self, request: web.Request) -> HostedCaller:
+    async def _asker_of_credential(self, request: web.Request) -> HostedCaller:
         caller = await self._callers.of(request)
         return HostedCaller(caller, self._callers.upstream_credential(request, caller))
 

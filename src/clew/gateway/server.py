@@ -27,6 +27,7 @@ from clew.gateway.limits import CallCounts, CallLimits, CallMeter
 from clew.gateway.metrics import METRICS_TYPE, GatewayMetrics
 from clew.gateway.observers import GatewayObserver, Observers
 from clew.gateway.openapi import DESCRIPTION_PATH, is_hosting_path
+from clew.gateway.page_server import PAGE_BOUNDS, ServedPages
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers
 from clew.gateway.wires import CHAT, is_models_path, wire_path
 
@@ -70,6 +71,7 @@ class GatewayServer:
         metrics: GatewayMetrics | None = None,
         observers: GatewayObserver | None = None,
         hosting: HostingRoutes | None = None,
+        pages: ServedPages | None = None,
     ) -> None:
         self.exchanges = exchanges
         self.callers = callers
@@ -83,6 +85,7 @@ class GatewayServer:
         self.observers = observers or Observers([self.metrics])
         self._readiness: tuple[float, dict[str, str]] | None = None
         self._hosting = hosting
+        self._pages = pages
         self._upstream = upstream
         self._listening: asyncio.Server | None = None
         self._runner: web.AppRunner | None = None
@@ -129,6 +132,8 @@ class GatewayServer:
         application.router.add_get("/metrics", self._show_metrics)
         if self._hosting is not None:
             add_hosting(application, self._hosting)
+        if self._pages is not None:
+            self._pages.add_to(application)
         application.router.add_route("*", "/{path:.*}", self._serve, expect_handler=self._expected)
         return application
 
@@ -151,6 +156,8 @@ class GatewayServer:
                 return await handler(request)
             if not is_plain_path(request.raw_path) or not _is_served(request):
                 raise Refusal(404, f"the gateway does not serve {request.method} {request.path[:200]}")
+            if self._pages is not None and self._pages.owns(request.path):
+                return await self._serve_page(request, handler)
             request[_CALLER] = caller = await self.callers.of(request)
             with self.meter.admit(caller.key or caller.owner):
                 # Kept where aiohttp keeps it, so that no handler reads a body in another way.
@@ -172,6 +179,14 @@ class GatewayServer:
             failed = Refusal(500, "something failed inside the gateway")
             body = error_body(failed) if is_hosting_path(request.path) else wire.error(500, str(failed))
             return web.json_response(body, status=500)
+
+    async def _serve_page(self, request: web.Request, handler: Handler) -> web.StreamResponse:
+        """A page for people, who sign in there: its own calls tell who asks."""
+        with self.meter.admit(f"page:{request.remote}"):
+            request._read_bytes = await read_body(request, PAGE_BOUNDS)
+            response = await handler(request)
+        self.observers.sent(_sent_bytes(response))
+        return response
 
     async def _expected(self, request: web.Request) -> None:
         """Let a client go on that asks before it sends its body, unless that is too large."""

@@ -50,6 +50,15 @@ from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.keys import AccessKey, KeyMode, NewKey
 from clew.store.maintenance import HealthProblem
 from clew.store.nodes import LEFT_OUT, NewNode, NodePublication, StoredNode
+from clew.store.overview import (
+    CompactionAccount,
+    CompactionStats,
+    ConversationDigest,
+    ConversationOverview,
+    MessageSize,
+    RecordedCall,
+    ViewOutline,
+)
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import HashChain
 from clew.store.search.base import (
@@ -108,7 +117,11 @@ __all__ = [
     "CallFilter",
     "CallSource",
     "CommittedCompaction",
+    "CompactionAccount",
     "CompactionEntry",
+    "CompactionStats",
+    "ConversationDigest",
+    "ConversationOverview",
     "DamagedRow",
     "DatabaseBusy",
     "DatabaseDamaged",
@@ -124,6 +137,7 @@ __all__ = [
     "LearntWindow",
     "Lease",
     "LeaseLost",
+    "MessageSize",
     "ModelCall",
     "NewKey",
     "NewMessage",
@@ -133,6 +147,7 @@ __all__ = [
     "NodePublication",
     "QuarantinedRow",
     "ReadOnlyStore",
+    "RecordedCall",
     "Rows",
     "SchemaTooNew",
     "SearchCoverage",
@@ -155,6 +170,7 @@ __all__ = [
     "UsageTotal",
     "View",
     "ViewItem",
+    "ViewOutline",
     "WrittenMessage",
     "export_in_shape",
     "history_rows",

@@ -16,7 +16,7 @@ CallSource: TypeAlias = Literal["terminal", "gateway", "scheduled", "subagent", 
 AUXILIARY: CallSource = "auxiliary"
 """The source of calls beside a turn, such as the summariser's."""
 GATEWAY: CallSource = "gateway"
-Grouping: TypeAlias = Literal["session", "conversation", "model", "provider", "source", "day"]
+Grouping: TypeAlias = Literal["session", "conversation", "model", "provider", "source", "client", "day"]
 _INSERT = (
     "INSERT INTO calls (name, owner, conversation, session, seq, at, model, provider, source, input_tokens,"
     " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros, cost_direct_micros)"
@@ -33,6 +33,8 @@ _GROUPS: dict[str, str] = {
     "model": "k.model",
     "provider": "k.provider",
     "source": "k.source",
+    # Where the session came from, whatever the call was for; empty where the session was deleted.
+    "client": "COALESCE(s.source, '')",
     "day": f"k.at / {_MICROS_PER_DAY}",
 }
 
@@ -90,6 +92,8 @@ class CallFilter:
 
     session: str | None = None
     conversation: int | None = None
+    conversations: Sequence[int] | None = None
+    """Those of any of these."""
     owner: str | None = None
     since: datetime | None = None
     before: datetime | None = None
@@ -193,6 +197,9 @@ def _where(which: CallFilter) -> tuple[str, list[Any]]:
         if value is not None:
             where.append(condition)
             params.append(value)
+    if which.conversations is not None:
+        where.append(f"k.conversation IN ({', '.join('?' for _ in which.conversations) or 'NULL'})")
+        params += which.conversations
     if which.auxiliary is not None:
         where.append("k.source = 'auxiliary'" if which.auxiliary else "k.source <> 'auxiliary'")
     return " AND ".join(where), params

@@ -137,7 +137,7 @@ def undo(name: str, owner: str | None, now: int) -> Steps[CommittedCompaction | 
 def compactions_of(name: str, owner: str | None = None, keep_damaged: bool = False) -> Steps[list[CommittedCompaction]]:
     """The compactions of a session's conversation, oldest first, undone ones included."""
     found = yield from sessions.find(name, owner)
-    active = yield from _bases_in_effect(found)
+    active = yield from read_bases_in_effect(found)
     read = yield from fetch_all(
         _ENTRY + " WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id", found.conversation
     )
@@ -277,7 +277,7 @@ def _bodies(entry: int) -> Steps[dict[int, Any]]:
     return {int(row[0]): row[1] for row in found}
 
 
-def _bases_in_effect(found: SessionRow) -> Steps[set[int]]:
+def read_bases_in_effect(found: SessionRow) -> Steps[set[int]]:
     """The compaction in effect and those before it that it was made from."""
     base = yield from base_in_effect(found)
     active: set[int] = set()

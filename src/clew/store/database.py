@@ -117,8 +117,14 @@ class Database(Protocol):
     unwritable: str | None
     """Why the database can only be read, in words; None where it can be written."""
 
+    bytes_sql: str
+    """The bytes of the column `m.body`, in a way that does not read them."""
+
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation that changes nothing, on one state of the database."""
+
+    async def change_mark(self) -> str:
+        """A text that is another one after anything was written, by whichever process."""
 
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation and return when it is durable. It may be called again after a collision with another."""

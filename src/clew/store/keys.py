@@ -88,6 +88,10 @@ class KeyStore:
         """The key of a hash, revoked and expired ones too; None where there is none."""
         return await self._database.read(lambda: find_by_hash(hash))
 
+    async def key_with_hash(self, key: str) -> tuple[AccessKey, bytes] | None:
+        """The key of an id with its hash, revoked and expired ones too; None where there is none."""
+        return await self._database.read(lambda: _with_hash(key))
+
     async def list_keys(self, *, owner: str | None = None) -> list[AccessKey]:
         """All keys, or those of an owner, oldest first."""
         return await self._database.read(lambda: list_all(owner))
@@ -159,6 +163,15 @@ def add_spending(key: str, micros: int, now: int) -> Steps[AccessKey]:
     if row is None:
         raise UnknownKey(key)
     return _key(row)
+
+
+def _with_hash(name: str) -> Steps[tuple[AccessKey, bytes] | None]:
+    try:
+        found = yield from _find_by_name(name)
+    except UnknownKey:
+        return None
+    row = yield from fetch_one("SELECT hash FROM access_keys WHERE name = ?", name)
+    return None if row is None else (found, bytes(row[0]))
 
 
 def _find_by_name(name: str) -> Steps[AccessKey]:

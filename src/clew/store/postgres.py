@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from clew.errors import DatabaseBusy, DatabaseFull, ReadOnlyStore, StoreError
 from clew.install import install_command
-from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute, lenient_text
+from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, execute, fetch_one, lenient_text
 from clew.store.migrate import apply_next, refuse_newer, schema_version
 from clew.store.search.index import TsvectorIndex
 
@@ -63,6 +63,7 @@ class PostgresDatabase:
         self.index: WordIndex = TsvectorIndex()
         # Leases go by the server's clock, since those of the machines differ.
         self.now_sql: str | None = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS BIGINT)"
+        self.bytes_sql = "octet_length(m.body)"
         self._pool: AsyncConnectionPool[Any] | None = None
         """None where the server was found to be away, and before it is connected to."""
         self._connecting = asyncio.Lock()
@@ -84,6 +85,12 @@ class PostgresDatabase:
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
         """Not needed here: rows are indexed in the transaction that writes them."""
         del operation
+
+    async def change_mark(self) -> str:
+        """The transactions that are seen: readers have no number, so that it changes with writers only."""
+        row = await self.read(lambda: fetch_one("SELECT CAST(pg_current_snapshot() AS TEXT)"))
+        assert row is not None
+        return str(row[0])
 
     async def check(self) -> list[str]:
         """Nothing: the server checks its own files."""

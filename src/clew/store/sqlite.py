@@ -50,6 +50,8 @@ class SqliteDatabase:
         self.unwritable = unwritable
         self.index: WordIndex = Fts5Index()
         self.now_sql: str | None = None
+        # `length` of a text reads all of it; that of a blob does not.
+        self.bytes_sql = "length(CAST(m.body AS BLOB))"
         self._writer = writer
         self._reader = reader
 
@@ -64,6 +66,9 @@ class SqliteDatabase:
     def write_soon(self, operation: Callable[[], Steps[T]]) -> None:
         if self.unwritable is None:
             self._writer.submit_unwatched(lambda connection: connection.transact("BEGIN IMMEDIATE", operation))
+
+    async def change_mark(self) -> str:
+        return await self._reader.submit(lambda connection: connection.change_mark())
 
     async def check(self) -> list[str]:
         return await self._reader.submit(lambda connection: connection.damage(_MOST_PROBLEMS, thorough=True))
@@ -142,6 +147,10 @@ class SqliteConnection:
             raise store_error from error
         lines = [line for row in found for line in str(row[0]).splitlines()]
         return [line for line in lines if line != "ok" and not line.startswith("***")]
+
+    def change_mark(self) -> str:
+        """Changed by every commit: `data_version` tells those of other connections, the count those of this one."""
+        return f"{self.fetch('PRAGMA data_version')[0][0]}:{self._raw.total_changes}"
 
     def close(self) -> None:
         self._raw.close()

@@ -32,6 +32,7 @@ from clew.store.database import Clock, Database, Steps, fetch_number, micros_of,
 from clew.store.history import AppendRequest, calls_in_order
 from clew.store.maintenance import HealthProblem
 from clew.store.nodes import NodePublication, NodeStore
+from clew.store.overview import OverviewStore
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
 from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope
@@ -47,7 +48,7 @@ _INDEX_EVERY_ROWS = 128
 """So many rows may wait to be indexed; a search indexes them before it looks."""
 
 
-class Store(NodeStore):
+class Store(NodeStore, OverviewStore):
     """A history of conversations that is only added to. Open one with `open_store`.
 
     With `owner` an operation sees only what belongs to that owner (for a gateway: that of a key), and another's

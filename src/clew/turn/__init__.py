@@ -15,7 +15,15 @@ from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.projection import Projection
 from clew.turn.projection_host import EventLoopThread
 from clew.turn.recover import Recovery, is_overflow, largest_parts
-from clew.turn.request import HostCalls, ModelTarget, RuntimeOptions, TurnOptions, call_of, summary_model_of
+from clew.turn.request import (
+    HostCalls,
+    ModelTarget,
+    RuntimeOptions,
+    ServingModel,
+    TurnOptions,
+    call_of,
+    summary_model_of,
+)
 from clew.turn.run import STOPPED, answer, bound_newest, keep_partial_reply, receive, run_turn
 from clew.turn.runtime import Runtime, spill_folder
 from clew.turn.view import Pin
@@ -37,6 +45,7 @@ __all__ = [
     "Recovery",
     "Runtime",
     "RuntimeOptions",
+    "ServingModel",
     "TurnOptions",
     "answer",
     "bound_newest",

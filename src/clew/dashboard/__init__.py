@@ -1,0 +1,38 @@
+"""The dashboard: a page that shows a store live, with the calls that it makes.
+
+Reads the store and shows it, within an owner: sessions, one session request by request, its tree, its handoffs, what
+fills windows. It changes nothing; what a person does there goes through the hosted conversations, which are served
+beside it. Knows no gateway and no upstream: whoever puts it together says how people sign in.
+"""
+
+from clew.dashboard.catalog import SessionCatalog
+from clew.dashboard.routes import DashboardOptions, DashboardRoutes, is_dashboard_path
+from clew.dashboard.sign_in import (
+    COOKIE_PATH,
+    CSRF_HEADER,
+    CookieSessions,
+    DashboardRefusal,
+    LaunchSignIn,
+    SignedIn,
+    SignIn,
+    SignInKind,
+    Visitor,
+)
+from clew.dashboard.window_content import WindowLimits
+
+__all__ = [
+    "COOKIE_PATH",
+    "CSRF_HEADER",
+    "CookieSessions",
+    "DashboardOptions",
+    "DashboardRefusal",
+    "DashboardRoutes",
+    "LaunchSignIn",
+    "SessionCatalog",
+    "SignIn",
+    "SignInKind",
+    "SignedIn",
+    "Visitor",
+    "WindowLimits",
+    "is_dashboard_path",
+]

@@ -1,0 +1,213 @@
+"""All sessions of a store as lists show them, kept in memory and read again only where something was written.
+
+A session, to a person, is one conversation with all its continuations. Whose it is, is asked by everybody who takes one
+from here: `visible` and `find` are within an owner.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from clew.dashboard.window_content import (
+    SizeCache,
+    WindowContent,
+    WindowFinder,
+    WindowLimits,
+    is_current,
+    measure_content,
+)
+from clew.messages import Message, calls_of, name_of_call, text_of
+from clew.store import CallFilter, ConversationOverview, RecordedCall, Store, UnknownSession, UsageTotal
+from clew.usage import CanonicalUsage
+
+MAX_SESSIONS = 10_000
+"""So many of the newest are listed; older ones are found by search."""
+MAX_WORDS_CHARS = 240
+_CHUNK = 100
+_MAX_CONTENTS = 500
+_CHARS_PER_TOKEN = 4
+_CLIENTS = {
+    "terminal": "Clew chat",
+    "gateway": "gateway",
+    "hosted": "hosted",
+    "library": "library",
+    "hermes": "Hermes",
+    "import": "imported",
+    "claude-code": "Claude Code (imported)",
+    "codex": "Codex (imported)",
+    "gemini-cli": "Gemini CLI (imported)",
+    "opencode": "opencode (imported)",
+    "pi": "pi (imported)",
+}
+_NOTHING = UsageTotal({}, 0, CanonicalUsage(), 0, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Meter:
+    """How full a window is."""
+
+    tokens: int | None
+    basis: str
+    is_exact: bool
+    limits: WindowLimits
+
+    @property
+    def fill(self) -> float:
+        """The share of the window that is taken."""
+        return (self.tokens or 0) / max(1, self.limits.tokens)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether a compaction is due."""
+        return self.limits.threshold is not None and (self.tokens or 0) >= self.limits.threshold
+
+
+@dataclass(frozen=True, slots=True)
+class SessionDetails:
+    """What is known of a session beside its overview."""
+
+    opening: str
+    last_words: str
+    last_role: str | None
+    total: UsageTotal
+    auxiliary: UsageTotal
+    last_call: RecordedCall | None
+    meter: Meter
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogState:
+    """The sessions of a store at one moment, the one that changed last first."""
+
+    mark: str = ""
+    sessions: tuple[ConversationOverview, ...] = ()
+    by_conversation: Mapping[int, ConversationOverview] = field(default_factory=dict)
+    branches: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    """Of each conversation those that branched off from it, and its subagents'."""
+
+
+class SessionCatalog:
+    """The sessions of one store."""
+
+    def __init__(self, store: Store, windows: WindowFinder) -> None:
+        self.store = store
+        self.windows = windows
+        self.sizes = SizeCache(store)
+        self._state = CatalogState()
+        self._details: dict[int, tuple[tuple[object, ...], SessionDetails]] = {}
+        self._contents: dict[int, tuple[tuple[object, ...], WindowContent]] = {}
+        self._reading = asyncio.Lock()
+
+    async def state(self) -> CatalogState:
+        """The sessions as they are now."""
+        mark = await self.store.change_mark()
+        if mark != self._state.mark:
+            async with self._reading:
+                if mark != self._state.mark:
+                    self._state = _state_of(mark, await self.store.conversations(MAX_SESSIONS))
+        return self._state
+
+    async def visible(self, owner: str | None) -> list[ConversationOverview]:
+        """The sessions of an owner, the one that changed last first."""
+        return [each for each in (await self.state()).sessions if owner is None or each.owner == owner]
+
+    async def find(self, owner: str | None, id: str) -> ConversationOverview:
+        """A session by the id of any of its continuations; raises `UnknownSession`, also for one of another owner."""
+        found = await self.store.session(id, owner=owner)
+        overview = (await self.state()).by_conversation.get(found.conversation)
+        if overview is None:
+            every = await self.store.conversations(2**31)
+            overview = next((each for each in every if each.conversation == found.conversation), None)
+        if overview is None:
+            raise UnknownSession(id)
+        return overview
+
+    async def details(self, sessions: Sequence[ConversationOverview]) -> list[SessionDetails]:
+        """The details of some sessions, each in its place; those that were read before are read again when changed."""
+        stale = [each for each in sessions if self._details.get(each.conversation, ((),))[0] != _stamp(each)]
+        for start in range(0, len(stale), _CHUNK):
+            await self._read_details(stale[start : start + _CHUNK])
+        return [self._details[each.conversation][1] for each in sessions]
+
+    async def _read_details(self, sessions: Sequence[ConversationOverview]) -> None:
+        ids = [each.conversation for each in sessions]
+        totals = await self._totals(CallFilter(conversations=ids))
+        auxiliary = await self._totals(CallFilter(conversations=ids, auxiliary=True))
+        digests = await self.store.digests([each.newest for each in sessions])
+        for each, digest in zip(sessions, digests, strict=True):
+            details = SessionDetails(
+                opening=words_of(digest.opening),
+                last_words=words_of(digest.newest),
+                last_role=None if digest.newest is None else str(digest.newest.get("role")),
+                total=totals.get(each.conversation, _NOTHING),
+                auxiliary=auxiliary.get(each.conversation, _NOTHING),
+                last_call=digest.last_call,
+                meter=await self._meter(each, digest.last_call),
+            )
+            self._details[each.conversation] = (_stamp(each), details)
+        if len(self._details) > 2 * MAX_SESSIONS:
+            self._details.clear()
+
+    async def _totals(self, which: CallFilter) -> dict[int, UsageTotal]:
+        return {int(total.group["conversation"]): total for total in await self.store.usage(("conversation",), which)}
+
+    async def _meter(self, overview: ConversationOverview, last_call: RecordedCall | None) -> Meter:
+        limits = self.windows.limits(overview.model, overview.source)
+        if last_call is not None and is_current(last_call, overview):
+            return Meter(last_call.usage.total_tokens, "last request", True, limits)
+        if not overview.next_seq:
+            return Meter(None, "counted", False, limits)
+        content = await self.content(overview, last_call)
+        return Meter(content.tokens, content.basis, content.is_exact, limits)
+
+    async def content(self, overview: ConversationOverview, last_call: RecordedCall | None) -> WindowContent:
+        """What is in the window of a session now."""
+        known = self._contents.get(overview.conversation)
+        if known is not None and known[0] == _stamp(overview):
+            return known[1]
+        content = await self._measure(overview, last_call)
+        if len(self._contents) >= _MAX_CONTENTS:
+            self._contents.clear()
+        self._contents[overview.conversation] = (_stamp(overview), content)
+        return content
+
+    async def _measure(self, overview: ConversationOverview, last_call: RecordedCall | None) -> WindowContent:
+        outline = await self.store.view_outline(overview.newest)
+        sizes = await self.sizes.sizes(overview)
+        system = await self.store.system_prompt(overview.newest, keep_damaged=True)
+        current = last_call if is_current(last_call, overview) else None
+        return measure_content(outline, sizes, len(system or "") // _CHARS_PER_TOKEN, current)
+
+
+def client_of(source: str) -> str:
+    """What a person calls the program that a session came from."""
+    return _CLIENTS.get(source, source)
+
+
+def words_of(message: Message | None) -> str:
+    """What a message says, on one line; or what it calls."""
+    if message is None:
+        return ""
+    text = " ".join(text_of(message)[: 4 * MAX_WORDS_CHARS].split())[:MAX_WORDS_CHARS]
+    return text or ", ".join(f"{name_of_call(call)}(…)" for call in calls_of(message))[:MAX_WORDS_CHARS]
+
+
+def is_active(overview: ConversationOverview, now: datetime, seconds: float) -> bool:
+    return (now - overview.updated).total_seconds() <= seconds
+
+
+def _stamp(overview: ConversationOverview) -> tuple[object, ...]:
+    """What the details of a session depend on."""
+    return overview.next_seq, overview.last_call, overview.last_entry, overview.model, overview.newest
+
+
+def _state_of(mark: str, sessions: Iterable[ConversationOverview]) -> CatalogState:
+    newest = sorted(sessions, key=lambda each: (each.updated, each.conversation), reverse=True)
+    branches: dict[int, tuple[int, ...]] = {}
+    for each in reversed(newest):
+        if each.parent is not None:
+            branches[each.parent] = (*branches.get(each.parent, ()), each.conversation)
+    return CatalogState(mark, tuple(newest), {each.conversation: each for each in newest}, branches)

@@ -1,0 +1,375 @@
+"""The dashboard over HTTP: the page, signing in, what it shows as JSON, and what changes as events.
+
+Every call that answers with data is within the owner of whoever is signed in. Nothing here changes a session: that is
+done by the API of hosted conversations, which is served below `/dashboard` with the same cookie and token.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final, TypeAlias
+
+import msgspec
+from aiohttp import web
+
+from clew import __version__
+from clew.dashboard.catalog import SessionCatalog
+from clew.dashboard.handoff_blocks import handoff_blocks, references_in
+from clew.dashboard.insights import insights_page
+from clew.dashboard.live import LiveChanges
+from clew.dashboard.messages import (
+    MAX_TEXT_CHARS,
+    MessageQuery,
+    handoff_page,
+    message_page,
+    whole_message,
+)
+from clew.dashboard.queries import Query, path_number, read_body
+from clew.dashboard.session_list import SORTS, STATES, SessionQuery, list_sessions, search_messages
+from clew.dashboard.session_page import WhyNotChanged, context_page, session_page, timeline_page, tree_page
+from clew.dashboard.sign_in import (
+    COOKIE_PATH,
+    CookieSessions,
+    DashboardRefusal,
+    SignedIn,
+    Visitor,
+    forget_cookie,
+    set_cookie,
+)
+from clew.errors import ClewError, DatabaseBusy, UnknownSession
+from clew.store import ConversationOverview
+
+PAGE_FOLDER: Final = Path(__file__).parent / "page"
+CONTENT_SECURITY_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; font-src 'self'; "
+    "connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+)
+PING_SECONDS: Final = 15.0
+MAX_PAGE: Final = 200
+MAX_IDS: Final = 50
+MAX_POINTS: Final = 5_000
+_MOST: Final = 2**53
+_HEADERS: Final = {
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+_TYPES: Final = {
+    ".html": "text/html",
+    ".js": "text/javascript",
+    ".mjs": "text/javascript",
+    ".css": "text/css",
+    ".svg": "image/svg+xml",
+    ".png": "image/png",
+    ".woff2": "font/woff2",
+    ".txt": "text/plain",
+    ".json": "application/json",
+}
+_FILE_NAME: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*/)*[A-Za-z0-9_][A-Za-z0-9_.-]*")
+_SIGNED_OUT: Final = {"is_signed_in": False, "csrf": None, "label": "", "version": __version__}
+_REMEDY_OF_STORE: Final = "`clew doctor` says more."
+
+Serve: TypeAlias = Callable[[web.Request], Awaitable[web.StreamResponse]]
+Show: TypeAlias = Callable[[web.Request, SignedIn], Awaitable[dict[str, Any]]]
+_log = logging.getLogger("clew.dashboard")
+
+
+@dataclass(frozen=True, slots=True)
+class DashboardOptions:
+    """What one dashboard is: what is told of it, and what may be changed."""
+
+    label: str
+    """Which store it shows, for people; told to nobody who is not signed in."""
+    why_not: WhyNotChanged = lambda overview: None  # noqa: ARG005
+
+
+class DashboardRoutes:
+    """The dashboard of one store."""
+
+    def __init__(self, catalog: SessionCatalog, sessions: CookieSessions, options: DashboardOptions) -> None:
+        self.sessions = sessions
+        self._catalog = catalog
+        self._options = options
+        self.live = LiveChanges(catalog)
+
+    def add_to(self, application: web.Application) -> None:
+        """Serve everything below `/dashboard`."""
+        router = application.router
+        router.add_get(COOKIE_PATH, self._move_in)
+        router.add_get(f"{COOKIE_PATH}/", self._index)
+        router.add_get(f"{COOKIE_PATH}/page/{{path:.+}}", self._file)
+        api = f"{COOKIE_PATH}/api"
+        router.add_get(f"{api}/me", self._answered(self._me))
+        router.add_post(f"{api}/sign-in", self._answered(self._sign_in))
+        router.add_post(f"{api}/sign-out", self._answered(self._sign_out))
+        router.add_get(f"{api}/events", self._answered(self._events))
+        shown: Mapping[str, Show] = {
+            "/sessions": self._sessions,
+            "/search": self._search,
+            "/insights": self._insights,
+            "/sessions/{id}": self._session,
+            "/sessions/{id}/timeline": self._timeline,
+            "/sessions/{id}/tree": self._tree,
+            "/sessions/{id}/context": self._context,
+            "/sessions/{id}/messages": self._messages,
+            "/sessions/{id}/messages/{seq}": self._message,
+            "/sessions/{id}/compactions/{compaction}": self._handoff,
+        }
+        for path, show in shown.items():
+            router.add_get(f"{api}{path}", self._answered(self._shown(show)))
+        router.add_post(f"{api}/blocks", self._answered(self._shown(self._blocks)))
+        router.add_route("*", f"{COOKIE_PATH}/{{path:.*}}", self._answered(_nothing_here))
+        application.on_response_prepare.append(_add_headers)
+        application.on_shutdown.append(self._end)
+
+    async def _end(self, _application: web.Application) -> None:
+        await self.live.end()
+
+    # -- around every call ---------------------------------------------------------------------------------------------
+
+    def _answered(self, serve: Serve) -> Serve:
+        """Every failure as an answer."""
+
+        async def answer(request: web.Request) -> web.StreamResponse:
+            try:
+                return await serve(request)
+            except DashboardRefusal as refusal:
+                return refusal_answer(refusal)
+            except UnknownSession:
+                return refusal_answer(DashboardRefusal(404, "not_found", "there is no such session"))
+            except DatabaseBusy:
+                busy = DashboardRefusal(503, "overloaded", "the store is busy", "Try again in a moment.")
+                return refusal_answer(busy)
+            except ClewError as problem:
+                _log.warning("a call of the dashboard failed: %s", type(problem).__name__)
+                return refusal_answer(DashboardRefusal(500, "store", str(problem), _REMEDY_OF_STORE))
+            except (web.HTTPException, ConnectionError):
+                raise
+            except Exception as problem:
+                # The outermost door. A trace might quote what was said.
+                _log.error("a call of the dashboard failed: %s", type(problem).__name__)
+                return refusal_answer(DashboardRefusal(500, "internal", "something failed inside the dashboard"))
+
+        return answer
+
+    def _shown(self, show: Show) -> Serve:
+        """What is shown to whoever is signed in."""
+
+        async def serve(request: web.Request) -> web.StreamResponse:
+            return json_answer(await show(request, await self.sessions.require(request)))
+
+        return serve
+
+    async def _found(self, request: web.Request, signed_in: SignedIn) -> ConversationOverview:
+        return await self._catalog.find(signed_in.owner, request.match_info["id"])
+
+    # -- the page ------------------------------------------------------------------------------------------------------
+
+    async def _move_in(self, _request: web.Request) -> web.StreamResponse:
+        return web.Response(status=308, headers={"Location": f"{COOKIE_PATH}/"})
+
+    async def _index(self, request: web.Request) -> web.StreamResponse:
+        return _file_answer(request, "index.html")
+
+    async def _file(self, request: web.Request) -> web.StreamResponse:
+        return _file_answer(request, request.match_info["path"])
+
+    # -- signing in ----------------------------------------------------------------------------------------------------
+
+    async def _me(self, request: web.Request) -> web.StreamResponse:
+        found = await self.sessions.find(request)
+        if found is not None:
+            return json_answer(self._plain_visitor(found))
+        sign_in = self.sessions.sign_in
+        return json_answer({**_SIGNED_OUT, "sign_in": sign_in.kind, "note": await sign_in.note()})
+
+    async def _sign_in(self, request: web.Request) -> web.StreamResponse:
+        given = await read_body(request, self.sessions.sign_in.kind)
+        secret = given.get(self.sessions.sign_in.kind, "").strip()
+        visitor: Visitor = await self.sessions.sign_in.admit(secret)
+        signed_in = self.sessions.start(visitor)
+        response = json_answer(self._plain_visitor(signed_in))
+        set_cookie(request, response, signed_in)
+        return response
+
+    async def _sign_out(self, request: web.Request) -> web.StreamResponse:
+        await self.sessions.require(request, is_change=False)
+        response = web.Response(status=204)
+        forget_cookie(request, response)
+        return response
+
+    def _plain_visitor(self, signed_in: SignedIn) -> dict[str, Any]:
+        reason = signed_in.visitor.read_only_reason
+        return {
+            "is_signed_in": True,
+            "sign_in": self.sessions.sign_in.kind,
+            "csrf": signed_in.csrf,
+            "owner": signed_in.owner,
+            "label": self._options.label,
+            "version": __version__,
+            "can_change": reason is None,
+            "read_only_reason": reason,
+            "now": datetime.now(UTC).isoformat(),
+        }
+
+    # -- sessions ------------------------------------------------------------------------------------------------------
+
+    async def _sessions(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        query = Query(request, ("limit", "before", "ids", "q", "client", "model", "state", "sort"))
+        ids = tuple(filter(None, (query.text("ids", MAX_IDS * 200) or "").split(",")))[:MAX_IDS]
+        asked = SessionQuery(
+            limit=query.number("limit", 1, MAX_PAGE) or 50,
+            before=query.text("before"),
+            ids=ids,
+            words=query.text("q") or "",
+            client=query.text("client"),
+            model=query.text("model"),
+            state=query.choice("state", STATES),
+            sort=query.choice("sort", SORTS) or "updated",
+        )
+        return await list_sessions(self._catalog, signed_in.owner, asked)
+
+    async def _search(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        query = Query(request, ("q", "session", "role", "limit"))
+        words = query.text("q")
+        if words is None or not words.strip():
+            return {"query": words or "", "hits": [], "searched": None}
+        role = query.choice("role", ("user", "assistant", "tool"))
+        limit = query.number("limit", 1, MAX_PAGE) or 30
+        roles = (role,) if role else ()
+        return await search_messages(self._catalog, signed_in.owner, words, query.text("session"), roles, limit)
+
+    async def _insights(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        days = Query(request, ("days",)).number("days", 1, 366) or 30
+        return await insights_page(self._catalog, signed_in.owner, days)
+
+    # -- one session ---------------------------------------------------------------------------------------------------
+
+    async def _session(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        found = await self._found(request, signed_in)
+        reason = signed_in.visitor.read_only_reason
+        return await session_page(self._catalog, signed_in.owner, found, self._options.why_not, reason)
+
+    async def _timeline(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        query = Query(request, ("points", "from", "to"))
+        found = await self._found(request, signed_in)
+        start, stop = query.number("from", 0, _MOST) or 0, query.number("to", 0, _MOST)
+        return await timeline_page(self._catalog, found, start, stop, query.number("points", 1, MAX_POINTS) or 1_500)
+
+    async def _tree(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        return await tree_page(self._catalog, signed_in.owner, await self._found(request, signed_in))
+
+    async def _context(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        return await context_page(self._catalog, await self._found(request, signed_in))
+
+    async def _messages(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        query = Query(request, ("after", "before", "around", "limit", "chars", "compaction"))
+        asked = MessageQuery(
+            after=query.number("after", 0, _MOST),
+            before=query.number("before", 0, _MOST),
+            around=query.number("around", 0, _MOST),
+            limit=query.number("limit", 1, MAX_PAGE) or 50,
+            chars=query.number("chars", 40, MAX_TEXT_CHARS) or MAX_TEXT_CHARS,
+            compaction=query.number("compaction", 0, _MOST),
+        )
+        return await message_page(self._catalog, await self._found(request, signed_in), asked)
+
+    async def _message(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        found = await self._found(request, signed_in)
+        return await whole_message(self._catalog, found, path_number(request, "seq", "message"))
+
+    async def _handoff(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        found = await self._found(request, signed_in)
+        return await handoff_page(self._catalog, found, path_number(request, "compaction", "compaction"))
+
+    async def _blocks(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        """A handoff that was previewed, as the page shows one."""
+        given = await read_body(request, "text", "session")
+        found = await self._catalog.find(signed_in.owner, given.get("session", ""))
+        blocks = handoff_blocks(given.get("text", ""), range(found.next_seq))
+        return {"blocks": blocks, "references": references_in(blocks)}
+
+    # -- events --------------------------------------------------------------------------------------------------------
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        signed_in = await self.sessions.require(request)
+        response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
+        await response.prepare(request)
+        await _tell(response, "hello", {"now": datetime.now(UTC).isoformat()})
+        with self.live.follow(signed_in.owner) as follower:
+            while not self.live.is_ending.is_set():
+                event = await follower.next_event(PING_SECONDS)
+                if event is not None:
+                    await _tell(response, event.name, event.fields)
+                elif await self.sessions.find(request) is None:
+                    await _tell(response, "reload", {"reason": "the sign-in is over"})
+                    break
+                else:
+                    await response.write(b": keep-alive\n\n")
+        await response.write_eof()
+        return response
+
+
+# -- answers -----------------------------------------------------------------------------------------------------------
+
+
+def is_dashboard_path(path: str) -> bool:
+    """Whether a path is one of the dashboard, or would be."""
+    return path == COOKIE_PATH or path.startswith(f"{COOKIE_PATH}/")
+
+
+def json_answer(value: Any, status: int = 200) -> web.Response:
+    return web.Response(body=_json(value), status=status, content_type="application/json")
+
+
+def refusal_answer(refusal: DashboardRefusal) -> web.Response:
+    told = {"kind": refusal.kind, "message": str(refusal), "remedy": refusal.remedy}
+    return json_answer({"error": told}, refusal.status)
+
+
+async def _tell(response: web.StreamResponse, name: str, fields: Mapping[str, Any]) -> None:
+    await response.write(b"event: " + name.encode() + b"\ndata: " + _json(fields) + b"\n\n")
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return msgspec.json.encode(value)
+    except UnicodeEncodeError:
+        # Half a surrogate pair has no UTF-8 form; as an escape a browser reads it.
+        return json.dumps(value, separators=(",", ":")).encode()
+
+
+async def _nothing_here(request: web.Request) -> web.StreamResponse:
+    what = f"the dashboard does not serve {request.method} {request.path[:200]}"
+    return refusal_answer(DashboardRefusal(404, "not_found", what))
+
+
+async def _add_headers(request: web.Request, response: web.StreamResponse) -> None:
+    """What keeps a browser from running, framing or keeping anything else."""
+    if is_dashboard_path(request.path):
+        response.headers.update(_HEADERS)
+        response.headers.setdefault("Cache-Control", "no-store")
+
+
+def _file_answer(request: web.Request, name: str) -> web.StreamResponse:
+    """A file of the page: it holds no data, so that nobody has to sign in for it."""
+    path = PAGE_FOLDER / name
+    if not _FILE_NAME.fullmatch(name) or path.suffix not in _TYPES or not path.is_file():
+        return refusal_answer(DashboardRefusal(404, "not_found", f"there is no file {name[:100]!r}"))
+    body = path.read_bytes()
+    tag = f'"{hashlib.sha256(body).hexdigest()[:32]}"'
+    headers = {"Cache-Control": "no-cache", "ETag": tag}
+    if request.headers.get("If-None-Match") == tag:
+        return web.Response(status=304, headers=headers)
+    charset = None if path.suffix in (".png", ".woff2") else "utf-8"
+    return web.Response(body=body, content_type=_TYPES[path.suffix], charset=charset, headers=headers)

@@ -1,0 +1,209 @@
+"""The list of sessions: which of them, in which order, and how each is told to the page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionDetails, client_of, is_active
+from clew.dashboard.sign_in import DashboardRefusal
+from clew.dashboard.timeline import dollars
+from clew.store import ConversationOverview, SearchScope, UsageTotal
+
+ACTIVE_SECONDS = 600.0
+SORTS = ("updated", "cost", "fill", "messages")
+STATES = ("active", "compacted", "branch", "full")
+
+
+@dataclass(frozen=True, slots=True)
+class SessionQuery:
+    """Which sessions to list."""
+
+    limit: int = 50
+    before: str | None = None
+    """The last one of the page before."""
+    ids: tuple[str, ...] = ()
+    words: str = ""
+    client: str | None = None
+    model: str | None = None
+    state: str | None = None
+    sort: str = "updated"
+
+
+async def list_sessions(catalog: SessionCatalog, owner: str | None, query: SessionQuery) -> dict[str, Any]:
+    """A page of sessions, with what filters there are."""
+    state, now = await catalog.state(), datetime.now(UTC)
+    every = [each for each in state.sessions if owner is None or each.owner == owner]
+    chosen = await _chosen(catalog, every, query, now)
+    start = _start(chosen, query.before)
+    page = chosen[start : start + query.limit]
+    details = await catalog.details(page)
+    return {
+        "sessions": [plain_session(*pair, state, now) for pair in zip(page, details, strict=True)],
+        "next": page[-1].id if page and start + query.limit < len(chosen) else None,
+        "total": len(every),
+        "matching": len(chosen),
+        "clients": sorted({client_of(each.source) for each in every}),
+        "models": sorted({each.model for each in every if each.model}),
+        "totals": {
+            "sessions": len(every),
+            "messages": sum(each.next_seq - each.shared for each in every),
+            "active": sum(is_active(each, now, ACTIVE_SECONDS) for each in every),
+        },
+    }
+
+
+async def _chosen(
+    catalog: SessionCatalog, every: Sequence[ConversationOverview], query: SessionQuery, now: datetime
+) -> list[ConversationOverview]:
+    if query.ids:
+        known = {each.id: each for each in every}
+        return [known[id] for id in query.ids if id in known]
+    chosen = [
+        each
+        for each in every
+        if (query.client is None or client_of(each.source) == query.client)
+        and (query.model is None or each.model == query.model)
+        and _is_in(each, query.state, now)
+    ]
+    if query.state == "full":
+        details = await catalog.details(chosen)
+        chosen = [each for each, its in zip(chosen, details, strict=True) if its.meter.is_full]
+    if query.words.strip():
+        chosen = await _matching(catalog, chosen, query.words)
+    return await _sorted(catalog, chosen, query.sort)
+
+
+def _is_in(each: ConversationOverview, state: str | None, now: datetime) -> bool:
+    match state:
+        case "active":
+            return is_active(each, now, ACTIVE_SECONDS)
+        case "compacted":
+            return each.compactions > 0
+        case "branch":
+            return each.kind in ("branch", "subagent")
+        case _:
+            return True
+
+
+async def _matching(
+    catalog: SessionCatalog, chosen: Sequence[ConversationOverview], words: str
+) -> list[ConversationOverview]:
+    """Those whose title, opening, id, model or client has every word."""
+    wanted = words.casefold().split()
+    found = []
+    for each, details in zip(chosen, await catalog.details(chosen), strict=True):
+        facts = (each.title, details.opening, each.id, each.newest, each.model, client_of(each.source))
+        text = "\n".join(fact or "" for fact in facts).casefold()
+        if all(word in text for word in wanted):
+            found.append(each)
+    return found
+
+
+async def _sorted(
+    catalog: SessionCatalog, chosen: Sequence[ConversationOverview], sort: str
+) -> list[ConversationOverview]:
+    if sort == "messages":
+        return sorted(chosen, key=lambda each: -each.next_seq)
+    if sort in ("cost", "fill"):
+        pairs = list(zip(chosen, await catalog.details(chosen), strict=True))
+        if sort == "cost":
+            pairs.sort(key=lambda pair: -pair[1].total.cost_micros)
+        else:
+            pairs.sort(key=lambda pair: -pair[1].meter.fill)
+        return [each for each, _ in pairs]
+    return list(chosen)
+
+
+def _start(chosen: Sequence[ConversationOverview], before: str | None) -> int:
+    """Where a page begins: behind the session that the one before ended with."""
+    if before is None:
+        return 0
+    at = next((at for at, each in enumerate(chosen) if each.id == before), None)
+    if at is None:
+        raise DashboardRefusal(404, "not_found", f"there is no page behind {before[:100]!r}", "Begin without `before`.")
+    return at + 1
+
+
+def plain_session(
+    overview: ConversationOverview, details: SessionDetails, state: CatalogState, now: datetime
+) -> dict[str, Any]:
+    """A session as a row of the list."""
+    meter = details.meter
+    return {
+        "id": overview.id,
+        "title": overview.title,
+        "opening": details.opening,
+        "last_words": details.last_words,
+        "last_role": details.last_role,
+        "client": client_of(overview.source),
+        "source": overview.source,
+        "owner": overview.owner,
+        "model": overview.model,
+        "kind": overview.kind,
+        "created": overview.created.isoformat(),
+        "updated": overview.updated.isoformat(),
+        "ended": None if overview.ended is None else overview.ended.isoformat(),
+        "is_active": is_active(overview, now, ACTIVE_SECONDS),
+        "messages": overview.next_seq,
+        "compactions": overview.compactions,
+        "branches": len(state.branches.get(overview.conversation, ())),
+        "meter": {
+            "tokens": meter.tokens,
+            "window": meter.limits.tokens,
+            "threshold": meter.limits.threshold,
+            "basis": meter.basis,
+            "is_exact": meter.is_exact,
+            "window_basis": meter.limits.basis,
+        },
+        "usage": plain_usage(details.total, details.auxiliary),
+    }
+
+
+def plain_usage(total: UsageTotal, auxiliary: UsageTotal | None) -> dict[str, Any]:
+    """Calls added up; an amount is null where no price, or no comparison, is known."""
+    used = total.usage
+    has_price = total.calls > total.calls_of_unknown_cost or not total.calls
+    return {
+        "calls": total.calls,
+        "prompt_tokens": used.prompt_tokens,
+        "input_tokens": used.input_tokens,
+        "cache_read_tokens": used.cache_read_tokens,
+        "cache_write_tokens": used.cache_write_tokens,
+        "output_tokens": used.output_tokens,
+        "cost_usd": dollars(total.cost_micros) if has_price else None,
+        "calls_of_unknown_cost": total.calls_of_unknown_cost,
+        "cache_hits": total.cache_hits,
+        "hit_share": used.cache_read_tokens / used.prompt_tokens if used.prompt_tokens else None,
+        "saved_usd": dollars(total.saved_micros) if total.compared_calls else None,
+        "auxiliary_cost_usd": dollars(auxiliary.cost_micros) if auxiliary is not None else 0.0,
+    }
+
+
+async def search_messages(
+    catalog: SessionCatalog, owner: str | None, words: str, within: str | None, roles: tuple[str, ...], limit: int
+) -> dict[str, Any]:
+    """Messages, handoffs and outputs that hold the words; the last word may be the beginning of one."""
+    inside = None if within is None else (await catalog.find(owner, within)).newest
+    scope = SearchScope(owner=owner, conversation_of=inside, roles=roles)
+    result = await catalog.store.search(words, scope, limit=limit)
+    known = (await catalog.state()).by_conversation
+    hits = []
+    for hit in result.hits:
+        session = known.get(hit.conversation or 0)
+        hits.append(
+            {
+                "session": session.id if session else hit.session,
+                "title": session.title if session else hit.title,
+                "kind": hit.kind,
+                "seq": hit.seq,
+                "role": hit.role,
+                "tool": hit.tool,
+                "at": hit.at.isoformat(),
+                "snippet": hit.snippet.text,
+                "marks": hit.snippet.marks,
+            }
+        )
+    return {"query": words, "hits": hits, "searched": None if result.hits else str(result.searched)}

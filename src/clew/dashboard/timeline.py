@@ -1,0 +1,182 @@
+"""A session request by request: what each read from the cache, wrote to it and sent anew, and the compactions between.
+
+What a compaction cost are the calls that wrote its handoff. What it saved is worked out up to the next one: each
+request since then was so many tokens shorter.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew.store import CompactionAccount, RecordedCall
+from clew.usage import CanonicalUsage, cost_of
+
+MICROS = 1_000_000
+AT_CACHE_PRICE = "at the price of reading from the cache"
+AT_INPUT_PRICE = "at the price of input"
+BESIDE_CLIENT = "beside the client's own requests"
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionEffect:
+    """A compaction with what it cost, and what it saved up to the next one."""
+
+    account: CompactionAccount
+    before_request: int
+    """The number of the first request after it."""
+    requests_since: int
+    summary_calls: int
+    cost_micros: int | None
+    """Of the calls that wrote its handoff; None where the price of one is not known."""
+    saved_micros: int | None
+    saved_basis: str | None
+
+    @property
+    def freed(self) -> int:
+        return self.account.tokens_before - self.account.tokens_after
+
+    @property
+    def tokens_saved(self) -> int:
+        """Tokens that the requests since then did not have to hold."""
+        return max(0, self.freed) * self.requests_since
+
+
+def requests_of(calls: Sequence[RecordedCall]) -> list[RecordedCall]:
+    """The calls that a turn asked for; the others wrote summaries."""
+    return [call for call in calls if not call.is_auxiliary]
+
+
+def compaction_effects(accounts: Sequence[CompactionAccount], calls: Sequence[RecordedCall]) -> list[CompactionEffect]:
+    """What each compaction cost and saved, oldest first."""
+    requests = requests_of(calls)
+    times = [call.at for call in requests]
+    starts = [bisect_left(times, account.at) for account in accounts]
+    written = _summary_calls(accounts, calls)
+    effects = []
+    for index, account in enumerate(accounts):
+        stop = starts[index + 1] if index + 1 < len(accounts) else len(requests)
+        # Of one that was undone nobody knows until when it served.
+        since = requests[starts[index] : stop] if account.is_in_effect else []
+        costs = [call.cost_micros for call in written[index]]
+        saved, basis = _saved(account, since)
+        cost = None if None in costs else sum(cost or 0 for cost in costs)
+        effects.append(CompactionEffect(account, starts[index], len(since), len(costs), cost, saved, basis))
+    return effects
+
+
+def _summary_calls(accounts: Sequence[CompactionAccount], calls: Sequence[RecordedCall]) -> list[list[RecordedCall]]:
+    """The auxiliary calls of each compaction: those since the one before it."""
+    times = [account.at for account in accounts]
+    written: list[list[RecordedCall]] = [[] for _ in accounts]
+    for call in calls:
+        index = bisect_left(times, call.at)
+        if call.is_auxiliary and index < len(accounts):
+            written[index].append(call)
+    return written
+
+
+def _saved(account: CompactionAccount, since: Sequence[RecordedCall]) -> tuple[int | None, str | None]:
+    freed = account.tokens_before - account.tokens_after
+    if not since or freed <= 0:
+        return None, None
+    compared = [
+        call.cost_direct_micros - call.cost_micros
+        for call in since
+        if call.cost_direct_micros is not None and call.cost_micros is not None
+    ]
+    if len(compared) == len(since):
+        return sum(compared), BESIDE_CLIENT
+    is_cached = any(call.usage.cache_read_tokens for call in since)
+    used = CanonicalUsage(cache_read_tokens=freed) if is_cached else CanonicalUsage(input_tokens=freed)
+    cost = cost_of(used, since[-1].model)
+    if cost is None:
+        return None, None
+    return cost.micros * len(since), AT_CACHE_PRICE if is_cached else AT_INPUT_PRICE
+
+
+def plain_timeline(
+    calls: Sequence[RecordedCall], effects: Sequence[CompactionEffect], start: int, stop: int | None, points: int
+) -> dict[str, Any]:
+    """The requests from `start` to below `stop` as columns, at most `points` of them.
+
+    Where there are more, each entry stands for `every` requests, and is the one of them with the largest prompt.
+    """
+    requests = requests_of(calls)
+    chosen = list(enumerate(requests))[start : len(requests) if stop is None else stop]
+    every = max(1, -(-len(chosen) // points))
+    if every > 1:
+        groups = (chosen[at : at + every] for at in range(0, len(chosen), every))
+        chosen = [max(group, key=lambda each: each[1].usage.prompt_tokens) for group in groups]
+    names = list(dict.fromkeys(call.model for _, call in chosen))
+    numbers = {name: number for number, name in enumerate(names)}
+    auxiliary = [call for call in calls if call.is_auxiliary]
+    costs = [call.cost_micros for call in auxiliary]
+    return {
+        "requests": len(requests),
+        "every": every,
+        "from": start,
+        "to": min(len(requests), len(requests) if stop is None else stop),
+        "number": [number for number, _ in chosen],
+        "at": [call.at.timestamp() for _, call in chosen],
+        "read": [call.usage.cache_read_tokens for _, call in chosen],
+        "write": [call.usage.cache_write_tokens for _, call in chosen],
+        "uncached": [call.usage.input_tokens for _, call in chosen],
+        "output": [call.usage.output_tokens for _, call in chosen],
+        "cost_usd": [dollars(call.cost_micros) for _, call in chosen],
+        "seq": [call.seq for _, call in chosen],
+        "model": [numbers[call.model] for _, call in chosen],
+        "models": names,
+        "compactions": [_plain_mark(effect) for effect in effects],
+        "auxiliary": {
+            "calls": len(auxiliary),
+            "cost_usd": None if None in costs else dollars(sum(cost or 0 for cost in costs)),
+        },
+    }
+
+
+def _plain_mark(effect: CompactionEffect) -> dict[str, Any]:
+    account = effect.account
+    return {
+        "id": account.id,
+        "before_request": effect.before_request,
+        "at": account.at.timestamp(),
+        "tokens_before": account.tokens_before,
+        "tokens_after": account.tokens_after,
+        "cost_usd": dollars(effect.cost_micros),
+        "saved_usd": dollars(effect.saved_micros),
+        "tokens_saved": effect.tokens_saved,
+        "is_in_effect": account.is_in_effect,
+    }
+
+
+def plain_effect(effect: CompactionEffect) -> dict[str, Any]:
+    """A compaction for the page of its session."""
+    account = effect.account
+    return {
+        "id": account.id,
+        "at": account.at.isoformat(),
+        "is_in_effect": account.is_in_effect,
+        "tokens_before": account.tokens_before,
+        "tokens_after": account.tokens_after,
+        "freed": effect.freed,
+        "first": account.first,
+        "stop": account.stop,
+        "folded": account.stop - account.first,
+        "written_by": account.written_by,
+        "engine": account.engine,
+        "focus": account.focus_topic,
+        "cost_usd": dollars(effect.cost_micros),
+        "summary_calls": effect.summary_calls,
+        "requests_since": effect.requests_since,
+        "tokens_saved": effect.tokens_saved,
+        "saved_usd": dollars(effect.saved_micros),
+        "saved_basis": effect.saved_basis,
+        "warnings": list(account.warnings),
+    }
+
+
+def dollars(micros: int | None) -> float | None:
+    return None if micros is None else micros / MICROS

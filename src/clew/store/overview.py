@@ -1,0 +1,391 @@
+"""What a person looks at, read without the texts of messages: conversations, sizes of messages, calls, compactions.
+
+Whoever shows a store asks for these many times, while others write: each is one short read whose time does not grow
+with the texts, and `change_mark` says cheaply whether anything was written since.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from clew.errors import InvalidArgument
+from clew.messages import Message
+from clew.store import sessions
+from clew.store.base import CommittedCompaction, Rows, ViewItem
+from clew.store.calls import AUXILIARY
+from clew.store.compactions import compaction_at, read_bases_in_effect
+from clew.store.database import RowDamage, Steps, as_datetime, as_micros, fetch_all, read_json
+from clew.store.history import Segment, base_in_effect, end_of, segments_of
+from clew.store.keys import KeyStore
+from clew.store.rows import BODY, read_messages
+from clew.usage import CanonicalUsage
+
+_CONVERSATIONS = """
+SELECT c.id, c.owner, f.name, n.name, n.title, f.source, n.model, f.kind, p.conversation, c.origin_seq, f.created,
+    n.ended, n.created,
+    (SELECT m.seq FROM messages m WHERE m.conversation = c.id ORDER BY m.seq DESC LIMIT 1),
+    (SELECT m.at FROM messages m WHERE m.conversation = c.id ORDER BY m.seq DESC LIMIT 1),
+    (SELECT max(k.id) FROM calls k WHERE k.conversation = c.id),
+    (SELECT max(e.id) FROM entries e WHERE e.conversation = c.id),
+    (SELECT max(e.at) FROM entries e WHERE e.conversation = c.id),
+    (SELECT sum(CASE e.kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries e WHERE e.conversation = c.id)
+FROM conversations c
+JOIN sessions f ON f.id = (SELECT min(s.id) FROM sessions s WHERE s.conversation = c.id)
+JOIN sessions n ON n.id = (SELECT max(s.id) FROM sessions s WHERE s.conversation = c.id)
+LEFT JOIN sessions p ON p.id = f.parent
+ORDER BY c.id DESC LIMIT ?
+"""
+_CALLS = """
+SELECT k.seq, k.at, k.model, k.source, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
+    k.reasoning_tokens, k.cost_micros, k.cost_direct_micros
+FROM calls k WHERE k.conversation = ?
+"""
+_LAST_ASKED_FOR = " AND k.source <> 'auxiliary' ORDER BY k.id DESC LIMIT 1"
+_ENTRIES = """
+SELECT e.id, s.name, e.at, e.until, e.account, e.view FROM entries e JOIN sessions s ON s.id = e.session
+WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id
+"""
+# What was undone is the `previous` of the undo.
+_COMPACTED = """
+SELECT e.at, s.model, s.source, e.account
+FROM entries e JOIN sessions s ON s.id = e.session JOIN conversations c ON c.id = e.conversation
+WHERE e.kind = 'compaction' AND e.at >= ? AND e.at < ? AND NOT EXISTS (
+    SELECT 1 FROM entries u WHERE u.conversation = e.conversation AND u.kind = 'undo' AND u.previous = e.id)
+"""
+_NO_END = 2**62
+_OPENING_MESSAGES = 8
+_NEWEST_MESSAGES = 40
+"""So many are looked through for words of a person or the model; the others are results of tools."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationOverview:
+    """A conversation as a list shows it, without its texts."""
+
+    conversation: int
+    owner: str
+    id: str
+    """Of its first session."""
+    newest: str
+    """The id of its newest session."""
+    title: str | None
+    source: str
+    model: str | None
+    kind: str
+    parent: int | None
+    """The conversation that it branched off from, or whose subagent it is."""
+    shared: int
+    """Messages that it shares with the one it branched off from."""
+    created: datetime
+    ended: datetime | None
+    updated: datetime
+    """When the newest message came, or the newest session began."""
+    next_seq: int
+    last_call: int
+    last_entry: int
+    """Ids that rise with each call, and with each compaction and undo."""
+    view_changed: datetime | None
+    """When the newest of those was."""
+    compactions: int
+    """In effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class MessageSize:
+    """What a message takes, and of what it is."""
+
+    seq: int
+    role: str
+    tool: str | None
+    tokens: int | None
+    """As it was counted when it came; None where nobody counted."""
+    bytes: int
+    """Of its JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedCall:
+    """A model call as it was recorded."""
+
+    seq: int | None
+    """The message that it brought."""
+    at: datetime
+    model: str
+    source: str
+    usage: CanonicalUsage
+    cost_micros: int | None
+    cost_direct_micros: int | None
+
+    @property
+    def is_auxiliary(self) -> bool:
+        return self.source == AUXILIARY
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationDigest:
+    """How a conversation began, and where it stands."""
+
+    opening: Message | None
+    """The first message of a person."""
+    newest: Message | None
+    """The newest of a person or the model."""
+    last_call: RecordedCall | None
+    """The newest that was asked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionAccount:
+    """A compaction without the texts it wrote."""
+
+    id: int
+    session: str
+    at: datetime
+    is_in_effect: bool
+    first: int
+    """The messages from here to below `stop` have a handoff in their place."""
+    stop: int
+    tokens_before: int
+    tokens_after: int
+    engine: str
+    written_by: str
+    focus_topic: str | None
+    warnings: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CompactionStats:
+    """One compaction: when, of which model and source, and its sizes in tokens."""
+
+    at: datetime
+    model: str
+    source: str
+    before: int
+    after: int
+
+
+@dataclass(frozen=True, slots=True)
+class ViewOutline:
+    """What a view consists of, without the messages that it refers to."""
+
+    base: CommittedCompaction | None
+    """The compaction in effect."""
+    items: tuple[ViewItem, ...]
+    next_seq: int
+
+
+class OverviewStore(KeyStore):
+    """The reads of those who look at a database."""
+
+    async def change_mark(self) -> str:
+        """A text that is another one after anything was written, by whichever process; asking costs next to nothing."""
+        return await self._database.change_mark()
+
+    @property
+    def unwritable(self) -> str | None:
+        """Why the store can only be read, in words; None where it can be written."""
+        return self._database.unwritable
+
+    async def conversations(self, limit: int) -> list[ConversationOverview]:
+        """The newest conversations of all owners."""
+        return await self._database.read(lambda: _conversations(limit))
+
+    async def message_sizes(self, session: str, start: int = 0, *, owner: str | None = None) -> list[MessageSize]:
+        """The sizes of a session's messages from a number on."""
+        sizes = self._database.bytes_sql
+        return await self._database.read(lambda: _message_sizes(session, start, owner, sizes))
+
+    async def digests(self, sessions: Sequence[str]) -> list[ConversationDigest]:
+        """How the conversations of some sessions began and where they stand, each in its place."""
+        return await self._database.read(lambda: _digests(sessions))
+
+    async def calls(self, session: str, *, owner: str | None = None) -> list[RecordedCall]:
+        """The calls of a session's conversation, oldest first."""
+        return await self._database.read(lambda: _calls(session, owner))
+
+    async def compaction_accounts(self, session: str, *, owner: str | None = None) -> list[CompactionAccount]:
+        """The compactions of a session's conversation, oldest first, undone ones included."""
+        return await self._database.read(lambda: _accounts(session, owner))
+
+    async def compaction(self, session: str, id: int, *, owner: str | None = None) -> CommittedCompaction | None:
+        """One compaction of a session's conversation; None where it has none of this id."""
+        return await self._database.read(lambda: _compaction(session, id, owner))
+
+    async def compaction_stats(
+        self, since: datetime, before: datetime | None = None, *, owner: str | None = None
+    ) -> list[CompactionStats]:
+        """The compactions of a period that are in effect, with the model and the source of their sessions."""
+        return await self._database.read(lambda: _stats(since, before, owner))
+
+    async def view_outline(self, session: str, *, owner: str | None = None) -> ViewOutline:
+        """What the view of a session consists of."""
+        return await self._database.read(lambda: _view_outline(session, owner))
+
+
+def _conversations(limit: int) -> Steps[list[ConversationOverview]]:
+    found = yield from fetch_all(_CONVERSATIONS, limit)
+    return [_overview(row) for row in found]
+
+
+def _overview(row: tuple[Any, ...]) -> ConversationOverview:
+    conversation, owner, first, newest, title, source, model, kind, parent, shared = row[:10]
+    created, ended, began, last, at, call, entry, entry_at, compactions = row[10:]
+    return ConversationOverview(
+        conversation=conversation,
+        owner=owner,
+        id=first,
+        newest=newest,
+        title=title,
+        source=source,
+        model=model,
+        kind=kind,
+        parent=parent,
+        shared=shared,
+        created=as_datetime(created),
+        ended=None if ended is None else as_datetime(ended),
+        updated=as_datetime(began if at is None else at),
+        next_seq=shared if last is None else int(last) + 1,
+        last_call=call or 0,
+        last_entry=entry or 0,
+        view_changed=None if entry_at is None else as_datetime(entry_at),
+        compactions=max(0, int(compactions or 0)),
+    )
+
+
+def _message_sizes(name: str, start: int, owner: str | None, size_sql: str) -> Steps[list[MessageSize]]:
+    found = yield from sessions.find(name, owner)
+    sizes: list[MessageSize] = []
+    for segment in (yield from segments_of(found)):
+        rows = yield from fetch_all(
+            f"SELECT m.seq, m.role, m.tool, m.tokens, COALESCE({size_sql}, 0) FROM messages m"  # noqa: S608 (fixed text)
+            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? ORDER BY m.seq",
+            segment.conversation,
+            max(start, segment.start),
+            _NO_END if segment.stop is None else segment.stop,
+        )
+        sizes += [MessageSize(*row) for row in rows]
+    return sizes
+
+
+def _digests(names: Sequence[str]) -> Steps[list[ConversationDigest]]:
+    made: list[ConversationDigest] = []
+    for name in names:
+        found = yield from sessions.find(name)
+        segments = yield from segments_of(found)
+        stop, _ = yield from end_of(found)
+        opening = yield from _words(segments, 0, _OPENING_MESSAGES, ("user",), "")
+        newest = yield from _words(segments, max(0, stop - _NEWEST_MESSAGES), stop, ("user", "assistant"), " DESC")
+        last = yield from fetch_all(_CALLS + _LAST_ASKED_FOR, found.conversation)
+        made.append(ConversationDigest(opening, newest, _call(last[0]) if last else None))
+    return made
+
+
+def _words(segments: Sequence[Segment], low: int, high: int, roles: Sequence[str], order: str) -> Steps[Message | None]:
+    """The first message of some roles in a range, or the last."""
+    for segment in reversed(segments) if order else segments:
+        rows = yield from fetch_all(
+            f"SELECT {BODY}, m.dialect, m.part FROM messages m"  # noqa: S608 (fixed texts)
+            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ?"
+            f" AND m.role IN ({', '.join('?' for _ in roles)}) ORDER BY m.seq{order} LIMIT 1",
+            segment.conversation,
+            max(low, segment.start),
+            high if segment.stop is None else min(high, segment.stop),
+            *roles,
+        )
+        for message in read_messages(rows):
+            return None if isinstance(message, RowDamage) else message
+    return None
+
+
+def _calls(name: str, owner: str | None) -> Steps[list[RecordedCall]]:
+    found = yield from sessions.find(name, owner)
+    rows = yield from fetch_all(_CALLS + " ORDER BY k.id", found.conversation)
+    return [_call(row) for row in rows]
+
+
+def _call(row: tuple[Any, ...]) -> RecordedCall:
+    return RecordedCall(row[0], as_datetime(row[1]), row[2], row[3], CanonicalUsage(*row[4:9]), row[9], row[10])
+
+
+def _accounts(name: str, owner: str | None) -> Steps[list[CompactionAccount]]:
+    found = yield from sessions.find(name, owner)
+    active = yield from read_bases_in_effect(found)
+    rows = yield from fetch_all(_ENTRIES, found.conversation)
+    return [_account(row, active) for row in rows]
+
+
+def _account(row: tuple[Any, ...], active: set[int]) -> CompactionAccount:
+    read = read_json(row[4])
+    told: dict[str, Any] = read if isinstance(read, dict) else {}
+    first, stop = _replaced(told, row[5], row[3])
+    return CompactionAccount(
+        id=row[0],
+        session=row[1],
+        at=as_datetime(row[2]),
+        is_in_effect=row[0] in active,
+        first=first,
+        stop=stop,
+        tokens_before=int(told.get("tokens_before") or 0),
+        tokens_after=int(told.get("tokens_after") or 0),
+        engine=str(told.get("engine") or ""),
+        written_by=str(told.get("written_by") or ""),
+        focus_topic=told.get("focus_topic"),
+        warnings=tuple(map(str, told.get("warnings") or ())),
+    )
+
+
+def _replaced(account: dict[str, Any], view: Any, until: int) -> tuple[int, int]:
+    """The messages that the handoff stands for: as the engine says, else from the first that is gone to the last."""
+    told = (account.get("details") or {}).get("replaced")
+    if isinstance(told, list) and len(told) == 2 and told[0] < told[1]:
+        return told[0], told[1]
+    items = read_json(view)
+    kept = sorted(map(tuple, (item for item in items if isinstance(item, list)))) if isinstance(items, list) else []
+    first, stop = 0, until
+    for start, end in kept:
+        first = end if start == first else first
+    for start, end in reversed(kept):
+        stop = start if end == stop else stop
+    return (first, stop) if first < stop else (0, 0)
+
+
+def _compaction(name: str, id: int, owner: str | None) -> Steps[CommittedCompaction | None]:
+    found = yield from sessions.find(name, owner)
+    try:
+        made = yield from compaction_at(id, keep_damaged=True)
+    except InvalidArgument:
+        return None
+    active = yield from read_bases_in_effect(found)
+    # A branch begins with a compaction of the conversation that it came from.
+    if made.conversation != found.conversation and id not in active:
+        return None
+    return CommittedCompaction(
+        made.id, made.session, made.conversation, made.at, made.entry, id in active, made.previous
+    )
+
+
+def _stats(since: datetime, before: datetime | None, owner: str | None) -> Steps[list[CompactionStats]]:
+    end = _NO_END if before is None else as_micros(before)
+    within = "" if owner is None else " AND c.owner = ?"
+    params = (as_micros(since), end) if owner is None else (as_micros(since), end, owner)
+    rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
+    made = []
+    for at, model, source, account in rows:
+        told = read_json(account)
+        if isinstance(told, dict):
+            sizes = (int(told.get(name) or 0) for name in ("tokens_before", "tokens_after"))
+            made.append(CompactionStats(as_datetime(at), model or "", source, *sizes))
+    return made
+
+
+def _view_outline(name: str, owner: str | None) -> Steps[ViewOutline]:
+    found = yield from sessions.find(name, owner)
+    stop, _ = yield from end_of(found)
+    base = yield from base_in_effect(found)
+    compaction = None if base is None else (yield from compaction_at(base, keep_damaged=True))
+    items: tuple[ViewItem, ...] = () if compaction is None else compaction.entry.view
+    start = 0 if compaction is None else compaction.entry.until
+    rest = (Rows(start, stop),) if start < stop else ()
+    return ViewOutline(compaction, (*items, *rest), stop)
