@@ -38,11 +38,17 @@ function drawLines(plot, lines) {
   for (const line of lines) {
     const y = Math.round(plot.valToPos(line.value, "y", true)) + 0.5;
     if (y < bbox.top - 1 || y > bbox.top + bbox.height) continue;
-    ctx.strokeStyle = ctx.fillStyle = color(line.color);
-    ctx.setLineDash([5 * ratio, 4 * ratio]);
-    ctx.lineWidth = ratio;
-    ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
+    const stroke = (style, width) => {
+      ctx.strokeStyle = color(style); ctx.lineWidth = width * ratio;
+      ctx.beginPath(); ctx.moveTo(bbox.left, y); ctx.lineTo(bbox.left + bbox.width, y); ctx.stroke();
+    };
+    // A light edge, so that it is seen on bars too.
+    ctx.setLineDash([]); ctx.globalAlpha = 0.75; stroke("card", 3); ctx.globalAlpha = 1;
+    ctx.setLineDash([5 * ratio, 4 * ratio]); stroke(line.color, 1);
+    ctx.fillStyle = color(line.color);
     ctx.textAlign = "left"; ctx.textBaseline = "bottom";
+    ctx.strokeStyle = color("card"); ctx.lineWidth = 4 * ratio; ctx.setLineDash([]); ctx.lineJoin = "round";
+    ctx.strokeText(line.label, bbox.left + 6 * ratio, y - 3 * ratio);
     ctx.fillText(line.label, bbox.left + 6 * ratio, y - 3 * ratio);
   }
   ctx.restore();
@@ -53,7 +59,8 @@ function drawMarks(plot, marks) {
   ctx.save();
   ctx.font = `600 ${11 * ratio}px system-ui, "DejaVu Sans", sans-serif`;
   ctx.textAlign = "center"; ctx.textBaseline = "middle";
-  for (const mark of marks) {
+  let free = Infinity;
+  for (const mark of [...marks].reverse()) {
     const x = Math.round(plot.valToPos(mark.at, "x", true)) + 0.5;
     if (x < bbox.left - 2 || x > bbox.left + bbox.width + 2) continue;
     const top = bbox.top - (MARK_ROOM - 10) * ratio;
@@ -61,9 +68,12 @@ function drawMarks(plot, marks) {
     ctx.setLineDash(mark.isFaint ? [3 * ratio, 3 * ratio] : []);
     ctx.lineWidth = 1.5 * ratio;
     ctx.beginPath(); ctx.moveTo(x, top); ctx.lineTo(x, bbox.top + bbox.height); ctx.stroke();
-    ctx.beginPath(); ctx.arc(x, top, 9 * ratio, 0, 7); ctx.fill();
+    // Labels of compactions close to each other stand side by side.
+    const middle = Math.min(x, free);
+    free = middle - 20 * ratio;
+    ctx.beginPath(); ctx.arc(middle, top, 9 * ratio, 0, 7); ctx.fill();
     ctx.fillStyle = color("paper");
-    ctx.fillText(mark.label, x, top + 0.5 * ratio);
+    ctx.fillText(mark.label, middle, top + 0.5 * ratio);
   }
   ctx.restore();
 }
@@ -75,7 +85,7 @@ function optionsFor({ width, height, layers, lines, marks, tops, nameOf, figureO
   const series = layers.map((layer) => ({ fill: color(layer.color), stroke: color(layer.color), width: 0, paths: bars, points: { show: false } })).reverse();
   const size = tops.length;
   return {
-    width, height, padding: [marks.length ? MARK_ROOM : 8, 8, 0, 0], legend: { show: false },
+    width, height, padding: [marks.length ? MARK_ROOM : 8, marks.length ? 12 : 8, 0, 0], legend: { show: false },
     scales: { x: { time: false, range: [-0.6, Math.max(size - 0.4, 0.6)] }, y: { range: (_, __, highest) => [0, Math.max(1, highest * 1.06, ...lines.filter((line) => line.isInRange).map((line) => line.value * 1.08))] } },
     axes: [
       { ...axis, grid: { show: false }, size: 28, space: 70, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4], values: (_, places) => places.map((at) => (Number.isInteger(at) && at >= 0 && at < size ? nameOf(at) : "")) },

@@ -40,7 +40,7 @@ function useBlocks(id, compaction, version) {
       if (now.asked.has(block)) continue;
       now.asked.add(block);
       try {
-        const page = await get(`sessions/${encodeURIComponent(id)}/messages`, { after: block * BLOCK - 1, limit: BLOCK, chars: 240, compaction });
+        const page = await get(`sessions/${encodeURIComponent(id)}/messages`, { before: (block + 1) * BLOCK, limit: BLOCK, chars: 240, compaction });
         for (const message of page.messages) now.messages.set(message.seq, message);
         now.done.add(block);
         if (store.current === now) { setProblem(null); draw((turn) => turn + 1); }

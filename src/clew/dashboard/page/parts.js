@@ -72,8 +72,9 @@ export function WindowBar({ parts, whole, label }) {
   const shown = parts.filter((part) => part.tokens > 0);
   const told = shown.map((part) => `${part.label} ${count(part.tokens)}`).join(", ");
   const rest = Math.max(0, whole - shown.reduce((sum, part) => sum + part.tokens, 0));
-  const isNamed = (tokens, words) => tokens / whole > 0.012 * words.length + 0.02;
-  return html`<div class="window-bar" role="img" aria-label=${`${label}: ${told || "nothing"}${rest ? `, free ${count(rest)}` : ""}`}>
+  const [bar, width] = useWidth();
+  const isNamed = (tokens, words) => (tokens / whole) * width > 7.5 * words.length + 14;
+  return html`<div class="window-bar" ref=${bar} role="img" aria-label=${`${label}: ${told || "nothing"}${rest ? `, free ${count(rest)}` : ""}`}>
     ${shown.map((part) => html`<div class=${"part p-" + part.name} style=${{ flexGrow: part.tokens }} title=${`${part.label}: ${count(part.tokens)} tokens`}>
       ${isNamed(part.tokens, part.label) && html`<b>${part.label}</b>`}</div>`)}
     ${rest > 0 && html`<div class="part p-free" style=${{ flexGrow: rest }} title=${`free: ${count(rest)} tokens`}>${isNamed(rest, "free 000K") && `${short(rest)} free`}</div>`}

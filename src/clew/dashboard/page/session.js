@@ -83,11 +83,13 @@ function Head({ shown, me, reload }) {
   const { session, branch_of: origin } = shown;
   const facts = [plural(session.messages, "message"), session.model || "no model named", session.client, `begun ${fullTime(session.created)}`];
   return html`<div class="head session-head">
-    <div><p class="crumbs"><a href=${sessionsLink()}>Sessions</a>${origin && html` / branch of <a href=${sessionLink(origin.id)}>${oneLine(origin.title) || "a session"}</a> after m${origin.seq - 1}`}</p>
+    <div><p class="crumbs"><a href=${sessionsLink()}>Sessions</a>${origin && html` / <${Origin} origin=${origin} />`}</p>
       <h1>${titleOf(session)}</h1>
       <p class="facts">${session.is_active && html`<span class="tag at-work"><i></i>at work</span> `}${facts.join(" · ")}</p></div>
     <${ActionBar} shown=${shown} me=${me} reload=${reload} /></div>`;
 }
+
+const Origin = ({ origin }) => html`${origin.kind === "subagent" ? "subagent" : "branch"} of <a href=${sessionLink(origin.id)}>${oneLine(origin.title) || "a session"}</a>${origin.seq ? ` after m${origin.seq - 1}` : ""}`;
 
 function Figures({ session, compactions }) {
   const usage = session.usage;
@@ -98,9 +100,15 @@ function Figures({ session, compactions }) {
   return html`<dl class="figures">
     <div class="figure main"><dt><${Meter} ...${session.meter} /></dt><dd>${session.meter.tokens === null ? "–" : percent(session.meter.window ? session.meter.tokens / session.meter.window : null)}</dd></div>
     <${Figure} value=${costWords(usage)} words=${usage.calls ? `cost so far, ${plural(usage.calls, "request")}${usage.auxiliary_cost_usd ? `; ${dollars(usage.auxiliary_cost_usd)} of it for summaries` : ""}` : "nothing was sent through Clew"} />
-    <${Figure} value=${saved === null ? "–" : dollars(saved)} words=${inEffect.length ? `saved by ${plural(inEffect.length, "compaction")}: ${count(kept)} tokens kept out` : "saved; nothing was compacted yet"} />
+    <${Figure} value=${saved === null ? "–" : dollars(saved)} words=${savedWords(inEffect, kept)} />
     <${Figure} value=${percent(usage.hit_share)} words=${usage.hit_share === null ? "read from cache" : `read from cache, of ${count(usage.prompt_tokens)} tokens sent`} />
   </dl>`;
+}
+
+function savedWords(inEffect, kept) {
+  if (!inEffect.length) return "saved; nothing was compacted yet";
+  if (!kept) return `saved; no request since the ${inEffect.length === 1 ? "compaction" : "compactions"}`;
+  return `saved by ${plural(inEffect.length, "compaction")}: ${count(kept)} tokens kept out`;
 }
 
 function WindowNow({ context, id }) {
@@ -120,7 +128,7 @@ function Largest({ context, id }) {
   return html`<div class="two">
     ${context.tools.length > 0 && html`<div><h3>Tool results by tool</h3><div class="scroll"><table class="bars"><thead class="unseen"><tr><th>tool</th><th>tokens</th><th>results</th></tr></thead>
       <tbody>${context.tools.slice(0, 8).map((tool) => html`<tr><th scope="row"><span class="mono">${tool.name}</span> <${Thin} ratio=${tool.tokens / most} kind="p-results" /></th><td class="num">${count(tool.tokens)}</td><td class="num soft">${plural(tool.messages, "result")}</td></tr>`)}</tbody></table></div></div>`}
-    ${context.largest.length > 0 && html`<div><h3>The largest messages</h3><ul class="largest">${context.largest.slice(0, 8).map((message) => html`<li><a class="ref" href=${messageLink(id, message.seq)}>m${message.seq}</a> <span class="opening">${message.tool || message.role} · ${cut(oneLine(message.opening), 80)}</span> <span class="num">${count(message.tokens)}</span></li>`)}</ul></div>`}</div>`;
+    ${context.largest.length > 0 && html`<div><h3>The largest messages</h3><ul class="largest">${context.largest.slice(0, 8).map((message) => html`<li>${message.seq === null ? html`<span>–</span>` : html`<a class="ref" href=${messageLink(id, message.seq)}>m${message.seq}</a>`} <span class="opening">${message.tool || message.role} · ${cut(oneLine(message.opening), 80)}</span> <span class="num">${count(message.tokens)}</span></li>`)}</ul></div>`}</div>`;
 }
 
 function Handoffs({ id, compactions, current, asked }) {
@@ -161,7 +169,7 @@ function Messages({ id, session, current }) {
   };
   const query = /^m?\d+$/.test(typed.trim()) ? "" : typed.trim();
   return html`<section aria-labelledby="t-messages"><h2 id="t-messages" tabindex="-1">Every message</h2>
-    <p class="lead">As they came, the oldest first: U you, A agent, T tool result. Filled ones are in the window, hatched ones stand there shortened, outlined ones are folded into a handoff.</p>
+    <p class="lead">As they came, the oldest first: U you, A agent, T tool result. Filled ones are in the window, dashed ones stand there shortened, outlined ones are folded into a handoff.</p>
     <form class="filters" role="search" aria-label="In this session" onSubmit=${jump}><div class="find"><label for="find-here">Search this session, or go to a message (m12)</label>
       <input id="find-here" type="search" autocomplete="off" spellcheck=${false} value=${typed} onInput=${(event) => setTyped(event.target.value)} /></div></form>
     ${query ? html`<${SearchHits} query=${query} session=${id} />`

@@ -5,13 +5,13 @@ import { count, cut, oneLine, plural, short, when } from "./format.js";
 import { sessionLink } from "./route.js";
 
 const nameOf = (chain) => oneLine(chain.title) || cut(oneLine(chain.opening), 70) || "Without words yet";
-const rangeOf = (part) => (part.messages === 0 ? "nothing yet" : part.messages === 1 ? `m${part.first}` : `m${part.first} to m${part.stop - 1}`);
+const rangeOf = (part) => (part.messages === 0 ? "nothing of its own yet" : part.messages === 1 ? `m${part.first}` : `m${part.first} to m${part.stop - 1}`);
 
 const Fold = ({ made }) => html`<p class=${"fold-line" + (made.is_in_effect ? "" : " undone")}><span aria-hidden="true">◆</span> compacted ${when(made.at)}: ${short(made.tokens_before)} → ${short(made.tokens_after)} tokens${made.is_in_effect ? "" : ", undone"}</p>`;
 
 const Part = ({ part }) => html`<li>
   ${part.compaction && html`<${Fold} made=${part.compaction} />`}
-  <p class="stretch"><b>${rangeOf(part)}</b> <span class="soft">· ${plural(part.messages, "message")} · ${when(part.created)}</span></p>
+  <p class="stretch"><b>${rangeOf(part)}</b> <span class="soft">${part.messages ? `· ${plural(part.messages, "message")} ` : ""}· ${when(part.created)}</span></p>
   ${part.children.length > 0 && html`<ul class="children">${part.children.map((child) => html`<li><${Chain} chain=${child} /></li>`)}</ul>`}</li>`;
 
 function Chain({ chain, isRoot = false }) {
