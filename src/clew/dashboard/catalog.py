@@ -20,14 +20,24 @@ from clew.dashboard.window_content import (
     measure_content,
 )
 from clew.messages import Message, calls_of, name_of_call, text_of
-from clew.store import CallFilter, ConversationOverview, RecordedCall, Store, UnknownSession, UsageTotal
+from clew.store import (
+    CallFilter,
+    ConversationOverview,
+    RecordedCall,
+    Rows,
+    Store,
+    UnknownSession,
+    UsageTotal,
+    ViewOutline,
+)
 from clew.usage import CanonicalUsage
 
 MAX_SESSIONS = 10_000
 """So many of the newest are listed; older ones are found by search."""
 MAX_WORDS_CHARS = 240
-_CHUNK = 100
+_CHUNK = 200
 _MAX_CONTENTS = 500
+_MAX_CALLS_KEPT = 8
 _CHARS_PER_TOKEN = 4
 _CLIENTS = {
     "terminal": "Clew chat",
@@ -66,7 +76,7 @@ class Meter:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionDetails:
+class SessionFigures:
     """What is known of a session beside its overview."""
 
     opening: str
@@ -97,8 +107,10 @@ class SessionCatalog:
         self.windows = windows
         self.sizes = SizeCache(store)
         self._state = CatalogState()
-        self._details: dict[int, tuple[tuple[object, ...], SessionDetails]] = {}
+        self._figures: dict[int, tuple[tuple[object, ...], SessionFigures]] = {}
         self._contents: dict[int, tuple[tuple[object, ...], WindowContent]] = {}
+        self._openings: dict[int, str] = {}
+        self._calls: dict[int, tuple[int, Sequence[RecordedCall]]] = {}
         self._reading = asyncio.Lock()
 
     async def state(self) -> CatalogState:
@@ -125,21 +137,22 @@ class SessionCatalog:
             raise UnknownSession(id)
         return overview
 
-    async def details(self, sessions: Sequence[ConversationOverview]) -> list[SessionDetails]:
-        """The details of some sessions, each in its place; those that were read before are read again when changed."""
-        stale = [each for each in sessions if self._details.get(each.conversation, ((),))[0] != _stamp(each)]
+    async def figures(self, sessions: Sequence[ConversationOverview]) -> list[SessionFigures]:
+        """The figures of some sessions, each in its place; those that were read before are read again when changed."""
+        stale = [each for each in sessions if self._figures.get(each.conversation, ((),))[0] != _stamp(each)]
         for start in range(0, len(stale), _CHUNK):
-            await self._read_details(stale[start : start + _CHUNK])
-        return [self._details[each.conversation][1] for each in sessions]
+            await self._read_figures(stale[start : start + _CHUNK])
+        return [self._figures[each.conversation][1] for each in sessions]
 
-    async def _read_details(self, sessions: Sequence[ConversationOverview]) -> None:
+    async def _read_figures(self, sessions: Sequence[ConversationOverview]) -> None:
         ids = [each.conversation for each in sessions]
         totals = await self._totals(CallFilter(conversations=ids))
         auxiliary = await self._totals(CallFilter(conversations=ids, auxiliary=True))
         digests = await self.store.digests([each.newest for each in sessions])
-        for each, digest in zip(sessions, digests, strict=True):
-            details = SessionDetails(
-                opening=words_of(digest.opening),
+        openings = await self.openings(sessions)
+        for each, digest, opening in zip(sessions, digests, openings, strict=True):
+            figures = SessionFigures(
+                opening=opening,
                 last_words=words_of(digest.newest),
                 last_role=None if digest.newest is None else str(digest.newest.get("role")),
                 total=totals.get(each.conversation, _NOTHING),
@@ -147,9 +160,43 @@ class SessionCatalog:
                 last_call=digest.last_call,
                 meter=await self._meter(each, digest.last_call),
             )
-            self._details[each.conversation] = (_stamp(each), details)
-        if len(self._details) > 2 * MAX_SESSIONS:
-            self._details.clear()
+            self._figures[each.conversation] = (_stamp(each), figures)
+        if len(self._figures) > 2 * MAX_SESSIONS:
+            self._figures.clear()
+
+    async def openings(self, sessions: Sequence[ConversationOverview]) -> list[str]:
+        """The first words of some sessions, each in its place; a branch has those of the session it came from."""
+        known = (await self.state()).by_conversation
+        roots = [_where_it_began(each, known) for each in sessions]
+        unread = sorted({root for root in roots if root not in self._openings})
+        for start in range(0, len(unread), _CHUNK):
+            chunk = unread[start : start + _CHUNK]
+            read = await self.store.openings(chunk)
+            # One that has no words yet may get some.
+            self._openings.update({each: words_of(read[each]) for each in chunk if each in read})
+        return [self._openings.get(root, "") for root in roots]
+
+    async def totals(self, sessions: Sequence[ConversationOverview]) -> list[UsageTotal]:
+        """The calls of some sessions added up, each in its place."""
+        found = await self._totals(CallFilter(conversations=[each.conversation for each in sessions]))
+        return [found.get(each.conversation, _NOTHING) for each in sessions]
+
+    async def calls(self, overview: ConversationOverview) -> Sequence[RecordedCall]:
+        """The calls of a session, oldest first; of those that were looked at last they are remembered."""
+        known = self._calls.pop(overview.conversation, None)
+        if known is None or known[0] != overview.last_call:
+            known = (overview.last_call, await self.store.calls(overview.newest))
+        self._calls[overview.conversation] = known
+        if len(self._calls) > _MAX_CALLS_KEPT:
+            del self._calls[next(iter(self._calls))]
+        return known[1]
+
+    async def read_ahead(self) -> None:
+        """Read the figures of all sessions a few at a time, so that lists which need all of them come at once."""
+        for overview in (await self.state()).sessions:
+            if overview.conversation not in self._figures:
+                await self.figures([overview])
+                await asyncio.sleep(0)
 
     async def _totals(self, which: CallFilter) -> dict[int, UsageTotal]:
         return {int(total.group["conversation"]): total for total in await self.store.usage(("conversation",), which)}
@@ -175,11 +222,13 @@ class SessionCatalog:
         return content
 
     async def _measure(self, overview: ConversationOverview, last_call: RecordedCall | None) -> WindowContent:
-        outline = await self.store.view_outline(overview.newest)
+        # Without a compaction, here or where it came from, a view is the whole history.
+        is_whole = not overview.last_entry and not overview.shared
+        whole = ViewOutline(None, (Rows(0, overview.next_seq),), overview.next_seq)
+        outline = whole if is_whole else await self.store.view_outline(overview.newest)
         sizes = await self.sizes.sizes(overview)
-        system = await self.store.system_prompt(overview.newest, keep_damaged=True)
         current = last_call if is_current(last_call, overview) else None
-        return measure_content(outline, sizes, len(system or "") // _CHARS_PER_TOKEN, current)
+        return measure_content(outline, sizes, overview.system_chars // _CHARS_PER_TOKEN, current)
 
 
 def client_of(source: str) -> str:
@@ -199,8 +248,16 @@ def is_active(overview: ConversationOverview, now: datetime, seconds: float) -> 
     return (now - overview.updated).total_seconds() <= seconds
 
 
+def _where_it_began(overview: ConversationOverview, known: Mapping[int, ConversationOverview]) -> int:
+    """The conversation that has the first message of a session."""
+    origin = known.get(overview.parent or 0) if overview.shared else None
+    if origin is None or origin.conversation >= overview.conversation:
+        return overview.conversation
+    return _where_it_began(origin, known)
+
+
 def _stamp(overview: ConversationOverview) -> tuple[object, ...]:
-    """What the details of a session depend on."""
+    """What the figures of a session depend on."""
     return overview.next_seq, overview.last_call, overview.last_entry, overview.model, overview.newest
 
 

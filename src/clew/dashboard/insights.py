@@ -91,7 +91,7 @@ def _compacted(made: Sequence[CompactionStats]) -> dict[str, int]:
 
 
 def _on(compactions: Sequence[CompactionStats], day: int) -> list[CompactionStats]:
-    return [each for each in compactions if int(each.at.timestamp()) // DAY_SECONDS == day]
+    return [each for each in compactions if each.day == day]
 
 
 def _by_name(
@@ -125,7 +125,7 @@ async def filled_windows(catalog: SessionCatalog, owner: str | None, since: date
     chosen = _newest(await catalog.visible(owner), since)
     parts: Counter[str] = Counter()
     tools: dict[str, tuple[int, int, int, int]] = {}
-    for overview, details in zip(chosen, await catalog.details(chosen), strict=True):
+    for overview, details in zip(chosen, await catalog.figures(chosen), strict=True):
         content = await catalog.content(overview, details.last_call)
         parts.update({part.name: part.tokens for part in content.parts})
         _add_tools(tools, content)

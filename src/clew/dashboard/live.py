@@ -8,8 +8,8 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -75,13 +75,14 @@ class LiveChanges:
         self._task: asyncio.Task[None] | None = None
         self.is_ending = asyncio.Event()
 
-    @contextmanager
-    def follow(self, owner: str | None) -> Iterator[Follower]:
-        """Somebody who hears of an owner's sessions from now on, for as long as the block lasts."""
+    @asynccontextmanager
+    async def follow(self, owner: str | None) -> AsyncIterator[Follower]:
+        """Somebody who hears of what happens to an owner's sessions from now on, for as long as the block lasts."""
+        now = await self._catalog.state()
         follower = Follower(owner)
         self._followers.append(follower)
         if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._poll())
+            self._task = asyncio.create_task(self._poll(now))
         try:
             yield follower
         finally:
@@ -96,18 +97,18 @@ class LiveChanges:
         for follower in self._followers:
             follower.has_more.set()
 
-    async def _poll(self) -> None:
-        known: CatalogState | None = None
+    async def _poll(self, known: CatalogState) -> None:
         while True:
+            await asyncio.sleep(self._poll_seconds)
             try:
                 now = await self._catalog.state()
-                if known is not None and now is not known:
-                    self._tell(known, now)
-                known = now
             except StoreError as problem:
                 # Busy, or away for a moment: what changed meanwhile is told when it is back.
                 _log.info("the store cannot be followed now: %s", type(problem).__name__)
-            await asyncio.sleep(self._poll_seconds)
+                continue
+            if now is not known:
+                self._tell(known, now)
+            known = now
 
     def _tell(self, before: CatalogState, now: CatalogState) -> None:
         changed = [(each, what) for each in now.sessions if (what := _changes(before, each))]

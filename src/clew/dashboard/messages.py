@@ -218,4 +218,4 @@ def handoff_text(compaction: CommittedCompaction) -> str | None:
 async def session_effects(catalog: SessionCatalog, overview: ConversationOverview) -> list[CompactionEffect]:
     """The compactions of a session with what each cost and saved."""
     accounts = await catalog.store.compaction_accounts(overview.newest)
-    return compaction_effects(accounts, await catalog.store.calls(overview.newest) if accounts else ())
+    return compaction_effects(accounts, await catalog.calls(overview) if accounts else ())

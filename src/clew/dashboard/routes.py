@@ -6,6 +6,7 @@ done by the API of hosted conversations, which is served below `/dashboard` with
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import logging
@@ -101,6 +102,7 @@ class DashboardRoutes:
         self._catalog = catalog
         self._options = options
         self.live = LiveChanges(catalog)
+        self._reading: asyncio.Task[None] | None = None
 
     def add_to(self, application: web.Application) -> None:
         """Serve everything below `/dashboard`."""
@@ -134,6 +136,14 @@ class DashboardRoutes:
 
     async def _end(self, _application: web.Application) -> None:
         await self.live.end()
+        if self._reading is not None:
+            self._reading.cancel()
+
+    def _read_ahead(self) -> None:
+        """Somebody has come: read what the lists will need."""
+        if self._reading is None or self._reading.done():
+            self._reading = asyncio.create_task(self._catalog.read_ahead())
+            self._reading.add_done_callback(_log_failure)
 
     # -- around every call ---------------------------------------------------------------------------------------------
 
@@ -198,6 +208,7 @@ class DashboardRoutes:
         secret = given.get(self.sessions.sign_in.kind, "").strip()
         visitor: Visitor = await self.sessions.sign_in.admit(secret)
         signed_in = self.sessions.start(visitor)
+        self._read_ahead()
         response = json_answer(self._plain_visitor(signed_in))
         set_cookie(request, response, signed_in)
         return response
@@ -305,10 +316,12 @@ class DashboardRoutes:
         signed_in = await self.sessions.require(request)
         response = web.StreamResponse(headers={"Content-Type": "text/event-stream", "X-Accel-Buffering": "no"})
         await response.prepare(request)
-        await _tell(response, "hello", {"now": datetime.now(UTC).isoformat()})
-        with self.live.follow(signed_in.owner) as follower:
+        async with self.live.follow(signed_in.owner) as follower:
+            await _tell(response, "hello", {"now": datetime.now(UTC).isoformat()})
             while not self.live.is_ending.is_set():
                 event = await follower.next_event(PING_SECONDS)
+                if self.live.is_ending.is_set():
+                    break
                 if event is not None:
                     await _tell(response, event.name, event.fields)
                 elif await self.sessions.find(request) is None:
@@ -347,6 +360,11 @@ def _json(value: Any) -> bytes:
     except UnicodeEncodeError:
         # Half a surrogate pair has no UTF-8 form; as an escape a browser reads it.
         return json.dumps(value, separators=(",", ":")).encode()
+
+
+def _log_failure(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (problem := task.exception()) is not None:
+        _log.info("reading ahead ended: %s", type(problem).__name__)
 
 
 async def _nothing_here(request: web.Request) -> web.StreamResponse:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionDetails, client_of, is_active
+from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, client_of, is_active
 from clew.dashboard.sign_in import DashboardRefusal
 from clew.dashboard.timeline import dollars
 from clew.store import ConversationOverview, SearchScope, UsageTotal
@@ -39,7 +39,7 @@ async def list_sessions(catalog: SessionCatalog, owner: str | None, query: Sessi
     chosen = await _chosen(catalog, every, query, now)
     start = _start(chosen, query.before)
     page = chosen[start : start + query.limit]
-    details = await catalog.details(page)
+    details = await catalog.figures(page)
     return {
         "sessions": [plain_session(*pair, state, now) for pair in zip(page, details, strict=True)],
         "next": page[-1].id if page and start + query.limit < len(chosen) else None,
@@ -69,7 +69,7 @@ async def _chosen(
         and _is_in(each, query.state, now)
     ]
     if query.state == "full":
-        details = await catalog.details(chosen)
+        details = await catalog.figures(chosen)
         chosen = [each for each, its in zip(chosen, details, strict=True) if its.meter.is_full]
     if query.words.strip():
         chosen = await _matching(catalog, chosen, query.words)
@@ -94,8 +94,8 @@ async def _matching(
     """Those whose title, opening, id, model or client has every word."""
     wanted = words.casefold().split()
     found = []
-    for each, details in zip(chosen, await catalog.details(chosen), strict=True):
-        facts = (each.title, details.opening, each.id, each.newest, each.model, client_of(each.source))
+    for each, opening in zip(chosen, await catalog.openings(chosen), strict=True):
+        facts = (each.title, opening, each.id, each.newest, each.model, client_of(each.source))
         text = "\n".join(fact or "" for fact in facts).casefold()
         if all(word in text for word in wanted):
             found.append(each)
@@ -107,14 +107,16 @@ async def _sorted(
 ) -> list[ConversationOverview]:
     if sort == "messages":
         return sorted(chosen, key=lambda each: -each.next_seq)
-    if sort in ("cost", "fill"):
-        pairs = list(zip(chosen, await catalog.details(chosen), strict=True))
-        if sort == "cost":
-            pairs.sort(key=lambda pair: -pair[1].total.cost_micros)
-        else:
-            pairs.sort(key=lambda pair: -pair[1].meter.fill)
-        return [each for each, _ in pairs]
+    if sort == "cost":
+        costs = [total.cost_micros for total in await catalog.totals(chosen)]
+        return _by_largest(chosen, costs)
+    if sort == "fill":
+        return _by_largest(chosen, [each.meter.fill for each in await catalog.figures(chosen)])
     return list(chosen)
+
+
+def _by_largest(chosen: Sequence[ConversationOverview], sizes: Sequence[float]) -> list[ConversationOverview]:
+    return [chosen[at] for at in sorted(range(len(chosen)), key=lambda at: -sizes[at])]
 
 
 def _start(chosen: Sequence[ConversationOverview], before: str | None) -> int:
@@ -128,7 +130,7 @@ def _start(chosen: Sequence[ConversationOverview], before: str | None) -> int:
 
 
 def plain_session(
-    overview: ConversationOverview, details: SessionDetails, state: CatalogState, now: datetime
+    overview: ConversationOverview, details: SessionFigures, state: CatalogState, now: datetime
 ) -> dict[str, Any]:
     """A session as a row of the list."""
     meter = details.meter

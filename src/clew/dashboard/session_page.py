@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionDetails, words_of
+from clew.dashboard.catalog import CatalogState, SessionCatalog, SessionFigures, words_of
 from clew.dashboard.session_list import plain_session
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect, plain_timeline, requests_of
 from clew.dashboard.window_content import PART_LABELS, WindowContent, WindowPart, tokens_of
@@ -36,8 +36,8 @@ async def session_page(
     read_only_reason: str | None,
 ) -> dict[str, Any]:
     """All that the head of a session's page shows."""
-    state, details = await catalog.state(), (await catalog.details([overview]))[0]
-    calls = await catalog.store.calls(overview.newest)
+    state, details = await catalog.state(), (await catalog.figures([overview]))[0]
+    calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     told = warnings_of(overview, details, effects, requests_of(calls))
     system = await catalog.store.system_prompt(overview.newest, keep_damaged=True)
@@ -56,7 +56,7 @@ async def timeline_page(
     catalog: SessionCatalog, overview: ConversationOverview, start: int, stop: int | None, points: int
 ) -> dict[str, Any]:
     """The requests of a session, in columns."""
-    calls = await catalog.store.calls(overview.newest)
+    calls = await catalog.calls(overview)
     effects = compaction_effects(await catalog.store.compaction_accounts(overview.newest), calls)
     limits = catalog.windows.limits(overview.model, overview.source)
     told = plain_timeline(calls, effects, start, stop, points)
@@ -103,7 +103,7 @@ def _branch_of(overview: ConversationOverview, state: CatalogState, owner: str |
 
 def warnings_of(
     overview: ConversationOverview,
-    details: SessionDetails,
+    details: SessionFigures,
     effects: Sequence[CompactionEffect],
     requests: Sequence[RecordedCall],
 ) -> list[tuple[str, str]]:
@@ -119,7 +119,7 @@ def warnings_of(
     return found
 
 
-def _window_warnings(details: SessionDetails) -> list[tuple[str, str]]:
+def _window_warnings(details: SessionFigures) -> list[tuple[str, str]]:
     meter = details.meter
     if meter.tokens is None:
         return []
@@ -165,7 +165,7 @@ def _compaction_warnings(effects: Sequence[CompactionEffect]) -> list[tuple[str,
 
 async def context_page(catalog: SessionCatalog, overview: ConversationOverview) -> dict[str, Any]:
     """What is in the window now, by kind."""
-    details = (await catalog.details([overview]))[0]
+    details = (await catalog.figures([overview]))[0]
     content = await catalog.content(overview, details.last_call)
     limits = catalog.windows.limits(overview.model, overview.source)
     largest = []
@@ -229,7 +229,7 @@ async def tree_page(catalog: SessionCatalog, owner: str | None, overview: Conver
     root = _root(overview, visible)
     family = _family(root, state.branches, visible)
     shown = family[:MAX_TREE]
-    details = dict(zip(shown, await catalog.details([visible[each] for each in shown]), strict=True))
+    details = dict(zip(shown, await catalog.figures([visible[each] for each in shown]), strict=True))
     chains = {each: await catalog.store.sessions_of(each) for each in shown}
     accounts = {
         each: await catalog.store.compaction_accounts(visible[each].newest) if len(chains[each]) > 1 else []

@@ -18,9 +18,10 @@ from clew.store.base import CommittedCompaction, Rows, ViewItem
 from clew.store.calls import AUXILIARY
 from clew.store.compactions import compaction_at, read_bases_in_effect
 from clew.store.database import RowDamage, Steps, as_datetime, as_micros, fetch_all, read_json
-from clew.store.history import Segment, base_in_effect, end_of, segments_of
+from clew.store.history import base_in_effect, end_of, segments_of
 from clew.store.keys import KeyStore
 from clew.store.rows import BODY, read_messages
+from clew.store.sessions import SessionRow
 from clew.usage import CanonicalUsage
 
 _CONVERSATIONS = """
@@ -31,7 +32,8 @@ SELECT c.id, c.owner, f.name, n.name, n.title, f.source, n.model, f.kind, p.conv
     (SELECT max(k.id) FROM calls k WHERE k.conversation = c.id),
     (SELECT max(e.id) FROM entries e WHERE e.conversation = c.id),
     (SELECT max(e.at) FROM entries e WHERE e.conversation = c.id),
-    (SELECT sum(CASE e.kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries e WHERE e.conversation = c.id)
+    (SELECT sum(CASE e.kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries e WHERE e.conversation = c.id),
+    (SELECT length(t.body) FROM texts t WHERE t.id = n.system)
 FROM conversations c
 JOIN sessions f ON f.id = (SELECT min(s.id) FROM sessions s WHERE s.conversation = c.id)
 JOIN sessions n ON n.id = (SELECT max(s.id) FROM sessions s WHERE s.conversation = c.id)
@@ -56,6 +58,7 @@ WHERE e.kind = 'compaction' AND e.at >= ? AND e.at < ? AND NOT EXISTS (
     SELECT 1 FROM entries u WHERE u.conversation = e.conversation AND u.kind = 'undo' AND u.previous = e.id)
 """
 _NO_END = 2**62
+_DAY_SECONDS = 86_400
 _OPENING_MESSAGES = 8
 _NEWEST_MESSAGES = 40
 """So many are looked through for words of a person or the model; the others are results of tools."""
@@ -91,6 +94,8 @@ class ConversationOverview:
     """When the newest of those was."""
     compactions: int
     """In effect."""
+    system_chars: int
+    """Of the system prompt, as it is stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,10 +131,8 @@ class RecordedCall:
 
 @dataclass(frozen=True, slots=True)
 class ConversationDigest:
-    """How a conversation began, and where it stands."""
+    """Where a conversation stands."""
 
-    opening: Message | None
-    """The first message of a person."""
     newest: Message | None
     """The newest of a person or the model."""
     last_call: RecordedCall | None
@@ -165,6 +168,11 @@ class CompactionStats:
     before: int
     after: int
 
+    @property
+    def day(self) -> int:
+        """Since 1970, as `Grouping` counts days."""
+        return int(self.at.timestamp()) // _DAY_SECONDS
+
 
 @dataclass(frozen=True, slots=True)
 class ViewOutline:
@@ -198,8 +206,12 @@ class OverviewStore(KeyStore):
         return await self._database.read(lambda: _message_sizes(session, start, owner, sizes))
 
     async def digests(self, sessions: Sequence[str]) -> list[ConversationDigest]:
-        """How the conversations of some sessions began and where they stand, each in its place."""
+        """Where the conversations of some sessions stand, each in its place."""
         return await self._database.read(lambda: _digests(sessions))
+
+    async def openings(self, conversations: Sequence[int]) -> dict[int, Message]:
+        """The first message of a person in each conversation that has one, what it shares with another left out."""
+        return await self._database.read(lambda: _openings(conversations))
 
     async def calls(self, session: str, *, owner: str | None = None) -> list[RecordedCall]:
         """The calls of a session's conversation, oldest first."""
@@ -231,7 +243,7 @@ def _conversations(limit: int) -> Steps[list[ConversationOverview]]:
 
 def _overview(row: tuple[Any, ...]) -> ConversationOverview:
     conversation, owner, first, newest, title, source, model, kind, parent, shared = row[:10]
-    created, ended, began, last, at, call, entry, entry_at, compactions = row[10:]
+    created, ended, began, last, at, call, entry, entry_at, compactions, system = row[10:]
     return ConversationOverview(
         conversation=conversation,
         owner=owner,
@@ -251,6 +263,7 @@ def _overview(row: tuple[Any, ...]) -> ConversationOverview:
         last_entry=entry or 0,
         view_changed=None if entry_at is None else as_datetime(entry_at),
         compactions=max(0, int(compactions or 0)),
+        system_chars=system or 0,
     )
 
 
@@ -273,30 +286,40 @@ def _digests(names: Sequence[str]) -> Steps[list[ConversationDigest]]:
     made: list[ConversationDigest] = []
     for name in names:
         found = yield from sessions.find(name)
-        segments = yield from segments_of(found)
-        stop, _ = yield from end_of(found)
-        opening = yield from _words(segments, 0, _OPENING_MESSAGES, ("user",), "")
-        newest = yield from _words(segments, max(0, stop - _NEWEST_MESSAGES), stop, ("user", "assistant"), " DESC")
+        newest = yield from _newest_words(found)
         last = yield from fetch_all(_CALLS + _LAST_ASKED_FOR, found.conversation)
-        made.append(ConversationDigest(opening, newest, _call(last[0]) if last else None))
+        made.append(ConversationDigest(newest, _call(last[0]) if last else None))
     return made
 
 
-def _words(segments: Sequence[Segment], low: int, high: int, roles: Sequence[str], order: str) -> Steps[Message | None]:
-    """The first message of some roles in a range, or the last."""
-    for segment in reversed(segments) if order else segments:
+def _newest_words(found: SessionRow) -> Steps[Message | None]:
+    stop, _ = yield from end_of(found)
+    for segment in reversed((yield from segments_of(found))):
         rows = yield from fetch_all(
-            f"SELECT {BODY}, m.dialect, m.part FROM messages m"  # noqa: S608 (fixed texts)
-            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ?"
-            f" AND m.role IN ({', '.join('?' for _ in roles)}) ORDER BY m.seq{order} LIMIT 1",
+            f"SELECT {BODY}, m.dialect, m.part FROM messages m"  # noqa: S608 (fixed text)
+            " WHERE m.conversation = ? AND m.seq >= ? AND m.seq < ? AND m.role IN ('user', 'assistant')"
+            " ORDER BY m.seq DESC LIMIT 1",
             segment.conversation,
-            max(low, segment.start),
-            high if segment.stop is None else min(high, segment.stop),
-            *roles,
+            max(stop - _NEWEST_MESSAGES, segment.start),
+            stop if segment.stop is None else segment.stop,
         )
         for message in read_messages(rows):
             return None if isinstance(message, RowDamage) else message
     return None
+
+
+def _openings(conversations: Sequence[int]) -> Steps[dict[int, Message]]:
+    rows = yield from fetch_all(
+        f"SELECT {BODY}, m.dialect, m.part, m.conversation FROM messages m"  # noqa: S608 (fixed texts)
+        f" JOIN conversations c ON c.id = m.conversation"
+        f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'})"
+        " AND m.seq < c.origin_seq + ? AND m.role = 'user' ORDER BY m.conversation, m.seq",
+        *conversations,
+        _OPENING_MESSAGES,
+    )
+    first = [row for at, row in enumerate(rows) if not at or rows[at - 1][3] != row[3]]
+    read = zip(first, read_messages(row[:3] for row in first), strict=True)
+    return {row[3]: message for row, message in read if not isinstance(message, RowDamage)}
 
 
 def _calls(name: str, owner: str | None) -> Steps[list[RecordedCall]]:

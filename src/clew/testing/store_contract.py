@@ -33,6 +33,7 @@ from clew.store import (
 from clew.testing.messages import assistant, user
 from clew.testing.store_contract_history import HistoryContract, ViewContract
 from clew.testing.store_contract_nodes import NodeContract
+from clew.testing.store_contract_overview import OverviewContract
 from clew.testing.store_contract_owners import KeyContract, OwnerContract, SavingContract
 from clew.testing.store_contract_search import SearchContract
 from clew.usage import CanonicalUsage
@@ -394,5 +395,6 @@ class StoreContract(
     OwnerContract,
     KeyContract,
     SavingContract,
+    OverviewContract,
 ):
     """All tests of the contract."""

@@ -52,13 +52,17 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     console.notes(config.notices)
     _check_host(arguments.host)
     if not 0 <= arguments.port <= MAX_PORT:
-        raise InvalidArgument(f"--port takes 0 to {MAX_PORT:,}, not {arguments.port}")
+        raise InvalidArgument(f"--port takes 0 to {MAX_PORT:,}, not {arguments.port}; 0 is any that is free")
     location = store_location(config.settings, console.environ)
     if not location.exists:
+        # Looking makes no database.
         if arguments.store is not None:
             raise location.missing_error(f"--store {arguments.store}")
-        # It fills as soon as something is kept: an empty page is no error.
-        console.note(location.empty_message)
+        if arguments.json:
+            console.print_json({"address": None, "link": None, "store": location.label})
+        else:
+            console.print(location.empty_message)
+        return 0
     asyncio.run(_serve(arguments, config, location, console))
     return 0
 

@@ -12,7 +12,7 @@ from clew.cli.store_access import configured_store, run_with_store
 from clew.cli.views.amounts import describe_period
 
 if TYPE_CHECKING:
-    from clew.cli.views.usage import CompactionStats, Insights
+    from clew.cli.views.usage import Insights
     from clew.store import Store
 
 EXAMPLES = """\
@@ -66,27 +66,5 @@ async def read_insights(store: Store, first: datetime, last: datetime | None) ->
         days=tuple(await store.usage(("day",), period)),
         models=tuple(await store.usage(("model",), period)),
         sources=tuple(await store.usage(("source",), period)),
-        compactions=tuple(await _read_compactions(store, first, last)),
+        compactions=tuple(await store.compaction_stats(first, last)),
     )
-
-
-async def _read_compactions(store: Store, first: datetime, last: datetime | None) -> list[CompactionStats]:
-    """The compactions of that time that are in effect, each with the model and the source of its session."""
-    from clew.cli.store_access import NO_LIMIT
-    from clew.cli.views.usage import CompactionStats
-
-    sessions = {it.id: it for it in await store.list_sessions(limit=NO_LIMIT)}
-    # A compaction opens a continuation: conversations without one need not be asked.
-    continued = {it.conversation: it.id for it in sessions.values() if it.kind == "continuation"}
-    return [
-        CompactionStats(
-            at=each.at,
-            model=sessions[each.session].model or "",
-            source=sessions[each.session].source,
-            before=each.entry.tokens_before,
-            after=each.entry.tokens_after,
-        )
-        for session in continued.values()
-        for each in await store.compactions(session, keep_damaged=True)
-        if each.is_in_effect and first <= each.at and (last is None or each.at < last)
-    ]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from clew.cli.console import Console
@@ -33,7 +32,7 @@ from clew.cli.views.tables import (
     table_lines,
 )
 from clew.cli.views.text import clip, display_width, pad, printable, wrap
-from clew.store import UsageTotal
+from clew.store import CompactionStats, UsageTotal
 from clew.usage import CanonicalUsage
 
 MAX_ROWS = 14
@@ -80,21 +79,6 @@ class UsageReport:
     """Of sessions, by id."""
     unpriced: tuple[str, ...]
     """Models with calls whose price is not known."""
-
-
-@dataclass(frozen=True, slots=True)
-class CompactionStats:
-    """One compaction: when, of which model and source, and its sizes in tokens."""
-
-    at: datetime
-    model: str
-    source: str
-    before: int
-    after: int
-
-    @property
-    def day(self) -> int:
-        return int(self.at.astimezone(UTC).timestamp() // DAY_SECONDS)
 
 
 @dataclass(frozen=True, slots=True)
