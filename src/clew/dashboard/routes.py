@@ -33,7 +33,7 @@ from clew.dashboard.messages import (
     whole_message,
 )
 from clew.dashboard.queries import Query, path_number, read_body
-from clew.dashboard.session_list import SORTS, STATES, SessionQuery, list_sessions, search_messages
+from clew.dashboard.session_list import SORTS, STATES, SessionListQuery, list_sessions, search_messages
 from clew.dashboard.session_page import WhyNotChanged, context_page, session_page, timeline_page, tree_page
 from clew.dashboard.sign_in import (
     COOKIE_PATH,
@@ -238,7 +238,7 @@ class DashboardRoutes:
     async def _sessions(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
         query = Query(request, ("limit", "before", "ids", "q", "client", "model", "state", "sort"))
         ids = tuple(filter(None, (query.text("ids", MAX_IDS * 200) or "").split(",")))[:MAX_IDS]
-        asked = SessionQuery(
+        asked = SessionListQuery(
             limit=query.number("limit", 1, MAX_PAGE) or 50,
             before=query.text("before"),
             ids=ids,

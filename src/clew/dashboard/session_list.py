@@ -18,7 +18,7 @@ STATES = ("active", "compacted", "branch", "full")
 
 
 @dataclass(frozen=True, slots=True)
-class SessionQuery:
+class SessionListQuery:
     """Which sessions to list."""
 
     limit: int = 50
@@ -32,7 +32,7 @@ class SessionQuery:
     sort: str = "updated"
 
 
-async def list_sessions(catalog: SessionCatalog, owner: str | None, query: SessionQuery) -> dict[str, Any]:
+async def list_sessions(catalog: SessionCatalog, owner: str | None, query: SessionListQuery) -> dict[str, Any]:
     """A page of sessions, with what filters there are."""
     state, now = await catalog.state(), datetime.now(UTC)
     every = [each for each in state.sessions if owner is None or each.owner == owner]
@@ -56,7 +56,7 @@ async def list_sessions(catalog: SessionCatalog, owner: str | None, query: Sessi
 
 
 async def _chosen(
-    catalog: SessionCatalog, every: Sequence[ConversationOverview], query: SessionQuery, now: datetime
+    catalog: SessionCatalog, every: Sequence[ConversationOverview], query: SessionListQuery, now: datetime
 ) -> list[ConversationOverview]:
     if query.ids:
         known = {each.id: each for each in every}
