@@ -8,7 +8,6 @@ requests to other hosts.
 from __future__ import annotations
 
 import asyncio
-import base64
 import itertools
 import json
 import os
@@ -18,7 +17,6 @@ import tempfile
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -29,9 +27,9 @@ NO_CHROMIUM = "chromium is not installed"
 WAIT_SECONDS = 60
 """So long a condition may take on a machine that is busy with other things."""
 _FLAGS = (
-    "--headless=new", "--remote-debugging-port=0", "--no-sandbox", "--no-first-run", "--disable-gpu", "--hide-scrollbars",
-    "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update", "--disable-extensions",
-    "--disable-default-apps", "--disable-sync", "--mute-audio", "--force-color-profile=srgb", "--lang=en-GB",
+    "--headless=new", "--remote-debugging-port=0", "--no-sandbox", "--no-first-run", "--disable-gpu",
+    "--hide-scrollbars", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
+    "--disable-extensions", "--disable-default-apps", "--disable-sync", "--mute-audio", "--lang=en-GB",
 )  # fmt: skip
 _KEYS = {
     "Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36, "ArrowLeft": 37,
@@ -45,13 +43,14 @@ _WAIT = """(async () => {
   while (true) {
     const value = await (async () => (%s))();
     if (value) return value;
-    if (performance.now() > until) throw new Error("not within the time; the page says: " + document.body.innerText.slice(0, 1500));
+    const says = document.body ? document.body.innerText.slice(0, 1500) : "nothing";
+    if (performance.now() > until) throw new Error("not within the time; the page says: " + says);
     await new Promise((go) => { setTimeout(go, 50); requestAnimationFrame(go); });
   }
 })()"""
 
 
-class PageScriptFailed(AssertionError):
+class PageScriptError(AssertionError):
     """A script that a test ran in a page threw, or a condition was never met."""
 
 
@@ -97,9 +96,10 @@ class ChromiumTab:
         ]
         await self.send("Emulation.setEmulatedMedia", features=features)
 
-    async def picture(self, path: Path, *, is_whole: bool = True) -> None:
-        taken = await self.send("Page.captureScreenshot", format="png", captureBeyondViewport=is_whole)
-        path.write_bytes(base64.b64decode(taken["data"]))
+    async def cut_off(self, is_offline: bool) -> None:
+        """Take the network away from the tab, or give it back."""
+        speed = {"latency": 0, "downloadThroughput": -1, "uploadThroughput": -1}
+        await self.send("Network.emulateNetworkConditions", offline=is_offline, **speed)
 
     # -- reading -------------------------------------------------------------------------------------------------------
 
@@ -107,7 +107,7 @@ class ChromiumTab:
         done = await self.send("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True)
         if "exceptionDetails" in done:
             details = done["exceptionDetails"]
-            raise PageScriptFailed(f"{expression[:300]}: {details.get('exception', {}).get('description', details)}")
+            raise PageScriptError(f"{expression[:300]}: {details.get('exception', {}).get('description', details)}")
         return done["result"].get("value")
 
     async def wait_for(self, condition: str) -> Any:
@@ -131,11 +131,8 @@ class ChromiumTab:
 
     async def focused(self) -> str:
         """What has the focus, in the words that stand on it."""
-        return str(
-            await self.evaluate(
-                "(document.activeElement.getAttribute('aria-label') || document.activeElement.innerText || document.activeElement.id)"
-            )
-        )
+        on = "document.activeElement"
+        return str(await self.evaluate(f"{on}.getAttribute('aria-label') || {on}.innerText || {on}.id"))
 
     # -- doing ---------------------------------------------------------------------------------------------------------
 
@@ -152,9 +149,7 @@ class ChromiumTab:
             " return [box.left + box.width / 2, box.top + box.height / 2]; })()"
         )
         for kind in ("mousePressed", "mouseReleased"):
-            await self.send(
-                "Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1
-            )
+            await self.send("Input.dispatchMouseEvent", type=kind, x=place[0], y=place[1], button="left", clickCount=1)
 
     async def press(self, key: str, *, is_shifted: bool = False, times: int = 1) -> None:
         what = {"key": key, "code": key, "windowsVirtualKeyCode": _KEYS[key], "modifiers": _SHIFT * is_shifted}
@@ -196,7 +191,7 @@ class Chromium:
                 if waiting.cancelled():
                     continue
                 if "error" in told:
-                    waiting.set_exception(PageScriptFailed(str(told["error"])))
+                    waiting.set_exception(PageScriptError(str(told["error"])))
                 else:
                     waiting.set_result(told["result"])
             elif told.get("sessionId") in self._tabs:
