@@ -155,6 +155,7 @@ class DashboardPages:
         label: str,
     ) -> None:
         self._sessions = CookieSessions(sign_in)
+        self._callers = callers
         self._hosting = HostingRoutes(hosted, callers, feed, self._find_asker)
 
         def why_not(overview: ConversationOverview) -> str | None:
@@ -176,7 +177,10 @@ class DashboardPages:
         except DashboardRefusal as refusal:
             raise Refused(refusal.status, str(refusal), refusal.remedy, kind=refusal.kind) from refusal
         owner = signed_in.owner
-        return HostedCaller(Caller(owner or ""), sees_everything=owner is None)
+        if owner is None:
+            return HostedCaller(Caller(""), sees_everything=True)
+        caller = Caller(owner, key=signed_in.visitor.name)
+        return HostedCaller(caller, self._callers.upstream_credential(request, caller))
 
 
 class KeySignIn:
