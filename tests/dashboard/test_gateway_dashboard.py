@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -10,11 +11,17 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from clew.dashboard import is_dashboard_path
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey, Store
 from clew.testing import Upstream
 from clew.testing.dashboard import DashboardVisitor, add_chat
 from clew.testing.gateway import GatewayFlow, gateway_with
+
+REFUSED_METHODS = [
+    "/dashboard/clew/conversations/x",
+    *(f"/dashboard/clew/conversations/x/{call}" for call in ("compress", "undo", "branch", "export")),
+]
 
 
 @pytest.fixture
@@ -107,6 +114,30 @@ async def test_without_a_key_one_sees_the_page_and_no_data(flow: GatewayFlow) ->
         for path in ("api/sessions", "api/events", "clew/conversations/s_1/export"):
             status, told = await visitor.call("GET", path)
             assert (status, told["error"]["kind"]) == (401, "sign_in"), path
+
+
+async def test_every_call_below_it_needs_a_sign_in_but_the_page_and_signing_in_itself(flow: GatewayFlow) -> None:
+    await key_of(flow.store, "anna")
+    answered = set()
+    async with visitor_with(flow, None) as visitor:
+        for resource in flow.server.application().router.resources():
+            if is_dashboard_path(resource.canonical):
+                for route in resource:
+                    path = re.sub(r"\{[^}]*\}", "x", resource.canonical)
+                    method = "PUT" if route.method == "*" else route.method
+                    async with visitor.http.request(method, flow.root + path, allow_redirects=False) as response:
+                        if response.status != 401:
+                            answered.add((method, path, response.status))
+    assert {each for each in answered if each[0] != "HEAD"} == {
+        ("GET", "/dashboard", 308),
+        ("GET", "/dashboard/", 200),
+        ("GET", "/dashboard/page/x", 404),
+        ("GET", "/dashboard/api/me", 200),
+        ("POST", "/dashboard/api/sign-in", 415),
+        ("PUT", "/dashboard/x", 404),
+        ("PUT", "/dashboard/clew/x", 404),
+        *(("PUT", path, 405) for path in REFUSED_METHODS),
+    }
 
 
 async def test_a_key_in_a_header_or_in_the_address_signs_nobody_in(flow: GatewayFlow) -> None:
