@@ -209,11 +209,11 @@ def compared(
         if hermes is not None:
             theirs = HermesPolicy(window, blocks, hermes)
             runs[f"Hermes {hermes.version}"] = (replayed(history, theirs, blocks, pace), theirs.spent)
-        summaries = [_with_output(each, wrote) for each, wrote in zip(extended, clew.written, strict=True)]
+        summaries = [with_output(each, wrote) for each, wrote in zip(extended, clew.written, strict=True)]
         for policy, (calls, spent) in runs.items():
             own = summaries if policy == "clew, extending" else [CanonicalUsage(spent["read"], spent["written"])]
             sessions.append({"window": window, "policy": policy, **_account(calls, spent, own, unlimited)})
-        all_cold = [_with_output(each, wrote) for each, wrote in zip(cold, clew.written, strict=True)]
+        all_cold = [with_output(each, wrote) for each, wrote in zip(cold, clew.written, strict=True)]
         compactions.append({"window": window, **_ways(clew.spent, summaries, all_cold)})
     return sessions, compactions
 
@@ -221,16 +221,16 @@ def compared(
 def _ways(spent: Counter[str], extended: Sequence[CanonicalUsage], cold: Sequence[CanonicalUsage]) -> dict[str, Any]:
     """What a compaction costs on average: asked with a text, at the end of the conversation, and that uncached."""
     times, prompts = max(1, spent["compactions"]), sum(usage.prompt_tokens for usage in extended)
-    text = _dollars([CanonicalUsage(spent["read"], spent["written"])])
+    text = dollars([CanonicalUsage(spent["read"], spent["written"])])
     return {
         "compactions": spent["compactions"],
         "text read": spent["read"] // times,
         "text $": text / times,
         "extending read": prompts // times,
         "from the cache %": 100 * sum(usage.cache_read_tokens for usage in extended) / max(1, prompts),
-        "extending $": _dollars(extended) / times,
-        "cold $": _dollars(cold) / times,
-        "of text %": 100 * _dollars(extended) / max(1e-9, text),
+        "extending $": dollars(extended) / times,
+        "cold $": dollars(cold) / times,
+        "of text %": 100 * dollars(extended) / max(1e-9, text),
     }
 
 
@@ -254,7 +254,7 @@ def replayed(
                 view, tokens = fitted, FIXED_TOKENS + blocks.tokens(fitted)
             new = []
             prompt = cache.send(view, len(usages) * pace)
-            usages.append(_with_output(prompt, blocks.tokens([message])))
+            usages.append(with_output(prompt, blocks.tokens([message])))
         view.append(message)
         new.append(message)
         tokens += blocks.tokens([message])
@@ -283,7 +283,7 @@ def _renamed(message: Any, number: int) -> Message:
     return renamed  # type: ignore[return-value]
 
 
-def _with_output(prompt: CanonicalUsage, output: int) -> CanonicalUsage:
+def with_output(prompt: CanonicalUsage, output: int) -> CanonicalUsage:
     return CanonicalUsage(
         input_tokens=prompt.input_tokens,
         output_tokens=output,
@@ -300,8 +300,8 @@ def _account(
     unlimited: Sequence[CanonicalUsage],
 ) -> dict[str, Any]:
     prompts = sum(usage.prompt_tokens for usage in usages)
-    summaries = _dollars(written)
-    cost = _dollars(usages) + summaries
+    summaries = dollars(written)
+    cost = dollars(usages) + summaries
     return {
         "calls": len(usages),
         "compactions": spent["compactions"],
@@ -312,11 +312,11 @@ def _account(
         "neither": sum(usage.input_tokens for usage in usages),
         "summaries $": summaries,
         "cost $": cost,
-        "of no compaction %": 100 * cost / max(1e-9, _dollars(unlimited)),
+        "of no compaction %": 100 * cost / max(1e-9, dollars(unlimited)),
     }
 
 
-def _dollars(usages: Iterable[CanonicalUsage]) -> float:
+def dollars(usages: Iterable[CanonicalUsage]) -> float:
     # One price, whatever the size of the prompt: a dearer tier for long prompts would favour compaction further.
     added = Counter[str]()
     for usage in usages:

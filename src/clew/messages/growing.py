@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from clew.messages import anthropic, gemini, openai_chat, responses
-from clew.messages.message import DialectName, Message, ParsedMessages, calls_of, text_of
+from clew.messages.message import DialectName, Message, ParsedMessages, calls_of
 from clew.messages.plain import plain_messages
 
 _DIALECTS = {"openai_chat": openai_chat, "responses": responses, "anthropic": anthropic, "gemini": gemini}
@@ -171,7 +171,14 @@ def _said(message: Message) -> tuple[Any, ...]:
     others = [_plain(part) for part in content if not _is_text(part)] if isinstance(content, list) else []
     calls = [(call.get("id"), _plain(call.get("function"))) for call in calls_of(message)]
     result = (message.get("tool_call_id"), bool(message.get("is_error")))
-    return (message.get("role"), text_of(message), others, calls, result)
+    return (message.get("role"), _text(content), others, calls, result)
+
+
+def _text(content: Any) -> str:
+    """The text as it is: a client may send each piece of a streamed reply back as a part of its own."""
+    if not isinstance(content, list):
+        return content if isinstance(content, str) else ""
+    return "".join(part["text"] for part in content if _is_text(part))
 
 
 def _is_text(part: Any) -> bool:

@@ -24,8 +24,20 @@ class GatewayClient(ABC):
     path: ClassVar[str]
     field: ClassVar[str] = "messages"
 
-    def __init__(self, model: str, *, stream: bool, name: str = "", credential: str = FAKE_KEY) -> None:
+    def __init__(
+        self,
+        model: str,
+        *,
+        stream: bool,
+        name: str = "",
+        credential: str = FAKE_KEY,
+        repeated: int = _REPEATED,
+        fields: Mapping[str, Any] | None = None,
+    ) -> None:
+        """`repeated` times some words stand in each question and result; `fields` are further ones of its requests."""
         self.model = model
+        self._words = _WORDS * repeated
+        self._fields = fields or {}
         self.stream = stream
         self.name = name
         """Stands in each of its questions, and tells conversations apart."""
@@ -64,13 +76,13 @@ class GatewayClient(ABC):
     def pretend(self, turns: int) -> None:
         """Fill the history as if so many questions had been asked already, and ask another one."""
         for number in range(turns):
-            words = f"question {self.name}{number}: {_WORDS * _REPEATED}"
+            words = f"question {self.name}{number}: {self._words}"
             said = [{"role": "user", "content": words}, {"role": "assistant", "content": f"answer {number}"}]
             self.history += said if number + 1 < turns else said[:1]
         self._turns = turns
 
     def _next(self) -> list[dict[str, Any]]:
-        words = _WORDS * _REPEATED
+        words = self._words
         called = self.open_call()
         if called is not None:
             return [self.result(called, f"result {self.name}{self._turns}: {words}")]
@@ -89,7 +101,7 @@ class GatewayClient(ABC):
         return self.read_body(body)
 
     def body(self) -> dict[str, Any]:
-        return {"model": self.model, self.field: self.history, "stream": self.stream}
+        return {"model": self.model, self.field: self.history, "stream": self.stream, **self._fields}
 
     @abstractmethod
     def open_call(self) -> str | None:
@@ -148,7 +160,7 @@ class MessagesClient(GatewayClient):
 
     def body(self) -> dict[str, Any]:
         marked = [*self.history[:-2], *map(_marked, self.history[-2:])]
-        return {**super().body(), self.field: marked, "max_tokens": 500}
+        return {**super().body(), self.field: marked, "max_tokens": self._fields.get("max_tokens", 500)}
 
     def open_call(self) -> str | None:
         content = self.history[-1]["content"] if self.history else ""

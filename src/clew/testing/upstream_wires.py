@@ -268,7 +268,8 @@ def responses_body(answer: UpstreamAnswer, request: dict[str, Any]) -> dict[str,
 
 
 def _item_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> Iterator[Event]:
-    opened = {**item, "status": "in_progress", **({"content": []} if item["type"] == "message" else {})}
+    begun: dict[str, dict[str, Any]] = {"message": {"content": []}, "function_call": {"arguments": ""}}
+    opened = {**item, "status": "in_progress", **begun.get(item["type"], {})}
     yield _typed("response.output_item.added", output_index=index, item=opened)
     if item["type"] == "reasoning":
         for piece in answer.pieces(item["summary"][0]["text"]):
@@ -282,14 +283,22 @@ def _item_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> It
     elif item["type"] == "compaction":
         yield _typed("response.compaction.compacting", item_id=item["id"], output_index=index)
     elif item["type"] == "message":
-        for piece in answer.pieces(item["content"][0]["text"]):
-            yield _typed(
-                "response.output_text.delta", item_id=item["id"], output_index=index, content_index=0, delta=piece
-            )
+        yield from _text_events(answer, index, item)
     else:
         for piece in answer.pieces(item["arguments"]):
             yield _typed("response.function_call_arguments.delta", item_id=item["id"], output_index=index, delta=piece)
     yield _typed("response.output_item.done", output_index=index, item=item)
+
+
+def _text_events(answer: UpstreamAnswer, index: int, item: dict[str, Any]) -> Iterator[Event]:
+    """A part of a message from its beginning to its end; the SDK puts the pieces together by the part."""
+    (part,) = item["content"]
+    place = {"item_id": item["id"], "output_index": index, "content_index": 0}
+    yield _typed("response.content_part.added", **place, part={**part, "text": ""})
+    for piece in answer.pieces(part["text"]):
+        yield _typed("response.output_text.delta", **place, delta=piece, logprobs=[])
+    yield _typed("response.output_text.done", **place, text=part["text"], logprobs=[])
+    yield _typed("response.content_part.done", **place, part=part)
 
 
 def _responses_items(answer: UpstreamAnswer, request: dict[str, Any]) -> list[dict[str, Any]]:
