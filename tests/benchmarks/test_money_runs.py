@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gateway_money
 import money
 from _prefix_cache import LIFETIME_SECONDS, Blocks, PrefixCache
 from clew.testing import assistant, synthetic_history, system, user
@@ -72,3 +73,11 @@ def test_sessions_behind_each_other_have_one_system_prompt_and_ids_of_their_own(
     assert [message["role"] for message in history].count("system") == 1
     ids = [called["id"] for message in history for called in message.get("tool_calls") or ()]
     assert len(ids) == len(set(ids))
+
+
+def test_through_the_gateway_every_call_fits_and_is_accounted_for() -> None:
+    sessions = [money.long_session([synthetic_history(120, seed=seed)]) for seed in (1, 2)]
+    direct, gateway, by_model = gateway_money.compared(sessions, 40_000, money.PACE_SECONDS, None)
+    assert direct["calls"] == gateway["calls"] == by_model["calls"]
+    assert direct["refused"] and not gateway["refused"] and gateway["folds"] >= 2
+    assert gateway["cost $"] < by_model["cost $"] and gateway["summaries $"] == 0 < by_model["summaries $"]

@@ -15,6 +15,7 @@ from clew.config import LoadedConfig, Settings, clew_home, learnt_limits_path
 from clew.engines import ContextEngine, EngineSetup
 from clew.events import Events, Notice
 from clew.gateway import (
+    PING_SECONDS,
     Callers,
     CallLimits,
     EventFeed,
@@ -52,6 +53,8 @@ class GatewayAppOptions:
     """Seconds: tells how long a conversation has rested."""
     adds_breakpoints: bool = False
     """For clients of Anthropic's wire that set none."""
+    ping_seconds: float = PING_SECONDS
+    """Between two signs of life on a stream that waits for a compaction."""
     is_private: bool = False
     """For one program of this person: its own credential passes even where there are keys for others."""
 
@@ -121,6 +124,7 @@ async def open_gateway(
             on_exchange=on_exchange,
             clock=options.clock,
             adds_breakpoints=options.adds_breakpoints,
+            ping_seconds=options.ping_seconds,
         )
         hosted = await last.enter_async_context(
             open_hosting(config.settings, turn, store, callers, upstream, runtime.events)

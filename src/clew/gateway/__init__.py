@@ -45,6 +45,7 @@ from clew.gateway.page_server import PageServer, ServedPages
 from clew.gateway.probe import ProbeFinding, probe_gateway
 from clew.gateway.problems import Refused
 from clew.gateway.records import MODES, ExchangeRecord, Mode
+from clew.gateway.relay import PING_SECONDS
 from clew.gateway.server import OPEN_PATHS, GatewayOptions, GatewayServer, caller_of
 from clew.gateway.shared_limits import SharedCallCounts
 from clew.gateway.telemetry import GatewayTelemetry, exporting_provider
@@ -61,6 +62,7 @@ __all__ = [
     "NOT_HOSTED",
     "OPENAI",
     "OPEN_PATHS",
+    "PING_SECONDS",
     "CallLimits",
     "CallMeter",
     "Caller",

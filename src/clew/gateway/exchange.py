@@ -25,7 +25,7 @@ from clew.gateway.fitting import CannotShrink, RequestFitting, fall_back
 from clew.gateway.handles import asks_for_handle, handle_events, handle_reply
 from clew.gateway.recording import ReplyRecording
 from clew.gateway.records import MODES, ExchangeRecord, GatewayExchange, Mode
-from clew.gateway.relay import ClientResponse, ReplyReader, UsageTeller
+from clew.gateway.relay import PING_SECONDS, ClientResponse, ReplyReader, UsageTeller
 from clew.gateway.summary_requests import SummaryRequests
 from clew.gateway.upstream import UpstreamServer, UpstreamUnreachable, headers_back, passed_headers, read_error
 from clew.gateway.wires import WirePath, WireRequest
@@ -50,12 +50,14 @@ class Exchanges:
         on_exchange: Callable[[ExchangeRecord], None] | None = None,
         clock: Callable[[], float] = time.monotonic,
         adds_breakpoints: bool = False,
+        ping_seconds: float = PING_SECONDS,
     ) -> None:
         self.mode: Mode = mode
         self._on_begin = on_begin
         self._clock = clock
         self._upstream = upstream
         self._adds_breakpoints = adds_breakpoints
+        self._ping_seconds = ping_seconds
         self._fitting = RequestFitting(runtime, target, SummaryRequests(upstream, callers), clock)
         self._recording = ReplyRecording(runtime, callers, on_exchange)
 
@@ -71,7 +73,8 @@ class Exchanges:
         try:
             if path.action == "count":
                 return await self._count(exchange, headers)
-            response = ClientResponse(http, path.wire, is_stream=self._read(exchange))
+            is_stream = self._read(exchange)
+            response = ClientResponse(http, path.wire, is_stream=is_stream, ping_seconds=self._ping_seconds)
             if path.action == "compact":
                 return await self._send(exchange, response, None)
             if exchange.request is not None and exchange.mode != "observe" and asks_for_handle(exchange.request):

@@ -126,7 +126,10 @@ class UsageTeller:
 class ClientResponse:
     """The response to one request: begun when its status is known, or earlier when the client must be kept waiting."""
 
-    def __init__(self, request: web.Request, wire: GatewayWire, *, is_stream: bool) -> None:
+    def __init__(
+        self, request: web.Request, wire: GatewayWire, *, is_stream: bool, ping_seconds: float = PING_SECONDS
+    ) -> None:
+        self._ping_seconds = ping_seconds
         self.request = request
         self.wire = wire
         self.is_stream = is_stream
@@ -174,7 +177,7 @@ class ClientResponse:
                 await asyncio.wait({self._pinging})
 
     def _ping_in_a_while(self) -> None:
-        self._next_ping = asyncio.get_running_loop().call_later(PING_SECONDS, self._start_ping)
+        self._next_ping = asyncio.get_running_loop().call_later(self._ping_seconds, self._start_ping)
 
     def _start_ping(self) -> None:
         self._pinging = asyncio.create_task(self._ping())

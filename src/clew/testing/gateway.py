@@ -17,7 +17,7 @@ from tempfile import TemporaryDirectory
 from clew.app import GatewayAppOptions, open_gateway
 from clew.config import read_config
 from clew.events import Event, Events
-from clew.gateway import ExchangeRecord, GatewayObserver, GatewayOptions, GatewayServer, Mode
+from clew.gateway import PING_SECONDS, ExchangeRecord, GatewayObserver, GatewayOptions, GatewayServer, Mode
 from clew.store import Store, open_store
 from clew.testing.upstream import Upstream
 
@@ -62,6 +62,7 @@ async def gateway_with(
     adds_breakpoints: bool = False,
     observers: tuple[GatewayObserver, ...] = (),
     clock: Callable[[], float] = time.monotonic,
+    ping_seconds: float = PING_SECONDS,
 ) -> AsyncIterator[GatewayFlow]:
     """The gateway in front of an upstream that is entered and left with it; `window` is that of `GATEWAY_MODEL`."""
     settings = {"CLEW_MODEL_NAME": GATEWAY_MODEL, "CLEW_MODEL_CONTEXT_LENGTH": str(window)}
@@ -80,6 +81,7 @@ async def gateway_with(
             observers,
             clock,
             adds_breakpoints=adds_breakpoints,
+            ping_seconds=ping_seconds,
         )
         opened = open_gateway(read_config(variables), variables, store, options, Events(events.append))
         server = await last.enter_async_context(opened)

@@ -1,0 +1,63 @@
+"""While a model writes a summary: it is asked in the background, and a client that has to wait hears that it does."""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from clew.gateway import PING_SECONDS
+from clew.testing.gateway import GATEWAY_MODEL, gateway_with
+from clew.testing.gateway_clients import CLIENTS, FAKE_KEY
+from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
+
+STALLS = StreamedAnswer(UpstreamAnswer("never written"), stall_after=0)
+PINGS = {"chat": b": keep-alive", "responses": b": keep-alive", "messages": b"event: ping"}
+
+
+def written_by(summariser: Upstream) -> dict[str, str]:
+    named = {"provider": "openai", "base_url": summariser.base_url, "model": "writer", "api_key": "fake"}
+    return {f"CLEW_AUXILIARY_COMPRESSION_{name.upper()}": value for name, value in named.items()}
+
+
+def test_signs_of_life_are_at_most_fifteen_seconds_apart() -> None:
+    assert PING_SECONDS <= 15
+
+
+@pytest.mark.parametrize("wire", CLIENTS)
+async def test_a_stream_that_waits_for_a_summary_is_kept_alive_and_goes_on(tmp_path: Path, wire: str) -> None:
+    async with AsyncExitStack() as last, AsyncExitStack() as writing:
+        upstream = await last.enter_async_context(Upstream(UpstreamAnswer("Here is the answer.")))
+        summariser = await writing.enter_async_context(Upstream(STALLS))
+        waiting = gateway_with(upstream, tmp_path, environ=written_by(summariser), ping_seconds=0.02)
+        flow = await last.enter_async_context(waiting)
+        client = await last.enter_async_context(CLIENTS[wire](GATEWAY_MODEL, stream=True))
+        http = await last.enter_async_context(aiohttp.ClientSession(headers={"Authorization": f"Bearer {FAKE_KEY}"}))
+        client.pretend(20)
+        async with http.post(flow.root + client.path, json=client.body()) as reply:
+            assert reply.status == 200 and "event-stream" in reply.headers["Content-Type"]
+            heard = b""
+            while heard.count(PINGS[wire]) < 3:
+                heard += await reply.content.readany()
+            assert not upstream.received
+            await writing.aclose()  # the summariser is gone: another one writes, and the request waits no longer
+            heard += await reply.content.read()
+        assert len(upstream.received[0].body[client.field]) < len(client.history)
+        assert b"answer" in heard[heard.rindex(PINGS[wire]) :]
+
+
+async def test_a_summary_is_prepared_in_the_background_and_nobody_waits_for_it(tmp_path: Path) -> None:
+    async with Upstream(*[UpstreamAnswer(f"answer {at}") for at in range(40)]) as upstream, AsyncExitStack() as last:
+        summariser = await last.enter_async_context(Upstream(STALLS))
+        flow = await last.enter_async_context(gateway_with(upstream, tmp_path, environ=written_by(summariser)))
+        client = await last.enter_async_context(CLIENTS["messages"](GATEWAY_MODEL, stream=True))
+        while not summariser.received:
+            await client.turn(flow.root)
+            await flow.wait_for_recordings()
+        await summariser.stalled.wait()
+        before = len(upstream.received)
+        await client.turn(flow.root)  # answered, while the summary is still being written
+        assert len(upstream.received) == before + 1
+        assert not any(record.is_folded for record in flow.exchanges)
