@@ -5,9 +5,9 @@
 Each session is sent again as its agent sent it, a request before each assistant message, with the cache of
 `money.py`; then the sessions of each data set behind each other as one long one. Three ways:
 
-- direct: the whole history each time. What is larger than the window would have been refused: `refused` are those calls;
-- gateway: the compressor at 85% of the window, where a fold is paid back by the turns that are to be expected, and in any
-  case at 95%. Its handoffs are written without a model, or (`by the model`) by the caller's own out of the cache;
+- direct: the whole history each time; `refused` are the calls that are larger than the window;
+- gateway: the compressor at 85% of the window, where a fold is paid back by the turns that are to be expected, and in
+  any case at 95%. Its handoffs are written without a model, or (`by the model`) by the caller's own out of the cache;
 - Hermes: the real compressor of Hermes Agent 0.19.0 with its own threshold, where `--hermes` names its folder.
 
 Dollars are those of the price table for the model, output and summaries included.
@@ -30,7 +30,6 @@ from clew.messages import Message
 from clew.usage import CanonicalUsage
 from hermes_side import HermesSide, load_hermes
 from money import (
-    FIXED_TOKENS,
     INSTRUCTION,
     MODEL,
     PACE_SECONDS,
