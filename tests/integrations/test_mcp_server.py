@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import AsyncIterator
@@ -18,6 +19,7 @@ from clew.app.mcp_app import BackgroundImport, McpAppOptions
 from clew.cli import main
 from clew.config import read_config
 from clew.integrations.mcp_setups import MCP_SETUPS, check_mcp_clients, filled_in, server_command
+from clew.integrations.mcp_tools import TOOLS
 from clew.store import open_store
 
 PYTHON = {"PYTHONPATH": ":".join(filter(None, sys.path)), "PATH": "/usr/bin:/bin"}
@@ -218,3 +220,17 @@ def test_a_client_whose_config_names_a_program_that_is_gone_is_found(
     assert main(["doctor", "--json"], environ) == 1
     told = json.loads(capsys.readouterr().out)
     assert told["ok"] is False and [it["client"] for it in told["mcp"]] == ["Codex", "Gemini CLI", "opencode"]
+
+
+@pytest.mark.parametrize("name", ["claude", "codex", "gemini", "opencode"])
+def test_the_guide_has_the_lines_that_are_printed(name: str) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "mcp.md").read_text(encoding="utf-8")
+    setup = next(setup for setup in MCP_SETUPS if setup.name == name)
+    assert filled_in(setup, ("clew", "mcp")) in guide
+
+
+def test_the_guide_names_every_tool_and_flag(capsys: pytest.CaptureFixture[str]) -> None:
+    guide = (Path(__file__).resolve().parents[2] / "docs" / "guides" / "mcp.md").read_text(encoding="utf-8")
+    assert main(["mcp", "--help"], {}) == 0
+    flags = set(re.findall(r"--[a-z-]+[a-z]", capsys.readouterr().out)) - {"--help", "--json", "--set"}
+    assert {word for word in (*flags, *(f"`{tool.name}`" for tool in TOOLS)) if word not in guide} == set()
