@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.catalog import RealClient
-from tests.clients.session import client_environ
+from tests.clients.session import client_environ, run_program
 
 from clew.integrations.mcp_setups import filled_in, mcp_setup_named
 from clew.messages import ToolCall
@@ -93,7 +93,7 @@ async def run_recall(client: RealClient, program: Path, folder: Path) -> RecallR
         words = _ALLOWED.get(client.name) or tuple(PROMPT if "TASK-7" in word else word for word in client.words)
         wrap = (sys.executable, "-m", "clew", "wrap", "--upstream", upstream.origin)
         command = (*wrap, "--set", f"model.name={client.model}", "--", str(program), *words)
-        code, out, err = await _run(command, environ, work)
+        code, out, err = await run_program(command, environ, work, LIMIT_SECONDS)
         offered = {name for call in upstream.received for name in tool_names(call.body) if "clew" in name}
     return RecallResult(code, out, err, worker.calls, sorted(offered), bool(worker.results))
 
@@ -114,7 +114,7 @@ async def _tell_client(client: RealClient, program: Path, home: Path, environ: M
     assert setup is not None, f"clew mcp --show has nothing for {client.name}"
     lines = filled_in(setup, _SERVER)
     if setup.where.startswith("the shell"):
-        code, out, err = await _run(("sh", "-c", lines), environ, home)
+        code, out, err = await run_program(("sh", "-c", lines), environ, home, LIMIT_SECONDS)
         assert code == 0, f"{lines}: {out}{err}"
         return
     path = home / setup.config
@@ -129,23 +129,6 @@ def _with_python_path(lines: str, environ: Mapping[str, str]) -> str:
         return f"{lines}\nenv = {{ PYTHONPATH = {path} }}\n".replace("# required", "required")
     name = "environment" if '"mcp"' in lines.partition(":")[0] else "env"
     return lines.replace('"clew": {', f'"clew": {{"{name}": {{"PYTHONPATH": {path}}}, ', 1)
-
-
-async def _run(command: tuple[str, ...], environ: Mapping[str, str], folder: Path) -> tuple[int | None, str, str]:
-    process = await asyncio.create_subprocess_exec(
-        *command,
-        env=dict(environ),
-        cwd=folder,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        out, err = await asyncio.wait_for(process.communicate(), LIMIT_SECONDS)
-    except TimeoutError:
-        process.terminate()
-        out, err = await process.communicate()
-    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
 
 def tool_names(body: Mapping[str, Any]) -> Iterator[str]:

@@ -78,24 +78,32 @@ async def run_session(client: RealClient, program: Path, folder: Path) -> Sessio
             *("--", *_command(client, program)),
         )
         environ = client_environ(home, program, client.environ)
-        process = await asyncio.create_subprocess_exec(
-            *command,
-            env=environ,
-            cwd=work,
-            stdin=asyncio.subprocess.DEVNULL,
-            stdout=asyncio.subprocess.PIPE,
-            stderr=asyncio.subprocess.PIPE,
-        )
-        try:
-            out, err = await asyncio.wait_for(process.communicate(), LIMIT_SECONDS)
-        except TimeoutError:
-            process.terminate()
-            out, err = await process.communicate()
-        result = SessionResult(client.name, process.returncode, out.decode(), err.decode())
+        code, out, err = await run_program(command, environ, work)
+        result = SessionResult(client.name, code, out, err)
         judge_requests(upstream.received, result, client.rebuilt_items)
     result.has_changed_config = await asyncio.to_thread(_has_changed, home, client)
     result.left = tuple(await asyncio.to_thread(_left_behind, home))
     return result
+
+
+async def run_program(
+    command: Sequence[str], environ: Mapping[str, str], folder: Path, seconds: float = LIMIT_SECONDS
+) -> tuple[int | None, str, str]:
+    """The exit status of a program, and what it wrote to its two streams; it is ended when it takes too long."""
+    process = await asyncio.create_subprocess_exec(
+        *command,
+        env=dict(environ),
+        cwd=folder,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        out, err = await asyncio.wait_for(process.communicate(), seconds)
+    except TimeoutError:
+        process.terminate()
+        out, err = await process.communicate()
+    return process.returncode, out.decode(errors="replace"), err.decode(errors="replace")
 
 
 def _command(client: RealClient, program: Path) -> tuple[str, ...]:

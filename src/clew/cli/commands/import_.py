@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from contextlib import AsyncExitStack, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -118,12 +119,16 @@ async def _import_all(
         for number, source in enumerate(sources, 1):
             line = f"[{number:,}/{len(sources):,}] {printable(source.name)}"
             console.progress(f"{line} ...")
-            await importing.take(source, lambda count, line=line: console.progress(f"{line}: {count:,} messages"))  # type: ignore[misc]
+            await importing.take(source, partial(_show_progress, console, line))
         if target.is_open and not arguments.dry_run:
             console.progress("indexing ...")
             await (await target.store()).index_waiting()
     console.clear_progress()
     return report
+
+
+def _show_progress(console: Console, line: str, count: int) -> None:
+    console.progress(f"{line}: {count:,} messages")
 
 
 class _ImportTarget(AsyncExitStack):
