@@ -177,6 +177,21 @@ async def test_counts_and_states_tell_the_history_and_the_view(store: Store) -> 
     assert (await recall.count(text="hello there", model="gpt-5"))["tokens"] == 2
 
 
+async def test_the_state_tells_how_files_and_tests_stand_and_by_which_message(store: Store) -> None:
+    work = [
+        user("Make the tests pass. Never touch clocks/oil.py."),
+        assistant("", [call("terminal", {"command": "pytest -q tests/"}, "c1")]),
+        tool("c1", "E assert 3 == 4\n1 failed, 9 passed in 0.4s\n[exit code 1]"),
+        assistant("", [call("write_file", {"path": "clocks/hall.py", "content": "late = 3\n"}, "c2")]),
+        tool("c2", "wrote clocks/hall.py"),
+    ]
+    await add(store, "work", "codex", work)
+    stands = (await SessionRecall(store).state("work"))["stands"]
+    found = {(each["kind"], each["name"]): each for each in stands}
+    assert found["file", "clocks/hall.py"]["message"] in (3, 4)
+    assert any(kind == "tests" and "failed" in each["is"] for (kind, _), each in found.items())
+
+
 async def test_the_overview_lists_the_newest_first_and_no_subagents(store: Store) -> None:
     child = NewSession("agent", "claude-code", parent="claude-code-clock", kind="subagent")
     await store.start_session(child)

@@ -149,7 +149,7 @@ TOOLS = (
         "session_state",
         "State of sessions",
         "Without session: the newest sessions, which programs they are of, how far the import is. With: its size, "
-        "compactions, first and last request.",
+        "first and last request, and how its files, tests, tasks and rules stand.",
         {
             "session": (_TEXT, "id or title"),
             "program": (_TEXT, f"only sessions of: {_PROGRAMS}"),

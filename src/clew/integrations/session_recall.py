@@ -1,12 +1,13 @@
 """What another agent may ask about the sessions of a store: search, open, compress, count them, and tell their state.
 
-Every answer is a JSON object of bounded size, with what to ask for next. Nothing is changed in the store. Only
-conversations of the person at this machine are seen, whoever else has some there.
+Every answer is a JSON object of bounded size, with what to ask for next. No conversation is changed. Only those of
+the person at this machine are seen, whoever else has some in the store.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -30,6 +31,7 @@ from clew.ledger import person_said
 from clew.messages import Message, text_of
 from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, StoredMessage
 from clew.tokens import count_each, counter_for, window_of
+from clew.turn import read_conversation_state
 
 OWNER = ""
 """The person at the terminal, to whom imported sessions and those of `clew chat` belong."""
@@ -46,6 +48,7 @@ _ROWS_AT_ONCE = 200
 _NEAR = 5
 _EVERY_SESSION = 100_000
 _REQUEST_CHARS = 300
+_MOST_OF_A_KIND = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +205,7 @@ class SessionRecall:
     # -- state ---------------------------------------------------------------------------------------------------------
 
     async def state(self, name: str) -> dict[str, Any]:
-        """One session: its size, its compactions, what it used, what was asked first and last."""
+        """One session: its size, compactions, usage, first and last request, and how files, tests, tasks ... stand."""
         session = await self.find(name)
         view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
         made = await self._store.compactions(session.id, owner=OWNER, keep_damaged=True)
@@ -223,7 +226,20 @@ class SessionRecall:
             ),
             **({"calls": used[0].calls, "tokens_used": used[0].usage.total_tokens} if used and used[0].calls else {}),
             **({"children": [child.id for child in children[:_NEAR]]} if children else {}),
+            **({"stands": stands} if (stands := await self._stands(session)) else {}),
         }
+
+    async def _stands(self, session: Session) -> list[dict[str, Any]]:
+        """The newest of each kind of thing that the conversation has said something about, and is not over."""
+        state = await read_conversation_state(self._store, session.id, owner=OWNER)
+        shown = Counter[str]()
+        told = []
+        for entity in state.entities():
+            if not entity.is_ended and shown[entity.kind] < _MOST_OF_A_KIND:
+                shown[entity.kind] += 1
+                words = {"name": self._texts.line(entity.name), "is": self._texts.line(entity.value)}
+                told.append({"kind": entity.kind, **words, "message": entity.now.number})
+        return told
 
     async def overview(self, program: str = "", page: int = 1) -> dict[str, Any]:
         """All conversations, the newest first, a page at a time."""
