@@ -125,6 +125,16 @@ class OutputSpilled(Event):
 
 
 @dataclass(frozen=True, slots=True)
+class PassagesRecalled(Event):
+    """Passages that are not in view were put behind the newest message, for one turn."""
+
+    session: str
+    messages: tuple[str, ...]
+    """Where they stand: `m12`, and in another conversation `s_4f1c m12`."""
+    tokens: int
+
+
+@dataclass(frozen=True, slots=True)
 class Notice(Event):
     """Something a person should read."""
 

@@ -41,6 +41,13 @@ def test_the_defaults_are_those_of_the_specification() -> None:
     assert settings.prompt_caching.cache_ttl == "5m"
 
 
+@pytest.mark.parametrize("written", ["off", "'off'", "Off", "no", "false"])
+def test_off_is_a_word_also_where_yaml_reads_it_as_false(tmp_path: Path, written: str) -> None:
+    loaded = load_config(home_with(tmp_path, f"recall:\n  automatic: {written}\n"))
+    assert loaded.settings.recall.automatic == "off"
+    assert "true" in only_problem(home_with(tmp_path, "recall:\n  automatic: on\n"))
+
+
 def test_file_then_environment_then_flags_overrule_each_other(tmp_path: Path) -> None:
     environ = home_with(tmp_path, "compression:\n  threshold: 0.3\n  protect_last_n: 7\n  protect_first_n: 2\n")
     environ |= {"CLEW_COMPRESSION_THRESHOLD": "0.4", "CLEW_COMPRESSION_PROTECT_LAST_N": "8"}

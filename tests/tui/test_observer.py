@@ -24,6 +24,7 @@ from clew.events import (
     OutputCapLowered,
     OutputSpilled,
     Overflowed,
+    PassagesRecalled,
 )
 from clew.providers import Delta
 from clew.store import UnknownSession
@@ -215,6 +216,7 @@ def test_a_preparation_shows_in_the_status_line_only() -> None:
         (Overflowed("s", 3, None, "m-1", "mock"), "the request was again too large for m-1"),
         (OutputCapLowered("s", 900), "at most 900 tokens of output"),
         (OutputSpilled("s", "terminal", 300_000), "terminal gave 300,000 characters"),
+        (PassagesRecalled("s", ("m12", "m40"), 380), "recalled m12, m40 for this answer, 380 tokens"),
         (Notice("Read this."), "Read this."),
     ],
 )

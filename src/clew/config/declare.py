@@ -143,6 +143,10 @@ class Setting:
             return text
         return number
 
+    def from_yaml(self, value: Any) -> Any:
+        """The value as it was meant: `off` is false to YAML, also where it is one of several words."""
+        return "off" if value is False and "off" in self.limits.choices else value
+
     def shown(self, value: SettingValue) -> str:
         """The value as shown to the user: as in YAML, and no secret."""
         if value is None:

@@ -7,7 +7,7 @@ raises them.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import dataclass, fields, is_dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_type_hints
 
@@ -146,8 +146,8 @@ class _MergedSources:
             self.problems.append(ConfigProblem(given.source, given.key, _shown(given), given.remedy))
         elif setting is None:
             self.problems += _misplaced(given)
-        elif setting.accepts(given.value):
-            self.accepted[given.key] = given
+        elif setting.accepts(value := setting.from_yaml(given.value)):
+            self.accepted[given.key] = replace(given, value=value)
         else:
             self.problems.append(_not_allowed(setting, given.value, given.source))
 

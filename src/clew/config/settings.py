@@ -77,6 +77,18 @@ class LosslessSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class RecallSettings:
+    """What is brought back of a conversation without being asked for."""
+
+    automatic: str = setting(
+        "conversation",
+        "Show passages of what was folded, for one turn, where a request or a result names what is not in view: "
+        "never, from this conversation, or from all conversations of yours",
+        choices=("off", "conversation", "everywhere"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class AuxiliaryModelSettings:
     """A second model for side work; each null falls back to the main model's setting."""
 
@@ -197,6 +209,7 @@ class Settings:
     context: ContextSettings = field(default_factory=ContextSettings)
     compression: CompressionSettings = field(default_factory=CompressionSettings)
     lossless: LosslessSettings = field(default_factory=LosslessSettings)
+    recall: RecallSettings = field(default_factory=RecallSettings)
     auxiliary: AuxiliarySettings = field(default_factory=AuxiliarySettings)
     prompt_caching: PromptCachingSettings = field(default_factory=PromptCachingSettings)
     tool_output: ToolOutputSettings = field(default_factory=ToolOutputSettings)

@@ -1,6 +1,7 @@
 """Messages: their types, SDK objects as plain dicts, the four wire dialects, tool groups, the repair of histories."""
 
 from clew.messages.conversation import ParsedConversation, convert, detect_dialect, is_request, read_conversation
+from clew.messages.fence import fenced, one_line, without_invisible
 from clew.messages.growing import GrowingHistory, is_same_message, with_pieces_of
 from clew.messages.message import (
     NO_RESULT,
@@ -62,6 +63,7 @@ __all__ = [
     "convert_tools",
     "declarations_of",
     "detect_dialect",
+    "fenced",
     "images_of",
     "is_plain",
     "is_request",
@@ -70,6 +72,7 @@ __all__ = [
     "last_cut_at_or_before",
     "media_of",
     "name_of_call",
+    "one_line",
     "plain_message",
     "plain_messages",
     "plain_system",
@@ -86,4 +89,5 @@ __all__ = [
     "with_pieces_of",
     "with_text_after_system",
     "without_images",
+    "without_invisible",
 ]

@@ -22,7 +22,7 @@ from clew.store import NewSession, Store, open_store
 from clew.summaries import is_instruction
 from clew.tokens import LearntLimits, count_tokens
 from clew.tooloutput import SpillFolder
-from clew.turn import Conversation, ModelTarget, Runtime, RuntimeOptions, run_turn
+from clew.turn import Conversation, ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn
 from clew.usage import CanonicalUsage
 
 MODEL = "scripted-model"
@@ -57,7 +57,9 @@ class PrefixChecker(Provider):
             # A request for a summary is not part of the conversation.
             return await self.provider.send(request, on_delta)
         is_summary = is_instruction(request.messages[-1])
-        stored = request.messages[: len(request.messages) - (1 if is_summary else self.injected)]
+        # What came back by itself is for this turn only, like what the caller injects.
+        recalled = is_recall(request.messages[-1])
+        stored = request.messages[: len(request.messages) - (1 if is_summary else self.injected + recalled)]
         if self._last is not None:
             difference = divergence(
                 {"messages": self._last.messages, "tools": self._last.tools},

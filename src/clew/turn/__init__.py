@@ -6,6 +6,7 @@ Knows the store, engines, caching and providers; knows no tool, screen or wire.
 """
 
 from clew.errors import ContextExhausted
+from clew.turn.automatic_recall import RecallCounts, is_recall, recall_counts
 from clew.turn.compaction import PreparedCompaction, uninterruptible
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
@@ -41,6 +42,7 @@ __all__ = [
     "PreparedCompaction",
     "ProjectedConversation",
     "Projection",
+    "RecallCounts",
     "RecalledMessage",
     "Recovery",
     "Runtime",
@@ -53,11 +55,13 @@ __all__ = [
     "context_parts",
     "describe_entity",
     "is_overflow",
+    "is_recall",
     "keep_partial_reply",
     "largest_parts",
     "prepared_from_plain",
     "prepared_to_plain",
     "read_conversation_state",
+    "recall_counts",
     "receive",
     "run_turn",
     "share_of",

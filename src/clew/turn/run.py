@@ -54,6 +54,7 @@ async def answer(conversation: Conversation, options: TurnOptions, *, compact_af
     next request is made to fit before it is sent in any case.
     """
     await conversation.fit(options)
+    options = await conversation.with_recall(options)
     sent = await send_or_recover(conversation, options)
     # A stop between its coming and its keeping would lose it, or have it kept twice.
     reply = await uninterruptible(record(conversation, options, sent))

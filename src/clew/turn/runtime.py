@@ -13,6 +13,7 @@ from clew.store import ModelCall, Store
 from clew.summaries import ModelSummarizer, Summary, SummaryInput, summarize_builtin
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
+from clew.turn.automatic_recall import AutomaticRecall
 from clew.turn.compaction import CompactionPreparer
 from clew.turn.conversation import CALIBRATION_STATE, ENGINE_STATE, PINS_STATE, Conversation
 from clew.turn.engine_host import StoreEngineHost
@@ -111,10 +112,16 @@ class Runtime(TurnServices):
             engine_sees_all=stored.next_seq == 0,
             pending_calls=calls,
             stored_state=state.get(ENGINE_STATE + engine.name),
+            recall=self._recall(view, chain[0].owner),
         )
         host = StoreEngineHost(self.store, view, engine.name)
         engine.on_session_start(SessionStart(session, state=conversation.stored_state or {}, host=host))
         return conversation
+
+    def _recall(self, view: ConversationView, owner: str) -> AutomaticRecall | None:
+        """Nothing comes back by itself in other people's sessions, whatever is configured."""
+        is_on = self.options.settings.recall.automatic != "off"
+        return AutomaticRecall(self, view) if is_on and owner == "" else None
 
     def _engine(self, model: ServingModel, conversation: Callable[[], Conversation]) -> ContextEngine:
         async def summarize(source: SummaryInput, budget: int) -> Summary:

@@ -22,6 +22,7 @@ from clew.events import (
     OutputCapLowered,
     OutputSpilled,
     Overflowed,
+    PassagesRecalled,
     SummaryReplied,
 )
 from clew.messages import text_of
@@ -213,6 +214,8 @@ class ScreenObserver(AgentObserver):
                 self._print_dim(
                     f"{tool or 'a tool'} gave {chars:,} characters: they lie in a file, the model sees a part"
                 )
+            case PassagesRecalled(messages=numbers, tokens=tokens):
+                self._print_dim(f"recalled {', '.join(numbers)} for this answer, {tokens:,} tokens")
             case SummaryReplied(extends=True, model=model, prompt_tokens=prompt, cache_read_tokens=cached) if prompt:
                 self._print_dim(f"{model} read the conversation for a summary, {cached / prompt:.0%} from the cache")
             case Notice(text=text):

@@ -27,7 +27,7 @@ from clew.cli.views.text import Align
 from clew.cli.window_usage import LargeMessage, measure_window
 from clew.messages import text_of
 from clew.tokens import counter_for
-from clew.turn import ContextPart, context_parts, share_of
+from clew.turn import ContextPart, RecallCounts, context_parts, recall_counts, share_of
 
 if TYPE_CHECKING:
     from clew.cli.tui.commands import ChatState
@@ -80,6 +80,8 @@ class ContextSnapshot:
     largest: tuple[LargeMessage, ...]
     numbers: tuple[int | None, ...]
     """What the messages of the view are called."""
+    recalled: RecallCounts
+    """What came back by itself, each time for one turn."""
 
     @property
     def free(self) -> int:
@@ -114,6 +116,7 @@ async def read_context(state: ChatState) -> ContextSnapshot:
         paused=status.paused,
         largest=tuple(replace(each, tokens=share_of(each.tokens, size.counted, size.tokens)) for each in largest),
         numbers=tuple(conversation.view.seqs),
+        recalled=await recall_counts(state.app.store, conversation.session),
     )
 
 
@@ -181,6 +184,9 @@ def _remarks(snapshot: ContextSnapshot) -> Iterator[tuple[str, str]]:
     if snapshot.reserve:
         yield "output", f"up to {min(snapshot.reserve, snapshot.window):,} tokens for a reply, which must fit in too"
     yield "counted", _counting_text(snapshot)
+    if snapshot.recalled.passages:
+        passages = plural(snapshot.recalled.passages, "passage")
+        yield "recalled", f"{passages} by itself so far, {snapshot.recalled.tokens:,} tokens, each for one turn only"
     if snapshot.threshold is None:
         yield "compaction", "switched off in the config (compression.enabled)"
     elif snapshot.paused:
