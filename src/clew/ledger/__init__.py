@@ -4,13 +4,12 @@
 Tokens, budgets, headings and models are not known here.
 """
 
-from clew.ledger.atoms import AtomIndex, atoms_in, is_name, is_path
+from clew.ledger.atoms import AtomIndex, atoms_in, is_name, is_path, plain_words_in
 from clew.ledger.entities import ENTITY_KINDS, Entity, EntityChange, EntityKind, EntityReader, entities_of
 from clew.ledger.extract import (
     LedgerStatement,
     is_opening,
     is_question,
-    plain_words_in,
     quotable_texts,
     rule_replaced_by,
     rules_in,

@@ -116,6 +116,7 @@ class AutomaticRecall:
     """What one conversation is reminded of. For its owner alone: the runtime makes none for other people's sessions."""
 
     def __init__(self, services: TurnServices, view: ConversationView) -> None:
+        self.is_everywhere = services.options.settings.recall.automatic == "everywhere"
         self._services = services
         self._view = view
         self._shown = _ShownNames()
@@ -127,11 +128,10 @@ class AutomaticRecall:
 
     async def for_turn(self, options: TurnOptions, window: int, model: str, tokens: int) -> TurnOptions:
         """The options with the passages for this turn. `tokens` is the size of the request without them."""
-        scope = self._services.options.settings.recall.automatic
         view = self._view
         start = next((at for at in range(len(view.messages), 0, -1) if view.messages[at - 1]["role"] == "assistant"), 0)
         newest = view.messages[start:]
-        if not newest or (view.base is None and scope != "everywhere") or _is_refused(model, newest):
+        if not newest or _is_refused(model, newest):
             return options
         if self._shown.follow(view, start):
             self._absent.clear()
@@ -140,14 +140,14 @@ class AutomaticRecall:
         if budget < _LEAST_BUDGET or not wanted.names:
             return options
         try:
-            return await self._with_passages(options, wanted, budget, scope)
+            return await self._with_passages(options, wanted, budget)
         except StoreError:  # a turn does not fail for want of a reminder
             return options
 
-    async def _with_passages(self, options: TurnOptions, wanted: _Wanted, budget: int, scope: str) -> TurnOptions:
+    async def _with_passages(self, options: TurnOptions, wanted: _Wanted, budget: int) -> TurnOptions:
         told = await self._read_told()
         number = self._view.next_seq
-        found = [await self._with_answer(it) for it in (await self._passages(wanted, scope))[: 2 * _MOST_PASSAGES]]
+        found = [await self._with_answer(it) for it in (await self._passages(wanted))[: 2 * _MOST_PASSAGES]]
         found = [it for it in found if all(told.get(key, number) == number for key in it.keys)]
         message, chosen, tokens = self._message(found, budget)
         if message is None:
@@ -161,11 +161,11 @@ class AutomaticRecall:
 
     # -- looking up ----------------------------------------------------------------------------------------------------
 
-    async def _passages(self, wanted: _Wanted, scope: str) -> list[_Passage]:
+    async def _passages(self, wanted: _Wanted) -> list[_Passage]:
         """Passages that are not in view, the best first, none of them twice."""
         best: dict[tuple[int, int], _Passage] = {}
         for name in [name for name in wanted.names if name not in self._absent][:_MOST_LOOKED_UP]:
-            hits = [hit async for hit in self._hits(name, scope)]
+            hits = [hit async for hit in self._hits(name)]
             if not hits:
                 self._absent.add(name)
             for hit in hits:
@@ -184,11 +184,11 @@ class AutomaticRecall:
         cut = f"{said[:_ANSWER_CHARS]}…" if len(said) > _ANSWER_CHARS else said
         return replace(passage, answer=cut)
 
-    async def _hits(self, name: str, scope: str) -> AsyncIterator[SearchHit]:
+    async def _hits(self, name: str) -> AsyncIterator[SearchHit]:
         """The hidden messages that hold a name, here first."""
         here = self._view.stored.conversation
         places = [SearchScope(conversation_of=self._view.session, kinds=("message",))]
-        if scope == "everywhere":
+        if self.is_everywhere:
             places.append(SearchScope(owner="", kinds=("message",)))
         for number, place in enumerate(places):
             if number == 0 and self._view.base is None:

@@ -122,8 +122,8 @@ class Conversation:
 
     async def with_recall(self, options: TurnOptions) -> TurnOptions:
         """The options of a turn with what comes back by itself behind the newest message."""
-        if self.recall is None:
-            return options
+        if self.recall is None or not (self.is_compacted or self.recall.is_everywhere):
+            return options  # all that there is to recall is in view
         tokens = self.request_tokens(options)
         return await self.recall.for_turn(options, self.window.tokens, self.target.model, tokens)
 
