@@ -67,7 +67,6 @@ class Conversation:
     """The state of the engine as the store has it."""
     locks: ConversationLocks = field(default_factory=ConversationLocks)
     recall: AutomaticRecall | None = None
-    """Brings passages back by itself; None where that is switched off, and in other people's sessions."""
     background: asyncio.Task[None] | None = None
     """What the engine does meanwhile, such as having a summary written."""
     host_calls: HostCalls | None = None
@@ -119,13 +118,6 @@ class Conversation:
     def request_tokens(self, options: TurnOptions) -> int:
         """The whole request: system, messages, tools, and what is injected."""
         return self.size.tokens + sum(self.view.count(options.inject))
-
-    async def with_recall(self, options: TurnOptions) -> TurnOptions:
-        """The options of a turn with what comes back by itself behind the newest message."""
-        if self.recall is None or not (self.is_compacted or self.recall.is_everywhere):
-            return options  # all that there is to recall is in view
-        tokens = self.request_tokens(options)
-        return await self.recall.for_turn(options, self.window.tokens, self.target.model, tokens)
 
     def build_request(self, options: TurnOptions, max_tokens: int | None) -> Request:
         """The request for the view as it is now.

@@ -54,13 +54,22 @@ async def answer(conversation: Conversation, options: TurnOptions, *, compact_af
     next request is made to fit before it is sent in any case.
     """
     await conversation.fit(options)
-    options = await conversation.with_recall(options)
+    options = await _with_recall(conversation, options)
     sent = await send_or_recover(conversation, options)
     # A stop between its coming and its keeping would lose it, or have it kept twice.
     reply = await uninterruptible(record(conversation, options, sent))
     if compact_after:
         await conversation.compact_after_reply()
     return reply
+
+
+async def _with_recall(conversation: Conversation, options: TurnOptions) -> TurnOptions:
+    """The options of a turn with what comes back by itself behind the newest message."""
+    recall = conversation.recall
+    if recall is None or not (conversation.is_compacted or recall.is_everywhere):
+        return options  # all that there is to recall is in view
+    tokens = conversation.request_tokens(options)
+    return await recall.for_turn(options, conversation.window.tokens, conversation.target.model, tokens)
 
 
 async def receive(runtime: Runtime, session: str, incoming: Sequence[Message]) -> None:
