@@ -158,10 +158,6 @@ class Conversation:
         self.view.last_prompt_tokens = usage.prompt_tokens
         self.engine.update_from_response(usage)
 
-    def fixed_parts(self) -> Sequence[str]:
-        """What is in every request however much is compacted, in words."""
-        return (f"the system prompt ({self.size.system:,} tokens)", f"the tools ({self.size.tools:,} tokens)")
-
     # -- messages ------------------------------------------------------------------------------------------------------
 
     async def append(
@@ -468,7 +464,7 @@ class Conversation:
             )
         )
         if self.engine.get_status().paused is not None:
-            fixed = ", ".join(self.fixed_parts())
+            fixed = ", ".join(self.view.fixed_parts())
             self.services.tell(Notice(f"Automatic compaction is paused. What it cannot make smaller: {fixed}."))
 
     # -- what the store has to know ------------------------------------------------------------------------------------

@@ -268,7 +268,7 @@ def largest_parts(conversation: Conversation, options: TurnOptions) -> list[str]
     named = [f"{_name_of(conversation, index)} ({size:,} tokens)" for size, index in sizes]
     injected = sum(view.count(options.inject))
     return [
-        *conversation.fixed_parts(),
+        *conversation.view.fixed_parts(),
         *([f"what is injected ({injected:,} tokens)"] if injected else []),
         *named,
     ]

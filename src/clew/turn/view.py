@@ -258,6 +258,10 @@ class ConversationView:
         """The tools of the newest request; None before the first one."""
         return None if self._tools[0] is None else self._tools[1]
 
+    def fixed_parts(self) -> Sequence[str]:
+        """What is in every request however much is compacted, in words."""
+        return (f"the system prompt ({self.size.system:,} tokens)", f"the tools ({self.size.tools:,} tokens)")
+
     def _place_pins(self) -> None:
         shown = {text_of(message) for message in self.messages} if self.pins else set()
         self.pinned_text = pinned_text(pin for pin in self.pins if pin.text not in shown)
