@@ -56,11 +56,10 @@ function MessageRow({ seq, message, isRead, isCurrent, isTab, top, height, place
   const fate = message ? message.fate : isRead ? "kept" : "";
   const words = !message ? (isRead ? "stands as it was" : "…") : cut(openingOf(message), 220);
   const letter = message ? LETTERS[message.role] || "?" : "·";
-  const told = message ? `m${seq}, ${kindOf(message)}, ${label(message)}: ${cut(words, 120)}` : `m${seq}`;
   return html`<li style=${{ top: top + "px", height: height + "px" }} aria-setsize=${size} aria-posinset=${place}>
-    <a href=${messageLink(id, seq)} class=${"message" + (isCurrent ? " current" : "")} data-seq=${seq} tabindex=${isTab ? 0 : -1} aria-label=${told} aria-current=${isCurrent ? "true" : undefined}>
+    <a href=${messageLink(id, seq)} class=${"message" + (isCurrent ? " current" : "")} data-seq=${seq} tabindex=${isTab ? 0 : -1} aria-current=${isCurrent ? "true" : undefined}>
       <span class=${`cell ${fate} ${message ? message.role : ""}`} aria-hidden="true">${letter}</span>
-      <span class="seq">m${seq}</span><span class="kind">${message ? kindOf(message) : ""}</span>
+      <span class="seq">m${seq}</span><span class="kind">${message ? kindOf(message) : ""}</span><span class="unseen">${message ? label(message) : ""}</span>
       <span class="words">${words}</span>
       <span class="num soft">${message && message.tokens !== null ? count(message.tokens) : ""}</span></a></li>`;
 }

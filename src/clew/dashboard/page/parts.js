@@ -91,9 +91,13 @@ export const Thin = ({ ratio, kind = "" }) => html`<span class=${"thin " + kind}
 export function Dialog({ title, lead, isLarge = false, close, children }) {
   const ref = useRef(null);
   useLayoutEffect(() => {
-    const opener = document.activeElement;
-    ref.current.showModal();
-    return () => { if (opener && opener.isConnected) opener.focus(); };
+    const opener = document.activeElement, dialog = ref.current;
+    dialog.showModal();
+    return () => {
+      // While it is open everything else is inert, and cannot have the focus.
+      dialog.close();
+      if (opener && opener.isConnected) opener.focus();
+    };
   }, []);
   const outside = (event) => { if (event.target === ref.current) close(); };
   return html`<dialog ref=${ref} class=${isLarge ? "large" : ""} aria-labelledby="dialog-title" onClose=${close}

@@ -173,6 +173,6 @@ function Messages({ id, session, current }) {
     <form class="filters" role="search" aria-label="In this session" onSubmit=${jump}><div class="find"><label for="find-here">Search this session, or go to a message (m12)</label>
       <input id="find-here" type="search" autocomplete="off" spellcheck=${false} value=${typed} onInput=${(event) => setTyped(event.target.value)} /></div></form>
     ${query ? html`<${SearchHits} query=${query} session=${id} />`
-    : session.messages ? html`<div class="card list-card"><${MessageList} id=${id} first=${0} stop=${session.messages} current=${current} goTo=${goTo} version=${session.compactions} title="Messages" /></div>`
+    : session.messages ? html`<div class="card list-card"><${MessageList} id=${id} first=${0} stop=${session.messages} current=${current} goTo=${goTo} version=${`${session.compactions} ${session.messages}`} title="Messages" /></div>`
     : html`<p class="lead">There are none yet.</p>`}</section>`;
 }

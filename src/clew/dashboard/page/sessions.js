@@ -5,7 +5,7 @@ import { get } from "./api.js";
 import { count, cut, dollars, fullTime, oneLine, percent, plural, when } from "./format.js";
 import { listen } from "./live.js";
 import { Meter, Problem, Waiting } from "./parts.js";
-import { replaceRoute, sessionLink, sessionsLink } from "./route.js";
+import { replaceRoute, routeOf, sessionLink, sessionsLink } from "./route.js";
 import { SearchHits } from "./search.js";
 
 const PAGE = 50, MOST_IN_ONE_CALL = 200, TYPING_MILLISECONDS = 120, GATHER_MILLISECONDS = 150;
@@ -84,7 +84,9 @@ export function Sessions({ route, me }) {
   useEffect(() => { document.title = "Sessions · Clew"; }, []);
   useEffect(() => { if (search !== typed.trim()) setTyped(search); }, [search]);
   useEffect(() => {
-    const timer = setTimeout(() => replaceRoute(sessionsLink({ ...route.options, search: typed.trim() })), TYPING_MILLISECONDS);
+    if (typed.trim() === search) return undefined;
+    // The address may have changed while somebody typed: it is read when the time is over.
+    const timer = setTimeout(() => replaceRoute(sessionsLink({ ...routeOf(location.hash).options, search: typed.trim() })), TYPING_MILLISECONDS);
     return () => clearTimeout(timer);
   }, [typed]);
   useLiveList(refresh, drop, area);

@@ -63,7 +63,7 @@ export function CompactionList({ compactions, current, choose }) {
   return html`<ol class="compactions">${compactions.map((made, index) => html`<li class=${made.is_in_effect ? "" : "undone"}>
     <span class="badge" aria-hidden="true">${index + 1}</span>
     <div><p><b class="num">${count(made.tokens_before)} → ${count(made.tokens_after)} tokens</b> <span class="soft">· ${fullTime(made.at)}</span>${!made.is_in_effect && html` <span class="tag">undone</span>`}</p>
-      <p>${made.stop > made.first ? `${rangeOf(made)} became a handoff` : "Results were shortened"}, written by ${made.written_by || "nobody"}${made.focus ? html`, with the focus <q>${made.focus}</q>` : ""}. ${paidBack(made)}</p>
+      <p>${made.stop > made.first ? `${rangeOf(made)} became a handoff` : "Results were shortened"}, written by ${made.written_by || "nobody"}${made.focus ? `, with the focus “${made.focus}”` : ""}. ${paidBack(made)}</p>
       ${made.warnings.map((text) => html`<p class="warn">${text}</p>`)}
     </div>
     <button type="button" aria-pressed=${current === made.id} onClick=${() => choose(made.id)}>Read the handoff</button></li>`)}</ol>`;
