@@ -62,18 +62,6 @@ async def test_the_list_has_a_row_for_each_session_with_what_it_took(flow: Dashb
         assert "of 60,000 tokens" in told
 
 
-async def test_the_link_signs_in_once_and_leaves_the_address(
-    browser: Chromium, flow: DashboardFlow, open_tab: OpenTab
-) -> None:
-    used = flow.launch_url
-    async with open_tab() as tab:
-        assert "launch" not in await tab.evaluate("location.href")
-    async with browser.tab(flow.address) as stranger:
-        await stranger.go(used)
-        await stranger.wait_for_text("Sign in")
-        assert not await stranger.evaluate("document.querySelector('.row')")
-
-
 async def test_a_new_session_and_new_messages_appear_by_themselves(flow: DashboardFlow, open_tab: OpenTab) -> None:
     first = await add_chat(flow.store, 2, title="The first")
     async with open_tab() as tab:
@@ -313,14 +301,3 @@ async def test_the_policy_lets_no_script_or_style_in_that_is_not_ours(browser: C
         )
         assert await tab.evaluate("window.ran === undefined")
         assert any("Content Security Policy" in problem for problem in tab.problems)
-
-
-async def test_without_the_link_there_is_nothing_to_see_but_how_to_sign_in(
-    browser: Chromium, flow: DashboardFlow
-) -> None:
-    await add_chat(flow.store, 1)
-    async with browser.tab(flow.address) as tab:
-        await tab.go(f"{flow.address}/dashboard/")
-        await tab.wait_for_text("Open the address that clew dashboard printed")
-        assert (await tab.texts("h1")) == ["Sign in"]
-        assert tab.problems == []

@@ -6,7 +6,7 @@ import { count, cut, fullTime, oneLine } from "./format.js";
 import { Problem } from "./parts.js";
 import { go, messageLink, sessionLink } from "./route.js";
 
-const BLOCK = 50, ROW_PIXELS = 40, NARROW_ROW_PIXELS = 58, NARROW_PIXELS = 560, AROUND = 8;
+const BLOCK = 50, ROW_PIXELS = 40, NARROW_ROW_PIXELS = 58, NARROW_PIXELS = 432, AROUND = 8;
 export const FATES = {
   view: "as it is", shortened: "shortened", folded: "folded into a handoff", removed: "removed", kept: "kept",
 };

@@ -86,7 +86,8 @@ function Head({ shown, me, reload }) {
     <div><p class="crumbs"><a href=${sessionsLink()}>Sessions</a>${origin && html` / <${Origin} origin=${origin} />`}</p>
       <h1>${titleOf(session)}</h1>
       <p class="facts">${session.is_active && html`<span class="tag at-work"><i></i>at work</span> `}${facts.join(" · ")}</p></div>
-    <${ActionBar} shown=${shown} me=${me} reload=${reload} /></div>`;
+    <${ActionBar} shown=${shown} me=${me} reload=${reload} />
+    ${!me.can_change && html`<p class="note">Only to look at: ${me.read_only_reason}.</p>`}</div>`;
 }
 
 const Origin = ({ origin }) => html`${origin.kind === "subagent" ? "subagent" : "branch"} of <a href=${sessionLink(origin.id)}>${oneLine(origin.title) || "a session"}</a>${origin.seq ? ` after m${origin.seq - 1}` : ""}`;
