@@ -14,9 +14,9 @@ import pytest
 from clew.dashboard import is_dashboard_path
 from clew.gateway import hash_key, make_key
 from clew.store import NewKey, Store
-from clew.testing import Upstream
+from clew.testing import Upstream, UpstreamAnswer
 from clew.testing.dashboard import DashboardVisitor, add_chat
-from clew.testing.gateway import GatewayFlow, gateway_with
+from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 
 REFUSED_METHODS = [
     "/dashboard/clew/conversations/x",
@@ -101,6 +101,23 @@ async def test_a_conversation_of_a_client_is_looked_at_renamed_and_deleted_but_n
         assert (status, refused["error"]["kind"]) == (409, "not_hosted")
         await visitor.act("PATCH", theirs.id, {"title": "Renamed"})
         await visitor.act("DELETE", theirs.id)
+
+
+async def test_a_program_that_goes_through_the_gateway_is_called_by_its_name(tmp_path: Path) -> None:
+    async with gateway_with(
+        Upstream(UpstreamAnswer("hello")), tmp_path, environ={"CLEW_MODEL_API_KEY": "fake-key"}
+    ) as flow:
+        anna = await key_of(flow.store, "anna")
+        sent = {"Authorization": f"Bearer {anna}", "User-Agent": "claude-cli/2.0 (external, cli)"}
+        body = {"model": GATEWAY_MODEL, "messages": [{"role": "user", "content": "hello"}]}
+        async with visitor_with(flow, anna) as visitor:
+            async with visitor.http.post(f"{flow.base_url}/chat/completions", json=body, headers=sent) as response:
+                assert response.status == 200, await response.text()
+            await flow.wait_for_recordings()
+            (row,) = (await visitor.get("sessions"))["sessions"]
+            assert (row["client"], row["source"]) == ("Claude Code", "gateway")
+            told = await visitor.get("insights")
+            assert [each["client"] for each in told["by_client"]] == ["Claude Code"]
 
 
 async def test_without_a_key_one_sees_the_page_and_no_data(flow: GatewayFlow) -> None:

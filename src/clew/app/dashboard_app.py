@@ -130,6 +130,7 @@ async def open_dashboard(
             config.settings, environ, hosted, Callers(store), EventFeed(store, Events()), sign_in, options.label
         )
         server = await last.enter_async_context(PageServer(pages, options.host, options.port))
+        pages.read_ahead()
         running = LocalDashboard(server, sign_in)
         yield running
 
@@ -167,6 +168,10 @@ class DashboardPages:
     def add_to(self, application: web.Application) -> None:
         add_hosting(application, self._hosting, COOKIE_PATH, SERVED_ACTIONS)
         self._routes.add_to(application)
+
+    def read_ahead(self) -> None:
+        """Begin to read what will be asked for, before anybody asks."""
+        self._routes.read_ahead()
 
     def owns(self, path: str) -> bool:
         return is_dashboard_path(path)

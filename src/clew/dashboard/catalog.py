@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -19,6 +20,7 @@ from clew.dashboard.window_content import (
     is_current,
     measure_content,
 )
+from clew.errors import StoreError
 from clew.messages import Message, calls_of, name_of_call, text_of
 from clew.store import (
     CallFilter,
@@ -37,6 +39,7 @@ MAX_SESSIONS = 10_000
 MAX_WORDS_CHARS = 240
 _CHUNK = 200
 _MAX_CONTENTS = 500
+_READ_AHEAD = 50
 _MAX_CALLS_KEPT = 8
 _CHARS_PER_TOKEN = 4
 _CLIENTS = {
@@ -193,10 +196,13 @@ class SessionCatalog:
 
     async def read_ahead(self) -> None:
         """Read the figures of all sessions a few at a time, so that lists which need all of them come at once."""
-        for overview in (await self.state()).sessions:
-            if overview.conversation not in self._figures:
-                await self.figures([overview])
-                await asyncio.sleep(0)
+        with suppress(StoreError):
+            # A search would wait for what is not indexed yet.
+            await self.store.index_waiting()
+        sessions = (await self.state()).sessions
+        for start in range(0, len(sessions), _READ_AHEAD):
+            await self.figures(sessions[start : start + _READ_AHEAD])
+            await asyncio.sleep(0)
 
     async def _totals(self, which: CallFilter) -> dict[int, UsageTotal]:
         return {int(total.group["conversation"]): total for total in await self.store.usage(("conversation",), which)}
@@ -231,9 +237,9 @@ class SessionCatalog:
         return measure_content(outline, sizes, overview.system_chars // _CHARS_PER_TOKEN, current)
 
 
-def client_of(source: str) -> str:
-    """What a person calls the program that a session came from."""
-    return _CLIENTS.get(source, source)
+def client_of(client: str) -> str:
+    """What a person calls the program that a session came from, be it by its name or by the source of the session."""
+    return _CLIENTS.get(client, client)
 
 
 def words_of(message: Message | None) -> str:

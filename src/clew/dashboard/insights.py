@@ -60,7 +60,7 @@ async def insights_page(catalog: SessionCatalog, owner: str | None, days: int) -
             for day in range(first, today + 1)
         ],
         "by_model": _by_name("model", grouped["model"], compactions, lambda each: each.model, str),
-        "by_client": _by_name("client", grouped["client"], compactions, lambda each: each.source, client_of),
+        "by_client": _by_name("client", grouped["client"], compactions, lambda each: each.client, client_of),
         "fills": plain_fills(filled),
         "hints": hints(filled, total),
     }
@@ -197,8 +197,9 @@ def _bound_hints(filled: FilledWindows) -> list[dict[str, Any]]:
     if name is None or above[name] < _LEAST_SHARE * max(1, filled.tokens):
         return []
     tokens, count, largest, saved = filled.tools[name]
+    results = "1 result takes" if count == 1 else f"{count:,} results take"
     text = (
-        f"Its {count:,} results take {tokens:,} tokens, {tokens / max(1, filled.tokens):.0%} of the windows; "
+        f"Its {results} {tokens:,} tokens, {tokens / max(1, filled.tokens):.0%} of the windows; "
         f"the largest takes {largest:,}. Cut at {RESULT_BOUND:,} tokens each, {saved:,} tokens would be free "
         f"(tool_output.max_result_chars = {_BOUND_CHARS:,}; what is cut stays in the store, and is found by search)."
     )

@@ -139,8 +139,8 @@ class DashboardRoutes:
         if self._reading is not None:
             self._reading.cancel()
 
-    def _read_ahead(self) -> None:
-        """Somebody has come: read what the lists will need."""
+    def read_ahead(self) -> None:
+        """Begin to read what lists and searches will need."""
         if self._reading is None or self._reading.done():
             self._reading = asyncio.create_task(self._catalog.read_ahead())
             self._reading.add_done_callback(_log_failure)
@@ -208,7 +208,7 @@ class DashboardRoutes:
         secret = given.get(self.sessions.sign_in.kind, "").strip()
         visitor: Visitor = await self.sessions.sign_in.admit(secret)
         signed_in = self.sessions.start(visitor)
-        self._read_ahead()
+        self.read_ahead()
         response = json_answer(self._plain_visitor(signed_in))
         set_cookie(request, response, signed_in)
         return response

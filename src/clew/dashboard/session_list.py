@@ -45,7 +45,7 @@ async def list_sessions(catalog: SessionCatalog, owner: str | None, query: Sessi
         "next": page[-1].id if page and start + query.limit < len(chosen) else None,
         "total": len(every),
         "matching": len(chosen),
-        "clients": sorted({client_of(each.source) for each in every}),
+        "clients": sorted({client_of(each.client) for each in every}),
         "models": sorted({each.model for each in every if each.model}),
         "totals": {
             "sessions": len(every),
@@ -64,7 +64,7 @@ async def _chosen(
     chosen = [
         each
         for each in every
-        if (query.client is None or client_of(each.source) == query.client)
+        if (query.client is None or client_of(each.client) == query.client)
         and (query.model is None or each.model == query.model)
         and _is_in(each, query.state, now)
     ]
@@ -95,7 +95,7 @@ async def _matching(
     wanted = words.casefold().split()
     found = []
     for each, opening in zip(chosen, await catalog.openings(chosen), strict=True):
-        facts = (each.title, opening, each.id, each.newest, each.model, client_of(each.source))
+        facts = (each.title, opening, each.id, each.newest, each.model, client_of(each.client))
         text = "\n".join(fact or "" for fact in facts).casefold()
         if all(word in text for word in wanted):
             found.append(each)
@@ -140,7 +140,7 @@ def plain_session(
         "opening": details.opening,
         "last_words": details.last_words,
         "last_role": details.last_role,
-        "client": client_of(overview.source),
+        "client": client_of(overview.client),
         "source": overview.source,
         "owner": overview.owner,
         "model": overview.model,

@@ -204,9 +204,10 @@ def context_hint(content: WindowContent) -> str | None:
     shares = {part.name: part.tokens / content.tokens for part in content.parts}
     if shares.get("results", 0) >= _MUCH and content.tools:
         top = content.tools[0]
+        results = "1 result" if top.messages == 1 else f"{top.messages:,} results"
         return (
             f"Tool results take {shares['results']:.0%} of what is in the window, most of it from {top.name}: "
-            f"{top.tokens:,} tokens in {top.messages:,} results. A compaction shortens and folds the older ones first."
+            f"{top.tokens:,} tokens in {results}. A compaction shortens and folds the older ones first."
         )
     around = shares.get("system", 0) + shares.get("tools", 0)
     if around >= _MUCH_AROUND:

@@ -66,7 +66,8 @@ class ClientConnection(web.RequestHandler):
     ) -> web.StreamResponse:
         """An answer that quotes nothing of a request that could not be parsed or served."""
         _log.log(
-            logging.ERROR if status >= 500 else logging.INFO,
+            # Whoever hangs up in the middle of an answer is no error of ours.
+            logging.ERROR if status >= 500 and not isinstance(exc, ConnectionError) else logging.INFO,
             "a request ended with %d: %s",
             status,
             where_it_failed(exc),

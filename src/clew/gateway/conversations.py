@@ -79,6 +79,8 @@ class OpenConversation:
     rebuilds: tuple[int, ...] = ()
     """Of the newest requests, how many items at the end of the one before each of them came otherwise: aider puts
     files and a reminder there, which are gone from the next request."""
+    is_client_kept: bool = False
+    """Whether the store has the name of the program whose conversation it is."""
     direct_prompt: int = 0
     """What the client's own request before would have taken, sent as it came."""
 

@@ -11,6 +11,7 @@ from clew.gateway.callers import Callers
 from clew.gateway.connections import where_it_failed
 from clew.gateway.records import ExchangeRecord, GatewayExchange
 from clew.gateway.relay import ReplyReader
+from clew.store import CLIENT_STATE
 from clew.turn import Runtime, call_of
 
 _log = logging.getLogger("clew.gateway")
@@ -69,6 +70,9 @@ class ReplyRecording:
             if not is_kept and call is not None:
                 await self._runtime.store.record_call(conversation.session, call)
             await self._callers.add_spending(exchange.caller, exchange.cost_micros or 0)
+            if exchange.client.name and not opened.is_client_kept:
+                await self._runtime.store.set_state(conversation.session, {CLIENT_STATE: exchange.client.name})
+                opened.is_client_kept = True
         except ClewError as problem:
             exchange.is_fallback = True
             _log.error("a reply could not be kept: %s", where_it_failed(problem))

@@ -44,7 +44,7 @@ from clew.store.base import (
     ViewItem,
     WrittenMessage,
 )
-from clew.store.calls import AUXILIARY, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
+from clew.store.calls import AUXILIARY, CLIENT_STATE, CallFilter, CallSource, Grouping, ModelCall, UsageTotal
 from clew.store.database import Clock, Database, wall_clock
 from clew.store.export import export_in_shape, history_rows, system_message
 from clew.store.keys import AccessKey, KeyMode, NewKey
@@ -110,6 +110,7 @@ async def open_store(
 
 __all__ = [
     "AUXILIARY",
+    "CLIENT_STATE",
     "COMPRESSION",
     "LEFT_OUT",
     "AccessKey",

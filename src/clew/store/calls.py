@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -22,6 +23,9 @@ _INSERT = (
     " output_tokens, cache_read_tokens, cache_write_tokens, reasoning_tokens, cost_micros, cost_direct_micros)"
     " VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 )
+CLIENT_STATE = "client"
+"""The state in which whoever serves several programs keeps the name of the one that a conversation is of."""
+CLIENT_OF = "(SELECT st.value FROM states st WHERE st.conversation = {} AND st.name = 'client')"
 _COMPARED = "k.cost_direct_micros IS NOT NULL AND k.cost_micros IS NOT NULL"
 _ASKED_FOR = " AND k.source <> 'auxiliary'"
 _MICROS_PER_DAY = 86_400_000_000
@@ -33,8 +37,8 @@ _GROUPS: dict[str, str] = {
     "model": "k.model",
     "provider": "k.provider",
     "source": "k.source",
-    # Where the session came from, whatever the call was for; empty where the session was deleted.
-    "client": "COALESCE(s.source, '')",
+    # Whose conversation it is, whatever the call was for; empty where that was deleted.
+    "client": f"COALESCE({CLIENT_OF.format('k.conversation')}, s.source, '')",
     "day": f"k.at / {_MICROS_PER_DAY}",
 }
 
@@ -177,8 +181,15 @@ def totals(by: Sequence[Grouping], which: CallFilter) -> Steps[list[UsageTotal]]
 
 def _total(by: Sequence[Grouping], row: tuple[Any, ...]) -> UsageTotal:
     group = dict(zip(by, row, strict=False))
+    if "client" in group:
+        group["client"] = client_name(group["client"])
     calls, *figures = (int(value) for value in row[len(by) :])
     return UsageTotal(dict(group), calls, CanonicalUsage(*figures[:5]), *figures[5:])
+
+
+def client_name(column: str) -> str:
+    """A client as it is called: the name that is kept as JSON, or the source of a session."""
+    return str(json.loads(column)) if column.startswith('"') else column
 
 
 def _count_where(condition: str) -> str:

@@ -15,7 +15,7 @@ from clew.errors import InvalidArgument
 from clew.messages import Message
 from clew.store import sessions
 from clew.store.base import CommittedCompaction, Rows, ViewItem
-from clew.store.calls import AUXILIARY
+from clew.store.calls import AUXILIARY, CLIENT_OF, client_name
 from clew.store.compactions import compaction_at, read_bases_in_effect
 from clew.store.database import RowDamage, Steps, as_datetime, as_micros, fetch_all, read_json
 from clew.store.history import base_in_effect, end_of, segments_of
@@ -33,13 +33,13 @@ SELECT c.id, c.owner, f.name, n.name, n.title, f.source, n.model, f.kind, p.conv
     (SELECT max(e.id) FROM entries e WHERE e.conversation = c.id),
     (SELECT max(e.at) FROM entries e WHERE e.conversation = c.id),
     (SELECT sum(CASE e.kind WHEN 'compaction' THEN 1 ELSE -1 END) FROM entries e WHERE e.conversation = c.id),
-    (SELECT length(t.body) FROM texts t WHERE t.id = n.system)
+    (SELECT length(t.body) FROM texts t WHERE t.id = n.system), {client}
 FROM conversations c
 JOIN sessions f ON f.id = (SELECT min(s.id) FROM sessions s WHERE s.conversation = c.id)
 JOIN sessions n ON n.id = (SELECT max(s.id) FROM sessions s WHERE s.conversation = c.id)
 LEFT JOIN sessions p ON p.id = f.parent
 ORDER BY c.id DESC LIMIT ?
-"""
+""".replace("{client}", f"COALESCE({CLIENT_OF.format('c.id')}, f.source)")
 _CALLS = """
 SELECT k.seq, k.at, k.model, k.source, k.input_tokens, k.output_tokens, k.cache_read_tokens, k.cache_write_tokens,
     k.reasoning_tokens, k.cost_micros, k.cost_direct_micros
@@ -52,11 +52,11 @@ WHERE e.conversation = ? AND e.kind = 'compaction' ORDER BY e.id
 """
 # What was undone is the `previous` of the undo.
 _COMPACTED = """
-SELECT e.at, s.model, s.source, e.account
+SELECT e.at, s.model, s.source, COALESCE({client}, s.source), e.account
 FROM entries e JOIN sessions s ON s.id = e.session JOIN conversations c ON c.id = e.conversation
 WHERE e.kind = 'compaction' AND e.at >= ? AND e.at < ? AND NOT EXISTS (
     SELECT 1 FROM entries u WHERE u.conversation = e.conversation AND u.kind = 'undo' AND u.previous = e.id)
-"""
+""".replace("{client}", CLIENT_OF.format("e.conversation"))
 _NO_END = 2**62
 _DAY_SECONDS = 86_400
 _OPENING_MESSAGES = 8
@@ -96,6 +96,8 @@ class ConversationOverview:
     """In effect."""
     system_chars: int
     """Of the system prompt, as it is stored."""
+    client: str
+    """The program whose conversation it is, where that is kept; else its source."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,8 @@ class CompactionStats:
     source: str
     before: int
     after: int
+    client: str = ""
+    """As `ConversationOverview.client`."""
 
     @property
     def day(self) -> int:
@@ -243,7 +247,7 @@ def _conversations(limit: int) -> Steps[list[ConversationOverview]]:
 
 def _overview(row: tuple[Any, ...]) -> ConversationOverview:
     conversation, owner, first, newest, title, source, model, kind, parent, shared = row[:10]
-    created, ended, began, last, at, call, entry, entry_at, compactions, system = row[10:]
+    created, ended, began, last, at, call, entry, entry_at, compactions, system, client = row[10:]
     return ConversationOverview(
         conversation=conversation,
         owner=owner,
@@ -264,6 +268,7 @@ def _overview(row: tuple[Any, ...]) -> ConversationOverview:
         view_changed=None if entry_at is None else as_datetime(entry_at),
         compactions=max(0, int(compactions or 0)),
         system_chars=system or 0,
+        client=client_name(client),
     )
 
 
@@ -395,11 +400,12 @@ def _stats(since: datetime, before: datetime | None, owner: str | None) -> Steps
     params = (as_micros(since), end) if owner is None else (as_micros(since), end, owner)
     rows = yield from fetch_all(f"{_COMPACTED}{within} ORDER BY e.at, e.id", *params)
     made = []
-    for at, model, source, account in rows:
+    for at, model, source, client, account in rows:
         told = read_json(account)
         if isinstance(told, dict):
-            sizes = (int(told.get(name) or 0) for name in ("tokens_before", "tokens_after"))
-            made.append(CompactionStats(as_datetime(at), model or "", source, *sizes))
+            sizes = [int(told.get(name) or 0) for name in ("tokens_before", "tokens_after")]
+            named = (model or "", source)
+            made.append(CompactionStats(as_datetime(at), *named, sizes[0], sizes[1], client_name(client)))
     return made
 
 

@@ -8,6 +8,7 @@ import pytest
 
 from clew.errors import UnknownSession
 from clew.store import (
+    CLIENT_STATE,
     CompactionEntry,
     ConversationOverview,
     ModelCall,
@@ -129,6 +130,19 @@ class OverviewContract:
             await store.commit_compaction(session.id, CompactionEntry.of(view, [view.messages[0], summary], summary))
             (account,) = await store.compaction_accounts(session.id)
             assert (account.first, account.stop) == (1, 4)
+
+    async def test_calls_and_compactions_are_told_by_the_program_they_are_of(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            named, plain = await talked(store), await talked(store)
+            await store.set_state(named.id, {CLIENT_STATE: "Claude Code"})
+            await folded(store, named.id)
+            assert [each.client for each in await store.conversations(10)] == ["terminal", "Claude Code"]
+            totals = await store.usage(("client",))
+            assert {each.group["client"]: each.calls for each in totals} == {"Claude Code": 2, "terminal": 1}
+            (made,) = await store.compaction_stats(BEGAN)
+            assert made.client == "Claude Code"
+            await store.delete(plain.id)
+            assert {each.group["client"] for each in await store.usage(("client",))} == {"", "Claude Code"}
 
     async def test_compactions_of_a_period_are_those_in_effect_of_an_owner(self, store_url: str) -> None:
         async with open_store(store_url) as store:
