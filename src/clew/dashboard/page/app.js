@@ -10,6 +10,7 @@ import { Session } from "./session.js";
 import { Sessions } from "./sessions.js";
 import { useSaid } from "./said.js";
 
+const LIVE_WORDS = { true: "live", false: "not connected, trying again", null: "connecting" };
 const LAUNCH = /^#launch=(.+)$/;
 
 async function begin() {
@@ -36,7 +37,8 @@ function SignIn({ me, done }) {
     ${me.sign_in === "key" ? html`<form onSubmit=${submit}>
         <p class="lead">This gateway has keys. Yours shows you your own sessions, and no others.</p>
         <div class="field"><label for="key">Key of Clew</label>
-        <input id="key" type="password" autocomplete="current-password" required value=${key} onInput=${(event) => setKey(event.target.value)} placeholder="clew_sk_…" /></div>
+        <input id="key" type="password" autocomplete="current-password" required value=${key} placeholder="clew_sk_…"
+          onInput=${(event) => setKey(event.target.value)} /></div>
         ${action.problem && html`<${Problem} problem=${action.problem} />`}
         <div class="buttons"><button class="main" type="submit" aria-disabled=${action.isBusy}>${action.isBusy ? "Signing in…" : "Sign in"}</button></div>
       </form>`
@@ -94,8 +96,10 @@ function Page({ me, leaveNow }) {
   return html`
     <a class="skip" href="#main" onClick=${skip}>Skip to the content</a>
     <header class="wide top"><${Brand} />
-      <nav aria-label="Views"><a href=${sessionsLink()} aria-current=${current("sessions")}>Sessions</a><a href=${insightsLink()} aria-current=${current("insights")}>Insights</a></nav>
-      <p class=${"live" + (isLive === false ? " off" : "")} role="status"><i></i>${isLive === false ? "not connected, trying again" : isLive ? "live" : "connecting"}</p>
+      <nav aria-label="Views">
+        <a href=${sessionsLink()} aria-current=${current("sessions")}>Sessions</a>
+        <a href=${insightsLink()} aria-current=${current("insights")}>Insights</a></nav>
+      <p class=${"live" + (isLive === false ? " off" : "")} role="status"><i></i>${LIVE_WORDS[isLive]}</p>
       ${me.sign_in === "key" && html`<button type="button" onClick=${leaveNow}>Sign out</button>`}
     </header>
     <main id="main" class="wide" tabindex="-1"><${View} route=${route} me=${me} /></main>

@@ -6,6 +6,7 @@ import { short } from "./format.js";
 import { useWidth } from "./parts.js";
 
 const MARK_ROOM = 22, MOST_BAR_PIXELS = 46;
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4];
 
 const color = (name) => getComputedStyle(document.documentElement).getPropertyValue("--" + name).trim();
 
@@ -82,13 +83,16 @@ function optionsFor({ width, height, layers, lines, marks, tops, nameOf, figureO
   const bars = uPlot.paths.bars({ size: [0.86, MOST_BAR_PIXELS], gap: 0, align: 0 });
   const axis = { stroke: color("soft"), font: '12px system-ui, "DejaVu Sans", sans-serif', ticks: { show: false } };
   // The whole is drawn first and the lowest layer last, each from the ground up.
-  const series = layers.map((layer) => ({ fill: color(layer.color), stroke: color(layer.color), width: 0, paths: bars, points: { show: false } })).reverse();
-  const size = tops.length;
+  const series = layers.map((layer) => ({ fill: color(layer.color), width: 0, paths: bars, points: { show: false } })).reverse();
+  const size = tops.length, inRange = lines.filter((line) => line.isInRange);
   return {
     width, height, padding: [marks.length ? MARK_ROOM : 8, marks.length ? 12 : 8, 0, 0], legend: { show: false },
-    scales: { x: { time: false, range: [-0.6, Math.max(size - 0.4, 0.6)] }, y: { range: (_, __, highest) => [0, Math.max(1, highest * 1.06, ...lines.filter((line) => line.isInRange).map((line) => line.value * 1.08))] } },
+    scales: {
+      x: { time: false, range: [-0.6, Math.max(size - 0.4, 0.6)] },
+      y: { range: (_, __, highest) => [0, Math.max(highest * 1.06, ...inRange.map((line) => line.value * 1.08)) || 1] },
+    },
     axes: [
-      { ...axis, grid: { show: false }, size: 28, space: 70, incrs: [1, 2, 5, 10, 20, 50, 100, 200, 500, 1e3, 2e3, 5e3, 1e4, 2e4], values: (_, places) => places.map((at) => (Number.isInteger(at) && at >= 0 && at < size ? nameOf(at) : "")) },
+      { ...axis, grid: { show: false }, size: 28, space: 70, incrs: STEPS, values: (_, places) => places.map((at) => (at in tops ? nameOf(at) : "")) },
       { ...axis, grid: { stroke: color("line"), width: 1 }, size: 58, values: (_, values) => values.map(figureOf) },
     ],
     series: [{}, ...series],
@@ -112,7 +116,8 @@ export function Chart({ layers, lines = [], marks = [], height = 260, label, tel
     if (!width || !size) return undefined;
     const sums = stacked(layers), tops = sums[sums.length - 1];
     const data = [tops.map((_, index) => index), ...sums.reverse()];
-    plot.current = new uPlot(optionsFor({ width, height, layers, lines, marks, tops, nameOf, figureOf, onPlace: setPlace }), data, target.current);
+    const options = optionsFor({ width, height, layers, lines, marks, tops, nameOf, figureOf, onPlace: setPlace });
+    plot.current = new uPlot(options, data, target.current);
     return () => { plot.current.destroy(); plot.current = null; };
   }, [width, height, isDark, version, size]);
   const point = (at) => {
@@ -121,24 +126,31 @@ export function Chart({ layers, lines = [], marks = [], height = 260, label, tel
   };
   const keys = (event) => {
     const far = Math.max(1, Math.round(size / 10));
-    const step = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: far, PageDown: -far, Home: -Infinity, End: Infinity }[event.key];
+    const steps = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1, PageUp: far, PageDown: -far, Home: -Infinity, End: Infinity };
+    const step = steps[event.key];
     if (step === undefined) return;
     event.preventDefault();
     point(Math.max(0, Math.min(size - 1, chosen + step)));
   };
+  const leave = () => plot.current && plot.current.setCursor({ left: -10, top: -10 });
   const at = Math.min(chosen, size - 1);
   return html`<div class="chart" ref=${holder}>
-    <div ref=${target} class="plot" role="slider" tabindex="0" aria-label=${label} aria-valuemin="0" aria-valuemax=${Math.max(0, size - 1)} aria-valuenow=${at}
-      aria-valuetext=${size ? tell(at) : "nothing yet"} onKeyDown=${keys} onBlur=${() => plot.current && plot.current.setCursor({ left: -10, top: -10 })}></div>
+    <div ref=${target} class="plot" role="slider" tabindex="0" aria-label=${label} aria-valuemin="0" aria-valuemax=${Math.max(0, size - 1)}
+      aria-valuenow=${at} aria-valuetext=${size ? tell(at) : "nothing yet"} onKeyDown=${keys} onBlur=${leave}></div>
     <p class="tell" aria-hidden="true">${place === null || place >= size ? html`<span class="soft">${label}. Point at a bar to read it.</span>` : tell(place)}</p>
   </div>`;
 }
 
-/** The same figures as a table; long ones in pages. */
-export function FiguresTable({ caption, heads, rows, page = 100 }) {
+/** Figures as a table: the first of a row is its name. Long ones come in pages. */
+export function FiguresTable({ caption = "", label = caption, heads, rows, page = 100 }) {
   const [shown, setShown] = useState(page);
-  return html`<div class="scroll" tabindex="0" role="group" aria-label=${caption}><table><caption>${caption}</caption>
-    <thead><tr>${heads.map((head, index) => html`<th scope="col" class=${index ? "num" : ""}>${head}</th>`)}</tr></thead>
-    <tbody>${rows.slice(0, shown).map((row) => html`<tr>${row.map((value, index) => (index ? html`<td class="num">${value}</td>` : html`<th scope="row">${value}</th>`))}</tr>`)}</tbody></table>
-    ${rows.length > shown && html`<p class="show-more"><button type="button" onClick=${() => setShown(shown + page)}>Show ${Math.min(page, rows.length - shown)} more</button> <span class="soft">${shown} of ${rows.length}</span></p>`}</div>`;
+  const left = rows.length - shown;
+  return html`<div class="scroll" tabindex="0" role="group" aria-label=${label}>
+    <table>${caption && html`<caption>${caption}</caption>`}
+      <thead><tr>${heads.map((head, index) => html`<th scope="col" class=${index ? "num" : ""}>${head}</th>`)}</tr></thead>
+      <tbody>${rows.slice(0, shown).map(([name, ...figures]) => html`<tr>
+        <th scope="row">${name}</th>${figures.map((figure) => html`<td class="num">${figure}</td>`)}</tr>`)}</tbody></table>
+    ${left > 0 && html`<p class="show-more">
+      <button type="button" onClick=${() => setShown(shown + page)}>Show ${Math.min(page, left)} more</button>
+      <span class="soft">${shown} of ${rows.length}</span></p>`}</div>`;
 }

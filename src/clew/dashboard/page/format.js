@@ -31,13 +31,16 @@ export function dollars(amount) {
 }
 
 const clock = new Intl.DateTimeFormat("en", { hour: "2-digit", minute: "2-digit", hour12: false });
-const dayAndClock = new Intl.DateTimeFormat("en", { year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false });
+const dayAndClock = new Intl.DateTimeFormat("en", {
+  year: "numeric", month: "short", day: "numeric", hour: "2-digit", minute: "2-digit", hour12: false,
+});
+const dayOfUtc = new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" });
 const shortDay = new Intl.DateTimeFormat("en", { month: "short", day: "numeric" });
 const longDay = new Intl.DateTimeFormat("en", { year: "numeric", month: "short", day: "numeric" });
 
 export const fullTime = (at) => dayAndClock.format(new Date(at));
 /** A day as the store groups by it, which is a day of UTC: it is shown as it is called there, in whatever zone. */
-export const dayName = (day) => new Intl.DateTimeFormat("en", { month: "short", day: "numeric", timeZone: "UTC" }).format(new Date(day + "T00:00:00Z"));
+export const dayName = (day) => dayOfUtc.format(new Date(day + "T00:00:00Z"));
 
 /** When something was, in the fewest words that still say it: `now`, `5 min ago`, `14:02`, `Nov 3`. */
 export function when(at, now = Date.now()) {

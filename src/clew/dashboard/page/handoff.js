@@ -38,11 +38,14 @@ function parted(spans, chars) {
 
 function Line({ block, linkOf }) {
   const verb = block.verb && html`<span class="verb">${block.verb}</span>`;
-  const source = block.source && block.source.length > 0 && html` <span class="source"><${Spans} spans=${block.source} linkOf=${linkOf} /></span>`;
+  const source = block.source && block.source.length > 0 && html`
+    <span class="source"> <${Spans} spans=${block.source} linkOf=${linkOf} /></span>`;
   const chars = charsOf(block.spans);
   const [first, rest] = chars > LONG_CHARS ? parted(block.spans, SHOWN_CHARS) : [block.spans, []];
   if (!rest.length || !first.length) return html`${verb}<${Spans} spans=${block.spans} linkOf=${linkOf} />${source}`;
-  return html`<details><summary>${verb}<${Spans} spans=${first} linkOf=${linkOf} /> <span class="more">… ${count(charsOf(rest))} more chars</span></summary><${Spans} spans=${rest} linkOf=${linkOf} /></details>${source}`;
+  return html`<details>
+    <summary>${verb}<${Spans} spans=${first} linkOf=${linkOf} /><span class="more"> … ${count(charsOf(rest))} more chars</span></summary>
+    <${Spans} spans=${rest} linkOf=${linkOf} /></details>${source}`;
 }
 
 /** Items in a row become a list, what is set below an item belongs to it. */
@@ -59,7 +62,8 @@ function grouped(blocks) {
   return groups;
 }
 
-const Item = ({ item, linkOf }) => html`<li value=${item.block.number === null ? undefined : item.block.number}><${Line} block=${item.block} linkOf=${linkOf} />
+const Item = ({ item, linkOf }) => html`<li value=${item.block.number === null ? undefined : item.block.number}>
+  <${Line} block=${item.block} linkOf=${linkOf} />
   ${item.below.map((block) => html`<p class="aside"><${Line} block=${block} linkOf=${linkOf} /></p>`)}</li>`;
 
 export function Handoff({ blocks, linkOf }) {

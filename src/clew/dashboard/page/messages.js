@@ -4,23 +4,25 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm
 import { get } from "./api.js";
 import { count, cut, fullTime, oneLine } from "./format.js";
 import { Problem } from "./parts.js";
-import { go, messageLink, sessionLink } from "./route.js";
+import { go, messageLink, replaceRoute, sessionLink } from "./route.js";
 
-const BLOCK = 50, ROW_PIXELS = 40, NARROW_ROW_PIXELS = 58, NARROW_PIXELS = 432, AROUND = 8;
-export const FATES = {
+const BLOCK = 50, ROW_PIXELS = 40, NARROW_ROW_PIXELS = 58, NARROW_PIXELS = 432, AROUND = 8, ROW_CHARS = 240;
+const FATES = {
   view: "as it is", shortened: "shortened", folded: "folded into a handoff", removed: "removed", kept: "kept",
 };
 const LETTERS = { system: "S", developer: "S", user: "U", assistant: "A", tool: "T" };
 
-export function kindOf(message) {
+function kindOf(message) {
   if (message.role === "tool") return message.tool ? "result of " + message.tool : "tool result";
   const who = { user: "you", assistant: "agent", system: "system prompt", developer: "system prompt" }[message.role] || message.role;
   const tools = [...new Set((message.calls || []).map((call) => call.name))];
   return tools.length ? `${who}, calls ${tools.join(", ")}` : who;
 }
 
-export const openingOf = (message) =>
-  oneLine(message.text) || (message.calls || []).map((call) => `${call.name} ${oneLine(call.arguments)}`).join("; ") || (message.images ? "an image" : "(no text)");
+function openingOf(message) {
+  const calls = (message.calls || []).map((call) => `${call.name} ${oneLine(call.arguments)}`);
+  return oneLine(message.text) || calls.join("; ") || (message.images ? "an image" : "(no text)");
+}
 
 /** Messages by number, read in blocks when they come into sight. */
 function useBlocks(id, compaction, version) {
@@ -40,7 +42,8 @@ function useBlocks(id, compaction, version) {
       if (now.asked.has(block)) continue;
       now.asked.add(block);
       try {
-        const page = await get(`sessions/${encodeURIComponent(id)}/messages`, { before: (block + 1) * BLOCK, limit: BLOCK, chars: 240, compaction });
+        const query = { before: (block + 1) * BLOCK, limit: BLOCK, chars: ROW_CHARS, compaction };
+        const page = await get(`sessions/${encodeURIComponent(id)}/messages`, query);
         for (const message of page.messages) now.messages.set(message.seq, message);
         now.done.add(block);
         if (store.current === now) { setProblem(null); draw((turn) => turn + 1); }
@@ -57,15 +60,20 @@ function MessageRow({ seq, message, isRead, isCurrent, isTab, top, height, place
   const words = !message ? (isRead ? "stands as it was" : "…") : cut(openingOf(message), 220);
   const letter = message ? LETTERS[message.role] || "?" : "·";
   return html`<li style=${{ top: top + "px", height: height + "px" }} aria-setsize=${size} aria-posinset=${place}>
-    <a href=${messageLink(id, seq)} class=${"message" + (isCurrent ? " current" : "")} data-seq=${seq} tabindex=${isTab ? 0 : -1} aria-current=${isCurrent ? "true" : undefined}>
+    <a href=${messageLink(id, seq)} class=${"message" + (isCurrent ? " current" : "")} data-seq=${seq} tabindex=${isTab ? 0 : -1}
+      aria-current=${isCurrent ? "true" : undefined}>
       <span class=${`cell ${fate} ${message ? message.role : ""}`} aria-hidden="true">${letter}</span>
-      <span class="seq">m${seq}</span><span class="kind">${message ? kindOf(message) : ""}</span><span class="unseen">${message ? label(message) : ""}</span>
+      <span class="seq">m${seq}</span>
+      <span class="kind">${message ? kindOf(message) : ""}</span>
+      <span class="unseen">${message ? label(message) : ""}</span>
       <span class="words">${words}</span>
       <span class="num soft">${message && message.tokens !== null ? count(message.tokens) : ""}</span></a></li>`;
 }
 
+const fateWords = (message) => FATES[message.fate] || message.fate;
+
 /** The list of the messages `first` to `stop`. Only those in sight are elements, so any number of them is quick. */
-export function MessageList({ id, first, stop, current = null, goTo = null, compaction, version = 0, title, label = (message) => FATES[message.fate] || message.fate }) {
+export function MessageList({ id, first, stop, current = null, goTo = null, compaction, version = 0, title, label = fateWords }) {
   const scroller = useRef(null);
   const [sight, setSight] = useState({ top: 0, height: 480, width: 800 });
   const [tab, setTab] = useState(first);
@@ -87,7 +95,9 @@ export function MessageList({ id, first, stop, current = null, goTo = null, comp
   useEffect(() => { if (to > from) blocks.want(first + from, first + to); }, [id, compaction, version, from, to, first]);
   const show = (seq) => {
     const at = scroller.current, top = (seq - first) * rowHeight;
-    if (at && (top < at.scrollTop || top > at.scrollTop + at.clientHeight - rowHeight)) at.scrollTop = Math.max(0, top - at.clientHeight / 2);
+    if (!at) return;
+    const isInSight = top >= at.scrollTop && top <= at.scrollTop + at.clientHeight - rowHeight;
+    if (!isInSight) at.scrollTop = Math.max(0, top - at.clientHeight / 2);
     look();
   };
   const target = goTo === null ? current : goTo;
@@ -115,8 +125,9 @@ export function MessageList({ id, first, stop, current = null, goTo = null, comp
     ${blocks.problem && html`<${Problem} problem=${blocks.problem} again=${() => blocks.want(first + from, first + to)} />`}
     <div class="messages" ref=${scroller} onScroll=${look} onKeyDown=${keys}>
       <ol aria-label=${title} style=${{ height: size * rowHeight + "px" }}>
-        ${rows.map((seq) => html`<${MessageRow} key=${seq} id=${id} seq=${seq} message=${blocks.find(seq)} isRead=${blocks.isRead(seq)} isCurrent=${seq === current}
-          isTab=${seq === tabStop} top=${(seq - first) * rowHeight} height=${rowHeight} place=${seq - first + 1} size=${size} label=${label} />`)}
+        ${rows.map((seq) => html`<${MessageRow} key=${seq} id=${id} seq=${seq} message=${blocks.find(seq)} isRead=${blocks.isRead(seq)}
+          isCurrent=${seq === current} isTab=${seq === tabStop} top=${(seq - first) * rowHeight} height=${rowHeight}
+          place=${seq - first + 1} size=${size} label=${label} />`)}
       </ol></div>`;
 }
 
@@ -128,7 +139,7 @@ export function MessagePanel({ id, seq, total }) {
   const [state, setState] = useState({ message: null, problem: null });
   const title = useRef(null);
   const opener = useRef(document.activeElement);
-  const step = (to) => { if (to >= 0 && to < total) history.replaceState(null, "", messageLink(id, to)), dispatchEvent(new HashChangeEvent("hashchange")); };
+  const step = (to) => { if (to >= 0 && to < total) replaceRoute(messageLink(id, to)); };
   const close = () => go(sessionLink(id));
   useEffect(() => {
     document.body.classList.add("reading");
@@ -166,14 +177,19 @@ export function MessagePanel({ id, seq, total }) {
   </aside>`;
 }
 
+const SEEN = {
+  view: "the model sees it as it is", shortened: "the model sees it shortened", folded: "the model sees a handoff in its place",
+};
+
 function MessageBody({ message }) {
   const facts = [message.tokens === null ? null : `${count(message.tokens)} tokens`, fullTime(message.at)];
-  const fate = { view: "the model sees it as it is", shortened: "the model sees it shortened", folded: "the model sees a handoff in its place" }[message.fate];
+  const fate = SEEN[message.fate];
   const calls = message.calls || [];
   return html`<p class="facts">${[...facts, fate].filter(Boolean).join(" · ")}</p>
     ${message.is_damaged && html`<p class="warnings" role="note">This message cannot be read any more: the store says what is left of it below.</p>`}
     ${message.now && html`<${Excerpt} title="Stands now as" text=${message.now.text} left=${message.now.left_out_chars} />`}
-    ${(message.text || !calls.length) && html`<${Excerpt} title=${message.fate === "view" ? "Message" : "The original"} text=${message.text} left=${message.left_out_chars} />`}
+    ${(message.text || !calls.length) && html`
+      <${Excerpt} title=${message.fate === "view" ? "Message" : "The original"} text=${message.text} left=${message.left_out_chars} />`}
     ${calls.map((call) => html`<${Excerpt} title=${"Calls " + call.name} text=${pretty(call.arguments)} />`)}
     ${message.images > 0 && html`<p class="note">${message.images === 1 ? "An image belongs" : `${message.images} images belong`} to it, not shown here.</p>`}`;
 }

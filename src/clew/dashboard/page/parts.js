@@ -74,18 +74,28 @@ export function WindowBar({ parts, whole, label }) {
   const rest = Math.max(0, whole - shown.reduce((sum, part) => sum + part.tokens, 0));
   const [bar, width] = useWidth();
   const isNamed = (tokens, words) => (tokens / whole) * width > 7.5 * words.length + 14;
-  return html`<div class="window-bar" ref=${bar} role="img" aria-label=${`${label}: ${told || "nothing"}${rest ? `, free ${count(rest)}` : ""}`}>
-    ${shown.map((part) => html`<div class=${"part p-" + part.name} style=${{ flexGrow: part.tokens }} title=${`${part.label}: ${count(part.tokens)} tokens`}>
-      ${isNamed(part.tokens, part.label) && html`<b>${part.label}</b>`}</div>`)}
-    ${rest > 0 && html`<div class="part p-free" style=${{ flexGrow: rest }} title=${`free: ${count(rest)} tokens`}>${isNamed(rest, "free 000K") && `${short(rest)} free`}</div>`}
+  const all = `${label}: ${told || "nothing"}${rest ? `, free ${count(rest)}` : ""}`;
+  return html`<div class="window-bar" ref=${bar} role="img" aria-label=${all}>
+    ${shown.map((part) => html`
+      <div class=${"part p-" + part.name} style=${{ flexGrow: part.tokens }} title=${`${part.label}: ${count(part.tokens)} tokens`}>
+        ${isNamed(part.tokens, part.label) && html`<b>${part.label}</b>`}</div>`)}
+    ${rest > 0 && html`<div class="part p-free" style=${{ flexGrow: rest }} title=${`free: ${count(rest)} tokens`}>
+      ${isNamed(rest, "free 000K") && `${short(rest)} free`}</div>`}
   </div>`;
 }
 
 export const Keys = ({ items }) => html`<ul class="keys">
-  ${items.map((item) => html`<li><i class=${"p-" + item.name}></i>${item.label} ${item.words && html`<span class="num">${item.words}</span>`}</li>`)}</ul>`;
+  ${items.map((item) => html`<li><i class=${"p-" + item.name}></i>${item.label}${" "}
+    ${item.words && html`<span class="num">${item.words}</span>`}</li>`)}</ul>`;
+
+/** One of several, as a row of buttons. */
+export const Choice = ({ label, values, current, choose }) => html`<div class="roles" role="group" aria-label=${label}>
+  ${Object.entries(values).map(([value, words]) => html`
+    <button type="button" aria-pressed=${value === current} onClick=${() => choose(value)}>${words}</button>`)}</div>`;
 
 /** A share as a thin bar in a table; the figure stands beside it, so it is only to look at. */
-export const Thin = ({ ratio, kind = "" }) => html`<span class=${"thin " + kind} aria-hidden="true"><i style=${{ width: `${100 * ratio}%` }}></i></span>`;
+export const Thin = ({ ratio, kind = "" }) => html`
+  <span class=${"thin " + kind} aria-hidden="true"><i style=${{ width: `${100 * ratio}%` }}></i></span>`;
 
 /** A modal dialog. The browser keeps the focus inside; closing gives it back to where it was. */
 export function Dialog({ title, lead, isLarge = false, close, children }) {

@@ -3,7 +3,7 @@
 import { html, useState } from "./vendor/htm-preact.js";
 import { get } from "./api.js";
 import { fullTime, oneLine, plural, when } from "./format.js";
-import { Problem, useLoaded, Waiting } from "./parts.js";
+import { Choice, Problem, useLoaded, Waiting } from "./parts.js";
 import { messageLink, sessionLink } from "./route.js";
 
 const LIMIT = 50;
@@ -22,25 +22,32 @@ export function Marked({ text, marks }) {
 }
 
 const place = (hit) => (hit.kind === "message" ? "m" + hit.seq : hit.kind === "summary" ? "handoff" : "output");
-const source = (hit) => (hit.role === "tool" ? hit.tool || "tool result" : hit.role === "user" ? "you" : hit.role === "assistant" ? "agent" : "");
-const linkOf = (hit) => (hit.kind === "message" ? messageLink(hit.session, hit.seq) : sessionLink(hit.session, hit.kind === "summary" ? "handoffs" : ""));
+const source = (hit) => (hit.role === "tool" ? hit.tool || "tool result" : { user: "you", assistant: "agent" }[hit.role] || "");
+
+function linkOf(hit) {
+  if (hit.kind === "message") return messageLink(hit.session, hit.seq);
+  return sessionLink(hit.session, hit.kind === "summary" ? "handoffs" : "");
+}
 
 const Hit = ({ hit }) => html`<li class="hit">
   <a href=${linkOf(hit)}><b>${oneLine(hit.title) || "Without a title"}</b>
     <span class="soft"> ${[place(hit), source(hit)].filter(Boolean).join(" · ")} · <time datetime=${hit.at} title=${fullTime(hit.at)}>${when(hit.at)}</time></span></a>
   <p><${Marked} text=${hit.snippet} marks=${hit.marks} /></p></li>`;
 
+function foundWords({ query, hits, searched }) {
+  if (!hits.length) return `Nothing with “${query}”${searched ? " in " + searched : ""}.`;
+  return `${hits.length === LIMIT ? `The best ${LIMIT} places` : plural(hits.length, "place")} with “${query}”`;
+}
+
 export function SearchHits({ query, session }) {
   const [role, setRole] = useState("");
   const found = useLoaded((signal) => get("search", { q: query, role, session, limit: LIMIT }, signal), [query, role, session]);
   const hits = found.value ? found.value.hits : [];
-  const told = hits.length === LIMIT ? `The best ${LIMIT} places` : plural(hits.length, "place");
   return html`<section aria-label="What was found" aria-busy=${found.isLoading}>
-    <div class="roles" role="group" aria-label="Search in">${Object.entries(ROLES).map(([name, words]) => html`
-      <button type="button" aria-pressed=${name === role} onClick=${() => setRole(name)}>${words}</button>`)}</div>
+    <${Choice} label="Search in" values=${ROLES} current=${role} choose=${setRole} />
     ${found.problem && html`<${Problem} problem=${found.problem} again=${found.again} />`}
     ${!found.value && !found.problem && html`<${Waiting} what="the messages" />`}
-    ${found.value && html`<p class="facts" role="status">${hits.length ? `${told} with “${found.value.query}”` : `Nothing with “${found.value.query}”${found.value.searched ? " in " + found.value.searched : ""}.`}</p>
+    ${found.value && html`<p class="facts" role="status">${foundWords(found.value)}</p>
       <ol class="hits">${hits.map((hit) => html`<${Hit} hit=${hit} />`)}</ol>`}
   </section>`;
 }

@@ -55,7 +55,9 @@ function useSessions(filters) {
     } catch (failed) { setProblem(failed); }
     return undefined;
   };
-  const drop = (ids) => shown.current && keep({ ...shown.current, sessions: shown.current.sessions.filter((row) => !ids.includes(row.id)) });
+  const drop = (ids) => {
+    if (shown.current) keep({ ...shown.current, sessions: shown.current.sessions.filter((row) => !ids.includes(row.id)) });
+  };
   useEffect(() => {
     if (remembered.key === key && shown.current === remembered.list && shown.current) refresh(true);
     else { shown.current = null; setList(null); load(); }
@@ -86,7 +88,8 @@ export function Sessions({ route, me }) {
   useEffect(() => {
     if (typed.trim() === search) return undefined;
     // The address may have changed while somebody typed: it is read when the time is over.
-    const timer = setTimeout(() => replaceRoute(sessionsLink({ ...routeOf(location.hash).options, search: typed.trim() })), TYPING_MILLISECONDS);
+    const look = () => replaceRoute(sessionsLink({ ...routeOf(location.hash).options, search: typed.trim() }));
+    const timer = setTimeout(look, TYPING_MILLISECONDS);
     return () => clearTimeout(timer);
   }, [typed]);
   useLiveList(refresh, drop, area);
@@ -101,7 +104,8 @@ export function Sessions({ route, me }) {
     <div class="head"><h1>Sessions</h1>${list && html`<p class="facts">${totals(list.totals)}</p>`}</div>
     <form class="filters" role="search" onSubmit=${(event) => event.preventDefault()}>
       <div class="find"><label for="find">Search every message</label>
-        <input id="find" type="search" value=${typed} placeholder="a word, a path, an error…" autocomplete="off" spellcheck=${false} onInput=${(event) => setTyped(event.target.value)} /></div>
+        <input id="find" type="search" value=${typed} placeholder="a word, a path, an error…" autocomplete="off" spellcheck=${false}
+          onInput=${(event) => setTyped(event.target.value)} /></div>
       ${!search && list && html`<${Filters} filters=${filters} list=${list} />`}
     </form>
     ${problem && html`<${Problem} problem=${problem} again=${load} />`}
@@ -142,7 +146,11 @@ function Filters({ filters, list }) {
   const select = (name, label, values) => html`<div><label for=${"by-" + name}>${label}</label>
     <select id=${"by-" + name} value=${filters[name]} onChange=${choose(name)}>
       ${Object.entries(values).map(([value, words]) => html`<option value=${value} selected=${value === filters[name]}>${words}</option>`)}</select></div>`;
-  return html`${select("state", "Show", STATES)}${select("client", "Client", named(list.clients))}${select("model", "Model", named(list.models))}${select("sort", "Sorted by", SORTS)}`;
+  return html`
+    ${select("state", "Show", STATES)}
+    ${select("client", "Client", named(list.clients))}
+    ${select("model", "Model", named(list.models))}
+    ${select("sort", "Sorted by", SORTS)}`;
 }
 
 function Rows({ list, more }) {
@@ -151,7 +159,8 @@ function Rows({ list, more }) {
   const left = list.matching - list.sessions.length;
   return html`
     <ol class="rows">${list.sessions.map((row) => html`<${Row} key=${row.id} row=${row} />`)}</ol>
-    ${list.next && left > 0 && html`<p class="show-more"><button type="button" aria-disabled=${isBusy} onClick=${() => isBusy || next()}>${isBusy ? "Reading…" : `Show ${Math.min(PAGE, left)} more`}</button>
+    ${list.next && left > 0 && html`<p class="show-more">
+      <button type="button" aria-disabled=${isBusy} onClick=${() => isBusy || next()}>${isBusy ? "Reading…" : `Show ${Math.min(PAGE, left)} more`}</button>
       <span class="soft">${count(list.sessions.length)} of ${count(list.matching)}</span></p>`}`;
 }
 
