@@ -416,21 +416,36 @@ def json_index(value: object, default: int) -> int:
     return value if isinstance(value, int) and not isinstance(value, bool) else default
 
 
-class GrowingText:
-    """A text that arrives in thousands of pieces; joined when it is read."""
+_PIECES_AT_ONCE = 64
 
-    __slots__ = ("_pieces",)
+
+class GrowingText:
+    """A text that arrives in thousands of pieces; joined when it is read.
+
+    Small pieces are joined to larger ones on the way: as objects they would take five times the text.
+    """
+
+    __slots__ = ("_joined", "_pieces")
 
     def __init__(self, first: str = "") -> None:
-        self._pieces = [first]
+        self._joined = [first]
+        self._pieces: list[str] = []
 
     def add(self, piece: str) -> None:
         self._pieces.append(piece)
+        if len(self._pieces) >= _PIECES_AT_ONCE:
+            self._join()
 
     def __str__(self) -> str:
-        if len(self._pieces) > 1:
-            self._pieces[:] = ["".join(self._pieces)]
-        return self._pieces[0]
+        self._join()
+        if len(self._joined) > 1:
+            self._joined[:] = ["".join(self._joined)]
+        return self._joined[0]
+
+    def _join(self) -> None:
+        if self._pieces:
+            self._joined.append("".join(self._pieces))
+            self._pieces.clear()
 
 
 def join_texts(value: Any) -> Any:
