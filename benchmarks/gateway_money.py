@@ -15,13 +15,11 @@ Dollars are those of the price table for the model, output and summaries include
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 from _prefix_cache import Blocks, PrefixCache
-from _sessions import SHARED, conversation_files, name_of, sessions_in
+from _sessions import conversation_files, name_of, sessions_in
 from _table import report
 from clew.config import CompressionSettings
 from clew.engines import ContextCompressor
@@ -32,18 +30,17 @@ from hermes_side import HermesSide, load_hermes
 from money import (
     INSTRUCTION,
     MODEL,
-    PACE_SECONDS,
     PRICED_AS,
     ClewPolicy,
     HermesPolicy,
     NoCompaction,
     dollars,
     long_session,
+    read_options,
     replayed,
     with_output,
 )
 
-WINDOWS = (64_000, 128_000, 200_000)
 HYGIENE_SHARE = 0.85
 LEAST_CALLS = 2
 COLUMNS = (
@@ -123,14 +120,8 @@ def compared(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--data", type=Path, default=SHARED / "data")
-    parser.add_argument("--windows", type=int, nargs="+", default=list(WINDOWS))
-    parser.add_argument("--pace", type=float, default=PACE_SECONDS, help="seconds between two calls")
-    parser.add_argument("--hermes", type=Path, help="the folder that hermes-agent 0.19.0 was installed into")
-    options = parser.parse_args()
-    if not options.data.is_dir():
-        print(f"no data at {options.data}: nothing is replayed")
+    options = read_options(__doc__)
+    if options is None:
         return
     hermes, rows = load_hermes(options.hermes), list[dict[str, Any]]()
     for path in conversation_files(options.data):

@@ -334,19 +334,26 @@ def dollars(usages: Iterable[CanonicalUsage]) -> float:
     return sum(float(found.total) for part in parts if (found := cost_of(part, MODEL, PRICED_AS)) is not None)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+def read_options(about: str | None) -> argparse.Namespace | None:
+    """What the command line says; None, and a line that says why, where there is no data."""
+    parser = argparse.ArgumentParser(description=about, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=SHARED / "data")
     parser.add_argument("--windows", type=int, nargs="+", default=list(WINDOWS))
     parser.add_argument("--pace", type=float, default=PACE_SECONDS, help="seconds between two calls")
     parser.add_argument("--hermes", type=Path, help="the folder that hermes-agent 0.19.0 was installed into")
     options = parser.parse_args()
-    if not options.data.is_dir():
-        print(f"no data at {options.data}: nothing is replayed")
-        return
-    sessions, compactions = money(options.data, options.windows, options.pace, load_hermes(options.hermes))
-    report("money", sessions, COLUMNS)
-    report("money, a compaction", compactions, COMPACTION_COLUMNS)
+    if options.data.is_dir():
+        return options
+    print(f"no data at {options.data}: nothing is replayed")
+    return None
+
+
+def main() -> None:
+    options = read_options(__doc__)
+    if options is not None:
+        sessions, compactions = money(options.data, options.windows, options.pace, load_hermes(options.hermes))
+        report("money", sessions, COLUMNS)
+        report("money, a compaction", compactions, COMPACTION_COLUMNS)
 
 
 if __name__ == "__main__":
