@@ -210,7 +210,7 @@ class SessionRecall:
         view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
         made = await self._store.compactions(session.id, owner=OWNER, keep_damaged=True)
         used = await self._store.usage([], CallFilter(session=session.id))
-        requests = [row for row in view.messages if row["role"] == "user" and person_said(text_of(row)[:20_000])]
+        requests = [row for row in view.messages if row["role"] == "user" and _is_request(row)]
         last = await self._store.messages(session.id, max(0, view.next_seq - 1), view.next_seq, keep_damaged=True)
         children = await self._store.children_of(session.id, owner=OWNER)
         return {
@@ -362,6 +362,12 @@ def _program(sessions: Mapping[str, Session], hit: SearchHit) -> str:
 def _is_like(session: Session, folded: str) -> bool:
     own = session.id.casefold()
     return own.startswith(folded) or own.endswith(folded) or folded in (session.title or "").casefold()
+
+
+def _is_request(message: Message) -> bool:
+    """Whether a person asked for something; a bare command to the program (`/model`) is no request."""
+    said = person_said(text_of(message)[:20_000]).strip()
+    return bool(said) and not (said.startswith("/") and len(said.split()) == 1)
 
 
 def _minute(at: datetime) -> str:

@@ -73,7 +73,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace, console: Console) -> int:
     location = configured_store(arguments, console)
-    names = arguments.files or _usual_places(console)
+    names = arguments.files or _usual_places(console, empty=arguments.watch)
     if arguments.watch:
         for name in names:
             if name == "-" or not Path(name).exists():
@@ -88,12 +88,13 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     return 1 if report.has_failed else 0
 
 
-def _usual_places(console: Console) -> list[str]:
+def _usual_places(console: Console, *, empty: bool) -> list[str]:
+    """The folders of the programs that are known; with `empty` also those that have nothing in them yet."""
     from clew.importers import session_files
     from clew.importers.program_folders import program_folders
 
     paths = (folder.path for folder in program_folders(console.environ))
-    found = [str(path) for path in paths if not path.is_dir() or session_files(path)]
+    found = [str(path) for path in paths if empty or not path.is_dir() or session_files(path)]
     if not found:
         raise InvalidArgument(
             "no FILE is named, and none of the programs that are known has kept sessions in its usual folder here; "
