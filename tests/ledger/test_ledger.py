@@ -184,3 +184,10 @@ def test_what_a_person_named_late_is_worth_more_than_what_a_result_showed_once()
     index = index_of("load_day")
     index.add(user("what about load_week?"), 1)
     assert index.worth("load_week", 0) > index.worth("load_day", 0)
+
+
+def test_an_index_reads_what_a_call_was_given_as_the_tool_reads_it() -> None:
+    index = AtomIndex()
+    index.add(assistant(None, [call("edit", {"path": "a.ts", "newText": "{\n\tcurrentTheme,\n\tuserMessages\n}"})]), 0)
+    assert {"currentTheme", "userMessages"} <= index.atoms.keys()
+    assert not {"tcurrentTheme", "nThis", "newText"} & index.atoms.keys()

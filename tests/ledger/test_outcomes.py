@@ -176,3 +176,16 @@ def test_an_outcome_in_a_few_words() -> None:
     assert read_outcome("a\nb\n[exit 0]").describe() == "exit 0, 3 lines"
     assert read_outcome("", is_error=True).describe() == "failed"
     assert read_outcome("").describe() == ""
+
+
+def test_of_a_failed_command_the_line_that_complains_is_told() -> None:
+    outcome = read_outcome("FAIL: b.py was not looked at\nPASS: a.py was ignored\nexit code 1")
+    assert outcome.error == "FAIL: b.py was not looked at"
+
+
+def test_behind_the_message_of_powershell_nothing_tells_why() -> None:
+    printed = "Resolve-Dns : shop.example : DNS operation refused\nAt line:1 char:1\n+ Resolve-Dns shop.example\n"
+    trailer = (
+        "+ ~~~~~~~\n    + CategoryInfo : ResourceUnavailable\n    + FullyQualifiedErrorId : RCODE_REFUSED,Resolve\n"
+    )
+    assert read_outcome(f"Exit code 1\n{printed}{trailer}").error.endswith("DNS operation refused")

@@ -377,8 +377,12 @@ def test_what_was_taken_back_is_not_told_without_the_request_that_took_it_back()
         user("Scratch that, log to stdout."),
         assistant("Done so."),
     ]
+    # Requests that differ in numbers alone would leave room for all that was said before them.
+    names = [f"{first}{second}" for first in "abcde" for second in "abcdefgh"]
     parts = [
-        one for n in range(40) for one in (user(f"Now build part {n} of it."), assistant(f"Part {n} is built now."))
+        one
+        for name in names
+        for one in (user(f"Now build part {name} of it."), assistant(f"Part {name} is built now."))
     ]
     handoff = handoff_of([user("Port the uploader."), assistant("Ported."), *asked, *parts, user("on")], 400)
     assert any("earlier requests" in line for line in handoff.lines(COMPLETED))

@@ -283,7 +283,16 @@ _COMPLAINS = re.compile(
     re.IGNORECASE,
 )
 # Rules, tags, and the warnings that ssh puts between stars.
-_NO_CONTENT = (re.compile(r"<|\*\* |[=\-_\s]+$"), _ONLY_EXIT, re.compile(f".*{_COUNT.pattern}"), _GO_PACKAGE, _MOCHA)
+# Behind its message PowerShell tells where and of which category.
+_POWERSHELL_TRAILER = re.compile(r"\+ (?:CategoryInfo|FullyQualifiedErrorId|~|[&.$])|At \S+ char:\d+$|At line:\d+")
+_NO_CONTENT = (
+    re.compile(r"<|\*\* |[=\-_\s]+$"),
+    _POWERSHELL_TRAILER,
+    _ONLY_EXIT,
+    re.compile(f".*{_COUNT.pattern}"),
+    _GO_PACKAGE,
+    _MOCHA,
+)
 
 
 # -- pruned results ----------------------------------------------------------------------------------------------------

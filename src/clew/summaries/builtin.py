@@ -85,7 +85,8 @@ _LEAST_LEFT = 200
 _SEPARATOR = " · "
 _HEADINGS_OF_REQUESTS = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES})
 # Told under headings of their own.
-_TOLD_ELSEWHERE = frozenset({"WROTE", "CHANGED", "PLANNED"})
+_CHANGING = frozenset({"WROTE", "CHANGED"})
+_TOLD_ELSEWHERE = _CHANGING | {"PLANNED"}
 
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
@@ -245,7 +246,11 @@ class _Composer:
         changes = {one.cancelled_by for one in self._material.exchanges if one.cancelled_by is not None}
         newest_first = range(last, -1, -1)
         each = self._chars_for_each_request(room, above)
-        for n in sorted(newest_first, key=lambda n: self._material.exchanges[n].number not in changes):
+        exchanges, repeated = self._material.exchanges, self._material.repeated
+        for n in sorted(
+            newest_first,
+            key=lambda n: (exchanges[n].number not in changes, n in repeated or not exchanges[n].request),
+        ):
             if room < _SHORTEST_ENTRY_CHARS:
                 break
             if n in draft.entries or (topic and not topic.is_about(self._material.exchanges[n].request)):
@@ -420,6 +425,8 @@ class _Composer:
             owner = self._material.owners.get((number, part))
             if owner is not None and owner.verb == "PLANNED":
                 continue  # told under headings of its own
+            if owner is not None and owner.verb in _CHANGING and number == owner.result and not owner.failed:
+                continue  # that it was done is told
             commit = (
                 owner.commit
                 if owner and any(reference_of(deed) == f"(m{owner.result})" for deed in entry.deeds)

@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from itertools import groupby
 
 from clew.ledger import (
     Action,
@@ -156,10 +157,23 @@ def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
         (min(number for number, _, _ in own), order) for order, own in enumerate(entry.passages.values()) if own
     )
     passages = list(entry.passages.items())
-    body += [(number, _passage_line(*passages[order], folders)) for number, order in shown]
+    body += _folded([(number, _passage_line(*passages[order], folders)) for number, order in shown])
     body += [(number_in(reference_of(line)), line) for line in entry.told_before]
     lines = [entry.head, *conclusion, *entry.deeds, *(text for _, text in sorted(body, key=lambda one: one[0]))]
     return CONTINUED.join(line for line in lines if line)
+
+
+def _folded(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The lines, of those that follow each other and differ in numbers alone only the first and the last."""
+    told: list[tuple[int, str]] = []
+    for _, run in groupby(lines, key=lambda line: _NUMBERS.sub("0", line[1])):
+        alike = list(run)
+        if len(alike) >= _FEWEST_FOLDED:
+            number, last = alike[-1]
+            at = last.rfind(" (m")
+            alike = [alike[0], (number, f"{last[:at]} ({len(alike)} such calls){last[at:]}")]
+        told += alike
+    return told
 
 
 def lines_to_tell_again(entry: ToldExchange, before: Sequence[str], closing_number: int | None) -> list[str]:
@@ -217,6 +231,10 @@ ASKED_ABOVE = "Asked, as above"
 ASKED_BELOW = "Asked below"
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
+_NUMBERS = re.compile(r"\d+")
+_COMPARED_CHARS = 120
+_FEWEST_REPEATED, _NEWEST_REPEATED = 4, 2
+_FEWEST_FOLDED = 4
 _RULER = re.compile(r"[\s=+|_─━-]*")
 """A line that only parts others."""
 _FAVOUR_NEW = 3.0
@@ -255,6 +273,13 @@ class HandoffMaterial:
         self._closings: dict[int, list[Sentence]] = {}
         self._said: dict[int, list[Sentence]] = {}
         self._frame_chars: dict[tuple[str, str], int] = {}
+
+    @cached_property
+    def repeated(self) -> frozenset[int]:
+        """The exchanges whose request came again and again but for its numbers, without the newest."""
+        shapes = [_NUMBERS.sub("0", one.request[:_COMPARED_CHARS]) for one in self.exchanges]
+        runs = (list(run) for _, run in groupby(range(len(shapes)), key=shapes.__getitem__))
+        return frozenset(n for run in runs if len(run) >= _FEWEST_REPEATED for n in run[:-_NEWEST_REPEATED])
 
     def _told_before(self) -> list[tuple[int, list[str]]]:
         """The entries of the previous handoff, each with its first message."""

@@ -174,6 +174,7 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
     reasons = {
         rule.text: why[1] for line in lines if (rule := _quoted_statement(line)) and (why := _REPLACES.search(line))
     }
+    cancelled = {one.number: one.cancelled_by for one in source.ledger.exchanges if one.cancelled_by is not None}
     replaced: set[str] = set()
     hard: list[RequiredFact] = []
     soft: list[RequiredFact] = []
@@ -187,6 +188,8 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
             replaced.add(old.text)
             reason = f"; replaces {quoted(old.text, 120)}, m{old.number}"
         reason = reason or reasons.get(rule.text, "")
+        if (by := cancelled.get(rule.number)) is not None:
+            reason += f"; said of a task that m{by} cancelled"
         text = " ".join(rule.text.split())
         (hard if rule.is_hard else soft).append(
             RequiredFact(parts.RULES, f'"{text}" (m{rule.number}{reason})', text, rule.number)

@@ -1,0 +1,106 @@
+"""What reading handoffs of real sessions asked for, each as a small case."""
+
+from __future__ import annotations
+
+import json
+
+from clew.messages import Message
+from clew.summaries import Handoff, write_handoff
+from clew.summaries.handoff import BLOCKED, COMPLETED, GOAL, RULES
+from clew.testing import assistant, call, tool, user
+from clew.testing.scripted import summary_input_of
+from clew.tokens import counter_for
+
+count = counter_for(None).text
+
+
+def ran(command: str, result: str, id: str) -> list[Message]:
+    return [assistant(None, [call("terminal", {"command": command}, id)]), tool(id, result)]
+
+
+def handoff_of(messages: list[Message], budget: int = 2_000) -> Handoff:
+    return write_handoff(summary_input_of(messages), budget, count)
+
+
+def test_a_question_asked_again_and_again_leaves_room_for_what_was_said_before_it() -> None:
+    messages = [
+        user("We fly to Lisbon on 12 May with TP 571, Ana and I."),
+        assistant("TP 571 lands at 11:55. Which hotel?\n\n1. Hotel Borges, 118 euros\n2. Casa do Jasmim, 96 euros"),
+        user("2"),
+        assistant("Casa do Jasmim it is, four nights, 384 euros together."),
+        user("Ana does not eat fish."),
+        assistant("Noted, no fish for Ana."),
+    ]
+    for week in range(20):
+        messages += [
+            user(f"And how warm is it in week {week} in the evening, by the river?"),
+            assistant(f"In week {week} the evenings have about {14 + week % 5} degrees, so take a light jacket along."),
+        ]
+    told = "\n".join(handoff_of([*messages, user("Write a packing list.")], 330).lines(COMPLETED))
+    assert '"2", that is "Casa do Jasmim, 96 euros" (m2; offered in m1)' in told
+    assert '"Ana does not eat fish." (m4)' in told
+    assert "earlier requests" in told
+
+
+def test_calls_that_differ_in_numbers_alone_are_told_by_the_first_the_last_and_their_count() -> None:
+    messages = [user("Check all parts of the importer.")]
+    for part in range(12):
+        messages += ran(
+            f"python -m importer.part_{part} --check", f"part_{part}: {part * 37} rows read, all of them ok", f"c{part}"
+        )
+    told = "\n".join(handoff_of([*messages, assistant("All parts are in order.")]).lines(COMPLETED))
+    assert told.count("RAN python -m importer.part_") == 2
+    assert "part_11: 407 rows read, all of them ok (12 such calls) (m23)" in told
+
+
+def test_a_failure_is_not_overcome_by_another_command_in_the_same_folder() -> None:
+    messages = [
+        user("Commit it."),
+        *ran("cd ~/shop && git commit -m 'Retry'", "error: gpg failed to sign the data\nexit code 128", "a"),
+        *ran("cd ~/shop && git config --get user.signingkey", "8E1F8995\nexit code 0", "b"),
+    ]
+    assert handoff_of(messages).lines(BLOCKED) == [
+        "git commit -m 'Retry' -> exit 128: error: gpg failed to sign the data (m1)"
+    ]
+
+
+def test_a_goal_of_long_ago_says_that_it_was_asked_first() -> None:
+    asked = ["Trace the route to the shop's server.", *(f"Now look after thing number {n}, please." for n in range(8))]
+    messages = [message for text in asked for message in (user(text), assistant(f"Done: {text}"))]
+    assert handoff_of(messages).lines(GOAL) == ['"Trace the route to the shop\'s server." (m0; asked first)']
+
+
+def test_a_rule_of_a_task_that_was_taken_back_says_so() -> None:
+    messages = [
+        user("Port the uploader to asyncio."),
+        assistant("It uses aiohttp now."),
+        user("Use httpx, not aiohttp."),
+        assistant("httpx replaces aiohttp."),
+        user("Never mind that, revert it. We take a pool of threads, at most 8 workers."),
+    ]
+    rules = handoff_of(messages).lines(RULES)
+    assert rules[0] == '"Use httpx, not aiohttp." (m2; said of a task that m4 cancelled)'
+
+
+def test_a_title_stands_with_its_address() -> None:
+    found = [
+        {"title": f"How to tune retry number {n}", "url": f"https://docs.example.org/retry/tuning_{n}_guide.html"}
+        for n in range(12)
+    ]
+    messages = [
+        user("Search how to tune the retry."),
+        assistant(None, [call("websearch", {"query": "tune retry"}, "a")]),
+        tool("a", json.dumps({"results": found})),
+        assistant("I found https://docs.example.org/retry/tuning_7_guide.html useful."),
+    ]
+    told = "\n".join(handoff_of(messages).lines(COMPLETED))
+    assert "How to tune retry number 7 · https://docs.example.org/retry/tuning_7_guide.html" in told
+    assert '": "' not in told
+
+
+def test_rulers_and_repeated_lines_of_a_short_output_are_left_out() -> None:
+    printed = "Port  State\n----  -----\n8443  open\nwaiting for the debugger\nwaiting for the debugger"
+    told = "\n".join(
+        handoff_of([user("Look."), *ran("scan", printed, "a"), assistant("8443 is open.")]).lines(COMPLETED)
+    )
+    assert "RAN scan: Port State · 8443 open · waiting for the debugger (m1)" in told
