@@ -54,7 +54,7 @@ _LEAVES = (
 _LEFT_OUT = (
     "WITH RECURSIVE chain (id) AS (SELECT CAST(? AS BIGINT)"
     " UNION SELECT e.previous FROM entries e JOIN chain c ON e.id = c.id WHERE e.previous IS NOT NULL"
-    ") SELECT e.account FROM entries e JOIN chain c ON e.id = c.id WHERE e.account LIKE '%\"left_out\"%'"
+    ") SELECT e.account FROM entries e JOIN chain c ON e.id = c.id WHERE e.account LIKE ?"
 )
 _INSERT = (
     "INSERT INTO nodes (conversation, name, depth, first, last, body, tokens, covered_tokens, written_by, template,"
@@ -204,7 +204,7 @@ def coverage_problem(found: SessionRow, entry: int, made: CompactionEntry) -> St
 
 
 def _left_out(entry: int) -> Steps[set[int]]:
-    accounts = [read_json(row[0]) for row in (yield from fetch_all(_LEFT_OUT, entry))]
+    accounts = [read_json(row[0]) for row in (yield from fetch_all(_LEFT_OUT, entry, f'%"{LEFT_OUT}"%'))]
     details = [account.get("details") for account in accounts if isinstance(account, dict)]
     return {seq for each in details if isinstance(each, dict) for seq in each.get(LEFT_OUT, ()) if type(seq) is int}
 
