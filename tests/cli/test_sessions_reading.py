@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from clew.store import NewSession, Store
+from clew.store import NewSession, NodePublication, Store
 from clew.testing import assistant, user
+from clew.testing.store_contract_nodes import leaf, shown_from
 
 if TYPE_CHECKING:
     from tests.cli.conftest import Kept
@@ -204,3 +205,19 @@ def test_foreign_escape_codes_do_not_reach_the_terminal(empty_home: Kept) -> Non
 )
 def test_wrong_use_is_told_from_failure(kept: Kept, words: list[str]) -> None:
     assert kept.run("sessions", *words)[0] == 2
+
+
+def test_the_tree_has_the_map_of_a_conversation(kept: Kept) -> None:
+    async def fold(store: Store) -> None:
+        await store.start_session(NewSession(id="mapped"))
+        await store.append("mapped", [user(f"line {number}") for number in range(10)])
+        nodes = NodePublication((leaf(0, 4), leaf(4, 8, is_final=False)), ("n0-3", "n4-7"))
+        await store.commit_compaction("mapped", shown_from(8, 10), nodes=nodes)
+
+    kept.ask(fold)
+    shown = kept.run("sessions", "tree", "mapped", "--nodes")[1]
+    assert "m0 to m7 are 2 parts" in shown and "n4-7" in shown and "provisional" in shown
+    drawn = kept.json("sessions", "tree", "mapped", "--nodes")["map"]
+    assert drawn["shown"] == ["n0-3", "n4-7"] and drawn["nodes"][1]["final"] is False
+    status, _, problem = kept.run("sessions", "tree", "--nodes")
+    assert status == 2 and "name it" in problem

@@ -56,6 +56,11 @@ _LEFT_OUT = (
     " UNION SELECT e.previous FROM entries e JOIN chain c ON e.id = c.id WHERE e.previous IS NOT NULL"
     ") SELECT e.account FROM entries e JOIN chain c ON e.id = c.id WHERE e.account LIKE ?"
 )
+# Behind the last message that a conversation has, of its own or of what it branched from.
+_ENDS = (
+    "SELECT c.id, coalesce((SELECT max(m.seq) + 1 FROM messages m WHERE m.conversation = c.id), c.origin_seq)"
+    " FROM conversations c"
+)
 _INSERT = (
     "INSERT INTO nodes (conversation, name, depth, first, last, body, tokens, covered_tokens, written_by, template,"
     " is_final, replaces, entry, at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -322,12 +327,14 @@ def _in_parts(sql: str, column: str, values: Sequence[object] | None, *params: o
 
 
 def check_nodes() -> Steps[list[str]]:
-    """What is wrong with nodes: edges to what is not there, and parts that do not add up to what a node stands for."""
+    """What is wrong with nodes: edges to what is not there, parts that do not add up to what a node stands for, and
+    messages that are not there to be opened."""
     if not (yield from has_nodes()):
         return []
     problems: list[str] = []
     nodes = yield from fetch_all("SELECT id, conversation, name, depth, first, last FROM nodes ORDER BY id")
     edges = yield from fetch_all("SELECT parent, child FROM node_edges ORDER BY parent, position")
+    ends: dict[int, int] = {row[0]: row[1] for row in (yield from fetch_all(_ENDS))}
     by_id = {row[0]: row for row in nodes}
     children: dict[int, list[int]] = {}
     for parent, child in edges:
@@ -342,6 +349,8 @@ def check_nodes() -> Steps[list[str]]:
             problems.append(f"{what} has depth {row[3]} and {len(stretches)} parts")
         elif stretches and not _tile(stretches, row[4], row[5]):
             problems.append(f"{what} stands for {row[4]} to {row[5]}, and its parts do not")
+        elif row[5] > ends.get(row[1], 0):
+            problems.append(f"{what} stands for messages up to {row[5] - 1}, and there are {ends.get(row[1], 0)}")
     return problems
 
 

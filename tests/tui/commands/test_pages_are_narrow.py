@@ -19,7 +19,7 @@ LINES = (
     "/help",
     *(f"/help {command.name}" for command in COMMANDS),
     *("/context", "/usage", "/usage all", "/insights", "/sessions", "/tree", "/search Sundays", "/search --here rota"),
-    *("/state", "/state all", "/state files", "/state m3"),
+    *("/state", "/state all", "/state files", "/state m3", "/map"),
     *("/model", "/engine", "/memory", "/skills", "/pin", "/output", "/output 1", "/output 2", "/resume"),
     *(
         "/compress --preview",

@@ -38,6 +38,7 @@ Reads everything, so that it takes a while on a large database. What it checks:
   chain      messages are numbered without a gap, and each is what it was
   orphans    nothing refers to something that is not there
   views      every compaction refers to messages that are there
+  maps       every message that a map stands for is in one part, and can be opened
   index      every message is found by search, and nothing else is
 
 --repair makes a copy of the database beside it, says where, and then rebuilds the
@@ -65,11 +66,13 @@ CHECK_OF = {
     "gap": "chain",
     "orphan": "orphans",
     "entry": "views",
+    "node": "maps",
+    "map": "maps",
 }
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
 _BACKUP_MARK = ".backup-"
-CHECKS: tuple[str, ...] = ("files", "database", "rows", "chain", "orphans", "views", "index")
+CHECKS: tuple[str, ...] = ("files", "database", "rows", "chain", "orphans", "views", "maps", "index")
 PASSED = {
     "files": "only their owner may read them",
     "database": "finds nothing wrong with itself",
@@ -77,6 +80,7 @@ PASSED = {
     "chain": "no gap, and every message is what it was",
     "orphans": "none",
     "views": "every compaction refers to messages that are there",
+    "maps": "every folded message is in one part, and can be opened",
     "index": "in step with the rows",
 }
 

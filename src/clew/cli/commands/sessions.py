@@ -14,8 +14,10 @@ from clew.cli.arguments import add_store_flags, message_number, one_or_more, zer
 from clew.cli.commands import export
 from clew.cli.console import Console
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
+from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
+    from clew.cli.views.node_map import MapPage
     from clew.cli.views.sessions import SessionDetails, SessionListItem
     from clew.store import Session, Store, StoredMessage
 
@@ -85,6 +87,7 @@ def _add_reading(verbs: argparse._SubParsersAction[argparse.ArgumentParser]) -> 
     tree = verbs.add_parser("tree", help="the chain of continuations, with its branches")
     tree.add_argument("session", metavar="SESSION", nargs="?", help="the tree that holds it; else the newest trees")
     tree.add_argument("--limit", metavar="N", type=one_or_more, default=LIST_LIMIT, help="how many trees (default 20)")
+    tree.add_argument("--nodes", action="store_true", help="with the map of SESSION, part by part")
 
     state = verbs.add_parser("state", help="files, tests, settings, rules, tasks: how they stand, and stood")
     _add_name(state)
@@ -245,8 +248,11 @@ async def _rows_at(store: Store, session: str, numbers: list[int | None]) -> lis
 
 
 def _tree(arguments: argparse.Namespace, location: StoreLocation, console: Console) -> int:
+    from clew.cli.views.node_map import map_json, print_map
     from clew.cli.views.session_tree import SessionForest, print_trees, read_trees
 
+    if arguments.nodes and not arguments.session:
+        raise InvalidArgument("--nodes draws the map of one conversation; name it: clew sessions tree SESSION --nodes")
     forest = SessionForest((), 0)
     if location.exists or arguments.session:
         named = f"session {arguments.session!r}"
@@ -254,12 +260,27 @@ def _tree(arguments: argparse.Namespace, location: StoreLocation, console: Conso
             location, lambda store: read_trees(store, arguments.session, arguments.limit), named=named
         )
     if arguments.json:
-        console.print_json(forest.as_json())
+        page = _read_map(arguments, location) if arguments.nodes else None
+        console.print_json(forest.as_json() if page is None else {**forest.as_json(), "map": map_json(page)})
     elif location.exists:
         print_trees(forest, console)
+        if arguments.nodes:
+            console.print()
+            print_map(_read_map(arguments, location), console, "--json has the parts of parts, and who wrote each")
     else:
         console.print(location.empty_message)
     return 0
+
+
+def _read_map(arguments: argparse.Namespace, location: StoreLocation) -> MapPage:
+    from clew.cli.store_access import find_session
+    from clew.cli.views.node_map import read_map
+
+    async def read(store: Store) -> MapPage:
+        tip = await store.get_compression_tip((await find_session(store, arguments.session)).id)
+        return await read_map(store, tip, (await store.view(tip, keep_damaged=True)).next_seq)
+
+    return run_with_store(location, read, named=f"session {arguments.session!r}")
 
 
 # -- state -------------------------------------------------------------------------------------------------------------

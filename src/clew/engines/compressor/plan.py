@@ -124,10 +124,18 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    settings: PlanSettings, source: Sequence[Message], current_tokens: int | None = None, *, force: bool = False
+    settings: PlanSettings,
+    source: Sequence[Message],
+    current_tokens: int | None = None,
+    *,
+    force: bool = False,
+    repaired: Repaired | None = None,
 ) -> CompactionPlan:
-    """The plan for these messages; with `force`, also where they are below the threshold and fit the tail."""
-    repaired = repair_history(source, settings.sizes.checked)
+    """The plan for these messages; with `force`, also where they are below the threshold and fit the tail.
+
+    `repaired` is what another plan of the same messages has made of them.
+    """
+    repaired = repaired or repair_history(source, settings.sizes.checked)
     history = number_history(repaired.messages, repaired.indexes, len(source))
     sizes = settings.sizes.each(history.messages)
     counted = sum(sizes) if history.messages is source else settings.sizes.total(source)

@@ -31,7 +31,7 @@ from clew.engines.lossless.fold import RawRun, Sweep, cheap_items
 from clew.engines.lossless.nodes import ids_in_map, is_contiguous, map_text, nodes_in_map
 from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.engines.lossless.writing import Clock, NodeWriter
-from clew.messages import Message, Tool
+from clew.messages import Message, Repaired, Tool
 from clew.summaries import BUILTIN, Cooldowns
 from clew.usage import CanonicalUsage
 
@@ -367,16 +367,23 @@ class LosslessEngine(ContextEngine):
         near = _exchange_near(plan, tail)
         if near is None or not plan.cut.folded:
             return plan
-        other = self._plan_with_tail(source, current_tokens, budgets, near, force=False)
+        other = self._plan_with_tail(source, current_tokens, budgets, near, force=False, repaired=plan.repaired)
         return other if other.cut.folded else plan
 
     def _plan_with_tail(
-        self, source: Sequence[Message], current_tokens: int | None, budgets: MapBudgets, tail: int, *, force: bool
+        self,
+        source: Sequence[Message],
+        current_tokens: int | None,
+        budgets: MapBudgets,
+        tail: int,
+        *,
+        force: bool,
+        repaired: Repaired | None = None,
     ) -> CompactionPlan:
         room = max(1, budgets.limit - budgets.map)
         planned = Budgets(budgets.window, min(budgets.threshold, room), tail, budgets.tail, budgets.map)
         settings = PlanSettings(planned, _without_protection(self.settings), self._sizes, self._system_as_blocks)
-        return plan_compaction(settings, source, current_tokens, force=force)
+        return plan_compaction(settings, source, current_tokens, force=force, repaired=repaired)
 
     # -- tools, and work in the background -----------------------------------------------------------------------------
 

@@ -5,10 +5,11 @@ Leaves follow exchanges where they can: a request and what came of it reads bett
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
+from operator import itemgetter
 
 from clew.config import LosslessSettings
 from clew.engines.compaction import CompactionItem, Node
@@ -43,7 +44,7 @@ def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
     if not messages:
         return [(run.first, run.last)] if run.first < run.last else []
     reach = [0, *accumulate(run.sizes)]
-    cuts = [cut for cut in safe_cuts(messages) if 0 < cut < len(messages)]
+    cuts = sorted(cut for cut in safe_cuts(messages) if 0 < cut < len(messages))
     asked = [cut for cut in cuts if messages[cut]["role"] == "user"]
     ends: list[int] = []
     start = 0
@@ -60,7 +61,8 @@ def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
 def _nearest(asked: Sequence[int], reach: Sequence[int], start: int, tokens: int) -> int | None:
     """The start of an exchange nearest to where a leaf of so many tokens would end; None where none is near."""
     low, high = reach[start] + _SMALLEST_LEAF * tokens, reach[start] + _LARGEST_LEAF * tokens
-    near = [cut for cut in asked if cut > start and low <= reach[cut] <= high]
+    near = asked[bisect_right(asked, start) :]
+    near = near[bisect_left(near, low, key=reach.__getitem__) : bisect_right(near, high, key=reach.__getitem__)]
     return min(near, key=lambda cut: abs(reach[cut] - reach[start] - tokens), default=None)
 
 
@@ -100,7 +102,8 @@ class Sweep:
             await self._condense()
 
     async def _leaf(self, run: RawRun, first: int, last: int) -> Node:
-        rows = [(number, message) for number, message in run.rows if first <= number < last]
+        start, stop = (bisect_left(run.rows, number, key=itemgetter(0)) for number in (first, last))
+        rows = run.rows[start:stop]
         leaf = await self.writer.leaf(first, rows, last)
         self.made.append(leaf)
         return leaf

@@ -172,6 +172,7 @@ COMMANDS: tuple[SlashCommand, ...] = (
         lambda _, words: ["--here"] if words.startswith("-") else [],
     ),
     _command("tree", "", "the chain of this conversation: compactions, branches", "sessions"),
+    _command("map", "[part]", "what is folded, part by part, with the engine lcm", "map"),
     _command(
         "state",
         "[kind | words | all] [m120]",

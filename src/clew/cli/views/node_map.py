@@ -1,0 +1,149 @@
+"""The map of a conversation, drawn: `/map` in a chat and `clew sessions tree --nodes`.
+
+Each part stands for the messages that it names; below it stand the parts that it was made from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew.cli.console import Console
+from clew.cli.views.amounts import plural, short_count
+from clew.cli.views.tables import hint_lines, page_width, print_blocks, styled_lines
+from clew.cli.views.text import clip, display_width, printable_line, whole_facts, wrap
+from clew.errors import InvalidArgument
+from clew.store import Store, StoredNode
+
+MOST_PARTS = 12
+INDENT = 3
+
+
+@dataclass(frozen=True, slots=True)
+class MapPage:
+    """The nodes of a conversation."""
+
+    session: str
+    shown: tuple[StoredNode, ...]
+    """Those that the view shows, oldest first."""
+    every: Mapping[str, StoredNode]
+    messages: int
+    opened: StoredNode | None = None
+    """The node that was asked for."""
+
+    @property
+    def reached(self) -> int:
+        """The first message that is in view as it is."""
+        return self.shown[-1].last if self.shown else 0
+
+    def children(self, node: StoredNode) -> list[StoredNode]:
+        return [self.every[name] for name in node.children if name in self.every]
+
+
+async def read_map(store: Store, session: str, messages: int, name: str = "") -> MapPage:
+    """The map of a session's conversation, or one part of it."""
+    every = {node.name: node for node in await store.nodes(session)}
+    if name and name not in every:
+        raise InvalidArgument(f"the map has no part {name!r}; it has {', '.join(list(every)[:8]) or 'none yet'}")
+    return MapPage(session, tuple(await store.shown_nodes(session)), every, messages, every.get(name))
+
+
+def map_json(page: MapPage) -> dict[str, Any]:
+    return {
+        "session": page.session,
+        "messages": page.messages,
+        "shown": [node.name for node in page.shown],
+        "nodes": [
+            {
+                "id": node.name,
+                "depth": node.depth,
+                "first": f"m{node.first}",
+                "last": f"m{node.last - 1}",
+                "tokens": node.tokens,
+                "stands_for_tokens": node.covered_tokens,
+                "written_by": node.written_by,
+                "final": node.is_final,
+                "parts": list(node.children),
+                "replaces": node.replaces,
+            }
+            for node in page.every.values()
+        ],
+    }
+
+
+def print_map(page: MapPage, console: Console, more: str) -> None:
+    """The map as a tree; or, where one part was asked for, what it says and its parts."""
+    if page.opened is not None:
+        node = page.opened
+        blocks = [iter([node_line(node, page_width(console), console)]), _text_lines(node, console)]
+        parts = page.children(node)
+        if parts:
+            blocks.append(_tree_lines(page, parts, page_width(console), console, levels=1))
+        print_blocks(blocks, console)
+        return
+    if not page.shown:
+        text = "Nothing is folded into a map: every message is in view, or another engine wrote a handoff."
+        print_blocks([styled_lines(text, console)], console)
+        return
+    blocks = [
+        styled_lines(_summary(page), console, "bold"),
+        _tree_lines(page, page.shown, page_width(console), console, levels=2),
+        hint_lines(more, console),
+    ]
+    print_blocks(blocks, console)
+
+
+def _summary(page: MapPage) -> str:
+    covered, own = sum(node.covered_tokens for node in page.shown), sum(node.tokens for node in page.shown)
+    folded = f"m{page.shown[0].first} to m{page.reached - 1} are {plural(len(page.shown), 'part')}"
+    behind = page.messages - page.reached
+    rest = f"; {plural(behind, 'message')} behind them" if behind > 0 else ""
+    return f"{folded}, {short_count(covered)} tokens as {short_count(own)}{rest}"
+
+
+def _tree_lines(page: MapPage, nodes: Sequence[StoredNode], room: int, console: Console, levels: int) -> Iterator[str]:
+    dot, bar, fork = ("●", "│", "├─ ") if console.unicode else ("o", "|", "+- ")
+    for node in nodes[:MOST_PARTS]:
+        yield f"{dot} {node_line(node, room - 2, console)}"
+        about = _about(node)
+        if about:
+            yield console.style(f"{bar} {clip(about, room - 2)}", "dim")
+        children = page.children(node)
+        if levels > 1:
+            for line in _tree_lines(page, children, room - INDENT, console, levels - 1):
+                is_node = line.startswith(dot)
+                yield (fork if is_node else f"{bar}  ") + line
+        elif children:
+            yield console.style(f"{bar} {plural(len(children), 'part')} below it", "dim")
+    if len(nodes) > MOST_PARTS:
+        yield console.style(f"{bar} and {len(nodes) - MOST_PARTS} more", "dim")
+
+
+def node_line(node: StoredNode, room: int, console: Console) -> str:
+    """A node in one line: its id, what it stands for, its size, who wrote it."""
+    facts = [
+        plural(node.last - node.first, "message"),
+        f"{short_count(node.covered_tokens)} {console.sign('→', '->')} {short_count(node.tokens)} tokens",
+        *([plural(len(node.children), "part")] if node.children else []),
+        printable_line(node.written_by) + ("" if node.is_final else ", provisional"),
+        f"{node.at:%Y-%m-%d}",
+    ]
+    name = printable_line(node.name)
+    line = whole_facts(facts, room - display_width(name) - 2)
+    return console.style(name, "cyan") + (f"  {line}" if line else "")
+
+
+def _about(node: StoredNode) -> str:
+    """The first thing that a node tells."""
+    lines = [line for each in node.text.splitlines() if (line := printable_line(each)) and not line.startswith("#")]
+    # What was asked and done tells it from others better than the rules that were stated in it.
+    return next((line for line in lines if line[0].isdigit()), lines[0] if lines else "")
+
+
+def _text_lines(node: StoredNode, console: Console) -> Iterator[str]:
+    for line in node.text.splitlines():
+        if line.startswith("#"):
+            yield console.style(printable_line(line.lstrip("# ")), "bold")
+        else:
+            yield from wrap(printable_line(line), page_width(console)) or [""]
