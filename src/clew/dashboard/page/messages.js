@@ -123,7 +123,7 @@ export function MessageList({ id, first, stop, current = null, goTo = null, comp
   const rows = Array.from({ length: Math.max(0, to - from) }, (_, index) => first + from + index);
   return html`
     ${blocks.problem && html`<${Problem} problem=${blocks.problem} again=${() => blocks.want(first + from, first + to)} />`}
-    <div class="messages" ref=${scroller} onScroll=${look} onKeyDown=${keys}>
+    <div class="messages" ref=${scroller} style=${{ height: size * rowHeight + "px" }} onScroll=${look} onKeyDown=${keys}>
       <ol aria-label=${title} style=${{ height: size * rowHeight + "px" }}>
         ${rows.map((seq) => html`<${MessageRow} key=${seq} id=${id} seq=${seq} message=${blocks.find(seq)} isRead=${blocks.isRead(seq)}
           isCurrent=${seq === current} isTab=${seq === tabStop} top=${(seq - first) * rowHeight} height=${rowHeight}

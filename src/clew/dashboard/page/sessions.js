@@ -106,7 +106,7 @@ export function Sessions({ route, me }) {
       <div class="find"><label for="find">Search every message</label>
         <input id="find" type="search" value=${typed} placeholder="a word, a path, an error…" autocomplete="off" spellcheck=${false}
           onInput=${(event) => setTyped(event.target.value)} /></div>
-      ${!search && list && html`<${Filters} filters=${filters} list=${list} />`}
+      ${!search && list && list.total > 0 && html`<${Filters} filters=${filters} list=${list} />`}
     </form>
     ${problem && html`<${Problem} problem=${problem} again=${load} />`}
     ${search ? html`<${SearchHits} query=${search} />`
