@@ -48,8 +48,13 @@ async def open_tab(browser: Chromium, flow: DashboardFlow) -> OpenTab:
 
 
 async def show(tab: ChromiumTab, place: str) -> None:
-    """Go to a place of the page, as a link does, and wait until everything of it was read."""
-    await tab.evaluate(f"void (location.hash = {place!r})")
+    """Go to a place of the page, as a link does, and wait until it is drawn and everything of it was read."""
+    # The event of a new address comes later than the address: without this the view before would be looked at.
+    await tab.evaluate(
+        "new Promise((go) => { const there = () => requestAnimationFrame(() => setTimeout(go));"
+        f" if (location.hash === {place!r}) return there();"
+        f" addEventListener('hashchange', there, {{ once: true }}); location.hash = {place!r}; }})"
+    )
     await tab.wait_for("document.querySelector('main') && !document.querySelector('.waiting')")
 
 

@@ -51,6 +51,7 @@ async def test_the_list_has_a_row_for_each_session_with_what_it_took(flow: Dashb
     await add_sessions_of_every_kind(flow.store)
     async with open_tab() as tab:
         await tab.wait_for("document.querySelectorAll('.row').length === 5")
+        await tab.wait_for_text("42 messages", ".rows")
         rows = {row.splitlines()[0]: row for row in await tab.texts(".row")}
         chat = rows["Fix the login"]
         assert "claude-sonnet-4-5 · Clew chat · 42 messages" in chat
@@ -124,14 +125,13 @@ async def test_a_session_shows_its_window_requests_compaction_chain_and_messages
     chat = await compacted_chat(flow)
     async with open_tab(f"#/session/{chat.id}") as tab:
         await tab.wait_for("document.querySelector('.u-wrap canvas')")
-        context = await tab.evaluate("document.querySelector('.window-bar').getAttribute('aria-label')")
+        context = await tab.wait_for("document.querySelector('.window-bar')?.getAttribute('aria-label')")
         assert "handoff" in context
         assert "tool results" in context
-        compaction = await tab.text(".compactions")
-        assert "became a handoff, written by built-in" in compaction
-        assert "It cost nothing" in compaction
-        assert "in 2 requests" in compaction
-        assert "compacted now" in await tab.text(".tree")
+        await tab.wait_for_text("became a handoff, written by built-in", ".compactions")
+        await tab.wait_for_text("It cost nothing", ".compactions")
+        await tab.wait_for_text("in 2 requests", ".compactions")
+        await tab.wait_for_text("compacted", ".tree")
         await tab.click("summary", "As a table")
         await tab.wait_for("document.querySelectorAll('.as-table tbody tr').length === 16")
 

@@ -140,7 +140,7 @@ async def test_branch_opens_a_session_that_shares_the_first_messages(flow: Dashb
         await tab.click("dialog button.main")
         await tab.wait_for_text("Another way", "h1")
         await tab.wait_for_text("branch of Fix the login after m4", ".crumbs")
-        assert "5 messages" in await tab.text("main .facts")
+        await tab.wait_for_text("5 messages", "main .facts")
 
 
 async def test_export_is_a_link_to_the_chosen_form(flow: DashboardFlow, open_tab: OpenTab) -> None:

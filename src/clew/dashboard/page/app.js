@@ -1,6 +1,6 @@
 // The page: who is signed in, which view is shown, and whether it is live.
 
-import { html, render, useEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { signIn, signOut, whenSignedOut, whoAmI } from "./api.js";
 import { Insights } from "./insights.js";
 import { follow, leave, listen } from "./live.js";
@@ -71,7 +71,7 @@ function useLive(isSignedIn) {
 function useFocusOnView(route) {
   const before = useRef(null);
   const name = route.view + (route.id || "");
-  useEffect(() => {
+  useLayoutEffect(() => {
     if (before.current !== null && before.current !== name) {
       const main = document.getElementById("main");
       if (main) main.focus({ preventScroll: true });

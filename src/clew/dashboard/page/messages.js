@@ -141,7 +141,8 @@ export function MessagePanel({ id, seq, total }) {
   const opener = useRef(document.activeElement);
   const step = (to) => { if (to >= 0 && to < total) replaceRoute(messageLink(id, to)); };
   const close = () => go(sessionLink(id));
-  useEffect(() => {
+  // With the drawing, not after it: the next key belongs to the message already.
+  useLayoutEffect(() => {
     document.body.classList.add("reading");
     title.current.focus({ preventScroll: true });
     return () => {
