@@ -3,8 +3,8 @@
     python benchmarks/dashboard.py [--sessions 2000] [--messages 20000] [--store FILE]
 
 Each call is made through real HTTP against a dashboard that was just started, three times: the first time nothing was
-read before, then twice with what is remembered. Times are of the wall clock as the page waits for them, with the CPU
-time of the server's process beside them.
+read before, then twice with what is remembered. Beside the time that passes, which a busy machine makes longer, is the
+CPU time of the first call, of this whole process: the server, the store's threads, and who asks.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def main() -> None:
         timings = asyncio.run(run(Path(folder), arguments))
     print(f"\n{'call':<26}{'first':>10}{'later':>10}{'CPU, first':>13}{'answer':>11}")
     for each in timings:
-        mark = "" if max(each.first_ms, each.later_ms) <= LIMIT_MS else f"  above {LIMIT_MS:.0f} ms"
+        mark = "" if each.cpu_ms <= LIMIT_MS else f"  above {LIMIT_MS:.0f} ms of CPU"
         times = f"{each.first_ms:>7.1f} ms{each.later_ms:>7.1f} ms{each.cpu_ms:>10.1f} ms"
         print(f"{each.name:<26}{times}{each.answer_bytes / 1024:>8.1f} KB{mark}")
 

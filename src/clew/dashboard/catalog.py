@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from clew.dashboard.window_content import (
+    BYTES_PER_TOKEN,
     SizeCache,
     WindowContent,
     WindowFinder,
@@ -153,6 +154,12 @@ class SessionCatalog:
         auxiliary = await self._totals(CallFilter(conversations=ids, auxiliary=True))
         digests = await self.store.digests([each.newest for each in sessions])
         openings = await self.openings(sessions)
+        uncalled = [
+            each.conversation
+            for each, digest in zip(sessions, digests, strict=True)
+            if digest.last_call is None and _is_whole(each)
+        ]
+        counted = await self.store.counted_messages(uncalled) if uncalled else {}
         for each, digest, opening in zip(sessions, digests, openings, strict=True):
             figures = SessionFigures(
                 opening=opening,
@@ -161,7 +168,7 @@ class SessionCatalog:
                 total=totals.get(each.conversation, _NOTHING),
                 auxiliary=auxiliary.get(each.conversation, _NOTHING),
                 last_call=digest.last_call,
-                meter=await self._meter(each, digest.last_call),
+                meter=await self._meter(each, digest.last_call, counted.get(each.conversation)),
             )
             self._figures[each.conversation] = (_stamp(each), figures)
         if len(self._figures) > 2 * MAX_SESSIONS:
@@ -207,12 +214,18 @@ class SessionCatalog:
     async def _totals(self, which: CallFilter) -> dict[int, UsageTotal]:
         return {int(total.group["conversation"]): total for total in await self.store.usage(("conversation",), which)}
 
-    async def _meter(self, overview: ConversationOverview, last_call: RecordedCall | None) -> Meter:
+    async def _meter(
+        self, overview: ConversationOverview, last_call: RecordedCall | None, counted: tuple[int, int] | None
+    ) -> Meter:
+        """How full a window is; `counted` are the tokens and the uncounted bytes of a history that is all in view."""
         limits = self.windows.limits(overview.model, overview.source)
         if last_call is not None and is_current(last_call, overview):
             return Meter(last_call.usage.total_tokens, "last request", True, limits)
         if not overview.next_seq:
             return Meter(None, "counted", False, limits)
+        if counted is not None:
+            tokens = counted[0] + round(counted[1] / BYTES_PER_TOKEN) + overview.system_chars // _CHARS_PER_TOKEN
+            return Meter(tokens, "counted", False, limits)
         content = await self.content(overview, last_call)
         return Meter(content.tokens, content.basis, content.is_exact, limits)
 
@@ -228,10 +241,8 @@ class SessionCatalog:
         return content
 
     async def _measure(self, overview: ConversationOverview, last_call: RecordedCall | None) -> WindowContent:
-        # Without a compaction, here or where it came from, a view is the whole history.
-        is_whole = not overview.last_entry and not overview.shared
         whole = ViewOutline(None, (Rows(0, overview.next_seq),), overview.next_seq)
-        outline = whole if is_whole else await self.store.view_outline(overview.newest)
+        outline = whole if _is_whole(overview) else await self.store.view_outline(overview.newest)
         sizes = await self.sizes.sizes(overview)
         current = last_call if is_current(last_call, overview) else None
         return measure_content(outline, sizes, overview.system_chars // _CHARS_PER_TOKEN, current)
@@ -252,6 +263,11 @@ def words_of(message: Message | None) -> str:
 
 def is_active(overview: ConversationOverview, now: datetime, seconds: float) -> bool:
     return (now - overview.updated).total_seconds() <= seconds
+
+
+def _is_whole(overview: ConversationOverview) -> bool:
+    """Whether a view is the whole history: without a compaction, here or where it came from, it is."""
+    return not overview.last_entry and not overview.shared
 
 
 def _where_it_began(overview: ConversationOverview, known: Mapping[int, ConversationOverview]) -> int:

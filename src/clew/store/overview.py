@@ -209,6 +209,11 @@ class OverviewStore(KeyStore):
         sizes = self._database.bytes_sql
         return await self._database.read(lambda: _message_sizes(session, start, owner, sizes))
 
+    async def counted_messages(self, conversations: Sequence[int]) -> dict[int, tuple[int, int]]:
+        """Of each conversation the tokens of its own messages, and the bytes of those whose tokens nobody counted."""
+        sizes = self._database.bytes_sql
+        return await self._database.read(lambda: _counted(conversations, sizes))
+
     async def digests(self, sessions: Sequence[str]) -> list[ConversationDigest]:
         """Where the conversations of some sessions stand, each in its place."""
         return await self._database.read(lambda: _digests(sessions))
@@ -285,6 +290,16 @@ def _message_sizes(name: str, start: int, owner: str | None, size_sql: str) -> S
         )
         sizes += [MessageSize(*row) for row in rows]
     return sizes
+
+
+def _counted(conversations: Sequence[int], size_sql: str) -> Steps[dict[int, tuple[int, int]]]:
+    rows = yield from fetch_all(
+        "SELECT m.conversation, COALESCE(sum(m.tokens), 0),"  # noqa: S608 (fixed texts)
+        f" COALESCE(sum(CASE WHEN m.tokens IS NULL THEN {size_sql} ELSE 0 END), 0) FROM messages m"
+        f" WHERE m.conversation IN ({', '.join('?' for _ in conversations) or 'NULL'}) GROUP BY m.conversation",
+        *conversations,
+    )
+    return {row[0]: (int(row[1]), int(row[2])) for row in rows}
 
 
 def _digests(names: Sequence[str]) -> Steps[list[ConversationDigest]]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ import aiohttp
 
 from clew.app import DashboardAppOptions, LocalDashboard, open_dashboard
 from clew.config import read_config
+from clew.messages import Message
 from clew.store import CallSource, ModelCall, NewMessage, NewSession, Session, Store, open_store
 from clew.testing.messages import assistant, call, synthetic_history, tool, user
 from clew.tokens import counter_for
@@ -136,7 +138,7 @@ async def add_rounds(
 ) -> None:
     """Go on with a session: a question, an answer with a call, and its result, each round."""
     counter = counter_for(DASHBOARD_MODEL)
-    history = synthetic_history(_ROUND * rounds, seed)
+    history = _history(_ROUND * rounds, seed)
     tip = await store.get_compression_tip(session)
     size = _AROUND + sum(map(counter.message, (await store.view(tip)).messages))
     asked_by: CallSource = "gateway" if source == "gateway" else "terminal"
@@ -154,6 +156,11 @@ async def add_rounds(
             calls={1: _call(usage, when, asked_by)},
         )
         size += sum(counts)
+
+
+@cache
+def _history(messages: int, seed: int) -> list[Message]:
+    return synthetic_history(messages, seed)
 
 
 def _call(usage: CanonicalUsage, at: datetime, source: CallSource) -> ModelCall:

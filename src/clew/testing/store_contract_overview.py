@@ -93,6 +93,9 @@ class OverviewContract:
             ]
             assert sizes[3].bytes > 500 > sizes[2].bytes > 10
             assert await store.message_sizes(session.id, 3) == sizes[3:]
+            number = (await only(store)).conversation
+            uncounted = sizes[2].bytes + sizes[3].bytes
+            assert await store.counted_messages([number, 99]) == {number: (7, uncounted)}
 
     async def test_openings_and_newest_words_are_those_of_people_and_models(self, store_url: str) -> None:
         async with open_store(store_url) as store:
