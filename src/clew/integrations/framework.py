@@ -141,8 +141,8 @@ class FrameworkConversations:
     def _find(
         self, items: list[Any], name: str | None, model: str | None
     ) -> tuple[FrameworkConversation, list[Message]]:
-        known = [(it.count_known(items), at) for at, it in enumerate(self._open) if it.name == name]
-        count, at = max(known, default=(-1, -1))
+        known = [(*it.count_known(items), at) for at, it in enumerate(self._open) if it.name == name]
+        count, is_whole, at = max(known, default=(-1, False, -1))
         if count < 0:
             if self._first is None:
                 self._first = Projection(**{"model": model, **self._options})
@@ -153,7 +153,7 @@ class FrameworkConversations:
             found = self._open.pop(at)
         self._open.append(found)
         del self._open[:-MAX_OPEN]
-        return found, found.take(items, count)
+        return found, found.take(items, count, is_whole)
 
 
 class FrameworkConversation:
@@ -177,15 +177,16 @@ class FrameworkConversation:
         self._written: dict[tuple[int, ...], tuple[Sequence[Message], Any]] = {}
         """Objects that were written, by the identities of their messages."""
 
-    def count_known(self, items: list[Any]) -> int:
+    def count_known(self, items: list[Any]) -> tuple[int, bool]:
         """How many of these objects are known, where they are the known history with or without more behind it; or -1.
+        And whether all of the history is among them.
 
         A framework that keeps what it was given back sends that with more behind it: it stands for the same history.
         """
         for known in (self._items, self._shown):
             if len(items) >= len(known) and (known or not self._items) and self._are_same(known, items[: len(known)]):
-                return len(known)
-        return -1
+                return len(known), known is self._items
+        return -1, False
 
     def resume(self, items: list[Any]) -> int:
         """After a restart: how many of these objects are the view that the store has of a named conversation, by a
@@ -208,9 +209,9 @@ class FrameworkConversation:
             self._add(item, view[end - len(messages) : end])
         return len(self._shown)
 
-    def take(self, items: list[Any], known: int) -> list[Message]:
-        """Read what is behind the known objects; the whole history as messages."""
-        if known == len(self._items) and self._are_same(self._items, items[:known]):
+    def take(self, items: list[Any], known: int, is_whole: bool) -> list[Message]:
+        """Read what is behind the known objects, which are all of the history or its view; all of it as messages."""
+        if is_whole:
             # They may be other objects than before, and the newest are given back.
             self._items[:] = items[:known]
         for item in items[known:]:
@@ -221,9 +222,13 @@ class FrameworkConversation:
 
     def _are_same(self, known: list[Any], items: list[Any]) -> bool:
         """Whether objects are the same, or equal, or, where a framework knows no equality, say the same."""
+        if known == items:
+            return True
         read = self._format.read
-        return known == items or all(
-            one is other or one == other or read(one) == read(other) for one, other in zip(known, items, strict=True)
+        said = self._read if known is self._items else map(read, known)
+        return all(
+            one is other or one == other or messages == read(other)
+            for one, other, messages in zip(known, items, said, strict=True)
         )
 
     def show(self, fitted: Sequence[Message]) -> tuple[list[Any], bool]:
