@@ -172,6 +172,7 @@ async def test_counts_and_states_tell_the_history_and_the_view(store: Store) -> 
     assert counted["window"] == 200_000
     state = await recall.state("Late clock")
     assert (state["messages_in_all"], state["messages_in_view"], state["compactions"]) == (6, 2, 1)
+    assert "first_request" not in state, "what a compaction wrote is nobody's request"
     assert (await recall.view("clock-2"))["messages"][0] == {"role": "user", "text": "Handoff: oiled."}
     assert (await recall.open("clock-2"))["messages"][0]["text"].startswith("Why does the clock")
     assert (await recall.count(text="hello there", model="gpt-5"))["tokens"] == 2
@@ -186,7 +187,10 @@ async def test_the_state_tells_how_files_and_tests_stand_and_by_which_message(st
         tool("c2", "wrote clocks/hall.py"),
     ]
     await add(store, "work", "codex", work)
-    stands = (await SessionRecall(store).state("work"))["stands"]
+    await store.append("work", [user("/model")])
+    state = await SessionRecall(store).state("work")
+    assert state["first_request"] == state["last_request"] == "Make the tests pass. Never touch clocks/oil.py."
+    stands = state["stands"]
     found = {(each["kind"], each["name"]): each for each in stands}
     assert found["file", "clocks/hall.py"]["message"] in (3, 4)
     assert any(kind == "tests" and "failed" in each["is"] for (kind, _), each in found.items())

@@ -29,7 +29,7 @@ from clew.errors import InvalidArgument, UnknownSession
 from clew.integrations.recalled_text import SNIPPET_CHARS, RecalledText
 from clew.ledger import person_said
 from clew.messages import Message, text_of
-from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, StoredMessage
+from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, StoredMessage, View
 from clew.tokens import count_each, counter_for, window_of
 from clew.turn import read_conversation_state
 
@@ -48,6 +48,8 @@ _ROWS_AT_ONCE = 200
 _NEAR = 5
 _EVERY_SESSION = 100_000
 _REQUEST_CHARS = 300
+_SAID_CHARS = 20_000
+"""How much of a message is searched for what a person said."""
 _MOST_OF_A_KIND = 4
 
 
@@ -210,7 +212,6 @@ class SessionRecall:
         view = await self._store.view(session.id, owner=OWNER, keep_damaged=True)
         made = await self._store.compactions(session.id, owner=OWNER, keep_damaged=True)
         used = await self._store.usage([], CallFilter(session=session.id))
-        requests = [row for row in view.messages if row["role"] == "user" and _is_request(row)]
         last = await self._store.messages(session.id, max(0, view.next_seq - 1), view.next_seq, keep_damaged=True)
         children = await self._store.children_of(session.id, owner=OWNER)
         return {
@@ -219,11 +220,7 @@ class SessionRecall:
             "messages_in_all": view.next_seq,
             "messages_in_view": len(view.messages),
             "compactions": sum(each.is_in_effect for each in made),
-            **(
-                {"first_request": self._request(requests[0]), "last_request": self._request(requests[-1])}
-                if requests
-                else {}
-            ),
+            **self._requests(view),
             **({"calls": used[0].calls, "tokens_used": used[0].usage.total_tokens} if used and used[0].calls else {}),
             **({"children": [child.id for child in children[:_NEAR]]} if children else {}),
             **({"stands": stands} if (stands := await self._stands(session)) else {}),
@@ -310,8 +307,14 @@ class SessionRecall:
         }
         return {name: value for name, value in told.items() if value}
 
-    def _request(self, message: Message) -> str:
-        return self._texts.line(person_said(text_of(message)[:20_000]), _REQUEST_CHARS)
+    def _requests(self, view: View) -> dict[str, str]:
+        """The first and the last request that the view shows; what a compaction wrote is none."""
+        own = (message for at, message in enumerate(view.messages) if at not in view.written)
+        said = [words for message in own if message["role"] == "user" and (words := _request_in(message))]
+        if not said:
+            return {}
+        line = self._texts.line
+        return {"first_request": line(said[0], _REQUEST_CHARS), "last_request": line(said[-1], _REQUEST_CHARS)}
 
     def _import_note(self) -> dict[str, Any]:
         told = self._importing() if self._importing else {}
@@ -364,11 +367,11 @@ def _is_like(session: Session, folded: str) -> bool:
     return own.startswith(folded) or own.endswith(folded) or folded in (session.title or "").casefold()
 
 
-def _is_request(message: Message) -> bool:
-    """Whether a person asked for something; a bare command to the program (`/model`) is no request."""
-    said = person_said(text_of(message)[:20_000]).strip()
-    return bool(said) and not (said.startswith("/") and len(said.split()) == 1)
+def _request_in(message: Message) -> str:
+    """What a person asked for; nothing for a bare command to the program (`/model`)."""
+    said = person_said(text_of(message)[:_SAID_CHARS]).strip()
+    return "" if said.startswith("/") and len(said.split()) == 1 else said
 
 
 def _minute(at: datetime) -> str:
-    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%M")
+    return at.astimezone(UTC).strftime("%Y-%m-%d %H:%MZ")
