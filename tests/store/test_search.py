@@ -158,3 +158,11 @@ async def test_the_snippet_shows_the_rarest_word(tmp_path: Path) -> None:
         await store.append("s", [user(text), *(assistant(f"the worker said {n}") for n in range(30))])
         best = (await store.search("worker said quokka")).hits[0]
     assert best.seq == 0 and "quokka" in best.snippet.text
+
+
+def test_folding_gives_each_character_its_own_form_wherever_it_stands() -> None:
+    every = [chr(point) for point in range(1, 0x20000) if not 0xD800 <= point < 0xE000]
+    alone = "".join(case_folded(character + "\u0130")[0] for character in every)
+    for start in range(0, len(every), 997):
+        row = "".join(every[start : start + 997])
+        assert case_folded(row) == alone[start : start + 997]

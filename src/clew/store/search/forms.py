@@ -14,10 +14,12 @@ _SUFFIXES = (
     "ations", "ation", "ators", "ator", "ments", "ment", "ings", "ing", "ions", "ion",
     "ers", "er", "ors", "or", "ed", "es", "ly", "s", "e",
 )  # fmt: skip
-_ENDINGS = ("", "s", "e", "es", "ed", "ing", "er", "ers")
+_ENDINGS = ("", "s", "ed", "ing", "er", "ers")
 _E_ENDINGS = ("e", "es", "ed", "ing", "er", "ers")
 _Y_ENDINGS = ("y", "ies", "ied", "ying", "ication", "ications", "ier")
-_NOUN_ENDINGS = ("ion", "ions", "ation", "ations", "or", "ment")
+_HISSING = ("s", "x", "z", "ch", "sh")
+# Endings that make a noun, by the letters that a stem must end with for it.
+_NOUN_ENDINGS = (("ts", "ion"), ("ts", "ions"), ("lmnrt", "ation"), ("lmnrt", "ations"), ("t", "or"), ("lnpty", "ment"))
 _SHORTEST_NOUN_STEM = 4
 _VOWELS = frozenset("aeiouy")
 _UNDOUBLED = _VOWELS | frozenset("cwxhjkqv")
@@ -109,19 +111,22 @@ def _regular_forms(word: str) -> list[str]:
             return [word, *(word.removesuffix(suffix) + ending for ending in _Y_ENDINGS)]
     forms = [word]
     for stem, suffix in _stems(word):
-        # A word without an ending, or one that ends with e, shows how its stem is spelt.
-        forms += (stem + ending for ending in (_E_ENDINGS if suffix == "e" else _ENDINGS))
-        if len(stem) >= _SHORTEST_NOUN_STEM and stem[-1] not in _VOWELS:
-            forms += (stem + ending for ending in _NOUN_ENDINGS)
-        if (
-            len(stem) <= _LONGEST_DOUBLED
-            and stem[-1] not in _UNDOUBLED
-            and stem[-2] in _VOWELS
-            and stem[-3] not in _VOWELS
-        ):
+        # A word without an ending, or one that ends with e, shows how its stem is spelt; after others it may be either.
+        forms += (stem + ending for ending in _ENDINGS) if suffix != "e" else ()
+        forms += (stem + ending for ending in _E_ENDINGS) if suffix not in ("", "s") else ()
+        if suffix in ("", "s") and stem.endswith(_HISSING):
+            forms.append(stem + "es")
+        if len(stem) >= _SHORTEST_NOUN_STEM:
+            forms += (stem + ending for letters, ending in _NOUN_ENDINGS if stem[-1] in letters)
+        if len(stem) <= _LONGEST_DOUBLED and _is_doubled(stem):
             # run, running; drop, dropped
             forms += (stem + stem[-1] + ending for ending in ("ed", "ing", "er"))
     return forms
+
+
+def _is_doubled(stem: str) -> bool:
+    """Whether the last letter is doubled before an ending: a consonant after one vowel."""
+    return stem[-1] not in _UNDOUBLED and stem[-2] in _VOWELS and stem[-3] not in _VOWELS
 
 
 def _stems(word: str) -> list[tuple[str, str]]:

@@ -60,10 +60,16 @@ def score_text(
                 found[others] = matches
     if not found:
         return TextScore(0.0, found)
-    total = sum(rarities[term] * term.weight for term in query.terms) or 1.0
-    held = min(total, sum(rarities[term] * term.weight for term in found))
+    total = held = relevance = 0.0
+    for term in query.terms:
+        total += rarities[term] * term.weight
     length = len(text) / usual_chars
-    relevance = sum(_bm25(matches, length) * rarities[term] * term.weight for term, matches in found.items())
+    for term, matches in found.items():
+        weight = rarities[term] * term.weight
+        held += weight
+        relevance += weight * _bm25(matches, length)
+    total = total or 1.0
+    held = min(total, held)
     score = relevance * (0.3 + 0.7 * (held / total) ** 2)
     score += held * _NEIGHBOURS * _neighbours(folded, query.terms, found)
     score += held * _CLOSENESS * _closeness(list(found.values()))
@@ -85,7 +91,9 @@ def score_days(text: str, at: int, asked: DayRange | None) -> float:
 
 
 def _bm25(matches: Sequence[TermMatch], length: float) -> float:
-    count = sum(1.0 if match.spelling == 0 else _OTHER_FORM for match in matches)
+    count = 0.0
+    for match in matches:
+        count += 1.0 if match.spelling == 0 else _OTHER_FORM
     norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length)
     return count * (_SATURATION + 1) / (count + norm)
 

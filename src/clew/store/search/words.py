@@ -25,9 +25,13 @@ UNSPACED = (
 )
 _unspaced_run = re.compile(f"[{UNSPACED}]+")
 _word = re.compile(f"[{UNSPACED}]|[^\\W_{UNSPACED}]+")
-# Beside ASCII: signs and scripts of which every character is folded by nothing but `lower`.
-_lowered = re.compile(
-    "[\x00-\x7f\u00ab\u00bb\u2013\u2014\u2018\u2019\u201c-\u201e\u2022\u2192\u2500-\u259f\u2e80-\ufefe]*+"
+# Beside ASCII: characters of which nothing but `lower` makes the folded form. Few texts have many others.
+_folded_otherwise = re.compile(
+    "[^\x00-\x7f\u00ab\u00bb\u2013\u2014\u2018\u2019\u201c-\u201e\u2022\u2192\u2500-\u259f\u2e80-\ufefe]"
+)
+# Characters whose folded form has another lower case, or a longer one.
+_folded_alone = re.compile(
+    "[\u0130\u03d2-\u03d4\u1d2c-\u1d42\u2102-\u2145\u2c7d\U0001d400-\U0001d7ff\U0001f12b-\U0001f149]"
 )
 _whitespace = re.compile(r"\s")
 _camel_case_part = re.compile(r"[A-Z]+(?![a-z])[0-9]*|[A-Z]?[a-z]+[0-9]*|[0-9]+")
@@ -70,7 +74,15 @@ def normalized_text(text: str) -> str:
 
 def case_folded(text: str) -> str:
     """A text in lower case and without accents; every character keeps its index."""
-    return text.lower() if text.isascii() or _lowered.fullmatch(text) else text.translate(_FOLDS)
+    if text.isascii():
+        return text.lower()
+    if _folded_alone.search(text):
+        return text.translate(_FOLDS)
+    return _folded_otherwise.sub(_folded_match, text).lower()
+
+
+def _folded_match(found: re.Match[str]) -> str:
+    return _FOLDS[ord(found[0])]
 
 
 def words_of(folded_text: str) -> list[str]:
