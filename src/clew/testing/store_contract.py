@@ -35,7 +35,7 @@ from clew.testing.store_contract_history import HistoryContract, ViewContract
 from clew.testing.store_contract_nodes import NodeContract
 from clew.testing.store_contract_overview import OverviewContract
 from clew.testing.store_contract_owners import KeyContract, OwnerContract, SavingContract
-from clew.testing.store_contract_search import SearchContract
+from clew.testing.store_contract_search import QuestionContract, SearchContract
 from clew.usage import CanonicalUsage
 
 
@@ -392,6 +392,7 @@ class StoreContract(
     ViewContract,
     NodeContract,
     SearchContract,
+    QuestionContract,
     OwnerContract,
     KeyContract,
     SavingContract,

@@ -236,3 +236,84 @@ class SearchContract:
             await store.rebuild_index()
             assert await found(store, "configured tests retry") == before
             assert await store.check() == []
+
+
+_SMALL_TALK = [user(f"Nothing new here on the {number}th, only rain and work.") for number in range(10, 40)]
+
+
+class QuestionContract:
+    """What a plain question finds in a talk between people, beside the rows that hold its words."""
+
+    async def test_an_answer_is_found_with_the_question_before_it(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            asked = [user("How often do you work out these days?"), assistant("Three times a week, before breakfast.")]
+            await store.append("s", [*_SMALL_TALK[:15], *asked, *_SMALL_TALK[15:]])
+            assert (await found(store, "How often does he work out?"))[:2] == [15, 16]
+            assert 16 not in await found(store, "work out")
+
+    async def test_neighbours_obey_the_scope(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("Where is the ferry?"), assistant("At pier nine."), user("Thanks!")])
+            assert await found(store, "where is the ferry?", SearchScope(roles=("user",))) == [0]
+            branch = await store.branch("s", 1)
+            scope = SearchScope(conversation_of=branch.id)
+            assert await found(store, "where is the ferry?", scope) == [0]
+
+    async def test_a_day_finds_what_was_told_of_it_later(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            said = {
+                3: "We stayed in.",
+                8: "Yesterday we took the boat to the island!",
+                9: "So tired today.",
+                20: "Rain.",
+            }
+            rows = [NewMessage(user(text), at=datetime(2024, 5, day, 12, tzinfo=UTC)) for day, text in said.items()]
+            await store.append("s", rows)
+            scope = SearchScope(conversation_of="s")
+            assert (await found(store, "What did they do on 7 May 2024?", scope))[0] == 1
+            assert (await found(store, "What happened on 2024-05-09?", scope))[0] == 2
+            assert (await found(store, "What did they do on 7 May 2024?"))[0] == 1
+            assert 1 not in await found(store, "What did they do on 7 May 2021?", scope)
+
+    async def test_irregular_forms_and_possessives_are_found(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            told = [user("I found the ring under the sofa."), user("Odile taught the twins to swim.")]
+            await store.append("s", [*_SMALL_TALK, *told])
+            assert (await found(store, "Where did she find it?"))[0] == len(_SMALL_TALK)
+            assert (await found(store, "Who teaches swimming?"))[0] == len(_SMALL_TALK) + 1
+            assert (await found(store, "What are Odile's lessons?"))[0] == len(_SMALL_TALK) + 1
+
+    async def test_a_word_of_the_same_meaning_is_found_and_counts_for_less(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            told = [user("She bought a canoe."), user("They purchase nothing."), user("The physician was kind.")]
+            await store.append("s", [*_SMALL_TALK, *told])
+            first = len(_SMALL_TALK)
+            assert (await found(store, "What did they purchase?"))[:2] == [first + 1, first]
+            assert (await found(store, "Which doctor was it?"))[0] == first + 2
+
+    async def test_one_passage_does_not_fill_the_page(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            same = [
+                assistant(f"I read many books and books, that is number {number} of today.") for number in range(30)
+            ]
+            others = [
+                user("Books: the Tin Parade."),
+                user("I closed my books and slept."),
+                user("No books for me now."),
+            ]
+            await store.append("s", [*others, *same])
+            assert {0, 1, 2} <= set((await found(store, "Which books did they read?"))[:10])
+
+    async def test_a_short_turn_is_not_hidden_by_long_replies(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            reply = "There is a lot to say about a garden and what you plant in it. " + "Water it well and wait. " * 60
+            talk = [user("I planted a fig in the garden."), *(assistant(f"{number}. {reply}") for number in range(20))]
+            await store.append("s", talk)
+            assert (await found(store, "What is planted in the garden?"))[0] == 0

@@ -24,7 +24,7 @@ _DATES = tuple(
         rf"\b{_day}(?: of)? (?P<name>{_month})\b\.?,?(?: {_year}\b)?",
         rf"\b(?P<name>{_month})\b\.? {_day}\b(?!:)(?:,? {_year}\b)?",
         rf"\b(?P<name>{_month})\b\.?,?(?: of)? {_year}\b",
-        rf"\b(?:in|during|since|until) (?P<name>{'|'.join(_MONTHS)})\b",
+        rf"\b(?:in|during|since|until) (?P<name>{'|'.join(_MONTHS)})\b(?![./]\w)",
     )
 )
 # The first and last day of what is meant, counted from the day of the message.
