@@ -68,7 +68,7 @@ def main() -> None:
     options = parser.parse_args()
     for part in PARTS if options.only is None else (options.only,):
         if part == "speed":
-            report("search_speed", [asyncio.run(_speed(length)) for length in options.lengths], SPEED_COLUMNS)
+            report("search_speed", [asyncio.run(speed_of(length)) for length in options.lengths], SPEED_COLUMNS)
         elif part == "facts":
             rows = asyncio.run(_facts(losses=options.losses))
             report("search_facts", rows, ("asked by", "facts", "visible", "first hit", "hermes-lcm 0.21"))
@@ -99,7 +99,7 @@ def _filled(rng: Random, number: int) -> str:
     )
 
 
-async def _speed(length: int) -> dict[str, Any]:
+async def speed_of(length: int) -> dict[str, Any]:
     row: dict[str, Any] = {"messages": length}
     chars = 0
     with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
@@ -193,10 +193,10 @@ def _talks(name: str) -> Iterator[dict[str, Any]]:
         ("with an assistant", [talk_with_assistant(topics, 600, seed) for seed in range(3)]),
         ("with an assistant, long", [talk_with_assistant(topics, 4_000, seed) for seed in range(2)]),
     ):
-        yield {"templates": name, "talk": label, **asyncio.run(_found_in(talks))}
+        yield {"templates": name, "talk": label, **asyncio.run(found_in(talks))}
 
 
-async def _found_in(talks: Sequence[Talk]) -> dict[str, Any]:
+async def found_in(talks: Sequence[Talk]) -> dict[str, Any]:
     right: dict[str, list[bool]] = {}
     recall: list[float] = []
     spent = 0.0

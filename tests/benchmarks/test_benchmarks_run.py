@@ -9,9 +9,11 @@ from types import SimpleNamespace
 
 import pytest
 
+import _talks
 import compress
 import quality
 import recoverable
+import search
 import turn
 from clew.messages import Message, repair, text_of
 from clew.testing import assistant, synthetic_history, user
@@ -83,11 +85,12 @@ def test_a_target_in_chars_becomes_one_in_tokens_and_is_not_passed() -> None:
     assert 0 < sum(len(_shown(message)) for message in result) <= quality.TARGET_CHARS
 
 
-def test_a_search_for_an_atom_uses_the_words_around_it_with_and_without_it() -> None:
+def test_a_search_for_an_atom_uses_the_words_around_it_or_its_line() -> None:
     used = 'edit {"path": "src/feed.py", "old": "a\\n\\tretryLimit = 3 or so"}'
     assert recoverable.queries_for("tretryLimit", used) == (
         "edit path src/feed.py old a retryLimit 3 or so",
         "edit path src/feed.py old a 3 or so",
+        "3 or so",
     )
 
 
@@ -99,5 +102,21 @@ def test_what_one_search_brings_back_is_counted(tmp_path: Path) -> None:
         file.write(json.dumps({"messages": [*messages, after]}))
     scorer = SimpleNamespace(text=_shown, cut_at=lambda it: len(it) - 1, needed=lambda *_: ["48151"])
     rows = recoverable.recoverable(tmp_path, scorer)
-    assert [row["words"] for row in rows] == ["with the atom", "without the atom"]
+    assert [row["words"] for row in rows] == list(recoverable.WAYS.values())
     assert all(row["sessions"] == 1 and row["atoms"] == 1 for row in rows)
+
+
+async def test_search_is_measured_by_length_and_on_talks() -> None:
+    row = await search.speed_of(200)
+    assert set(search.SPEED_COLUMNS) <= set(row)
+    for topics in map(_talks.read_topics, ("develop", "held_out")):
+        for talk in (_talks.talk_of_two(topics, 120, 1), _talks.talk_with_assistant(topics, 120, 1)):
+            assert all(question.evidence <= set(range(len(talk.turns))) for question in talk.questions)
+            assert {question.kind for question in talk.questions} >= {"said", "next turn", "dated", "many"}
+    found = await search.found_in([talk])
+    assert found["questions"] == len(talk.questions)
+
+
+def test_the_same_seed_gives_the_same_talk() -> None:
+    topics = _talks.read_topics("held_out")
+    assert _talks.talk_of_two(topics, 90, 3) == _talks.talk_of_two(topics, 90, 3)
