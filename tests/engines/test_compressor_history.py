@@ -80,6 +80,21 @@ def test_a_system_prompt_with_a_note_behind_it_is_known_again() -> None:
     assert record.catch_up([system("Be brief.\n\n[a note]"), *HISTORY], range(5))
 
 
+def test_a_history_whose_call_still_waits_for_its_result_is_known_again() -> None:
+    waiting = [
+        *HISTORY,
+        user("And the nets?"),
+        assistant(None, [call("ls", id="c2"), call("cat", id="c3")]),
+        tool("c2", "a"),
+    ]
+    record = HistoryRecord.of(waiting[:5])
+    repaired = repair_history(waiting)
+    assert text_of(repaired.messages[-1]) == NO_RESULT
+    assert record.catch_up(repaired.messages, repaired.indexes)
+    assert record.ledger.next_number == len(waiting)
+    assert record.read(5) is waiting[5]
+
+
 def test_an_edited_message_is_another_conversation() -> None:
     record = HistoryRecord.of(HISTORY)
     edited = [HISTORY[0], assistant("I will not."), user("Why?"), assistant("I am tired."), user("Rest.")]

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import chain, count, islice
+from itertools import accumulate, chain, count, islice
 from typing import Any
 
 from clew.ledger import Ledger
@@ -206,6 +206,14 @@ class HistoryRecord:
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
         known = self.ledger.next_number
+        # A stub for a result that is still to come has the number of the message that called, which stands before it.
+        newest = list(accumulate(numbers, max))
+        stubs = [
+            at for at, (before, number) in enumerate(zip(newest, numbers[1:], strict=False), 1) if number <= before
+        ]
+        if stubs:
+            own = sorted(set(range(len(numbers))).difference(stubs))
+            messages, numbers = [messages[at] for at in own], [numbers[at] for at in own]
         new = [message for message, number in zip(messages, numbers, strict=True) if number >= known]
         if not known or not self._knows(messages, numbers) or numbers[-1] + 1 - known != len(new):
             return False
