@@ -99,18 +99,20 @@ export const Thin = ({ ratio, kind = "" }) => html`
 
 /** A modal dialog. The browser keeps the focus inside; closing gives it back to where it was. */
 export function Dialog({ title, lead, isLarge = false, close, children }) {
-  const ref = useRef(null);
+  const ref = useRef(null), isOver = useRef(false);
   useLayoutEffect(() => {
     const opener = document.activeElement, dialog = ref.current;
     dialog.showModal();
     return () => {
-      // While it is open everything else is inert, and cannot have the focus.
+      // While it is open everything else is inert, and cannot have the focus. The event of closing comes later, when
+      // another dialog may be open already.
+      isOver.current = true;
       dialog.close();
       if (opener && opener.isConnected) opener.focus();
     };
   }, []);
   const outside = (event) => { if (event.target === ref.current) close(); };
-  return html`<dialog ref=${ref} class=${isLarge ? "large" : ""} aria-labelledby="dialog-title" onClose=${close}
+  return html`<dialog ref=${ref} class=${isLarge ? "large" : ""} aria-labelledby="dialog-title" onClose=${() => isOver.current || close()}
       onCancel=${(event) => { event.preventDefault(); close(); }} onMouseDown=${outside}>
     <h2 id="dialog-title">${title}</h2>
     ${lead && html`<p class="lead">${lead}</p>`}

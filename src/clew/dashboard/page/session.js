@@ -100,7 +100,7 @@ function Head({ shown, me, reload }) {
       <p class="crumbs"><a href=${sessionsLink()}>Sessions</a>${origin && html`<${Origin} origin=${origin} />`}</p>
       <h1>${titleOf(session)}</h1>
       <p class="facts">
-        ${session.is_active && html`<span class="tag at-work"><i></i>at work</span>`}
+        ${session.is_active && html`<span class="tag at-work"><i></i>at work</span> `}
         ${[...facts, `begun ${fullTime(session.created)}`].join(" · ")}</p>
     </div>
     <${ActionBar} shown=${shown} me=${me} reload=${reload} />
