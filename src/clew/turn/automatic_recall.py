@@ -130,6 +130,8 @@ class AutomaticRecall:
         """The options with the passages for this turn. `tokens` is the size of the request without them."""
         view = self._view
         start = next((at for at in range(len(view.messages), 0, -1) if view.messages[at - 1]["role"] == "assistant"), 0)
+        if start and start < len(view.messages) and view.messages[start]["role"] == "tool":
+            start -= 1  # a call belongs to its results: what it names is in view nowhere else, perhaps
         newest = view.messages[start:]
         if not newest or _is_refused(model, newest):
             return options
@@ -278,7 +280,8 @@ class _Wanted:
 
 def _wanted(newest: Sequence[Message], shown: _ShownNames) -> _Wanted:
     asked = [said for message in newest if message["role"] == "user" and (said := person_said(text_of(message)))]
-    results = [text_of(message) for message in newest if message["role"] == "tool"]
+    # The call before its results: a long result must not crowd out what was asked for.
+    results = [text_with_calls(message) for message in newest if message["role"] != "user"]
     text = "\n".join((*asked, *results))[:_READ_CHARS]
     names = [atom for atom in atoms_in(text) if _is_exact(atom) and atom not in shown.atoms]
     words = set(plain_words_in("\n".join(asked)[:_READ_CHARS]))
