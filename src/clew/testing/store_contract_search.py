@@ -276,6 +276,7 @@ class QuestionContract:
             assert (await found(store, "What did they do on 7 May 2024?", scope))[0] == 1
             assert (await found(store, "What happened on 2024-05-09?", scope))[0] == 2
             assert (await found(store, "What did they do on 7 May 2024?"))[0] == 1
+            assert (await found(store, "What did I do on 7 May 2024?", scope))[0] == 1
             assert 1 not in await found(store, "What did they do on 7 May 2021?", scope)
 
     async def test_irregular_forms_and_possessives_are_found(self, store_url: str) -> None:

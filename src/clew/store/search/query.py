@@ -86,8 +86,10 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
         # The words of a date are seldom those of the message; they would find other dates.
         pieces = (_pieces_of(f"{text[: at.start]} {text[at.stop :]}") if days else []) or pieces
     plain = [words[0] for quoted, _, words in pieces if not quoted and len(words) == 1]
-    drop_stop_words = any(not is_stop_word(word) for word in plain) or any(
-        quoted or len(words) > 1 for quoted, _, words in pieces
+    drop_stop_words = (
+        days is not None
+        or any(not is_stop_word(word) for word in plain)
+        or any(quoted or len(words) > 1 for quoted, _, words in pieces)
     )
     terms: dict[Clause, QueryTerm] = {}
     row: list[str] = []

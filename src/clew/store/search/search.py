@@ -50,7 +50,7 @@ def run_search(
     newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
     parsed = parse_query(query, day_of(newest))
     hits: list[SearchHit] = []
-    if parsed.terms:
+    if parsed.terms or parsed.days is not None:
         found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
         ranked = yield from _read_and_score(found.docs, found.query, found.rarities)
         if found.query.is_question:
