@@ -1,6 +1,7 @@
 """The library door: `clew.compress`, the same as `clew.acompress`, and `clew.preview`.
 
-Decodes what it is given, runs the compressor, and encodes. What is kept and what is folded is the engine's decision.
+Decodes what it is given, runs the compressor or the engine that is named, and encodes. What is kept and what is folded
+is the engine's decision.
 """
 
 from __future__ import annotations
@@ -18,7 +19,11 @@ from clew.engines import (
     Compaction,
     CompactionPreview,
     ContextCompressor,
+    ContextEngine,
+    EngineFactory,
+    EngineSetup,
     Fate,
+    LosslessEngine,
     budgets_for,
     budgets_for_target,
     checked_tokens,
@@ -106,6 +111,7 @@ def compress(
     tools: Iterable[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
+    engine: str | EngineFactory | None = None,
 ) -> Compressed:
     """Fold a long conversation into a short one that still says what matters.
 
@@ -115,7 +121,8 @@ def compress(
     tokens in all; with `context_length` it is what Clew would make for a window of that size, with room for
     `max_output` tokens of a reply: those that a whole request asks for where it is not given. Without a `summarizer`
     (a callable that takes a prompt and returns text, or a `SummaryModel`) the built-in one writes the handoff: no key,
-    no network. `InvalidArgument` and `InvalidMessage` for what cannot be read.
+    no network. `engine` is the name of another engine, such as `lcm`, or what makes one; those take no
+    `target_tokens`. `InvalidArgument` and `InvalidMessage` for what cannot be read.
     """
     return _run(
         acompress(
@@ -129,6 +136,7 @@ def compress(
             tools=tools,
             model=model,
             settings=settings,
+            engine=engine,
         )
     )
 
@@ -145,19 +153,22 @@ async def acompress(
     tools: Iterable[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
+    engine: str | EngineFactory | None = None,
 ) -> Compressed:
     """The same as `compress`, for a caller that is async itself."""
     checked_topic(focus_topic)
     conversation = _conversation(messages, system, tools)
     request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
-    engine = request.engine(None if summarizer is None else _summarize_with(summarizer, model))
-    size = engine.size_of(conversation.messages) + request.beside
+    summarize = None if summarizer is None else _summarize_with(summarizer, model)
+    compressor = request.engine(summarize)
+    size = compressor.size_of(conversation.messages) + request.beside
+    chosen = compressor if engine is None else request.other_engine(engine, summarize)
     if request.fits(size):
         compaction = Compaction.nothing(conversation.messages, size)
     else:
-        compaction = await engine.compress(conversation.messages, size, focus_topic)
+        compaction = await chosen.compress(conversation.messages, size, focus_topic)
     if not compaction.changed:
-        compaction = _repaired(engine, compaction)
+        compaction = _repaired(compressor, compaction)
     return Compressed(
         messages=_written_list(messages, conversation, compaction),
         request=_written_request(messages, conversation, compaction),
@@ -166,7 +177,7 @@ async def acompress(
         changed=compaction.changed,
         tokens_before=compaction.tokens_before,
         tokens_after=compaction.tokens_after,
-        warnings=(*compaction.warnings, *_missed_target(request, compaction, engine)),
+        warnings=(*compaction.warnings, *_missed_target(request, compaction, compressor)),
         compaction=compaction,
         conversation=conversation,
     )
@@ -184,6 +195,7 @@ def preview(
     tools: Iterable[Any] | None = None,
     model: str | None = None,
     settings: CompressionSettings | None = None,
+    engine: str | EngineFactory | None = None,
 ) -> CompactionPreview:
     """What `compress` would do with each message, without doing it: no summary is written and no model asked.
 
@@ -193,12 +205,17 @@ def preview(
     del summarizer
     conversation = _conversation(messages, system, tools)
     request = _Request.of(conversation, context_length, max_output, target_tokens, model, settings)
-    engine = request.engine()
-    size = engine.size_of(conversation.messages) + request.beside
+    compressor = request.engine()
+    size = compressor.size_of(conversation.messages) + request.beside
+    if engine is not None:
+        other = request.other_engine(engine)
+        if not isinstance(other, ContextCompressor | LosslessEngine):
+            raise InvalidArgument(f"the engine {other.name!r} has no preview; let it fold, which changes no message")
+        return other.preview(conversation.messages, size)
     if request.fits(size):
         # `compress` would leave it alone: so large a tail takes everything.
-        engine = replace(request, budgets=replace(request.budgets, tail=2 * size)).engine()
-    return engine.preview(conversation.messages, size)
+        compressor = replace(request, budgets=replace(request.budgets, tail=2 * size)).engine()
+    return compressor.preview(conversation.messages, size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +229,7 @@ class _Request:
     beside: int
     """What the request takes beside its messages."""
     system_as_blocks: bool
+    max_output: int | None
 
     @classmethod
     def of(
@@ -236,12 +254,12 @@ class _Request:
             )
         counter, settings = counter_for(model), settings or CompressionSettings()
         beside = counter.tools(conversation.tools) + counter.request
+        output = conversation.max_output if max_output is None else max_output
         if target is not None:
             budgets = _budgets_for_target(target, beside, settings)
         else:
-            output = conversation.max_output if max_output is None else max_output
             budgets = budgets_for(window_of(model, configured=context_length).tokens, settings, output)
-        return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic")
+        return cls(model, settings, budgets, target, beside, conversation.dialect == "anthropic", output)
 
     def engine(self, summarize: Any = None) -> ContextCompressor:
         return ContextCompressor(
@@ -251,6 +269,25 @@ class _Request:
             summarize=summarize,
             system_as_blocks=self.system_as_blocks,
         )
+
+    def other_engine(self, engine: str | EngineFactory, summarize: Any = None) -> ContextEngine:
+        """The engine that is named or given, without a store."""
+        # Late, since only this needs it.
+        from clew.turn.projection_host import engine_factory
+
+        if self.target is not None:
+            raise InvalidArgument(
+                f"target_tokens={self.target} is for the compressor; give context_length with an engine"
+            )
+        setup = EngineSetup(
+            self.budgets.window,
+            self.model,
+            self.max_output,
+            self.settings,
+            summarize,
+            system_as_blocks=self.system_as_blocks,
+        )
+        return engine_factory(engine, None, self.model or "")(setup)
 
     def fits(self, tokens: int) -> bool:
         """Whether a request of this size is short enough as it is."""

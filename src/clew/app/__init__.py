@@ -11,6 +11,7 @@ from clew.app.engines import (
     LoadedEngine,
     engine_setup,
     load_engine,
+    named_engine,
 )
 from clew.lazy import lazy_names
 
@@ -37,6 +38,7 @@ __all__ = [
     "engine_setup",
     "gateway_options",
     "load_engine",
+    "named_engine",
     "open_agent_app",
     "open_dashboard",
     "open_gateway",

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew.config import LoadedConfig, Settings, clew_home
-from clew.engines import ContextEngine, EngineCatalog, EngineSetup, engine_catalog, register_built_in_engines
+from clew.engines import (
+    ContextEngine,
+    EngineCatalog,
+    EngineFactory,
+    EngineSetup,
+    engine_catalog,
+    register_built_in_engines,
+)
 from clew.errors import PluginError
 from clew.plugins import Plugin
 from clew.summaries import Summarize
@@ -62,6 +69,13 @@ class EngineChoice:
 def load_engine(config: LoadedConfig, environ: Mapping[str, str], setup: EngineSetup) -> LoadedEngine:
     """The engine that `context.engine` names, or the built-in one and why."""
     return EngineChoice(config, environ).load(setup)
+
+
+def named_engine(name: str, settings: Settings, environ: Mapping[str, str]) -> EngineFactory:
+    """Makes the engine of a name that a person gave for once; raises PluginError where there is none."""
+    catalog = engine_catalog(clew_home(environ))
+    plugin = catalog.find(name)
+    return lambda setup: catalog.build(plugin, replace(setup, lossless=settings.lossless))
 
 
 def engine_setup(

@@ -44,6 +44,7 @@ from clew.engines.compressor import (
 )
 from clew.engines.host import EngineHost, HistoryHit, HistoryHits, HistoryQuery, HistoryRow
 from clew.engines.lossless import LosslessEngine, map_problems
+from clew.engines.lossless.nodes import nodes_in_map
 
 __all__ = [
     "CONTEXT_ENGINE",
@@ -85,6 +86,7 @@ __all__ = [
     "kept_items",
     "map_problems",
     "messages_of",
+    "nodes_in_map",
     "problem_with_engine",
     "register_built_in_engines",
     "register_context_engine",

@@ -10,7 +10,17 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TypeAlias
 
-from clew.engines import Added, Changed, Compaction, CompactionPreview, CompactionRegion, Fate, Summarized
+from clew.engines import (
+    Added,
+    Changed,
+    Compaction,
+    CompactionPreview,
+    CompactionRegion,
+    Fate,
+    Node,
+    Summarized,
+    nodes_in_map,
+)
 from clew.library import Compressed
 from clew.messages import Message, calls_of, name_of_call
 from clew.redact import redact_messages, redact_text
@@ -63,7 +73,7 @@ class RegionGroup:
 
 @dataclass(frozen=True, slots=True)
 class RequestPart:
-    """A part of a request (`system`, `tools`, `handoff` or a region) and its size."""
+    """A part of a request (`system`, `tools`, `handoff`, `map` or a region) and its size."""
 
     name: str
     tokens: int
@@ -99,7 +109,29 @@ class CompactionReport:
 
     @property
     def handoff_tokens(self) -> int:
-        return sum(part.tokens for part in self.parts_after if part.name == "handoff")
+        """What stands for the folded messages: a handoff, or a map."""
+        return sum(part.tokens for part in self.parts_after if part.name in ("handoff", "map"))
+
+    @property
+    def has_map(self) -> bool:
+        """Whether the engine made a map in place of a handoff."""
+        return bool(self.result.compaction.shown_nodes)
+
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """Every node of the map by its id; of one that was there before, what the map itself says."""
+        if not self.has_map:
+            return {}
+        count = counter_for(self.model).text
+        read = nodes_in_map(self.result.compaction.summary or "")
+        known = {node.id: replace(node, tokens=count(node.text)) for node in read}
+        return known | {node.id: node for node in self.result.compaction.nodes}
+
+    @property
+    def shown_nodes(self) -> list[Node]:
+        """Those that stand in the request, oldest first."""
+        nodes = self.nodes
+        return [nodes[id] for id in self.result.compaction.shown_nodes or () if id in nodes]
 
     @property
     def folded(self) -> list[MessageOutcome]:
@@ -115,10 +147,21 @@ class CompactionReport:
 
 
 def build_report(
-    source: str, origin: str, model: str | None, preview: CompactionPreview, result: Compressed
+    source: str,
+    origin: str,
+    model: str | None,
+    preview: CompactionPreview,
+    result: Compressed,
+    *,
+    is_previewed: bool = True,
 ) -> CompactionReport:
-    """The report of a compaction; `preview` is that of the same conversation with the same settings."""
-    outcomes = _outcomes_of(preview, result)
+    """The report of a compaction; `preview` is that of the same conversation with the same settings.
+
+    Where another engine than that of the preview made the result (`is_previewed` is False), only the sizes and numbers
+    of the preview count.
+    """
+    outcomes = _outcomes_of(preview, result) if is_previewed else _own_outcomes(preview, result, model)
+    told = "map" if result.compaction.shown_nodes else "handoff"
     tools = counter_for(model).tools(result.conversation.tools)
     earlier = merged_handoff_tokens(preview.source, model)
     framing = result.tokens_before - tools - earlier - sum(each.tokens for each in outcomes)
@@ -128,8 +171,8 @@ def build_report(
         origin=origin,
         model=model,
         outcomes=outcomes,
-        parts_before=_parts(outcomes, tools, earlier, [each.tokens for each in outcomes]),
-        parts_after=_parts(outcomes, tools, max(0, handoff), [each.tokens_after for each in outcomes]),
+        parts_before=_parts(outcomes, tools, ("handoff", earlier), [each.tokens for each in outcomes]),
+        parts_after=_parts(outcomes, tools, (told, max(0, handoff)), [each.tokens_after for each in outcomes]),
         result=result,
         cost=_request_cost(model, result.tokens_before, result.tokens_after),
     )
@@ -159,6 +202,7 @@ def redacted_report(report: CompactionReport) -> CompactionReport:
             replace(item, message=clean[id(item.message)]) if isinstance(item, (Changed, Added, Summarized)) else item
             for item in compaction.items
         ),
+        nodes=tuple(replace(node, text=redact_text(node.text)) for node in compaction.nodes),
     )
     warnings = tuple(map(redact_text, report.result.warnings))
     return replace(
@@ -246,6 +290,30 @@ def _outcomes_of(preview: CompactionPreview, result: Compressed) -> tuple[Messag
     return tuple(MessageOutcome(*row) for row in rows)
 
 
+def _own_outcomes(preview: CompactionPreview, result: Compressed, model: str | None) -> tuple[MessageOutcome, ...]:
+    """What a compaction made of each message, by its own items."""
+    done, counter = result.compaction, counter_for(model)
+
+    def size_after(index: int) -> int:
+        message = done.messages_after[index]
+        if message is None:
+            return 0
+        return preview.sizes[index] if message is preview.source[index] else counter.message(message)
+
+    rows = zip(
+        preview.source,
+        preview.numbers,
+        done.regions,
+        done.fates,
+        _tool_names(preview.source),
+        preview.sizes,
+        map(size_after, range(len(preview.source))),
+        done.messages_after,
+        strict=True,
+    )
+    return tuple(MessageOutcome(*row) for row in rows)
+
+
 def _unfolded(region: CompactionRegion) -> CompactionRegion:
     return CompactionRegion.KEPT if region is CompactionRegion.FOLDED else region
 
@@ -271,9 +339,9 @@ def _tool_names(messages: Sequence[Message]) -> list[str]:
 
 
 def _parts(
-    outcomes: Sequence[MessageOutcome], tools: int, handoff: int, sizes: Sequence[int]
+    outcomes: Sequence[MessageOutcome], tools: int, handoff: tuple[str, int], sizes: Sequence[int]
 ) -> tuple[RequestPart, ...]:
-    totals = {"system": 0, "tools": tools, "head": 0, "handoff": handoff, "folded": 0, "kept": 0, "tail": 0}
+    totals = {"system": 0, "tools": tools, "head": 0, handoff[0]: handoff[1], "folded": 0, "kept": 0, "tail": 0}
     for outcome, size in zip(outcomes, sizes, strict=True):
         is_system = outcome.region is CompactionRegion.HEAD and outcome.role in ("system", "developer")
         name = "system" if is_system else str(outcome.region)

@@ -24,6 +24,7 @@ from clew.engines import Fate
 from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.report.compaction_report import CompactionReport, MessageOutcome, RequestPart
 from clew.report.handoff import handoff_html
+from clew.report.map_section import map_section
 from clew.report.retention import FACT_KINDS, LostString, Retention, measure_retention
 
 if TYPE_CHECKING:
@@ -34,6 +35,7 @@ PART_NAMES: Final[Mapping[str, str]] = {
     "tools": "tools",
     "head": "head",
     "handoff": "handoff",
+    "map": "map",
     "folded": "folded messages",
     "kept": "kept between",
     "tail": "tail",
@@ -71,6 +73,9 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
     widths = "".join(
         f"#{bar['name']}-{part['name']}{{flex-grow:{part['tokens']}}}" for bar in bars for part in bar["parts"]
     )
+    drawn = map_section(report)
+    widths += drawn.style if drawn else ""
+    told_in = "map" if drawn else "handoff"
     style, script = _template_text("page.css") + widths, _template_text("page.js")
     texts = _texts(report)
     template = _templates().get_template("page.html")
@@ -86,12 +91,14 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
         bars=bars,
         keys=_bar_keys(report),
         roles=_by_role(report),
-        legend=_legend(report.outcomes),
+        legend=_legend(report.outcomes, told_in),
+        told_in=told_in,
+        map=drawn,
         cut_messages=sum(original.left_out > 0 for original, _ in texts),
-        handoff=_handoff(report),
+        handoff="" if drawn else _handoff(report),
         largest=heapq.nlargest(_MAX_LARGEST, report.folded, key=lambda outcome: outcome.tokens),
         **_retention(measure_retention(report)),
-        rows=_rows(report.outcomes, texts),
+        rows=_rows(report.outcomes, texts, told_in),
     )
 
 
@@ -165,7 +172,7 @@ def _by_role(report: CompactionReport) -> list[dict[str, Any]]:
         before, after = sums.get(name, (0, 0))
         sums[name] = before + outcome.tokens, after + outcome.tokens_after
     if report.handoff_tokens:
-        sums["handoff"] = 0, report.handoff_tokens
+        sums["map" if report.has_map else "handoff"] = 0, report.handoff_tokens
     longest = max((max(pair) for pair in sums.values()), default=1) or 1
     return [
         {"name": name, "sizes": pair, "widths": [round(100 * tokens / longest, 2) for tokens in pair]}
@@ -173,13 +180,14 @@ def _by_role(report: CompactionReport) -> list[dict[str, Any]]:
     ]
 
 
-def _legend(outcomes: Sequence[MessageOutcome]) -> list[tuple[Fate, str, int, int]]:
+def _legend(outcomes: Sequence[MessageOutcome], told_in: str) -> list[tuple[Fate, str, int, int]]:
     """Each fate that occurs, with its name, its messages and their tokens."""
     counts = Counter(outcome.fate for outcome in outcomes)
     tokens: Counter[Fate] = Counter()
     for outcome in outcomes:
         tokens[outcome.fate] += outcome.tokens
-    return [(fate, name, counts[fate], tokens[fate]) for fate, name in FATE_NAMES.items() if counts[fate]]
+    names = {**FATE_NAMES, Fate.SUMMARISED: f"folded into the {told_in}"}
+    return [(fate, name, counts[fate], tokens[fate]) for fate, name in names.items() if counts[fate]]
 
 
 # -- the handoff and what is gone --------------------------------------------------------------------------------------
@@ -278,7 +286,7 @@ def _common_limit(lengths: Sequence[int], room: int) -> int:
     return MAX_MESSAGE_CHARS
 
 
-def _rows(outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[Excerpt, Excerpt | None]]) -> str:
+def _rows(outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[Excerpt, Excerpt | None]], told_in: str) -> str:
     """The messages for the script, as JSON that cannot end its element."""
     roles = _numbered([outcome.role for outcome in outcomes])
     tools = _numbered([outcome.tool for outcome in outcomes])
@@ -288,7 +296,7 @@ def _rows(outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[Excerpt, Exc
         row: list[Any] = [outcome.number, roles[outcome.role], tools[outcome.tool]]
         row += [outcome.tokens, outcome.tokens_after, fates[str(outcome.fate)], original.text, original.left_out]
         rows.append(row if now is None else [*row, now.text, now.left_out])
-    table = {"roles": list(roles), "tools": list(tools), "fates": list(fates), "rows": rows}
+    table = {"roles": list(roles), "tools": list(tools), "fates": list(fates), "told_in": told_in, "rows": rows}
     return json.dumps(table, ensure_ascii=False, separators=(",", ":")).translate(_UNSAFE_IN_SCRIPT)
 
 

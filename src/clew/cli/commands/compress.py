@@ -17,7 +17,7 @@ from clew.errors import InvalidArgument
 
 if TYPE_CHECKING:
     from clew.config import Settings
-    from clew.engines import CompactionPreview
+    from clew.engines import CompactionPreview, EngineFactory
     from clew.importers import Transcript
     from clew.library import Compressed
     from clew.messages import ParsedConversation
@@ -32,7 +32,7 @@ what comes out:
   --output FILE (- is standard output): the conversation itself, in the shape and
     dialect it came in (session files become a JSON list of chat messages)
   --json: one object: messages, system, summary, changed, tokens_before,
-    tokens_after, warnings, fates (one for each message), written_by
+    tokens_after, warnings, fates (one for each message), written_by, map
 
 The page has placeholders for passwords, keys and tokens; --unredacted leaves them, and
 says so on it. Files can be read by their owner alone.
@@ -42,6 +42,9 @@ for a window of that size. With neither, it is folded as if it had just reached
 the threshold of its window (compression.threshold), though never for a larger
 window than its model has.
 
+--engine lcm folds into a map, part by part, in place of a handoff; the page draws it.
+It takes no --to: a map is made for a window.
+
 The handoff is written by the built-in summariser (no key, no network), or by the
 model that auxiliary.compression names in the config.
 
@@ -50,6 +53,7 @@ examples:
   clew compress session.jsonl --to 10k --output short.json
   clew compress session.jsonl --preview
   clew compress session.jsonl --report report.html
+  clew compress session.jsonl --engine lcm --window 50k --report map.html
   cat request.json | clew compress - --output - > shorter.json
 """
 MIN_TARGET = 500
@@ -71,6 +75,8 @@ class CompressJob:
     window: int
     """Of the model, or as asked for."""
     target: int | None
+    engine: EngineFactory | None
+    """Another one than the compressor."""
 
     @property
     def context_length(self) -> int | None:
@@ -91,6 +97,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     size = parser.add_mutually_exclusive_group()
     size.add_argument("--to", metavar="TOKENS", type=_target, help="the size of the result: 10000 or 10k")
     size.add_argument("--window", metavar="TOKENS", type=_window, help="the window to fold for: 200000 or 200k")
+    parser.add_argument("--engine", metavar="NAME", help="who folds: compressor (the default), lcm, or a plugin")
     parser.add_argument("--focus", metavar="TOPIC", help="what the handoff tells in most detail")
     parser.add_argument("--model", metavar="M", help="count and price for this model, not the one the file names")
     parser.add_argument("--preview", action="store_true", help="show what would go where, and do nothing")
@@ -108,7 +115,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     job = _read_job(arguments, loaded, console)
     preview, job = _preview_and_window(job, arguments.window, console)
     if arguments.preview:
-        _print_preview(job, preview, arguments.json, console)
+        _print_preview(job, preview if job.engine is None else _preview(job, job.engine), arguments.json, console)
         return 0
     result = _compress(job, arguments.focus, loaded.settings, console)
     _write_results(arguments, job, preview, result, console)
@@ -138,7 +145,14 @@ def _read_job(arguments: argparse.Namespace, loaded: LoadedConfig, console: Cons
         settings=loaded.settings.compression,
         window=arguments.window or find_window(model, loaded, console.environ).tokens,
         target=arguments.to,
+        engine=_engine(arguments.engine, loaded.settings, console),
     )
+
+
+def _engine(name: str | None, settings: Settings, console: Console) -> EngineFactory | None:
+    from clew.app import DEFAULT_ENGINE, named_engine
+
+    return None if name in (None, DEFAULT_ENGINE) else named_engine(name, settings, console.environ)
 
 
 def _preview_and_window(job: CompressJob, asked: int | None, console: Console) -> tuple[CompactionPreview, CompressJob]:
@@ -153,7 +167,7 @@ def _preview_and_window(job: CompressJob, asked: int | None, console: Console) -
         return _preview(smaller), smaller
 
 
-def _preview(job: CompressJob) -> CompactionPreview:
+def _preview(job: CompressJob, engine: EngineFactory | None = None) -> CompactionPreview:
     from clew.library import preview
 
     return preview(
@@ -162,6 +176,7 @@ def _preview(job: CompressJob) -> CompactionPreview:
         target_tokens=job.target,
         model=job.model,
         settings=job.settings,
+        engine=engine,
     )
 
 
@@ -181,6 +196,7 @@ def _compress(job: CompressJob, focus: str | None, settings: Settings, console: 
             model=job.model,
             settings=job.settings,
             summarizer=configured_summary_model(settings, console.environ),
+            engine=job.engine,
         )
     warnings = (*result.warnings, *_repair_warnings(job.repairs)) if result.changed else result.warnings
     # A conversation that was not changed is written exactly as it was read, broken or not.
@@ -207,7 +223,8 @@ def _print_preview(job: CompressJob, preview: CompactionPreview, as_json: bool, 
     if as_json:
         console.print_json(preview_json(preview))
     else:
-        print_preview(job.source, job.origin, job.model, preview, console)
+        told_by = "handoff" if job.engine is None else "map"
+        print_preview(job.source, job.origin, job.model, preview, console, told_by)
 
 
 def _write_results(
@@ -217,7 +234,7 @@ def _write_results(
     from clew.cli.views.compress import one_line_report, print_report, report_json
     from clew.report import build_report, redacted_report, report_page
 
-    report = build_report(job.source, job.origin, job.model, preview, result)
+    report = build_report(job.source, job.origin, job.model, preview, result, is_previewed=job.engine is None)
     text = _as_text(result.messages if result.request is None else result.request, job.transcript.kind)
     if arguments.output not in (None, "-"):
         _write(arguments.output, text)
@@ -263,6 +280,8 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise InvalidArgument("--preview writes nothing; leave out --output and --report, or --preview")
     if arguments.json and arguments.output == "-":
         raise InvalidArgument("--json and --output - both want standard output; give one of them")
+    if arguments.engine not in (None, "compressor") and arguments.to is not None:
+        raise InvalidArgument(f"--to is for the compressor; with --engine {arguments.engine} give --window TOKENS")
     for name in files:
         _check_target(Path(name), arguments.file)
     if len(files) == 2 and Path(files[0]).absolute() == Path(files[1]).absolute():

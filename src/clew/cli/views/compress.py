@@ -11,6 +11,7 @@ from typing import Any
 
 from clew.cli.console import Console
 from clew.cli.views.amounts import format_dollars, message_range, plural
+from clew.cli.views.node_map import nodes_json, tree_lines
 from clew.cli.views.tables import (
     MARGIN,
     BarStyle,
@@ -42,6 +43,7 @@ PART_STYLES: Mapping[str, BarStyle] = {
     "head": BarStyle("green", "H"),
     "folded": BarStyle("magenta", "-", "▒"),
     "handoff": BarStyle("red", "#"),
+    "map": BarStyle("red", "#"),
     "kept": BarStyle("green", "K"),
     "tail": BarStyle("green", "T"),
     "removed": BarStyle("red", "x"),
@@ -70,20 +72,29 @@ def print_report(report: CompactionReport, console: Console, written: Sequence[s
     blocks = [_title(report.source, len(report.outcomes), report.origin, report.model, console)]
     blocks.append(_bars(report, console))
     if report.result.changed:
-        blocks.append(_regions("what became of the messages", report.groups, report.handoff_tokens, console))
-        blocks.append(_handoff(report, console))
+        blocks.append(
+            _regions("what became of the messages", report.groups, report.handoff_tokens, console, _told_by(report))
+        )
+        blocks.append(_map(report, console) if report.has_map else _handoff(report, console))
     blocks.append(_remarks(report, console, written))
     print_blocks(blocks, console)
 
 
-def print_preview(source: str, origin: str, model: str | None, preview: CompactionPreview, console: Console) -> None:
-    """What would be done."""
+def print_preview(
+    source: str,
+    origin: str,
+    model: str | None,
+    preview: CompactionPreview,
+    console: Console,
+    told_by: str = "handoff",
+) -> None:
+    """What would be done; `told_by` is what would stand for the folded messages."""
     outcomes = previewed_outcomes(preview)
     heading = "what would become of the messages"
     blocks = [
         _title(source, len(outcomes), origin, model, console),
-        _preview_bars(preview, outcomes, merged_handoff_tokens(preview.source, model), console),
-        _regions(heading, group_by_region(outcomes), preview.summary_tokens, console),
+        _preview_bars(preview, outcomes, merged_handoff_tokens(preview.source, model), console, told_by),
+        _regions(heading, group_by_region(outcomes), preview.summary_tokens, console, told_by),
     ]
     if preview.would_fold:
         blocks.append(_largest(outcomes, console))
@@ -99,9 +110,10 @@ def one_line_report(report: CompactionReport) -> str:
     if not result.changed:
         return f"nothing was changed: {result.tokens_before:,} tokens, {messages}"
     folded = sum(outcome.fate is Fate.SUMMARISED for outcome in report.outcomes)
+    told = f"a map of {plural(len(report.shown_nodes), 'part')}" if report.has_map else "one handoff"
     return (
         f"{result.tokens_before:,} -> {result.tokens_after:,} tokens, {report.saved} less; "
-        f"{folded:,} of {messages} folded into one handoff"
+        f"{folded:,} of {messages} folded into {told}"
     )
 
 
@@ -121,6 +133,7 @@ def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> 
         "summary": result.summary,
         "written_by": result.compaction.written_by,
         "template": result.compaction.template,
+        "map": nodes_json(report.shown_nodes, report.nodes.values()) if report.has_map else None,
         "fates": [str(outcome.fate) for outcome in report.outcomes],
         "warnings": list(result.warnings),
         "unverified": list(result.compaction.unverified),
@@ -172,23 +185,24 @@ def _bars(report: CompactionReport, console: Console) -> Iterator[str]:
 
 
 def _preview_bars(
-    preview: CompactionPreview, outcomes: Sequence[MessageOutcome], earlier: int, console: Console
+    preview: CompactionPreview, outcomes: Sequence[MessageOutcome], earlier: int, console: Console, told_by: str
 ) -> Iterator[str]:
     """`earlier` are the tokens of earlier handoffs that are merged with a message."""
     beside = preview.tokens_before - earlier - sum(preview.sizes)
-    rows = [("before", preview.tokens_before, _previewed_parts(outcomes, earlier, beside, after=False))]
+    rows = [("before", preview.tokens_before, _previewed_parts(outcomes, ("handoff", earlier), beside, after=False))]
     if preview.would_fold:
-        parts = _previewed_parts(outcomes, preview.summary_tokens, beside, after=True)
+        parts = _previewed_parts(outcomes, (told_by, preview.summary_tokens), beside, after=True)
         rows.append(("at most", preview.tokens_after, parts))
     yield from _bar_lines(rows, console)
 
 
 def _previewed_parts(
-    outcomes: Sequence[MessageOutcome], handoff: int, beside: int, *, after: bool
+    outcomes: Sequence[MessageOutcome], handoff: tuple[str, int], beside: int, *, after: bool
 ) -> tuple[RequestPart, ...]:
-    sums = {"tools": beside, "head": 0, "handoff": handoff, "folded": 0, "kept": 0, "tail": 0, "removed": 0}
+    sums = {"tools": beside, "head": 0, handoff[0]: handoff[1], "folded": 0, "kept": 0, "tail": 0, "removed": 0}
     for outcome in outcomes:
-        sums[str(outcome.region)] += outcome.tokens_after if after else outcome.tokens
+        name = str(outcome.region)
+        sums[name] = sums.get(name, 0) + (outcome.tokens_after if after else outcome.tokens)
     return tuple(RequestPart(name, tokens) for name, tokens in sums.items() if tokens > 0)
 
 
@@ -233,17 +247,26 @@ def _bar_key(
 # -- messages ----------------------------------------------------------------------------------------------------------
 
 
-def _regions(heading: str, groups: Sequence[RegionGroup], handoff: int, console: Console) -> Iterator[str]:
+def _regions(
+    heading: str, groups: Sequence[RegionGroup], handoff: int, console: Console, told_by: str = "handoff"
+) -> Iterator[str]:
     yield from (console.style(line, "bold") for line in wrap(heading, page_width(console)))
-    yield from region_table(groups, handoff, console)
+    yield from region_table(groups, handoff, console, told_by)
 
 
-def region_table(groups: Sequence[RegionGroup], handoff: int, console: Console) -> Iterator[str]:
+def _told_by(report: CompactionReport) -> str:
+    return "map" if report.has_map else "handoff"
+
+
+def region_table(
+    groups: Sequence[RegionGroup], handoff: int, console: Console, told_by: str = "handoff"
+) -> Iterator[str]:
     """What becomes of each region; the first folded one shows the tokens of the handoff that takes its place."""
     first_folded = next((group for group in groups if group.region is CompactionRegion.FOLDED), None)
     rows = []
     for group in groups:
-        text = REGION_TEXTS[group.region] + (f", {group.shortened:,} shortened" if group.shortened else "")
+        words = f"told by the {told_by}" if group.region is CompactionRegion.FOLDED else REGION_TEXTS[group.region]
+        text = words + (f", {group.shortened:,} shortened" if group.shortened else "")
         after = handoff if group is first_folded else group.tokens_after if group.shortened else 0
         size = f"{group.tokens:,}"
         if after and after != group.tokens:
@@ -294,6 +317,13 @@ def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
         yield console.style(heading, "cyan") + console.style(count, "dim")
         for line in shown:
             yield f"{MARGIN}{_with_references(_clip_before_source(line, room), console)}"
+
+
+def _map(report: CompactionReport, console: Console) -> Iterator[str]:
+    shown = report.shown_nodes
+    facts = f"{plural(len(shown), 'part')}, {report.handoff_tokens:,} tokens"
+    yield f"{console.style('the map', 'bold')}  {console.style(clip(facts, console.width - 13), 'dim')}"
+    yield from tree_lines(shown, report.nodes, page_width(console), console, levels=2)
 
 
 def writer_name(written_by: str | None) -> str:

@@ -1,20 +1,24 @@
-"""The map of a conversation, drawn: `/map` in a chat and `clew sessions tree --nodes`.
+"""The map of a conversation, drawn: `/map` in a chat, `clew sessions tree --nodes`, `clew compress --engine lcm`.
 
 Each part stands for the messages that it names; below it stand the parts that it was made from.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
 
 from clew.cli.console import Console
 from clew.cli.views.amounts import plural, short_count
 from clew.cli.views.tables import hint_lines, page_width, print_blocks, styled_lines
 from clew.cli.views.text import clip, display_width, printable_line, whole_facts, wrap
+from clew.engines import Node
 from clew.errors import InvalidArgument
-from clew.store import Store, StoredNode
+
+if TYPE_CHECKING:
+    from clew.store import Store
 
 MOST_PARTS = 12
 INDENT = 3
@@ -25,38 +29,44 @@ class MapPage:
     """The nodes of a conversation."""
 
     session: str
-    shown: tuple[StoredNode, ...]
+    shown: tuple[Node, ...]
     """Those that the view shows, oldest first."""
-    every: Mapping[str, StoredNode]
+    every: Mapping[str, Node]
     messages: int
-    opened: StoredNode | None = None
+    opened: Node | None = None
     """The node that was asked for."""
+    written: Mapping[str, datetime] = field(default_factory=dict)
+    """When each node was written."""
 
     @property
     def reached(self) -> int:
         """The first message that is in view as it is."""
         return self.shown[-1].last if self.shown else 0
 
-    def children(self, node: StoredNode) -> list[StoredNode]:
-        return [self.every[name] for name in node.children if name in self.every]
-
 
 async def read_map(store: Store, session: str, messages: int, name: str = "") -> MapPage:
     """The map of a session's conversation, or one part of it."""
-    every = {node.name: node for node in await store.nodes(session)}
+    # Late: the map of a file has no store.
+    from clew.turn.engine_host import node_of
+
+    stored = await store.nodes(session)
+    every = {node.name: node_of(node) for node in stored}
     if name and name not in every:
         raise InvalidArgument(f"the map has no part {name!r}; it has {', '.join(list(every)[:8]) or 'none yet'}")
-    return MapPage(session, tuple(await store.shown_nodes(session)), every, messages, every.get(name))
+    shown = tuple(node_of(node) for node in await store.shown_nodes(session))
+    return MapPage(session, shown, every, messages, every.get(name), {node.name: node.at for node in stored})
 
 
 def map_json(page: MapPage) -> dict[str, Any]:
+    return {"session": page.session, "messages": page.messages, **nodes_json(page.shown, page.every.values())}
+
+
+def nodes_json(shown: Sequence[Node], every: Iterable[Node]) -> dict[str, Any]:
     return {
-        "session": page.session,
-        "messages": page.messages,
-        "shown": [node.name for node in page.shown],
+        "shown": [node.id for node in shown],
         "nodes": [
             {
-                "id": node.name,
+                "id": node.id,
                 "depth": node.depth,
                 "first": f"m{node.first}",
                 "last": f"m{node.last - 1}",
@@ -67,7 +77,7 @@ def map_json(page: MapPage) -> dict[str, Any]:
                 "parts": list(node.children),
                 "replaces": node.replaces,
             }
-            for node in page.every.values()
+            for node in every
         ],
     }
 
@@ -76,10 +86,11 @@ def print_map(page: MapPage, console: Console, more: str) -> None:
     """The map as a tree; or, where one part was asked for, what it says and its parts."""
     if page.opened is not None:
         node = page.opened
-        blocks = [iter([node_line(node, page_width(console), console)]), _text_lines(node, console)]
-        parts = page.children(node)
+        line = node_line(node, page_width(console), console, page.written.get(node.id))
+        blocks = [iter([line]), _text_lines(node, console)]
+        parts = _children(node, page.every)
         if parts:
-            blocks.append(_tree_lines(page, parts, page_width(console), console, levels=1))
+            blocks.append(tree_lines(parts, page.every, page_width(console), console, levels=1, written=page.written))
         print_blocks(blocks, console)
         return
     if not page.shown:
@@ -88,7 +99,7 @@ def print_map(page: MapPage, console: Console, more: str) -> None:
         return
     blocks = [
         styled_lines(_summary(page), console, "bold"),
-        _tree_lines(page, page.shown, page_width(console), console, levels=2),
+        tree_lines(page.shown, page.every, page_width(console), console, levels=2, written=page.written),
         hint_lines(more, console),
     ]
     print_blocks(blocks, console)
@@ -102,16 +113,28 @@ def _summary(page: MapPage) -> str:
     return f"{folded}, {short_count(covered)} tokens as {short_count(own)}{rest}"
 
 
-def _tree_lines(page: MapPage, nodes: Sequence[StoredNode], room: int, console: Console, levels: int) -> Iterator[str]:
+def _children(node: Node, every: Mapping[str, Node]) -> list[Node]:
+    return [every[id] for id in node.children if id in every]
+
+
+def tree_lines(
+    nodes: Sequence[Node],
+    every: Mapping[str, Node],
+    room: int,
+    console: Console,
+    levels: int,
+    written: Mapping[str, datetime] | None = None,
+) -> Iterator[str]:
+    """Nodes with what they tell first, and the nodes that they were made from below them."""
     dot, bar, fork = ("●", "│", "├─ ") if console.unicode else ("o", "|", "+- ")
     for node in nodes[:MOST_PARTS]:
-        yield f"{dot} {node_line(node, room - 2, console)}"
+        yield f"{dot} {node_line(node, room - 2, console, (written or {}).get(node.id))}"
         about = _about(node)
         if about:
             yield console.style(f"{bar} {clip(about, room - 2)}", "dim")
-        children = page.children(node)
+        children = _children(node, every)
         if levels > 1:
-            for line in _tree_lines(page, children, room - INDENT, console, levels - 1):
+            for line in tree_lines(children, every, room - INDENT, console, levels - 1, written):
                 is_node = line.startswith(dot)
                 yield (fork if is_node else f"{bar}  ") + line
         elif children:
@@ -120,28 +143,28 @@ def _tree_lines(page: MapPage, nodes: Sequence[StoredNode], room: int, console: 
         yield console.style(f"{bar} and {len(nodes) - MOST_PARTS} more", "dim")
 
 
-def node_line(node: StoredNode, room: int, console: Console) -> str:
+def node_line(node: Node, room: int, console: Console, written: datetime | None = None) -> str:
     """A node in one line: its id, what it stands for, its size, who wrote it."""
     facts = [
         plural(node.last - node.first, "message"),
         f"{short_count(node.covered_tokens)} {console.sign('→', '->')} {short_count(node.tokens)} tokens",
         *([plural(len(node.children), "part")] if node.children else []),
         printable_line(node.written_by) + ("" if node.is_final else ", provisional"),
-        f"{node.at:%Y-%m-%d}",
+        *([f"{written:%Y-%m-%d}"] if written else []),
     ]
-    name = printable_line(node.name)
+    name = printable_line(node.id)
     line = whole_facts(facts, room - display_width(name) - 2)
     return console.style(name, "cyan") + (f"  {line}" if line else "")
 
 
-def _about(node: StoredNode) -> str:
+def _about(node: Node) -> str:
     """The first thing that a node tells."""
     lines = [line for each in node.text.splitlines() if (line := printable_line(each)) and not line.startswith("#")]
     # What was asked and done tells it from others better than the rules that were stated in it.
     return next((line for line in lines if line[0].isdigit()), lines[0] if lines else "")
 
 
-def _text_lines(node: StoredNode, console: Console) -> Iterator[str]:
+def _text_lines(node: Node, console: Console) -> Iterator[str]:
     for line in node.text.splitlines():
         if line.startswith("#"):
             yield console.style(printable_line(line.lstrip("# ")), "bold")

@@ -5,7 +5,7 @@
   const rows = table.rows.map(([number, role, tool, tokens, after, fate, text, left, now, nowLeft]) => ({
     number, role: table.roles[role], tool: table.tools[tool], tokens, after, fate: table.fates[fate], text, left, now, nowLeft,
   }));
-  const words = { kept: "kept word for word", pruned: "shortened", summarised: "folded into the handoff", removed: "removed" };
+  const words = { kept: "kept word for word", pruned: "shortened", summarised: "folded into the " + table.told_in, removed: "removed" };
   const letters = { system: "S", developer: "S", user: "U", assistant: "A", tool: "T" };
   const byId = (id) => document.getElementById(id);
   const cells = byId("cells"), tip = byId("tip"), panel = byId("message");
@@ -37,14 +37,32 @@
   function draw() {
     cells.className = rows.length > 4000 ? "small" : rows.length > 700 ? "medium" : "";
     const fragment = document.createDocumentFragment();
-    rows.forEach((row, place) => {
-      const cell = element("button", { type: "button", class: ["cell", row.fate, row.role, weight(row)].join(" "), tabindex: place ? "-1" : "0" });
-      cell.setAttribute("aria-label", [label(row), kind(row), size(row), words[row.fate]].join(", "));
-      cell.dataset.place = place;
-      cell.textContent = row.number === null ? "H" : row.fate === "removed" ? "×" : letters[row.role] || "?";
-      fragment.append(cell);
-    });
+    rows.forEach((row, place) => fragment.append(cellOf(row, place, place ? "-1" : "0")));
     cells.append(fragment);
+  }
+
+  function cellOf(row, place, tabindex) {
+    const cell = element("button", { type: "button", class: ["cell", row.fate, row.role, weight(row)].join(" "), tabindex });
+    cell.setAttribute("aria-label", [label(row), kind(row), size(row), words[row.fate]].join(", "));
+    cell.dataset.place = place;
+    cell.textContent = row.number === null ? "H" : row.fate === "removed" ? "×" : letters[row.role] || "?";
+    return cell;
+  }
+
+  // The messages of a leaf, drawn when it is opened.
+  function drawCovered(node) {
+    const covers = node.querySelector(":scope > .inside > .covers");
+    if (!covers || covers.childElementCount) return;
+    for (let number = Number(covers.dataset.first); number < Number(covers.dataset.last); number++) {
+      const place = places.get("m" + number);
+      if (place !== undefined) covers.append(cellOf(rows[place], place, "0"));
+    }
+  }
+
+  function openNode(node) {
+    for (let each = node; each; each = each.parentElement.closest("details")) each.open = true;
+    drawCovered(node);
+    node.scrollIntoView({ block: "start" });
   }
 
   function placeOf(target) {
@@ -85,7 +103,7 @@
     if (row.now !== undefined) body.append(...excerpt("Stands now as", row.now, row.nowLeft));
     body.append(...excerpt(row.fate === "kept" ? "Message" : "The original", row.text, row.left));
     const lines = toldIn(row);
-    if (lines.length) body.append(element("h3", {}, "Told in the handoff"));
+    if (lines.length) body.append(element("h3", {}, "Told in the " + table.told_in));
     for (const line of lines.slice(0, 12)) {
       const jump = element("button", { type: "button", class: "told" }, line.textContent.replace(/\s+/g, " ").trim().slice(0, 220));
       jump.addEventListener("click", () => flash(line));
@@ -125,6 +143,7 @@
     if (innerWidth < 1120) close();
     const folded = line.querySelector("details");
     if (folded) folded.open = true;
+    for (let each = line.closest("details"); each; each = each.parentElement.closest("details")) each.open = true;
     line.classList.add("flash");
     line.scrollIntoView({ block: "center" });
     setTimeout(() => line.classList.remove("flash"), 2500);
@@ -133,6 +152,8 @@
   function fromHash() {
     const place = places.get(decodeURIComponent(location.hash.slice(1)));
     if (place !== undefined) open(place, false);
+    const node = place === undefined && location.hash.startsWith("#node-") ? byId(location.hash.slice(1)) : null;
+    if (node) openNode(node);
   }
 
   cells.addEventListener("click", (event) => { const place = placeOf(event.target); if (place >= 0) open(place, true); });
@@ -145,6 +166,17 @@
     const place = placeOf(event.target);
     const asked = place >= 0 && panel.hidden && event.target.matches(":focus-visible");
     if (asked) showTip(place, event.target.getBoundingClientRect());
+  });
+  for (const node of document.querySelectorAll("details.node")) {
+    node.addEventListener("toggle", () => { if (node.open) drawCovered(node); });
+  }
+  document.addEventListener("click", (event) => {
+    const cell = event.target.closest && event.target.closest(".covers .cell");
+    if (cell) open(Number(cell.dataset.place), true);
+    const link = event.target.closest && event.target.closest(".depth-row a");
+    if (!link) return;
+    event.preventDefault();
+    openNode(byId(link.getAttribute("href").slice(1)));
   });
   addEventListener("scroll", () => { tip.hidden = true; }, { passive: true });
   cells.addEventListener("focusout", () => { tip.hidden = true; });

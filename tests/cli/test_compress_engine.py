@@ -1,0 +1,101 @@
+"""`clew compress --engine`: another engine folds, and what it made is told: a map in place of a handoff."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from clew.cli import main
+from clew.messages import repair
+
+EXAMPLE = str(Path(__file__).resolve().parents[2] / "examples" / "session.json")
+SMALL = ("--window", "50k", "--set", "lossless.leaf_tokens=6000", "--set", "lossless.leaves_condensed=3")
+
+
+def run(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> tuple[int, str, str]:
+    code = main(["compress", EXAMPLE, *words], {"CLEW_HOME": str(home / "home"), "COLUMNS": "100"})
+    out, err = capsys.readouterr()
+    return code, out, err
+
+
+def told(capsys: pytest.CaptureFixture[str], home: Path, *words: str) -> Any:
+    code, out, _ = run(capsys, home, *words, "--json")
+    assert code == 0
+    return json.loads(out)
+
+
+def test_the_map_covers_every_folded_message_once(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    result = told(capsys, tmp_path, "--engine", "lcm", *SMALL)
+    nodes = {node["id"]: node for node in result["map"]["nodes"]}
+
+    def leaves(id: str) -> list[dict[str, Any]]:
+        node = nodes[id]
+        return [leaf for part in node["parts"] for leaf in leaves(part)] if node["parts"] else [node]
+
+    covered = [
+        number
+        for shown in result["map"]["shown"]
+        for leaf in leaves(shown)
+        for number in range(int(leaf["first"][1:]), int(leaf["last"][1:]) + 1)
+    ]
+    assert covered == [at for at, fate in enumerate(result["fates"]) if fate == "summarised"]
+    assert max(node["depth"] for node in nodes.values()) > 0
+    assert {(node["written_by"], node["final"]) for node in nodes.values()} == {("built-in", False)}
+    assert result["tokens_after"] < result["tokens_before"] / 2
+    assert repair(result["messages"]).repairs == ()
+
+
+def test_the_account_shows_the_parts_and_speaks_of_no_handoff(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shown = told(capsys, tmp_path, "--engine", "lcm", *SMALL)["map"]["shown"]
+    code, out, _ = run(capsys, tmp_path, "--engine", "lcm", *SMALL)
+    assert code == 0
+    assert "told by the map" in out
+    assert "handoff" not in out
+    assert all(name in out for name in shown)
+    assert "provisional" in out
+    _, _, err = run(capsys, tmp_path, "--engine", "lcm", *SMALL, "--output", "-")
+    assert f"folded into a map of {len(shown)} part" in err
+
+
+def test_a_preview_says_what_the_map_would_stand_for(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    previewed = told(capsys, tmp_path, "--engine", "lcm", *SMALL, "--preview")
+    result = told(capsys, tmp_path, "--engine", "lcm", *SMALL)
+    assert [place == "folded" for place in previewed["places"]] == [fate == "summarised" for fate in result["fates"]]
+    assert result["tokens_after"] <= previewed["tokens_after_at_most"]
+    assert "told by the map" in run(capsys, tmp_path, "--engine", "lcm", *SMALL, "--preview")[1]
+
+
+def test_a_folded_map_is_folded_again_with_its_parts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    once = told(capsys, tmp_path, "--engine", "lcm", *SMALL)
+    file = tmp_path / "once.json"
+    file.write_text(json.dumps(once["messages"]), encoding="utf-8")
+    page = tmp_path / "page.html"
+    words = [str(file), "--engine", "lcm", "--window", "6k", "--report", str(page), "--json"]
+    assert main(["compress", *words], {"CLEW_HOME": str(tmp_path / "home")}) == 0
+    twice = json.loads(capsys.readouterr().out)
+    nodes = {node["id"]: node for node in twice["map"]["nodes"]}
+    assert twice["map"]["shown"]
+    assert set(twice["map"]["shown"]) <= set(nodes)
+    assert nodes[twice["map"]["shown"][0]]["first"] == "m1"
+    assert all(f"<code>{name}</code>" in page.read_text(encoding="utf-8") for name in twice["map"]["shown"])
+
+
+def test_the_compressor_by_name_does_what_it_does_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    named = told(capsys, tmp_path, "--engine", "compressor", "--to", "10k")
+    assert named == told(capsys, tmp_path, "--to", "10k")
+    assert named["map"] is None
+
+
+def test_what_cannot_be_is_refused_with_what_can(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, out, err = run(capsys, tmp_path, "--engine", "lcm", "--to", "10k")
+    assert (code, out) == (2, "")
+    assert "--window" in err
+    code, out, err = run(capsys, tmp_path, "--engine", "lcn")
+    assert code != 0
+    assert out == ""
+    assert "did you mean lcm?" in err
