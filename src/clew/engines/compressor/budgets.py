@@ -22,10 +22,10 @@ _MIN_SUMMARY = 2_000
 _FEWEST_TOKENS = 100
 _LARGEST_SHARE_OF_CONTENT = 0.6
 # What a summary with as much room as it likes takes of what it stands for, at least.
-_SUMMARY_USES_OF_CONTENT = 0.28
+_SUMMARY_USES_OF_CONTENT = 0.25
 # And what it takes in any case, with the text around it.
 _LEAST_FOR_SUMMARY = 450
-_LEAST_SHARE_FOR_SUMMARY = 0.12
+_LEAST_SHARE_FOR_SUMMARY = 0.1
 _SUMMARY_SHARE_OF_WINDOW = 0.05
 _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.

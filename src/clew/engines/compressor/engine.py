@@ -26,13 +26,23 @@ from clew.engines.compressor.assemble import (
 )
 from clew.engines.compressor.budgets import Budgets, Strikes, budgets_for
 from clew.engines.compressor.history import HistoryRecord, MessageSizes, NumberedHistory, read_from
-from clew.engines.compressor.plan import CompactionPlan, PlanSettings, is_prompt, plan_compaction, preview_of
+from clew.engines.compressor.plan import (
+    CompactionPlan,
+    PlanSettings,
+    is_prompt,
+    plan_compaction,
+    preview_of,
+    with_longer_tail,
+)
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
 from clew.messages import Message, text_of
 from clew.redact import redact_messages, redact_text
 from clew.summaries import Cooldowns, Summarize, Summary, SummaryInput, parse_handoff, summarize_builtin
 from clew.tokens import DEFAULT_WINDOW
 from clew.usage import CanonicalUsage
+
+_FILLED = 0.95
+"""What a compaction to a target uses of it, at least, while there is material."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +178,16 @@ class ContextCompressor(ContextEngine):
         summary = await self._write_summary(
             self._summary_input(plan, focus_topic, state.cooldowns), plan.summary_budget
         )
-        return self._assembled(plan, summary, state)
+        return self._filled(plan, summary, state)
+
+    def _filled(self, plan: CompactionPlan, summary: Summary, state: CompressorState) -> Compaction:
+        """The compaction; what a short summary leaves of a target goes to the newest messages."""
+        done, total = self._assembled(plan, summary, state), self._budgets.total
+        if total is None or not done.changed or done.tokens_after >= _FILLED * total:
+            return done
+        longer = with_longer_tail(self._plan_settings, plan, total - done.tokens_after)
+        again = self._assembled(longer, summary, state)
+        return again if done.tokens_after < again.tokens_after <= total else done
 
     def _assembled(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
         """The compaction with its summary, or with what was pruned alone; `state` is the one before it."""
@@ -207,8 +226,11 @@ class ContextCompressor(ContextEngine):
     ) -> CompactionPlan:
         if current_tokens is not None:
             current_tokens = checked_tokens("current_tokens", current_tokens)
-        settings = PlanSettings(self._budgets, self.settings, self._sizes, self._system_as_blocks)
-        return plan_compaction(settings, self._sizes.read(messages), current_tokens, force=force)
+        return plan_compaction(self._plan_settings, self._sizes.read(messages), current_tokens, force=force)
+
+    @property
+    def _plan_settings(self) -> PlanSettings:
+        return PlanSettings(self._budgets, self.settings, self._sizes, self._system_as_blocks)
 
     def _summary_input(self, plan: CompactionPlan, focus: str | None, cooldowns: Cooldowns) -> SummaryInput:
         history, cut = plan.history, plan.cut
@@ -218,7 +240,6 @@ class ContextCompressor(ContextEngine):
             position for position in range(len(history.messages) - 1, -1, -1) if _is_request(history.messages[position])
         )
         newest = next(requests, None)
-        tail = [message for position, message in plan.staying.items() if position >= cut.tail]
         # Of a head that stood before an earlier summary the originals may no longer be here.
         readable = 0 if history.earlier is None else cut.tail
         shortened = {
@@ -234,7 +255,7 @@ class ContextCompressor(ContextEngine):
             previous=parse_handoff(redact_text(history.earlier.text)) if history.earlier else None,
             task=text_of(*redact_messages([history.messages[newest]])) if newest is not None else "",
             task_number=history.numbers[newest] if newest is not None else None,
-            kept_atoms=frozenset().union(*(atoms_in(text_with_calls(message)) for message in tail)),
+            kept_atoms=frozenset().union(*(atoms_in(text_with_calls(message)) for message in plan.tail_messages)),
             shortened=frozenset(shortened),
             focus=focus,
             cooldowns=cooldowns,

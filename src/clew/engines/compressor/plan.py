@@ -7,7 +7,7 @@ its results. The newest user message always stays, word for word unless it alone
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import repeat
 
 from clew.config import CompressionSettings
@@ -118,6 +118,11 @@ class CompactionPlan:
         return {numbers[at]: len(text_of(messages[at])) for at in huge if self.staying[at] is not messages[at]}
 
     @property
+    def tail_messages(self) -> list[Message]:
+        """The messages of the tail, in the form they will have."""
+        return [message for position, message in self.staying.items() if position >= self.cut.tail]
+
+    @property
     def prompt_tokens(self) -> int:
         """What the system prompts take."""
         return sum(size for message, size in zip(self.history.messages, self.sizes, strict=True) if is_prompt(message))
@@ -164,6 +169,20 @@ def plan_compaction(
         is_over=is_over,
         largest=settings.budgets.threshold // 2,
     )
+
+
+def with_longer_tail(settings: PlanSettings, plan: CompactionPlan, room: int) -> CompactionPlan:
+    """The same plan with `room` more for its tail: what was shortened in it is given back, the newest first."""
+    start, messages = plan.cut.tail, plan.history.messages
+    budget = settings.sizes.total(plan.tail_messages) + room
+    numbers, sizes = plan.history.numbers[start:], plan.sizes[start:]
+    later, tail = fit_tail(messages[start:], numbers, sizes, budget, settings.sizes.message)
+    if later:
+        return plan
+    # Those that a person reads have bounds of their own.
+    spoken = {at for at in (*newest_visible(messages), *_last_group(messages)) if messages[at]["role"] != "tool"}
+    longer = {at: message for at, message in enumerate(tail, start) if at not in spoken}
+    return replace(plan, staying={**plan.staying, **longer})
 
 
 def _summary_budget(
