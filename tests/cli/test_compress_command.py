@@ -241,8 +241,8 @@ def test_a_folded_conversation_can_be_folded_again(tmp_path: Path, capsys: pytes
     once = told(capsys, tmp_path, saved(tmp_path, long_history(80)), "--to", "6000")
     file = saved(tmp_path, once["messages"], "once.json")
     target = str(tmp_path / "page.html")
-    twice = told(capsys, tmp_path, file, "--to", "1200", "--report", target)
-    assert twice["tokens_after"] <= 1_200
+    twice = told(capsys, tmp_path, file, "--to", "2500", "--report", target)
+    assert twice["tokens_after"] <= 2_500
     assert "Never touch the bell." in twice["summary"]
     assert len(twice["fates"]) == len(once["messages"])
     assert any("accura" in warning for warning in twice["warnings"])

@@ -166,7 +166,7 @@ def test_a_conversation_that_was_left_alone_has_a_page_too(tmp_path: Path) -> No
 def test_an_earlier_handoff_is_a_cell_of_its_own_or_part_of_one(tmp_path: Path) -> None:
     page_of(tmp_path, gardener(rounds=60), "--to", "5000")
     once = json.loads((tmp_path / "short.json").read_text())
-    page = page_of(tmp_path, once, "--to", "1000")
+    page = page_of(tmp_path, once, "--to", "2500")
     outline(page)
     assert len(rows_in(page)["rows"]) == len(once)
     assert "Please note" in page  # folding twice costs accuracy, and says so
