@@ -5,6 +5,7 @@ For hosts that have a runtime, in one event loop. `clew.Projection` is the same 
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -234,7 +235,8 @@ class ProjectedConversation:
             return await self._sync(items, dialect)
         new = history.messages[known:]
         if is_beside and new and not any(message["role"] == "assistant" for message in new):
-            conversation.append_beside(new)
+            writing = conversation.append_beside(new)
+            conversation.writing = asyncio.create_task(self._keep(writing, self.session, list(history.messages)))
             return conversation
         try:
             await conversation.append(new, is_next=True)
@@ -243,6 +245,13 @@ class ProjectedConversation:
         if conversation.session != self.session:
             self.session, self._shown = conversation.session, None
         return conversation
+
+    async def _keep(self, writing: asyncio.Task[None], session: str, messages: Sequence[Message]) -> None:
+        """Where others have written to the conversation meanwhile, what came is kept all the same: as a branch."""
+        try:
+            await writing
+        except StaleHistory:
+            await self._runtime.store.sync(messages, session=session, new=self._new, is_exact=True)
 
     async def _sync(self, items: Sequence[Any], dialect: DialectName) -> Conversation:
         """The first call, and one whose history is not the known one with more behind it."""
