@@ -39,7 +39,13 @@ def custom_call(text: str) -> ToolCall:
         ("todo_write", {}, "x" * 300, "[todo_write] updated the plan -> 300 chars (whole: m18)"),
         ("task", {"description": "look"}, LOG, '[task] delegated "look" -> 3,000 lines (whole: m18)'),
         ("weigh", {"name": "an apple"}, LOG, '[weigh] was called with "an apple" -> 3,000 lines (whole: m18)'),
-        ("weigh", {}, LOG, "[weigh] was called with -> 3,000 lines (whole: m18)"),
+        ("weigh", {}, LOG, "[weigh] was called -> 3,000 lines (whole: m18)"),
+        (
+            "read_file",
+            {"path": f"/home/dev/{'deep/' * 30}src/upload/retry.py"},
+            LOG,
+            f'[read_file] read "…/{"deep/" * 19}src/upload/retry.py" -> 3,000 lines (whole: m18)',
+        ),
     ],
 )
 def test_each_tool_has_a_line_that_says_what_happened(

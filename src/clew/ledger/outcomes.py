@@ -299,6 +299,7 @@ _NO_CONTENT = (
 
 _LONGEST_PRUNED_CHARS = 600
 _TARGET_CHARS = 120
+_PATH_SEPARATOR = re.compile(r"[/\\](?=.)")
 _ERROR_CHARS = 160
 _VERB_PHRASES: dict[Verb, str] = {
     "READ": "read",
@@ -338,9 +339,19 @@ def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool
         how += f": {shorten(outcome.error, _ERROR_CHARS)}"
     if call is None:
         return f"[tool] {how} (whole: m{number})"
-    target = shorten(target_of(name, arguments_of_call(call)), _TARGET_CHARS)
+    target = _shorter_target(target_of(name, arguments_of_call(call)))
     quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
-    return f"[{name}] {_VERB_PHRASES[verb]}{quoted} -> {how} (whole: m{number})"
+    phrase = _VERB_PHRASES[verb] if target else _VERB_PHRASES[verb].removesuffix(" with")
+    return f"[{name}] {phrase}{quoted} -> {how} (whole: m{number})"
+
+
+def _shorter_target(target: str) -> str:
+    """What a call was about in few chars; of a path its end, which is its name."""
+    is_path = "://" not in target and not any(char.isspace() for char in target)
+    folder = _PATH_SEPARATOR.search(target, len(target) - _TARGET_CHARS + 1) if is_path else None
+    if folder is None or len(target) <= _TARGET_CHARS:
+        return shorten(target, _TARGET_CHARS)
+    return f"…{target[folder.start() :]}"
 
 
 def read_pruned(text: str) -> CallOutcome | None:
