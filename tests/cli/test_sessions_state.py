@@ -11,13 +11,11 @@ if TYPE_CHECKING:
     from tests.cli.conftest import Kept
 
 
-def keep(kept: Kept) -> None:
+def keep(kept: Kept, path: str = "config.toml") -> None:
     async def write(store: Store) -> None:
         await store.start_session(NewSession(id="bakery"))
         for n, (old, new) in enumerate([(3, 5), (5, 4)]):
-            made = call(
-                "patch", {"path": "config.toml", "old": f"shifts = {old}", "new": f"shifts = {new}"}, id=f"p{n}"
-            )
+            made = call("patch", {"path": path, "old": f"shifts = {old}", "new": f"shifts = {new}"}, id=f"p{n}")
             said = [user(f"Make it {new} shifts, please."), assistant(None, [made]), tool(f"p{n}", "Done.")]
             await store.append("bakery", [*said, assistant("Done.")])
 
@@ -32,6 +30,12 @@ def test_a_value_has_its_message_and_all_that_it_was_before(kept: Kept) -> None:
     assert [(was["value"], was["message"]) for was in setting["before"]] == [("5", "m2"), ("3", "m2")]
     shown = kept.run("sessions", "state", "bakery")[1]
     assert "shifts in config.toml  4  m6  before: 5 (m2)" in shown and "tasks" in shown
+
+
+def test_a_setting_in_a_file_far_down_is_still_named(kept: Kept) -> None:
+    keep(kept, f"/home/dev/{'bakeries/' * 12}config.toml")
+    shown = kept.run("sessions", "state", "bakery", "--kind", "settings")[1]
+    assert "  shifts in …" in shown and "bakeries/config.toml  4  m6" in shown
 
 
 def test_it_is_as_it_was_behind_a_message(kept: Kept) -> None:

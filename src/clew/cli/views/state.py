@@ -156,7 +156,10 @@ def _stacked(row: Sequence[str], width: int) -> list[str]:
 
 
 def _clip_start(text: str, width: int) -> str:
-    """Cut to so many columns; of a path the end stays, which tells it from others."""
+    """Cut to so many columns; of a path the end stays, which tells it from others, and what is said to be in it."""
+    name, inside, path = text.partition(" in ")
+    if inside and "/" not in name and display_width(name) < width // 2:
+        return name + inside + _clip_start(path, width - display_width(name + inside))
     if display_width(text) <= width or "/" not in text:
         return clip(text, width)
     return "…" + text[-fitting_chars(text[::-1], width - 1) :]
