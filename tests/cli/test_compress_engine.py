@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -99,3 +100,31 @@ def test_what_cannot_be_is_refused_with_what_can(tmp_path: Path, capsys: pytest.
     assert code != 0
     assert out == ""
     assert "did you mean lcm?" in err
+
+
+def test_a_map_that_was_condensed_again_and_again_still_counts_every_request(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    said = "Each crate was opened, its lids were counted twice, and the paper says so now. "
+    asked = [f"Please pack crate {number} for the harbour, with {number} lids." for number in range(400)]
+    rounds = [
+        [
+            {"role": "user", "content": request},
+            {"role": "assistant", "content": f"Crate {number} is packed into bay {number % 9}. " + said * 4},
+        ]
+        for number, request in enumerate(asked)
+    ]
+    file = tmp_path / "long.json"
+    file.write_text(json.dumps([message for both in rounds for message in both]))
+    small = ("--window", "8000", "--set", "lossless.leaf_tokens=800", "--set", "lossless.leaves_condensed=4")
+    code = main(["compress", str(file), "--engine", "lcm", *small, "--json"], {"CLEW_HOME": str(tmp_path / "home")})
+    result = json.loads(capsys.readouterr().out)
+    assert code == 0
+    assert max(node["depth"] for node in result["map"]["nodes"]) > 1
+    shown = "\n".join(str(message["content"]) for message in result["messages"])
+    told = sum(int(count) for count in re.findall(r"(\d+) earlier requests?", shown))
+    told += len(re.findall(r'(?m)^\d+\. "Please pack crate', shown))
+    assert told == sum(fate == "summarised" and not at % 2 for at, fate in enumerate(result["fates"])), (
+        "each request is told, or counted with others"
+    )
+    assert "crate 0 for" in shown and "Still on what was asked before" not in shown

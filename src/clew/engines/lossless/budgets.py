@@ -20,6 +20,8 @@ _SMALLEST_ROOM = 300
 """For tail and map together: with less there is nothing that a fold could leave."""
 _SHARE_OF_LEAF = 0.12
 _SHARE_OF_CHILDREN = 0.3
+# Of the messages far below a node: where little is left of them already, it is not made a third of that again.
+_LEAST_SHARE_OF_MESSAGES = 0.01
 _LARGEST_SHARE_OF_COVERED = 0.6
 _SMALLEST_NODE = 120
 _HOUR = 3_600.0
@@ -40,11 +42,17 @@ class MapBudgets:
     """What stays word for word at the end, at least."""
     map: int
 
-    def node(self, covered: int, *, is_leaf: bool) -> int:
-        """For the text of a node over so many tokens."""
+    def leaf(self, covered: int) -> int:
+        """For the text of a node over messages of so many tokens."""
+        return self._node(int(covered * _SHARE_OF_LEAF), covered)
+
+    def condensed(self, told: int, covered: int) -> int:
+        """For the text of a node over nodes that tell in `told` tokens what took `covered` tokens."""
+        return self._node(max(int(told * _SHARE_OF_CHILDREN), int(covered * _LEAST_SHARE_OF_MESSAGES)), told)
+
+    def _node(self, wanted: int, below: int) -> int:
         largest = max(_SMALLEST_NODE, self.map // 2)
-        share = int(covered * (_SHARE_OF_LEAF if is_leaf else _SHARE_OF_CHILDREN))
-        return min(max(share, _SMALLEST_NODE), largest, max(1, int(covered * _LARGEST_SHARE_OF_COVERED)))
+        return min(max(wanted, _SMALLEST_NODE), largest, max(1, int(below * _LARGEST_SHARE_OF_COVERED)))
 
 
 def budgets_for_window(

@@ -123,14 +123,20 @@ class Sweep:
         return None
 
     def _too_many(self) -> slice | None:
-        """The oldest neighbours that are to be condensed so that the map fits; None where it does."""
+        """The neighbours that are to be condensed so that the map fits; None where it does.
+
+        Those that say the most: what was condensed already is short, and is told in fewer words only where enough of it
+        stands in a row.
+        """
         if len(self.nodes) < 2 or self.tokens <= self.writer.budgets.map:
             return None
-        # The newest leaf stays apart for as long as there are others: what was done last is needed most.
-        runs = [run for run in self._neighbours() if run.stop - run.start > 1] or [slice(0, 2)]
-        run = runs[0]
-        stop = run.stop - 1 if run.stop == len(self.nodes) and run.stop - run.start > 2 else run.stop
-        return slice(run.start, stop)
+        runs = [self._without_newest(run) for run in self._neighbours() if run.stop - run.start > 1] or [slice(0, 2)]
+        return max(runs, key=lambda run: sum(node.tokens for node in self.nodes[run]))
+
+    def _without_newest(self, run: slice) -> slice:
+        """The newest leaf stays apart for as long as there are others: what was done last is needed most."""
+        is_last = run.stop == len(self.nodes) and run.stop - run.start > 2
+        return slice(run.start, run.stop - 1) if is_last else run
 
     def _neighbours(self) -> list[slice]:
         """The nodes of one depth that stand in a row, oldest first."""

@@ -35,11 +35,14 @@ from clew.summaries.handoff import (
     BLOCKED,
     COMPLETED,
     CONTINUED,
+    FILES,
     GOAL,
     IN_PROGRESS,
     RULES,
     STATE,
+    STILL_ASKED,
     number_at_end,
+    number_in,
 )
 
 Clock = Callable[[], float]
@@ -47,6 +50,9 @@ _TRIES_TO_FIT = 6
 # What a part in the middle of a conversation says under these was true at its end and is told by the parts behind it.
 _LAST_ONLY = (STATE, IN_PROGRESS, BLOCKED)
 _COMPARED_CHARS = 60
+# Of what a node may have: the files that were touched under it, of which each leaf names its own.
+_SHARE_OF_FILES = 4
+_BETWEEN_FILES = " · "
 # A handoff that only brings another one up to date leaves much of its room free: it is asked for so much more.
 _SHARES_ASKED = (3.0, 2.2, 1.6, 1.2, 1.0)
 
@@ -71,27 +77,21 @@ class NodeWriter:
         """The node over messages, given by number; it stands for `first` to `last` (not included)."""
         covered = self.sizes.total([message for _, message in rows])
         source = _source(rows, first, last, self.focus)
-        budget = self.budgets.node(covered, is_leaf=True)
+        budget = self.budgets.leaf(covered)
         written = await self._written(source, budget, covered, partial(summarize_builtin, source))
         return self._node(0, first, last, written, covered)
 
     async def condensed(self, children: Sequence[Node]) -> Node:
         """The node over other nodes, oldest first."""
         first, last = children[0].first, children[-1].last
-        told = sum(child.tokens for child in children)
+        told, covered = sum(child.tokens for child in children), sum(child.covered_tokens for child in children)
         rows: list[tuple[int, Message]] = [
             (child.first, {"role": "assistant", "content": child.text}) for child in children
         ]
         source = _source(rows, first, last, self.focus)
-        budget = self.budgets.node(told, is_leaf=False)
+        budget = self.budgets.condensed(told, covered)
         written = await self._written(source, budget, told, partial(_merged, children))
-        node = self._node(
-            1 + max(child.depth for child in children),
-            first,
-            last,
-            written,
-            sum(child.covered_tokens for child in children),
-        )
+        node = self._node(1 + max(child.depth for child in children), first, last, written, covered)
         return replace(node, children=tuple(child.id for child in children))
 
     async def again(self, old: Node, rows: Sequence[tuple[int, Message]], children: Sequence[Node]) -> Node | None:
@@ -169,20 +169,25 @@ class NodeWriter:
 def node_text(summary: str) -> str:
     """A handoff as the text of a node.
 
-    What it calls the active task was asked within it: it is told among the requests, not as the task of today. Headings
-    with nothing under them are left out.
+    What it calls the goal and the active task was asked within it: both are told among the requests, not as those of
+    today. Headings with nothing under them are left out.
     """
     handoff = parse_handoff(summary)
     sections = {heading: list(lines) for heading, lines in handoff.sections.items()}
-    asked = sections.pop(ACTIVE_TASK, [])
-    known = {number_at_end(line): line for line in (*asked, *sections.pop(GOAL, []), *sections.get(RULES, []))}
-    told = [_told_in_place(entry, known) for entry in sections.get(COMPLETED, [])]
+    asked, first = sections.pop(ACTIVE_TASK, []), sections.pop(GOAL, [])
+    known = {number_at_end(line): line for line in (*asked, *first, *sections.get(RULES, []))}
+    told = [_told_in_place(entry, known) for entry in sections.get(COMPLETED, []) if not _says_nothing(entry)]
     everything = "\n".join(told)
-    told += [line for line in asked if line[:_COMPARED_CHARS] not in everything]
-    sections[COMPLETED] = told
+    first, asked = ([line for line in some if line[:_COMPARED_CHARS] not in everything] for some in (first, asked))
+    sections[COMPLETED] = [*first, *told, *(line for line in asked if line not in first)]
     blocks = ("\n" + Handoff(sections).render()).split("\n## ")[1:]
     kept = [block for block in blocks if block.partition("\n")[2].strip().rstrip(".").lower() not in ("", "none")]
     return "\n\n".join(f"## {block.strip()}" for block in kept)
+
+
+def _says_nothing(entry: str) -> bool:
+    """Whether it only says that what was asked before went on."""
+    return entry.startswith(STILL_ASKED) and CONTINUED not in entry
 
 
 def _told_in_place(entry: str, known: Mapping[int, str]) -> str:
@@ -245,6 +250,7 @@ async def _merged(children: Sequence[Node], budget: int, count: Callable[[str], 
                 continue
             kept = sections.setdefault(heading, [])
             kept += (line for line in lines if line not in kept)
+    sections[FILES] = _newest_files(sections.get(FILES, []), budget // _SHARE_OF_FILES, count)
     last = children[-1].last
     source = SummaryInput(Ledger(last), partial(read_from, {}), last, last, Handoff(sections), is_redacted=True)
     for share in _SHARES_ASKED:
@@ -252,3 +258,10 @@ async def _merged(children: Sequence[Node], budget: int, count: Callable[[str], 
         if count(node_text(written.text)) <= budget:
             break
     return written
+
+
+def _newest_files(lines: Sequence[str], budget: int, count: Callable[[str], int]) -> list[str]:
+    """The files that the lines name, the newest first, as far as the budget reaches: the story needs the rest."""
+    files = sorted((file for line in lines for file in line.split(_BETWEEN_FILES)), key=number_in, reverse=True)
+    fitting = next((n for n in range(len(files), 0, -1) if count(_BETWEEN_FILES.join(files[:n])) <= budget), 0)
+    return [_BETWEEN_FILES.join(files[:fitting])] if fitting else []
