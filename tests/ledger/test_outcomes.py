@@ -189,3 +189,39 @@ def test_behind_the_message_of_powershell_nothing_tells_why() -> None:
         "+ ~~~~~~~\n    + CategoryInfo : ResourceUnavailable\n    + FullyQualifiedErrorId : RCODE_REFUSED,Resolve\n"
     )
     assert read_outcome(f"Exit code 1\n{printed}{trailer}").error.endswith("DNS operation refused")
+
+
+POWERSHELL = """\
+Get-Acl : The module could not be loaded.
+At line:1 char:1
++ Get-Acl C:\\Windows | Format-Table
++ ~~~~~~~~~~~~~~~~~~
+    + CategoryInfo          : ObjectNotFound: (Get-Acl:String) [], CommandNotFoundException
+    + FullyQualifiedErrorId : CouldNotAutoloadMatchingModule
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "error"),
+    [
+        (f"Exit code 1\n{POWERSHELL}", "Get-Acl : The module could not be loaded."),
+        (
+            "<tool_use_error>String to replace not found in file.\nString: # pytest\n.hypothesis/</tool_use_error>",
+            "String to replace not found in file.",
+        ),
+        (
+            "Exit code 255\nCollected errors:\n * dependents: package ovpn is needed by openvpn",
+            "Collected errors: * dependents: package ovpn is needed by openvpn",
+        ),
+        (
+            'Exit code 1\nmodule a is missing\n    print(f"Error running command: {e}")',
+            "module a is missing",
+        ),
+        (
+            "Exit code 1\nhost is unknown\n      0 [main] bash (311) child_copy: read copy failed, done 0",
+            "host is unknown",
+        ),
+    ],
+)
+def test_the_error_is_the_line_that_says_why(result: str, error: str) -> None:
+    assert read_outcome(result).error == error

@@ -6,7 +6,7 @@ import json
 
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED, GOAL, RULES
+from clew.summaries.handoff import BLOCKED, COMPLETED, GOAL, RULES, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -104,3 +104,53 @@ def test_rulers_and_repeated_lines_of_a_short_output_are_left_out() -> None:
         handoff_of([user("Look."), *ran("scan", printed, "a"), assistant("8443 is open.")]).lines(COMPLETED)
     )
     assert "RAN scan: Port State · 8443 open · waiting for the debugger (m1)" in told
+
+
+def edited(path: str, old: str, new: str, id: str) -> list[Message]:
+    arguments = {"path": path, "old_string": old, "new_string": new}
+    return [assistant(None, [call("edit", arguments, id)]), tool(id, "Edited.")]
+
+
+def test_of_an_edit_the_text_that_came_is_quoted_and_not_the_one_that_it_replaced() -> None:
+    messages = [
+        user("Make the dimmed text a little brighter."),
+        *edited("theme/dark.json", '"dim_gray": "#444444", for text', '"dim_gray": "#585858", for text', "a"),
+        assistant("The dimmed text is brighter now."),
+    ]
+    told = handoff_of(messages).render()
+    assert "#585858" in told
+    assert "#444444" not in told
+
+
+def test_what_was_missing_and_was_used_later_no_longer_blocks() -> None:
+    messages = [
+        user("Run the tests."),
+        *ran("python -m pytest tests/ -v", "python: No module named pytest\nexit code 1", "a"),
+        *ran("python -m pip install -r dev.txt", "Successfully installed pytest-9.0.2\nexit code 0", "b"),
+        *ran("python -m pytest tests/test_a.py", "FAILED tests/test_a.py::test_x\n1 failed in 0.2s\nexit code 1", "c"),
+    ]
+    assert handoff_of(messages).lines(BLOCKED) == [
+        "python -m pytest tests/test_a.py -> exit 1, 1 failed: FAILED tests/test_a.py::test_x (m5)"
+    ]
+
+
+def test_a_command_that_went_well_with_one_word_less_no_longer_blocks() -> None:
+    command = '"free -m && df -h && top -bn1 | head"'
+    messages = [
+        user("How is the router?"),
+        *ran(f"ssh root@slate:22772 {command}", "ssh: Could not resolve hostname slate:22772\nexit code 255", "a"),
+        *ran(f"ssh root@slate {command}", "Mem: 908476 380356\nexit code 0", "b"),
+    ]
+    assert not handoff_of(messages).lines(BLOCKED)
+
+
+def test_to_look_for_what_is_not_there_is_no_failure() -> None:
+    messages = [
+        user("Is bfg installed?"),
+        *ran("which bfg && bfg --version", "bfg not found\nexit code 1", "a"),
+        *ran('ssh root@slate "ls -la /opt/"', "ls: /opt/: No such file or directory\nexit code 1", "b"),
+        *ran("grep -rn retry src", "exit code 1", "c"),
+    ]
+    handoff = handoff_of(messages)
+    assert not handoff.lines(BLOCKED)
+    assert not handoff.lines(TRIED)

@@ -28,6 +28,7 @@ from clew.ledger.ledger import (
     owners_of,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
+from clew.ledger.overcome import last_failures, without_folder
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import person_said
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
@@ -63,6 +64,7 @@ __all__ = [
     "is_opening",
     "is_path",
     "is_question",
+    "last_failures",
     "outcome_of",
     "owners_of",
     "person_said",
@@ -74,4 +76,5 @@ __all__ = [
     "rules_in",
     "shorten",
     "text_with_calls",
+    "without_folder",
 ]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.ledger.requests import without_harness_blocks
-from clew.ledger.tools import arguments_text
+from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 
 _LONGEST_RULE = 400
@@ -303,12 +303,23 @@ def quotable_texts(message: Message) -> list[str]:
         text = _COLOUR.sub("", text)
     if text.startswith("<") and message["role"] == "tool":
         text = _WRAPPER.sub("", text)
-    return [text, *map(_decoded, arguments_of(message))]
+    return [text, *(_decoded(_as_it_became(own)) for own in arguments_of(message))]
 
 
 def arguments_of(message: Message) -> list[dict[str, Any]]:
     """The arguments of each call of a message, decoded."""
     return [arguments_of_call(call) for call in calls_of(message)]
+
+
+def _as_it_became(arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+    """What a call was given, of an edit without the text that it replaced: quoted, that would read as what is there."""
+    edits = arguments.get("edits")
+    if isinstance(edits, list):
+        inner = [_as_it_became(edit) if isinstance(edit, Mapping) else edit for edit in edits]
+        return {**arguments, "edits": inner}
+    if not any(key in arguments for key in NEW_TEXT):
+        return arguments
+    return {key: value for key, value in arguments.items() if key not in OLD_TEXT}
 
 
 def _decoded(arguments: Mapping[str, Any]) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from clew.ledger.extract import shorten
@@ -263,31 +263,73 @@ _FAILING = re.compile(r"\b(?:failed|failures?|errors?|exceptions?)\b")
 
 def _error_line(ends: str, *, surely: bool) -> str:
     """The last line that names an error; else, where the call has surely failed, its last line with content."""
+    if ends.startswith(_TOOL_ERROR):
+        return next(iter(_contents(ends.removeprefix(_TOOL_ERROR).partition("</")[0])), "")[:_LONGEST_ERROR]
+    lines = ends.splitlines()
+    if _POWERSHELL_MARK in ends and (said := _powershell_error(lines)):
+        return said[:_LONGEST_ERROR]
     phrases = [phrase for phrase in _ERROR_PHRASES if phrase in ends]
     if phrases or any(word in ends for word in _ERROR_WORDS):
-        for line in reversed(ends.splitlines()):
-            if _ERROR_LINE.match(line) or any(phrase in line for phrase in phrases):
-                return _PYTEST_MARK.sub("", line).strip()[:_LONGEST_ERROR]
+        for at in range(len(lines) - 1, -1, -1):
+            if _ERROR_LINE.match(lines[at]) or any(phrase in lines[at] for phrase in phrases):
+                return _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
     if not surely:
         return ""
-    lines = [text for line in reversed(ends.splitlines()) if len(text := line.strip()) > 3]
-    told = [text for text in lines if not any(pattern.match(text) for pattern in _NO_CONTENT)]
-    says_why = next((text for text in told if _COMPLAINS.search(text)), "")
-    return (says_why or next(iter(told), ""))[:_LONGEST_ERROR]
+    told = [(at, text) for at in range(len(lines) - 1, -1, -1) for text in _contents(lines[at])]
+    at, says_why = next(((at, text) for at, text in told if _COMPLAINS.search(text)), (0, ""))
+    return (_with_next(says_why, lines[at + 1 :]) or (told[0][1] if told else ""))[:_LONGEST_ERROR]
 
 
+def _contents(text: str) -> list[str]:
+    """The lines that may say why something failed."""
+    lines = (line.strip() for line in text.splitlines())
+    return [line for line in lines if len(line) > 3 and not any(pattern.match(line) for pattern in _NO_CONTENT)]
+
+
+def _with_next(line: str, following: Sequence[str]) -> str:
+    """The line; with the next one where it only announces that: `Collected errors:`."""
+    if not line.endswith(":"):
+        return line
+    return " ".join([line, *_contents("\n".join(following))[:1]])
+
+
+def _powershell_error(lines: Sequence[str]) -> str:
+    """The first line of what PowerShell says before it tells where."""
+    for at, line in enumerate(lines):
+        if _POWERSHELL_PLACE.match(line):
+            said = (text for text in lines[max(0, at - _POWERSHELL_LINES) : at] if _POWERSHELL_SAYS.match(text))
+            return next(said, "").strip()
+    return ""
+
+
+_TOOL_ERROR = "<tool_use_error>"
 # What a line says that tells why something failed, though it does not begin as an error does.
 _COMPLAINS = re.compile(
     r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|couldn't|unable|denied|refused|invalid|missing|not found"
     r"|no such|unexpected|unknown|mismatch|abort(?:ed|ing)?)\b",
     re.IGNORECASE,
 )
-# Rules, tags, and the warnings that ssh puts between stars.
 # Behind its message PowerShell tells where and of which category.
-_POWERSHELL_TRAILER = re.compile(r"\+ (?:CategoryInfo|FullyQualifiedErrorId|~|[&.$])|At \S+ char:\d+$|At line:\d+")
+_POWERSHELL_MARK = "FullyQualifiedErrorId"
+_POWERSHELL_PLACE = re.compile(r"At (?:line|\S+):\d+ char:\d+")
+_POWERSHELL_SAYS = re.compile(r"[\w.-]+ : \S")
+_POWERSHELL_LINES = 3
+_POWERSHELL_TRAILER = re.compile(r"\+\s+(?:CategoryInfo|FullyQualifiedErrorId|[~&.$])|At \S+ char:\d+$|At line:\d+")
+# What a program printed of its own source beside an error.
+_SOURCE_LINE = re.compile(
+    r"(?:print|console\.\w+|log(?:ger)?\.\w+|raise|throw|return|except|catch|if|elif)\b.*[(){};:]$"
+)
+NOISE_LINE = re.compile(
+    r"\s*(?:\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
+    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: )"
+)
+"""What ssh and the shell of Git for Windows print beside any command, whatever comes of it."""
+# Rules, tags, and the warnings that ssh puts between stars.
 _NO_CONTENT = (
     re.compile(r"<|\*\* |[=\-_\s]+$"),
+    NOISE_LINE,
     _POWERSHELL_TRAILER,
+    _SOURCE_LINE,
     _ONLY_EXIT,
     re.compile(f".*{_COUNT.pattern}"),
     _GO_PACKAGE,

@@ -159,16 +159,17 @@ def _as_text(value: Any) -> str:
 
 # -- the size of an edit -----------------------------------------------------------------------------------------------
 
-_OLD_TEXT = ("old_string", "oldString", "old_str", "oldText", "old_text", "old")
-_NEW_TEXT = ("new_string", "newString", "new_str", "newText", "new_text", "new", "content", "file_text")
+# The arguments of an edit: the text that it replaces, and the one that comes there.
+OLD_TEXT = ("old_string", "oldString", "old_str", "oldText", "old_text", "old")
+NEW_TEXT = ("new_string", "newString", "new_str", "newText", "new_text", "new", "content", "file_text")
 
 
 def size_of_edit(arguments: Mapping[str, object]) -> str:
     """Lines added and removed, such as `+41 -17`; empty where the call does not show them."""
     listed = arguments.get("edits")
     edits = [edit for edit in listed if isinstance(edit, Mapping)] if isinstance(listed, list) else [arguments]
-    added = sum(_line_count(edit, _NEW_TEXT) for edit in edits)
-    removed = sum(_line_count(edit, _OLD_TEXT) for edit in edits)
+    added = sum(_line_count(edit, NEW_TEXT) for edit in edits)
+    removed = sum(_line_count(edit, OLD_TEXT) for edit in edits)
     return f"+{added} -{removed}" if added or removed else ""
 
 

@@ -60,7 +60,7 @@ _SHARE_OF_CERTAIN = 0.85
 _SHARE_OF_TASK = 0.5
 # Where the task can be read whole below, its words here are only its name.
 _SHARE_OF_TASK_BELOW = 0.15
-_SHARE_OF_FAILURES = 0.2
+_SHARE_OF_FAILURES = 0.06
 _SHARE_OF_REQUESTS = 0.38
 # All of them, though, where they take no more than this.
 _LARGEST_SHARE_OF_REQUESTS = 0.7

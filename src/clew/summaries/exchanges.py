@@ -19,6 +19,7 @@ from clew.ledger import (
     actions_by_exchange,
     owners_of,
     text_with_calls,
+    without_folder,
 )
 from clew.messages import Message, text_of
 from clew.summaries import handoff as parts
@@ -36,13 +37,15 @@ from clew.summaries.required_facts import (
     TASK_CHARS,
     certain_lines,
     quoted_request,
-    without_folder,
 )
 from clew.summaries.sentences import Sentence, closing_sentences, quoted_sentences, sentences_in
 
 # -- what was done -----------------------------------------------------------------------------------------------------
 
-_BRIEF_CHARS = 60
+_BRIEF_CHARS = 64
+_LEAST_BRIEF_CHARS = 48
+_MARKS = re.compile(r"[,/\\|;&=:'\"()]")
+_WORDS_BEFORE_DIFFERENCE = 2
 _COMMAND_CHARS = 100
 _SUBJECT_CHARS = 120
 _ERROR_CHARS = 160
@@ -57,7 +60,26 @@ def brief_target(target: str) -> str:
     separator = "\\" if "\\" in target and "/" not in target else "/"
     if " " not in target and target.count(separator) > _MOST_FOLDERS:
         return f"…{separator}{separator.join(target.rsplit(separator, 2)[1:])}"
-    return shorten_redacted(without_folder(target), _BRIEF_CHARS)
+    return _brief_command(without_folder(target))
+
+
+def _brief_command(command: str) -> str:
+    """The start of a command, cut at a blank or, in a long word, at a mark: a name alone says little of a command."""
+    brief = shorten_redacted(command, _BRIEF_CHARS)
+    if len(brief) > _LEAST_BRIEF_CHARS or not brief.endswith("…"):
+        return brief
+    line = " ".join(shorten_redacted(command, 2 * _COMMAND_CHARS).split())[:_BRIEF_CHARS]
+    marks = [found.start() for found in _MARKS.finditer(line, _LEAST_BRIEF_CHARS)]
+    return f"{line[: marks[-1]] if marks else line}…"
+
+
+def _unlike(target: str, other: str) -> str:
+    """A command told by where it begins to differ from one that was told before: `ssh … "dmesg | tail -50"`."""
+    words, others = (without_folder(text).split() for text in (target, other))
+    same = next((at for at, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
+    if same <= _WORDS_BEFORE_DIFFERENCE:
+        return shorten_redacted(brief_target(target), _BRIEF_CHARS // 2)
+    return f"{words[0]} … {_brief_command(' '.join(words[same - _WORDS_BEFORE_DIFFERENCE :]))}"
 
 
 def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset()) -> list[str]:
@@ -152,7 +174,7 @@ def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
         by_message.setdefault(one.number, []).append(one)
     conclusion = [quoted_sentences(by_message.pop(closing_number))] if closing_number in by_message else []
     body = [(number, quoted_sentences(own)) for number, own in by_message.items()]
-    folders: set[str] = set()
+    folders: dict[str, str] = {}
     shown = sorted(
         (min(number for number, _, _ in own), order) for order, own in enumerate(entry.passages.values()) if own
     )
@@ -196,8 +218,9 @@ def reference_of(line: str) -> str:
     return line[line.rfind("(") :] if line.endswith(")") else ""
 
 
-def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[str]) -> str:
-    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings told before."""
+def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict[str, str]) -> str:
+    """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings told before, each with what
+    it was the beginning of."""
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
@@ -209,16 +232,16 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: set[
         brief = brief_target(target)
         starts = (" ".join(target[: 2 * _COMMAND_CHARS].split()), brief.rstrip("…"))
         begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
-        if brief in folders:
-            brief = shorten_redacted(brief, _BRIEF_CHARS // 2)
+        if before := folders.get(brief):
+            brief = _unlike(target, before)
         name = " · ".join(dict.fromkeys(called if begins else [brief, *called]))
-        folders.add(brief_target(target))
+        folders[brief_target(target)] = target
         told = (line for _, is_call, line in own if not is_call)
     else:
         # A path that was chosen to be quoted is told whole, and once.
         is_whole = any(line.startswith(target) for line in called) and target[:_BRIEF_CHARS] not in folders
         name = target if is_whole else ""
-        folders.update([target[:_BRIEF_CHARS]] if is_whole else ())
+        folders |= {target[:_BRIEF_CHARS]: target} if is_whole else {}
         told = (line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in own)
     shown = " · ".join(dict.fromkeys(filter(None, told)))
     return f"{verb} {name or brief_target(target)}{': ' if shown else ''}{shown} ({where})"

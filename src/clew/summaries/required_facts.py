@@ -19,9 +19,11 @@ from clew.ledger import (
     LedgerStatement,
     atoms_in,
     is_path,
+    last_failures,
     person_said,
     rule_replaced_by,
     shorten,
+    without_folder,
 )
 from clew.summaries import handoff as parts
 from clew.summaries.handoff import SummaryInput, number_at_end, shorten_redacted
@@ -39,15 +41,12 @@ _RULES_COMPARED = 200
 # How many rules, files and failures of a very long history are considered.
 _NEWEST = 300
 _RECENT_MESSAGES = 40
-_KEY_CHARS_READ = 400
 _MANY_REQUESTS = 5
 _ASKED_FIRST = "; asked first)"
-_TESTS = "any tests"
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,26 +220,15 @@ def _quoted_statement(line: str) -> LedgerStatement | None:
 
 def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]]:
     """The last error of each command, newest first: those that still block, and those that were overcome."""
-    last: dict[str, Action] = {}
-    worked: dict[str, int] = {}
-    for action in source.ledger.actions:
-        if action.failed:
-            last[_command_key(action)] = action
-        elif action.outcome:
-            worked[_command_key(action)] = action.number
-            if action.outcome.tests:
-                worked[_TESTS] = action.number
     blocking: list[RequiredFact] = []
     overcome: list[RequiredFact] = []
     recent = source.ledger.next_number - _RECENT_MESSAGES
     # What the agent spoke about before the next request came is not in the way of that one.
     answered = next((one.closing_number for one in source.ledger.exchanges[-2:-1] if one.closing_number), -1)
-    for key, action in sorted(last.items(), key=lambda item: -item[1].number)[:_NEWEST]:
-        since = max(worked.get(key, -1), worked.get(_TESTS, -1) if action.outcome and action.outcome.tests else -1)
-        is_over = since > action.number or action.number < max(recent, answered)
-        if is_over and action.outcome and not action.outcome.error:
+    for action, blocks in last_failures(source.ledger.actions, max(recent, answered))[:_NEWEST]:
+        if not blocks and action.outcome and not action.outcome.error:
             continue  # no error text, and no longer in the way
-        (overcome if is_over else blocking).append(_failure(action, parts.TRIED if is_over else parts.BLOCKED))
+        (blocking if blocks else overcome).append(_failure(action, parts.BLOCKED if blocks else parts.TRIED))
     return blocking, [*overcome, *_previous_failures(source)]
 
 
@@ -252,11 +240,6 @@ def _failure(action: Action, heading: str) -> RequiredFact:
     how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
     line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.number})".split())
     return RequiredFact(heading, line, error.rstrip("…") or what, action.number)
-
-
-def without_folder(command: str) -> str:
-    """A command without the change of folder before it."""
-    return _CHANGE_OF_FOLDER.sub("", command)
 
 
 def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
@@ -274,12 +257,6 @@ def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
 def _first_number(ledger: Ledger) -> int:
     numbers = [request.number for request in ledger.requests[:1]] + [action.number for action in ledger.actions[:1]]
     return min(numbers, default=0)
-
-
-def _command_key(action: Action) -> str:
-    """Commands with the same beginning count as the same one, wherever they are run."""
-    target = without_folder(action.target) if action.verb == "RAN" else action.target
-    return f"{action.verb} {' '.join(target[:_KEY_CHARS_READ].split()[:4])[:60]}"
 
 
 def _files(source: SummaryInput) -> Iterator[RequiredFact]:
