@@ -154,3 +154,51 @@ def test_to_look_for_what_is_not_there_is_no_failure() -> None:
     handoff = handoff_of(messages)
     assert not handoff.lines(BLOCKED)
     assert not handoff.lines(TRIED)
+
+
+def test_what_failed_is_quoted_and_not_what_went_well_on_the_way() -> None:
+    passed = [f"tests/test_redact.py::TestKeys::test_key_{n} PASSED [ {n}%]" for n in range(30)]
+    pip = [f"Collecting package_{n}>=1.{n} (from -r dev.txt (line {n}))" for n in range(30)]
+    failed = [
+        "E AssertionError: assert 'slack_token' in 'token_slack'",
+        "FAILED tests/test_redact.py::test_slack_token",
+    ]
+    messages = [
+        user("Run the tests."),
+        *ran("pip install -r dev.txt", "\n".join([*pip, "Successfully installed package_7-1.7"]), "a"),
+        *ran("pytest -v", "\n".join([*passed, *failed, "1 failed, 30 passed in 0.4s"]), "b"),
+        assistant("One test fails."),
+    ]
+    told = handoff_of(messages, 500).render()
+    assert "FAILED tests/test_redact.py::test_slack_token" in told
+    assert "assert 'slack_token' in 'token_slack'" in told
+    assert "Successfully installed package_7-1.7" in told
+    assert "PASSED" not in told
+    assert "Collecting" not in told
+
+
+PLACES = ("header", "footer", "editor", "sidebar", "status", "search")
+
+
+def test_a_line_that_stands_in_several_results_is_quoted_once() -> None:
+    line = "const current_theme = settings_manager.get_theme('dark_theme');"
+    filler = "\n".join(f"// {word} of the page, as it was before" for word in PLACES)
+    messages = [user("Where is the theme read?")]
+    for place in PLACES:
+        shown = f"{line}\n{filler}\nconst only_in_{place} = read_file('{place}_file');"
+        messages += ran(f"cat src/{place}.ts", shown, place)
+    told = "\n".join(handoff_of([*messages, assistant("It is read in four files.")]).lines(COMPLETED))
+    assert told.count("settings_manager.get_theme") == 1
+    assert all(f"only_in_{place}" in told for place in PLACES)
+
+
+def test_one_long_result_leaves_room_for_the_others() -> None:
+    lint = [f"src/{chr(97 + n % 26)}_{n}.py: unused variable 'value_{n}', found by rule_{n * 7}" for n in range(300)]
+    lint = [f"{line} {'very ' * (n % 9)}often" for n, line in enumerate(lint)]
+    messages = [user("Which settings does the server have?"), *ran("pylint .", "\n".join(lint), "lint")]
+    for place in PLACES:
+        shown = f"{place}_port = {9000 + len(place)}\n" + f"# about the {place}, in many words\n" * 9
+        messages += ran(f"cat conf/{place}.toml", shown, place)
+    told = "\n".join(handoff_of([*messages, assistant("There are six.")], 900).lines(COMPLETED))
+    assert all(f"{place}_port = " in told for place in PLACES)
+    assert told.count("unused variable") > 5

@@ -31,6 +31,7 @@ from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_l
 from clew.ledger.overcome import last_failures, without_folder
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import person_said
+from clew.ledger.spans import is_routine
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
 from clew.ledger.verify import UNVERIFIED_MARK
 
@@ -64,6 +65,7 @@ __all__ = [
     "is_opening",
     "is_path",
     "is_question",
+    "is_routine",
     "last_failures",
     "outcome_of",
     "owners_of",

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from clew.ledger.extract import shorten
+from clew.ledger.spans import ROUTINE_LINE
 from clew.ledger.tools import Verb, target_of, verb_of
 from clew.messages import ToolCall, arguments_of_call, name_of_call
 
@@ -319,15 +320,10 @@ _POWERSHELL_TRAILER = re.compile(r"\+\s+(?:CategoryInfo|FullyQualifiedErrorId|[~
 _SOURCE_LINE = re.compile(
     r"(?:print|console\.\w+|log(?:ger)?\.\w+|raise|throw|return|except|catch|if|elif)\b.*[(){};:]$"
 )
-NOISE_LINE = re.compile(
-    r"\s*(?:\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
-    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: )"
-)
-"""What ssh and the shell of Git for Windows print beside any command, whatever comes of it."""
 # Rules, tags, and the warnings that ssh puts between stars.
 _NO_CONTENT = (
     re.compile(r"<|\*\* |[=\-_\s]+$"),
-    NOISE_LINE,
+    ROUTINE_LINE,
     _POWERSHELL_TRAILER,
     _SOURCE_LINE,
     _ONLY_EXIT,

@@ -19,6 +19,7 @@ from clew.ledger.extract import quotable_texts
 from clew.ledger.spans import (
     FEWEST_WORDS,
     LONGEST_LINE,
+    ROUTINE_LINE,
     QuoteSpan,
     block_span,
     has_words,
@@ -50,6 +51,11 @@ _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
 # Of like lines so many are quoted, beside the first and the last.
 _MOST_ALIKE = 2
+# No more than this share of the room goes to one result while others have something to say.
+_SHARE_OF_PART = 0.125
+_LEAST_OF_PART = 600
+_SHORTEST_REPEATED = 20
+_PLACE = re.compile(r"^\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
 _ENCODED_CHARS = 44
 _ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
@@ -69,11 +75,17 @@ class _QuoteSelection:
     spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
     alike: Counter[tuple[int, int, str]] = field(default_factory=Counter)
     """How many lines of one shape were taken from a part of a message."""
+    most_of_part: int = 0
+    """How many chars may be taken from one part of a message; 0 where any number may."""
+    of_part: Counter[tuple[int, int]] = field(default_factory=Counter)
+    quoted: set[str] = field(default_factory=set)
+    """The lines that were taken."""
 
     def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
         self.spent += chars
         self.lines.add(line)
         self.spans.setdefault((span.number, span.part), []).append(span)
+        self.of_part[span.number, span.part] += chars
 
     def overlaps(self, span: QuoteSpan) -> bool:
         taken = self.spans.get((span.number, span.part), ())
@@ -162,10 +174,15 @@ class QuoteSelector:
             candidates = [one for one in candidates if not selection.overlaps(one.span)]
             # They had their share: what room is left goes to the other messages before it is theirs again.
             self._cover([one for one in candidates if one.span.number not in told], selection)
+        selection.most_of_part = max(_LEAST_OF_PART, int(room * _SHARE_OF_PART))
         self._cover(candidates, selection)
         taken = {span for own in selection.spans.values() for span in own}
+        left = [one for one in candidates if one.span not in taken]
+        selection.most_of_part = 0
+        self._cover(left, selection)
+        taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
-        self._cover([one for one in candidates if one.span not in taken], selection)
+        self._cover([one for one in left if one.span not in taken], selection)
         self._alike = selection.alike
         return self._quotes(selection), selection.spent
 
@@ -189,7 +206,7 @@ class QuoteSelector:
                     if selection.spent + chars > min(most, room):
                         break
                     quote = quote_of(text, span.start, span.end)
-                    is_new = len(quote) <= LONGEST_LINE and quote not in told
+                    is_new = len(quote) <= LONGEST_LINE and quote not in told and not self._is_routine(span)
                     if is_new and has_words(text, *span[2:], FEWEST_WORDS) and self._may_take(span, selection):
                         told += f"\n{quote}"
                         selection.take(span, line, chars)
@@ -237,9 +254,16 @@ class QuoteSelector:
 
         What the agent wrote is no listing: each line was worth writing.
         """
+        text = self.texts(span.number)[span.part]
+        part = (span.number, span.part)
+        if selection.most_of_part and selection.of_part[part] + span.end - span.start > selection.most_of_part:
+            return False
+        line = _PLACE.sub("", text[span.start : span.end])
+        if len(line) >= _SHORTEST_REPEATED and line in selection.quoted:
+            return False
+        selection.quoted.add(line)
         if self._read(span.number)["role"] != "tool":
             return True
-        text = self.texts(span.number)[span.part]
         start, end = line_around(text, span.start)
         # A clause of a long line is a find of its own.
         shape = self._shape_at(span.number, span.part, start, end) if end - start <= LONGEST_LINE else ""
@@ -262,11 +286,15 @@ class QuoteSelector:
                 wanted.setdefault(number, set()).add(stats)
         for number, atoms in wanted.items():
             if self._may_quote(number):
+                is_result = self._read(number)["role"] == "tool"
                 for span in self._spans_with(atoms, number):
-                    if span not in self._found:
+                    if span not in self._found and not (is_result and self._is_routine(span)):
                         self._found[span] = self._candidate(span)
         self._searched = max(self._searched, most)
         return list(self._found.values())
+
+    def _is_routine(self, span: QuoteSpan) -> bool:
+        return ROUTINE_LINE.match(self.texts(span.number)[span.part], span.start, span.end) is not None
 
     def _candidate(self, span: QuoteSpan) -> _QuoteCandidate:
         text = self.texts(span.number)[span.part][span.start : span.end]

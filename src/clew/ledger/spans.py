@@ -32,6 +32,24 @@ _ASCII_WORD = re.compile(
 _WORD = re.compile(
     rf"[A-Za-z_\d{_CJK}](?:(?<=[A-Za-z])\w{{2,}}|(?<=_)_*[A-Za-z]\w{{2,}}|(?<=\d)\d+|(?<=[{_CJK}])[{_CJK}])"
 )
+# What programs print beside any outcome: steps that went well, and warnings about where they run.
+ROUTINE_LINE = re.compile(
+    r"\s*(?:"
+    # Tests that passed are told by their count.
+    r"\S+ (?:PASSED|SKIPPED|XFAIL|ok)\s*(?:\[ *\d+%\])?\s*$"
+    r"|(?:PASS|ok|test) \S+ (?:\.\.\. )?(?:ok|\(?\d[\d.]* ?m?s\)?)\s*$"
+    # Packages on their way; what was installed is told at the end.
+    r"|Collecting \S+(?: \(from .*)?$|(?:Downloading|Fetching|Pouring) \S+[./@]\S+|Using cached \S+|Downloaded \S+ v?\d"
+    r"|Requirement already satisfied: |Preparing metadata \(|(?:Unpacking|Setting up) \S+ \(|Preparing to unpack "
+    r"|Selecting previously unselected |(?:Get|Hit):\d+ |Compiling \S+ v\d|npm (?:http|timing) |✔\ufe0e? Bottle "
+    r"|(?:remote: )?(?:Counting|Compressing|Enumerating|Receiving) objects: |Resolving deltas: |\w{12}: Pulling "
+    # What ssh and the shell of Git for Windows say beside any command.
+    r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
+    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
+    # Behind its message PowerShell tells where and of which category.
+    r"|\+\s+(?:CategoryInfo|FullyQualifiedErrorId|~|\.\.\. )"
+    r")"
+)
 _ENDS_FIELD = frozenset(",}")
 _ADDRESS = ("https://", "http://")
 _TITLE = re.compile(r'": ?"((?:[^"\\]|\\.){8,160})", ?"\w{1,20}": ?\Z')
@@ -47,6 +65,11 @@ class QuoteSpan(NamedTuple):
     part: int
     start: int
     end: int
+
+
+def is_routine(line: str) -> bool:
+    """Whether a line of a result says nothing about what came of the call."""
+    return ROUTINE_LINE.match(line) is not None
 
 
 def shape_of(line: str) -> str:

@@ -17,6 +17,7 @@ from clew.ledger import (
     LedgerExchange,
     QuoteSelector,
     actions_by_exchange,
+    is_routine,
     owners_of,
     text_with_calls,
     without_folder,
@@ -389,6 +390,6 @@ class HandoffMaterial:
             return ""
         text = self.selector.texts(action.result)[0]
         lines = self.source.clean(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
-        said = (" ".join(line.split()) for line in lines if not _RULER.fullmatch(line))
+        said = (" ".join(line.split()) for line in lines if not _RULER.fullmatch(line) and not is_routine(line))
         shown = " · ".join(dict.fromkeys(said))
         return shown if len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number else ""
