@@ -25,10 +25,11 @@ from clew.ledger.ledger import (
     UserRequest,
     WorkState,
     actions_by_exchange,
+    last_failures,
     owners_of,
+    without_folder,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
-from clew.ledger.overcome import last_failures, without_folder
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import person_said
 from clew.ledger.spans import is_routine

@@ -60,7 +60,9 @@ _SHARE_OF_CERTAIN = 0.85
 _SHARE_OF_TASK = 0.5
 # Where the task can be read whole below, its words here are only its name.
 _SHARE_OF_TASK_BELOW = 0.15
-_SHARE_OF_FAILURES = 0.06
+# What failed and was overcome: a large handoff has better use for most of its room.
+_SHARE_OF_FAILURES = 0.2
+_MOST_OF_FAILURES = (900, 0.04)
 _SHARE_OF_REQUESTS = 0.38
 # All of them, though, where they take no more than this.
 _LARGEST_SHARE_OF_REQUESTS = 0.7
@@ -184,7 +186,7 @@ class _Composer:
 
     def _tell_certain(self, draft: _Draft) -> None:
         least = draft.left * (1 - _SHARE_OF_CERTAIN)
-        failures = draft.left * _SHARE_OF_FAILURES
+        failures = min(draft.left * _SHARE_OF_FAILURES, _MOST_OF_FAILURES[0] + draft.left * _MOST_OF_FAILURES[1])
         for whole in self._material.top:
             line = whole
             if whole.heading == parts.ACTIVE_TASK:
