@@ -131,7 +131,8 @@ class Sweep:
         if len(self.nodes) < 2 or self.tokens <= self.writer.budgets.map:
             return None
         runs = [self._without_newest(run) for run in self._neighbours() if run.stop - run.start > 1] or [slice(0, 2)]
-        return max(runs, key=lambda run: sum(node.tokens for node in self.nodes[run]))
+        sizes = [sum(node.tokens for node in self.nodes[run.start : run.stop]) for run in runs]
+        return runs[sizes.index(max(sizes))]
 
     def _without_newest(self, run: slice) -> slice:
         """The newest leaf stays apart for as long as there are others: what was done last is needed most."""
