@@ -37,6 +37,8 @@ class HistoryQuery:
     role: str | None = None
     limit: int = 20
     snippet_chars: int = 600
+    later_chars: int | None = None
+    """Of the hits behind the first few, where not as many: so that a page has room for more of them."""
 
 
 @dataclass(frozen=True, slots=True)

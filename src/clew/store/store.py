@@ -396,15 +396,26 @@ class Store(NodeStore, OverviewStore):
         *,
         limit: int = 20,
         snippet_chars: int = SNIPPET_CHARS,
+        later_chars: int | None = None,
     ) -> SearchResult:
-        """The best hits for any of the words of a query. Every text is a valid query."""
+        """The best hits for any of the words of a query. Every text is a valid query.
 
-        asked = (self._database.index, query, scope or SearchScope(), limit, snippet_chars)
+        With `later_chars`, the snippets behind the first few hits have about so many characters.
+        """
+
+        asked = (self._database.index, query, scope or SearchScope(), limit, snippet_chars, later_chars)
 
         def operation() -> Steps[SearchResult]:
             return run_search(*asked)
 
+        def if_indexed() -> Steps[SearchResult | None]:
+            return None if (yield from is_behind()) else (yield from run_search(*asked))
+
         try:
+            # In one transaction, since nearly always nothing waits.
+            found = None if self._database.index.is_immediate else await self._database.read(if_indexed)
+            if found is not None:
+                return found
             await self.index_waiting()
             return await self._database.read(operation)
         except (DatabaseFull, ReadOnlyStore):

@@ -229,6 +229,43 @@ class SearchContract:
             with pytest.raises(InvalidArgument):
                 await store.search("bee", limit=0)
 
+    async def test_later_hits_may_have_shorter_snippets(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            texts = [f"Part {n} of the zebra report. " + f"It says {n} and {n * 7} of it. " * 60 for n in range(12)]
+            await store.append("s", [user(text) for text in texts])
+            hits = (await store.search("zebra", limit=12, snippet_chars=700, later_chars=200)).hits
+            lengths = [len(hit.snippet.text) for hit in hits]
+            assert len(lengths) == 12 and min(lengths[:8]) > 500 and max(lengths[8:]) < 260
+            assert all("zebra" in hit.snippet.text for hit in hits)
+
+    async def test_a_word_of_every_message_of_a_conversation_counts_little_in_it(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            for name, subject in (("one", "ledger"), ("two", "harbour"), ("three", "orchard"), ("four", "quarry")):
+                await store.start_session(NewSession(id=name))
+                await store.append(name, [user(f"{subject} note {n}, nothing else") for n in range(30)])
+            await store.append("one", [user("ledger ledger ledger ledger"), user("the invoice came twice")])
+            assert (await found(store, "ledger invoice", SearchScope(conversation_of="one")))[0] == 31
+
+    async def test_a_file_is_found_by_another_path_to_it(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            said = ["opened the door", "error in src/modes/retry-window.ts(40,2)", "closed the window again"]
+            await store.append("s", [user(text) for text in said])
+            assert (await found(store, "read /home/me/app/src/modes/retry-window.ts"))[0] == 1
+
+    async def test_a_rare_word_is_found_in_its_other_forms(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user(f"note {n}") for n in range(60)])
+            said = ["the kayaks were hired", "one kayak is broken", "it is truncated there", "add it: creation, 7."]
+            await store.append("s", [user(text) for text in said])
+            assert set(await found(store, "kayak")) == {60, 61}
+            assert await found(store, "truncation") == [62]
+            assert await found(store, "create") == [63]
+            assert (await found(store, "7. add"))[0] == 63
+            assert await found(store, "7.") != []
+
     async def test_a_rebuilt_index_finds_the_same(self, store_url: str) -> None:
         async with open_store(store_url) as store:
             await talked(store)

@@ -84,8 +84,8 @@ class StoreEngineHost:
             kinds=("message", "output", "summary"),
         )
         found = await self._store.search(
-            query.text, scope, limit=query.limit, snippet_chars=query.snippet_chars
-        )  # fmt: skip
+            query.text, scope, limit=query.limit, snippet_chars=query.snippet_chars, later_chars=query.later_chars
+        )
         searched = str(found.searched) if found.searched else f"{self._view.next_seq:,} messages"
         return HistoryHits(tuple(_hit(hit) for hit in found.hits), searched)
 

@@ -25,6 +25,8 @@ PAGE_TOKENS = 4_000
 _MOST_HITS = 60
 _ROWS_AT_ONCE = 50
 _SNIPPET_CHARS = 700
+_LATER_CHARS = 200
+"""Behind the first few hits: a page shows twice as many, and each can be opened."""
 _NEIGHBOUR_CHARS = 400
 _MOST_NEIGHBOURS = 3
 _EVIDENCE_HITS = 8
@@ -136,6 +138,7 @@ class MapTools:
             role=role if role in ("user", "assistant", "tool") else None,
             limit=_MOST_HITS,
             snippet_chars=_SNIPPET_CHARS,
+            later_chars=_LATER_CHARS,
         )
         found = await host.search(asked)
         answer: dict[str, Any] = {"query": query[:200], "mode": mode}

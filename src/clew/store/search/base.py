@@ -63,6 +63,9 @@ class SearchFilters:
     before: int | None = None
 
 
+EVERYWHERE = SearchFilters()
+
+
 @dataclass(frozen=True, slots=True)
 class IndexQuery:
     """The newest `limit` documents that match all clauses."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_number
-from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
+from clew.store.search.base import EVERYWHERE, Candidates, Clause, IndexQuery, Phrase, SearchFilters
 from clew.store.search.days import FARTHEST_DAYS, RELATIVE_WORDS, micros_of_day
 from clew.store.search.query import ParsedQuery, QueryTerm, with_related
 from clew.store.search.ranking import DAY_WEIGHT, rarity
@@ -18,6 +18,7 @@ _READ_OF_A_TERM = 2
 """So many more are read for a term that none of the best has."""
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
+_FORMS_WORTH_A_LOOK = 4
 _RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
 
 
@@ -32,11 +33,11 @@ class FoundCandidates:
 
 def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters, most: int) -> Steps[FoundCandidates]:
     """At most `most` documents that promise most, and a few more for terms that none of these has."""
-    total = yield from fetch_number("SELECT max(id) FROM docs")
     terms, found = yield from _each_term(index, parsed, filters)
     if not parsed.is_question and not any(it.docs for it in found.values()):
         return FoundCandidates((), parsed, {})
     parsed = replace(parsed, terms=terms)
+    total = (yield from _documents_in(filters)) if len(terms) > 1 or parsed.is_question else 0
     rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:
@@ -72,20 +73,51 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     return FoundCandidates(tuple(best), parsed, rarities)
 
 
+def _documents_in(filters: SearchFilters) -> Steps[int]:
+    """About how many documents are searched: a word of every message of a conversation says nothing in it."""
+    total = yield from fetch_number("SELECT max(id) FROM docs")
+    if not filters.segments:
+        return total
+    rows = yield from fetch_number("SELECT max(id) FROM messages")
+    numbers = 0
+    for conversation, stop in filters.segments:
+        newest = yield from fetch_number("SELECT max(seq) FROM messages WHERE conversation = ?", conversation)
+        numbers += newest + 1 if stop is None else min(stop, newest + 1)
+    return total * numbers // max(1, rows)
+
+
 def _each_term(
     index: WordIndex, parsed: ParsedQuery, filters: SearchFilters
 ) -> Steps[tuple[tuple[QueryTerm, ...], dict[QueryTerm, Candidates]]]:
     """The terms with their newest documents; a word without any is looked up as the beginning of a word."""
     found: dict[QueryTerm, Candidates] = {}
+    is_alone = len(parsed.terms) == 1 and not parsed.is_question
     for written in parsed.terms:
-        term = yield from _with_known_forms(index, written)
-        candidates = yield from index.look_up(IndexQuery((term.any_of,), filters, _PER_TERM))
+        candidates = (yield from _as_written(index, written, filters)) if is_alone else None
+        term = written if candidates is not None else (yield from _with_known_forms(index, written))
+        wanted = IndexQuery((term.any_of,), filters, _PER_TERM)
+        if candidates is None:
+            candidates = yield from index.look_up_few(wanted)
+        if candidates is None:
+            candidates = yield from index.look_up(wanted)
         looser = _looser(term) if not candidates.docs else ()
         if not looser:
             found[term] = candidates
         for other in looser:
             found[other] = yield from index.look_up(IndexQuery((other.any_of,), filters, _PER_TERM))
     return tuple(found), found
+
+
+def _as_written(index: WordIndex, term: QueryTerm, filters: SearchFilters) -> Steps[Candidates | None]:
+    """The documents of a rare word where none has another form of it: two looks instead of one for each form."""
+    if len(term.stems) != 1 or len(term.any_of) < _FORMS_WORTH_A_LOOK:
+        return None
+    written = yield from index.look_up_few(IndexQuery((term.any_of[:1],), filters, _PER_TERM))
+    if written is None:
+        return None
+    begins_alike = Phrase((term.stems[0][0],), is_prefix=True)
+    alike = yield from index.look_up_few(IndexQuery(((begins_alike,),), EVERYWHERE, _PER_TERM))
+    return written if alike is not None and alike.docs == written.docs else None
 
 
 def _with_known_forms(index: WordIndex, term: QueryTerm) -> Steps[QueryTerm]:

@@ -16,6 +16,8 @@ _SUFFIXES = (
 )  # fmt: skip
 _ENDINGS = ("", "s", "ed", "ing", "er", "ers")
 _E_ENDINGS = ("e", "es", "ed", "ing", "er", "ers")
+_ATE_SUFFIXES = ("ations", "ation", "ators", "ator")
+_ATE_ENDINGS = ("ate", "ates", "ated", "ating", "ation", "ations", "ator")
 _Y_ENDINGS = ("y", "ies", "ied", "ying", "ication", "ications", "ier")
 _HISSING = ("s", "x", "z", "ch", "sh")
 # Endings that make a noun, by the letters that a stem must end with for it.
@@ -114,6 +116,8 @@ def _regular_forms(word: str) -> list[str]:
         # A word without an ending, or one that ends with e, shows how its stem is spelt; after others it may be either.
         forms += (stem + ending for ending in _ENDINGS) if suffix != "e" else ()
         forms += (stem + ending for ending in _E_ENDINGS) if suffix not in ("", "s") else ()
+        # validation: validate; configuration: configure
+        forms += (stem + ending for ending in _ATE_ENDINGS) if suffix in _ATE_SUFFIXES else ()
         if suffix in ("", "s") and stem.endswith(_HISSING):
             forms.append(stem + "es")
         if len(stem) >= _SHORTEST_NOUN_STEM:

@@ -13,6 +13,7 @@ from typing import Any
 
 from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one
 from clew.store.search.base import (
+    EVERYWHERE,
     KINDS,
     Candidates,
     Clause,
@@ -25,6 +26,7 @@ from clew.store.search.base import (
 from clew.store.search.words import camel_case_parts, case_folded, separate_unspaced, words_of
 
 _COLUMNS = ("kind", "ref", "start", "stop", "owner", "conversation", "session", "seq", "role", "tool", "at")
+_BY_NAME = {name: name for name in _COLUMNS}
 _NAMES = ", ".join(_COLUMNS)
 _MARKS = ", ".join("?" * len(_COLUMNS))
 _ADD_DOCUMENT = f"INSERT INTO docs (id, {_NAMES}) VALUES (?, {_MARKS})"  # noqa: S608 (fixed names)
@@ -33,6 +35,8 @@ _REMOVE_WORDS = "INSERT INTO words (words, rowid, text, parts, facets) VALUES ('
 _ADD_VECTOR = f"INSERT INTO docs ({_NAMES}, words) VALUES ({_MARKS}, ?::tsvector)"  # noqa: S608 (fixed names)
 # The server takes no word over 2,046 bytes; a longer one is found by its beginning.
 _LONGEST_WORD = 255
+_FEW = 40
+"""So many documents are filtered one by one sooner than by the facets of all."""
 
 
 def filter_conditions(filters: SearchFilters, columns: Mapping[str, str]) -> tuple[list[str], list[Any]]:
@@ -107,19 +111,34 @@ class Fts5Index:
         yield from execute("UPDATE indexed SET upto = 0")
 
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
+        found = yield from self._newest(query)
+        return (yield from _candidates(found, query.limit))
+
+    def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
+        # The facet of a conversation stands in each of its documents. What is rare is sooner filtered by columns.
+        found = yield from self._newest(IndexQuery(query.clauses, EVERYWHERE, _FEW + 1, query.ids))
+        if len(found) > _FEW:
+            return None
+        if found and query.filters is not EVERYWHERE:
+            found = yield from _filtered(found, query.filters)
+        return Candidates(tuple([int(row[0]) for row in found]), len(found))
+
+    def _newest(self, query: IndexQuery) -> Steps[list[Row]]:
         match, filters = match_text(query), query.filters
         bounded = [(conversation, end) for conversation, end in filters.segments if end is not None]
         ids, between = (query.ids, " AND words.rowid BETWEEN ? AND ?") if query.ids else ((), "")
         if filters.since is None and filters.before is None and not bounded:
-            found = yield from fetch_all(
-                f"SELECT rowid FROM words WHERE words MATCH ?{between} ORDER BY rowid DESC LIMIT ?",  # noqa: S608 (fixed texts)
-                match,
-                *ids,
-                query.limit,
+            return (
+                yield from fetch_all(
+                    f"SELECT rowid FROM words WHERE words MATCH ?{between} ORDER BY rowid DESC LIMIT ?",  # noqa: S608 (fixed texts)
+                    match,
+                    *ids,
+                    query.limit,
+                )
             )
-        else:
-            where, params = _range_conditions(filters, bounded)
-            found = yield from fetch_all(
+        where, params = _range_conditions(filters, bounded)
+        return (
+            yield from fetch_all(
                 "SELECT words.rowid FROM words CROSS JOIN docs ON docs.id = words.rowid"  # noqa: S608 (fixed texts)
                 f" WHERE words MATCH ?{between}{where} ORDER BY words.rowid DESC LIMIT ?",
                 match,
@@ -127,7 +146,7 @@ class Fts5Index:
                 *params,
                 query.limit,
             )
-        return (yield from _candidates(found, query.limit))
+        )
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         # One query each is cheap; a form that is in no document costs as much in every combination it is part of.
@@ -153,6 +172,14 @@ class Fts5Index:
         # Raises where something is wrong, and that becomes `IndexDamaged`.
         yield from execute("INSERT INTO words (words) VALUES ('integrity-check')")
         return []
+
+
+def _filtered(found: Sequence[Row], filters: SearchFilters) -> Steps[list[Row]]:
+    """Those of a few documents that pass the filters, in the same order."""
+    conditions, params = filter_conditions(filters, _BY_NAME)
+    ids = [row[0] for row in found]
+    where = " AND ".join([f"id IN ({', '.join('?' * len(ids))})", *conditions])
+    return (yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id DESC", *ids, *params))  # noqa: S608 (fixed texts)
 
 
 def match_text(query: IndexQuery) -> str:
@@ -263,7 +290,7 @@ class TsvectorIndex:
         yield from execute("DELETE FROM docs")
 
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
-        conditions, params = filter_conditions(query.filters, {name: name for name in _COLUMNS})
+        conditions, params = filter_conditions(query.filters, _BY_NAME)
         if query.ids:
             conditions.append("id BETWEEN ? AND ?")
             params += query.ids
@@ -275,6 +302,12 @@ class TsvectorIndex:
             query.limit,
         )
         return (yield from _candidates(found, query.limit))
+
+    def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
+        # The server filters by columns as it is.
+        del query
+        yield from ()
+        return None
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         # Words that are in no document cost the server nothing.

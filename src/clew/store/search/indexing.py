@@ -46,6 +46,11 @@ _SOURCES: dict[DocKind, str] = {
     " WHERE NOT EXISTS (SELECT 1 FROM sessions o WHERE o.system = m.system AND o.id < m.id)",
 }
 
+_BEHIND = "SELECT 1 WHERE " + " OR ".join(  # noqa: S608 (fixed names)
+    f"(SELECT max(id) FROM {table}) > COALESCE((SELECT upto FROM indexed WHERE kind = '{kind}'), 0)"  # noqa: S608
+    for kind, table in TABLES.items()
+)
+
 
 def documents_where(kind: DocKind, condition: str, *params: Any) -> Steps[list[tuple[int, list[SearchDocument]]]]:
     """The rows of one kind that fulfil a condition on `m`: the key of each, and its documents."""
@@ -135,12 +140,7 @@ def _advance(index: WordIndex, kind: DocKind) -> Steps[bool]:
 
 def is_behind() -> Steps[bool]:
     """Whether any row waits to be indexed."""
-    read = yield from fetch_all("SELECT kind, upto FROM indexed")
-    reached = {row[0]: int(row[1]) for row in read}
-    for kind, table in TABLES.items():
-        if (yield from fetch_number(f"SELECT max(id) FROM {table}")) > reached.get(kind, 0):  # noqa: S608 (fixed names)
-            return True
-    return False
+    return (yield from fetch_one(_BEHIND)) is not None
 
 
 def _origin(kind: DocKind, row: Row) -> DocumentOrigin:

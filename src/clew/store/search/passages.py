@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heapify, heappop, heappush
 
 from clew.store.search.base import SearchDocument
 from clew.store.search.query import QueryTerm
@@ -113,21 +114,28 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
 
     A second passage with the same words may still be the one that was asked for, so that it is not left out.
     """
-    waiting = [(it, it.score, frozenset(_compared(it).split())) for it in ranked[: limit * _LOOKED_AT]]
+    # The worst that waits is compared with the chosen ones last, and mostly never.
+    waiting = [(-it.score, number, 0) for number, it in enumerate(ranked[: limit * _LOOKED_AT])]
+    heapify(waiting)
     chosen: list[RankedDocument] = []
+    shown: list[tuple[frozenset[str], float]] = []
     without_terms = 0
     while waiting and len(chosen) < limit:
-        best = max(range(len(waiting)), key=lambda number: waiting[number][1])
-        document, _, words = waiting.pop(best)
+        score, number, compared = heappop(waiting)
+        document = ranked[number]
+        words = frozenset(_compared(document).split())
+        repeated = sum(
+            len(words & others) >= alike * max(len(words), len(others), 1) for others, alike in shown[compared:]
+        )
+        if repeated:
+            heappush(waiting, (score * _REPEATED**repeated, number, len(chosen)))
+            continue
         if not document.result.found:
             without_terms += 1
             if without_terms > limit * _WITHOUT_TERMS:
                 continue
         chosen.append(document)
-        alike = _ALIKE if document.place is None else _TURNS_ALIKE
-        waiting = [
-            (it, score * (_REPEATED if _share(words, other) >= alike else 1.0), other) for it, score, other in waiting
-        ]
+        shown.append((words, _ALIKE if document.place is None else _TURNS_ALIKE))
     return chosen
 
 
@@ -136,7 +144,3 @@ def _compared(document: RankedDocument) -> str:
     first = min((matches[0].start for matches in document.result.found.values()), default=0)
     start = max(0, first - _COMPARED_CHARS // 2)
     return document.doc.text[start : start + _COMPARED_CHARS]
-
-
-def _share(one: frozenset[str], other: frozenset[str]) -> float:
-    return len(one & other) / max(len(one), len(other), 1)

@@ -32,6 +32,10 @@ MOST_MATCHES = 32
 _QUERY_CHARS = 2_000
 _piece = re.compile(r'"([^"]*)"|“([^”]*)”|(\S+)')
 _PHRASE_WORDS = 24
+_PART_WEIGHT = 0.6
+_item_number = re.compile(r"[(]?\d[.):]")
+# The name of a file behind its folders, without its ending.
+_file = re.compile(r"[/\\]([^/\\]+?)(?:\.[a-z]{1,5})?\W*$")
 _lower_run = re.compile("[a-z0-9]+")
 _ASKING = frozenset(
     """are can could did do does had has have how is should was were what when where which who whom whose why will
@@ -85,23 +89,33 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
         days, at = days_asked_for(case_folded(text), today)
         # The words of a date are seldom those of the message; they would find other dates.
         pieces = (_pieces_of(f"{text[: at.start]} {text[at.stop :]}") if days else []) or pieces
-    plain = [words[0] for quoted, _, words in pieces if not quoted and len(words) == 1]
+    plain = [(written, words[0]) for quoted, written, words in pieces if not quoted and len(words) == 1]
     drop_stop_words = (
         days is not None
-        or any(not is_stop_word(word) for word in plain)
+        or any(not _says_nothing(*word) for word in plain)
         or any(quoted or len(words) > 1 for quoted, _, words in pieces)
     )
     terms: dict[Clause, QueryTerm] = {}
+    parts: dict[Clause, QueryTerm] = {}
     row: list[str] = []
     for quoted, written, words in pieces:
-        if drop_stop_words and not quoted and len(words) == 1 and is_stop_word(words[0]):
+        if drop_stop_words and not quoted and len(words) == 1 and _says_nothing(written, words[0]):
             continue
         row += words
         for term in _terms_of(quoted, written, words):
             terms.setdefault(term.any_of, term)
+        for term in _parts_of(written) if not quoted and written.isascii() else ():
+            parts.setdefault(term.any_of, term)
+    if len(terms) > 1:
+        terms |= {clause: term for clause, term in parts.items() if clause not in terms}
     chosen = tuple(list(terms.values())[:MOST_TERMS])
     pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
     return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], is_question, days)
+
+
+def _says_nothing(written: str, word: str) -> bool:
+    """Whether it is a word like `the`, or the number of an item in a list."""
+    return is_stop_word(word) or _item_number.fullmatch(written) is not None
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:
@@ -144,6 +158,18 @@ def _word_term(written: str, word: str) -> QueryTerm:
         return QueryTerm("name", (Phrase((word,)), Phrase(tuple(parts))), 1.5)
     forms = (word,) if any(character.isdigit() for character in word) else forms_of(word)
     return QueryTerm("word", tuple(Phrase((form,)) for form in forms))
+
+
+def _parts_of(written: str) -> list[QueryTerm]:
+    """What of a long name stands elsewhere too: a file without folders and ending, a name without its last part."""
+    file = _file.search(written)
+    name = file[1] if file else written
+    words = words_of(case_folded(name))
+    if len(words) == 1 and file is None:
+        words = [part.lower() for part in split_camel_case(name)]
+    if file is None:
+        words = words[:-1] if "/" not in written else []
+    return [QueryTerm("name", _spellings(words), _PART_WEIGHT)] if len(words) > 1 else []
 
 
 def _spellings(words: list[str]) -> Clause:

@@ -17,8 +17,8 @@ from clew.store.search.words import case_folded
 SNIPPET_CHARS = 320
 _end_of_sentence = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)")
 
-_SATURATION = 1.2
-_LENGTH_SHARE = 0.5
+_SATURATION = 0.8
+_LENGTH_SHARE = 0.3
 USUAL_CHARS = 2_000
 USUAL_TURN_CHARS = 1_000
 """People write short turns; next to long replies with the same words they would not be seen."""

@@ -36,19 +36,28 @@ from clew.store.search.ranking import (
 )
 
 _READ = 60
+_SHOWN_WELL = 8
+"""So many hits have long snippets, where later ones are asked to be shorter."""
 _LONGEST_NEIGHBOUR = 8_000
 """Of its JSON, in chars: a longer message is not read for standing beside a hit."""
 
 
 def run_search(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, snippet_chars: int = SNIPPET_CHARS
+    index: WordIndex,
+    query: str,
+    scope: SearchScope,
+    limit: int,
+    snippet_chars: int = SNIPPET_CHARS,
+    later_chars: int | None = None,
 ) -> Steps[SearchResult]:
-    """The best hits for a query."""
+    """The best hits for a query; with `later_chars`, snippets behind the first few hits have so many characters."""
     if limit < 1:
         raise InvalidArgument(f"limit is {limit}; ask for at least 1 hit")
     filters = yield from _filters(scope)
-    newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
-    parsed = parse_query(query, day_of(newest))
+    parsed = parse_query(query)
+    if parsed.is_question:
+        newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
+        parsed = parse_query(query, day_of(newest))
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
         found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
@@ -57,17 +66,23 @@ def run_search(
             beside = yield from _read_beside(places_beside(ranked), filters, found.query, found.rarities)
             ranked = with_neighbours([*ranked, *beside])
         page = first_page(ranked, found.rarities, limit)
-        hits = yield from _hits(page, found.rarities, snippet_chars)
+        lengths = [snippet_chars] * _SHOWN_WELL + [later_chars or snippet_chars] * len(page)
+        hits = yield from _hits(page, found.rarities, lengths)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
 
 
 def run_search_unwritten(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, snippet_chars: int = SNIPPET_CHARS
+    index: WordIndex,
+    query: str,
+    scope: SearchScope,
+    limit: int,
+    snippet_chars: int = SNIPPET_CHARS,
+    later_chars: int | None = None,
 ) -> Steps[SearchResult]:
     """The best hits, also among rows that wait to be indexed, without writing to the database."""
-    indexed = yield from run_search(index, query, scope, limit, snippet_chars)
+    indexed = yield from run_search(index, query, scope, limit, snippet_chars, later_chars)
     yield from build_side_index(index)
-    waiting = yield from run_search(index, query, scope, limit, snippet_chars)
+    waiting = yield from run_search(index, query, scope, limit, snippet_chars, later_chars)
     yield from drop_side_index()
     best: dict[tuple[str, str], SearchHit] = {}
     for hit in sorted((*waiting.hits, *indexed.hits), key=lambda hit: -hit.score):
@@ -139,13 +154,13 @@ def _read_beside(
 
 
 def _hits(
-    page: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], snippet_chars: int
+    page: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], lengths: Sequence[int]
 ) -> Steps[list[SearchHit]]:
     origins = [it.doc.origin for it in page]
     of_sessions = yield from _rows_by_id("sessions", "name, title", [it.session for it in origins])
     of_outputs = yield from _rows_by_id("outputs", "name", [it.ref for it in origins if it.kind == "output"])
     hits: list[SearchHit] = []
-    for document, it in zip(page, origins, strict=True):
+    for document, it, snippet_chars in zip(page, origins, lengths, strict=False):
         name, title = of_sessions.get(it.session, (None, None))
         hits.append(
             SearchHit(
