@@ -38,7 +38,7 @@ from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store
 from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope
 from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.search.ranking import SNIPPET_CHARS
-from clew.store.search.search import run_search, run_search_unwritten
+from clew.store.search.search import run_search, run_search_if_indexed, run_search_unwritten
 from clew.store.sessions import NewSession
 from clew.store.state import NewOutput
 from clew.store.sync import KnownHistory
@@ -402,28 +402,18 @@ class Store(NodeStore, OverviewStore):
 
         With `later_chars`, the snippets behind the first few hits have about so many characters.
         """
-
         asked = (self._database.index, query, scope or SearchScope(), limit, snippet_chars, later_chars)
-
-        def operation() -> Steps[SearchResult]:
-            return run_search(*asked)
-
-        def if_indexed() -> Steps[SearchResult | None]:
-            return None if (yield from is_behind()) else (yield from run_search(*asked))
-
         try:
-            # In one transaction, since nearly always nothing waits.
-            found = None if self._database.index.is_immediate else await self._database.read(if_indexed)
-            if found is not None:
+            if (found := await self._database.read(lambda: run_search_if_indexed(*asked))) is not None:
                 return found
             await self.index_waiting()
-            return await self._database.read(operation)
+            return await self._database.read(lambda: run_search(*asked))
         except (DatabaseFull, ReadOnlyStore):
             return await self._database.read(lambda: run_search_unwritten(*asked))
         except IndexDamaged:
             # Nothing is lost: the index is made from the rows.
             await self.rebuild_index()
-            return await self._database.read(operation)
+            return await self._database.read(lambda: run_search(*asked))
 
     async def index_waiting(self) -> None:
         """Index every row that waits for it."""

@@ -17,8 +17,10 @@ from clew.store.search.words import case_folded
 SNIPPET_CHARS = 320
 _end_of_sentence = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)")
 
-_SATURATION = 0.8
-_LENGTH_SHARE = 0.3
+_OF_QUESTIONS = (1.2, 0.5)
+_OF_WORDS = (0.8, 0.3)
+"""How soon more of a word counts no more, and how much the length of a text does. What people answer is short; a line
+of code stands in long results, and its fillers stand there often."""
 USUAL_CHARS = 2_000
 USUAL_TURN_CHARS = 1_000
 """People write short turns; next to long replies with the same words they would not be seen."""
@@ -63,11 +65,12 @@ def score_text(
     total = held = relevance = 0.0
     for term in query.terms:
         total += rarities[term] * term.weight
-    length = len(text) / usual_chars
+    saturation, length_share = _OF_QUESTIONS if query.is_question else _OF_WORDS
+    norm = saturation * (1 - length_share + length_share * len(text) / usual_chars)
     for term, matches in found.items():
         weight = rarities[term] * term.weight
         held += weight
-        relevance += weight * _bm25(matches, length)
+        relevance += weight * _bm25(matches, saturation, norm)
     total = total or 1.0
     held = min(total, held)
     score = relevance * (0.3 + 0.7 * (held / total) ** 2)
@@ -90,12 +93,11 @@ def score_days(text: str, at: int, asked: DayRange | None) -> float:
     return DAY_WEIGHT * _WRITTEN_THEN if asked.first <= day <= asked.last else 0.0
 
 
-def _bm25(matches: Sequence[TermMatch], length: float) -> float:
+def _bm25(matches: Sequence[TermMatch], saturation: float, norm: float) -> float:
     count = 0.0
     for match in matches:
         count += 1.0 if match.spelling == 0 else _OTHER_FORM
-    norm = _SATURATION * (1 - _LENGTH_SHARE + _LENGTH_SHARE * length)
-    return count * (_SATURATION + 1) / (count + norm)
+    return count * (saturation + 1) / (count + norm)
 
 
 def _neighbours(

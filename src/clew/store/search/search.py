@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.store import sessions
@@ -22,7 +23,7 @@ from clew.store.search.base import (
 from clew.store.search.candidates import find_candidates
 from clew.store.search.days import day_of
 from clew.store.search.index import filter_conditions
-from clew.store.search.indexing import build_side_index, documents_where, drop_side_index
+from clew.store.search.indexing import build_side_index, documents_where, drop_side_index, is_behind
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
 from clew.store.search.query import ParsedQuery, QueryTerm, parse_query
 from clew.store.search.ranking import (
@@ -69,6 +70,12 @@ def run_search(
         lengths = [snippet_chars] * _SHOWN_WELL + [later_chars or snippet_chars] * len(page)
         hits = yield from _hits(page, found.rarities, lengths)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
+
+
+def run_search_if_indexed(index: WordIndex, *asked: Any) -> Steps[SearchResult | None]:
+    """The best hits, where no row waits to be indexed; else None. In one transaction: nearly always none does."""
+    is_waiting = not index.is_immediate and (yield from is_behind())
+    return None if is_waiting else (yield from run_search(index, *asked))
 
 
 def run_search_unwritten(
