@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -315,6 +315,17 @@ class QuestionContract:
             assert (await found(store, "What did they do on 7 May 2024?"))[0] == 1
             assert (await found(store, "What did I do on 7 May 2024?", scope))[0] == 1
             assert 1 not in await found(store, "What did they do on 7 May 2021?", scope)
+
+    async def test_a_day_is_found_among_many_messages_of_the_weeks_after_it(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            noon = datetime(2024, 5, 2, 12, tzinfo=UTC)
+            told = [(0, "We stayed in and played cards."), (2, "The day before yesterday we fed the geese.")]
+            later = [(3 + number // 10, f"Next week is for plan {number}.") for number in range(280)]
+            rows = [NewMessage(user(text), at=noon + timedelta(days=day)) for day, text in (*told, *later)]
+            await store.append("s", rows)
+            hits = await found(store, "What did I do on 2 May 2024?", SearchScope(conversation_of="s"))
+            assert set(hits[:2]) == {0, 1}
 
     async def test_irregular_forms_and_possessives_are_found(self, store_url: str) -> None:
         async with open_store(store_url) as store:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from clew.store.database import Steps, WordIndex, fetch_number
+from clew.store.database import Steps, WordIndex, fetch_all, fetch_number
 from clew.store.search.base import EVERYWHERE, Candidates, Clause, IndexQuery, Phrase, SearchFilters
 from clew.store.search.days import FARTHEST_DAYS, RELATIVE_WORDS, micros_of_day
+from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.query import ParsedQuery, QueryTerm, with_related
 from clew.store.search.ranking import DAY_WEIGHT, rarity
 
@@ -19,6 +20,8 @@ _READ_OF_A_TERM = 2
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
 _FORMS_WORTH_A_LOOK = 4
+_DAYS_READ_WHOLE = 3
+_READ_OF_DAYS = 40
 _RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
 
 
@@ -63,8 +66,8 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
         beside = yield from index.look_up(IndexQuery(((pair,),), filters, _PER_COMBINATION))
         _vote(votes, beside.docs, 1.0)
     if parsed.days is not None:
-        near = yield from _from_days(index, parsed, filters)
-        _vote(votes, near, DAY_WEIGHT)
+        for doc, weight in (yield from _from_days(index, parsed, filters)).items():
+            votes[doc] = votes.get(doc, 0.0) + weight
     best = sorted(votes, key=lambda doc: (-votes[doc], -doc))[:most]
     for term in terms:
         docs = found[term].docs
@@ -159,18 +162,40 @@ def _vote(votes: dict[int, float], docs: Iterable[int], weight: float) -> None:
         votes[doc] = votes.get(doc, 0.0) + weight
 
 
-def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[list[int]]:
-    """Documents of the days that a query names, with its words, and documents that may speak of these days later."""
+def _from_days(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[dict[int, float]]:
+    """Documents of the days that a query names, with its words, and documents that may speak of these days later.
+
+    What was said soon after them counts for more: of a whole month not everything can be read.
+    """
     assert parsed.days is not None
     first, last = parsed.days.first, parsed.days.last
     any_term = tuple(phrase for term in parsed.terms for phrase in term.any_of)
-    found: list[int] = []
-    for words, until in ((any_term, last + 1), (_RELATIVE, last + 3), (_RELATIVE, last + FARTHEST_DAYS)):
+    found: dict[int, float] = {}
+    for words, until, weight in (
+        (any_term, last + 1, DAY_WEIGHT),
+        (_RELATIVE, last + 3, DAY_WEIGHT),
+        (_RELATIVE, last + FARTHEST_DAYS, DAY_WEIGHT / 2),
+    ):
         ids = yield from _ids_between(filters, micros_of_day(first), micros_of_day(until + 1))
         if ids is not None and words:
             look_up = IndexQuery((words,), filters, _PER_COMBINATION, ids)
-            found += (yield from index.look_up(look_up)).docs
-    return list(dict.fromkeys(found))
+            for doc in (yield from index.look_up(look_up)).docs:
+                found.setdefault(doc, weight)
+    if last - first < _DAYS_READ_WHOLE:
+        for doc in (yield from _written_between(filters, micros_of_day(first), micros_of_day(last + 1))):
+            found.setdefault(doc, DAY_WEIGHT / 2)
+    return found
+
+
+def _written_between(filters: SearchFilters, since: int, before: int) -> Steps[list[int]]:
+    """What was said on certain days, whatever it was, up to a number of documents: "What happened on 12 March?"."""
+    ids = yield from _ids_between(filters, since, before)
+    if ids is None:
+        return []
+    conditions, params = filter_conditions(filters, BY_NAME)
+    where = " AND ".join(["id BETWEEN ? AND ?", "role IN ('user', 'assistant')", *conditions])
+    rows = yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id LIMIT ?", *ids, *params, _READ_OF_DAYS)  # noqa: S608 (fixed texts)
+    return [int(row[0]) for row in rows]
 
 
 def _ids_between(filters: SearchFilters, since: int, before: int) -> Steps[tuple[int, int] | None]:

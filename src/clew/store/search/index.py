@@ -26,7 +26,7 @@ from clew.store.search.base import (
 from clew.store.search.words import camel_case_parts, case_folded, separate_unspaced, words_of
 
 _COLUMNS = ("kind", "ref", "start", "stop", "owner", "conversation", "session", "seq", "role", "tool", "at")
-_BY_NAME = {name: name for name in _COLUMNS}
+BY_NAME = {name: name for name in _COLUMNS}
 _NAMES = ", ".join(_COLUMNS)
 _MARKS = ", ".join("?" * len(_COLUMNS))
 _ADD_DOCUMENT = f"INSERT INTO docs (id, {_NAMES}) VALUES (?, {_MARKS})"  # noqa: S608 (fixed names)
@@ -176,7 +176,7 @@ class Fts5Index:
 
 def _filtered(found: Sequence[Row], filters: SearchFilters) -> Steps[list[Row]]:
     """Those of a few documents that pass the filters, in the same order."""
-    conditions, params = filter_conditions(filters, _BY_NAME)
+    conditions, params = filter_conditions(filters, BY_NAME)
     ids = [row[0] for row in found]
     where = " AND ".join([f"id IN ({', '.join('?' * len(ids))})", *conditions])
     return (yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id DESC", *ids, *params))  # noqa: S608 (fixed texts)
@@ -290,7 +290,7 @@ class TsvectorIndex:
         yield from execute("DELETE FROM docs")
 
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
-        conditions, params = filter_conditions(query.filters, _BY_NAME)
+        conditions, params = filter_conditions(query.filters, BY_NAME)
         if query.ids:
             conditions.append("id BETWEEN ? AND ?")
             params += query.ids
