@@ -240,8 +240,10 @@ class AtomIndex:
         """
         stats = self.atoms[atom]
         span = max(1, self.last - first)
-        score = -3.0 + 0.9 * math.log1p(stats.messages) - 0.6 * math.log1p(stats.tool)
-        score += 1.2 * max(0.0, (stats.last - first) / span)
+        seen = stats.user + stats.assistant + stats.tool
+        score = -3.0 + 0.9 * math.log1p(seen) - 0.6 * math.log1p(stats.tool)
+        if stats.last > first:
+            score += 1.2 * ((stats.last - first) / span)
         if stats.assistant:
             score += 0.8 + max(0.0, (stats.last_assistant - first) / span)
         if stats.user:

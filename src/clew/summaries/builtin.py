@@ -18,6 +18,7 @@ from clew.summaries.exchanges import (
     AS_TASK,
     ASKED_ABOVE,
     ASKED_BELOW,
+    LEAST_REQUEST_CHARS,
     HandoffMaterial,
     ToldExchange,
     commits_of,
@@ -78,7 +79,7 @@ _SHARE_OF_FOCUS_SENTENCES = 0.4
 _NEWEST_WHOLE = 3
 _NEWEST_WITH_DEEDS = 8
 _OLD_REQUEST_CHARS = 340
-_LEAST_REQUEST_CHARS = 60
+_ROOM_FOR_ANY_HEAD = 2 * LEAST_REQUEST_CHARS
 _SHORTEST_ENTRY_CHARS = 25
 _REFERENCE_CHARS = 12
 _LEAST_WORTH = 0.3
@@ -243,25 +244,19 @@ class _Composer:
     def _tell_requests(self, draft: _Draft, room: int, topic: FocusTopic | None = None) -> None:
         """Every request, newest first; with a topic only those about it, each in detail."""
         above = self._asked_above(draft)
-        last = len(self._material.exchanges) - 1
-        # What a change of mind took back would be taken for true without it.
-        changes = {one.cancelled_by for one in self._material.exchanges if one.cancelled_by is not None}
-        newest_first = range(last, -1, -1)
+        material = self._material
+        last = len(material.exchanges) - 1
         each = self._chars_for_each_request(room, above)
-        exchanges, repeated = self._material.exchanges, self._material.repeated
-        for n in sorted(
-            newest_first,
-            key=lambda n: (exchanges[n].number not in changes, n in repeated or not exchanges[n].request),
-        ):
+        for n in material.told_first:
             if room < _SHORTEST_ENTRY_CHARS:
                 break
-            if n in draft.entries or (topic and not topic.is_about(self._material.exchanges[n].request)):
+            if n in draft.entries or (topic and not topic.is_about(material.exchanges[n].request)):
+                continue
+            if room < _ROOM_FOR_ANY_HEAD and not material.may_fit(n, above, room - _ENTRY_CHARS):
                 continue
             most = TASK_CHARS if topic or last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
             most = most if topic else min(most, each)
-            head = self._material.head(
-                n, above, max(_LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - _ENTRY_CHARS))
-            )
+            head = material.head(n, above, max(LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - _ENTRY_CHARS)))
             if len(head) + _ENTRY_CHARS <= room:
                 draft.entries[n] = ToldExchange(head)
                 draft.covered |= atoms_in(head)
@@ -277,7 +272,7 @@ class _Composer:
         for at, length in enumerate(lengths):
             share = room // (len(lengths) - at)
             if length > share:
-                return share - frame if share - frame >= _LEAST_REQUEST_CHARS else TASK_CHARS
+                return share - frame if share - frame >= LEAST_REQUEST_CHARS else TASK_CHARS
             room -= length
         return TASK_CHARS
 
@@ -411,7 +406,7 @@ class _Composer:
             if stretch.first <= number <= stretch.last:
                 return entry
         return draft.entries.setdefault(
-            n, ToldExchange(self._material.head(n, self._asked_above(draft), _LEAST_REQUEST_CHARS))
+            n, ToldExchange(self._material.head(n, self._asked_above(draft), LEAST_REQUEST_CHARS))
         )
 
     def _place(self, draft: _Draft, chosen: Mapping[tuple[int, int], list[str]], spent: int) -> None:

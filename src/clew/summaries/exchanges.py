@@ -19,6 +19,7 @@ from clew.ledger import (
     actions_by_exchange,
     is_routine,
     owners_of,
+    shorten,
     text_with_calls,
     without_folder,
 )
@@ -250,6 +251,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
 
 # -- all that could be told --------------------------------------------------------------------------------------------
 
+LEAST_REQUEST_CHARS = 60
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
 ASKED_BELOW = "Asked below"
@@ -297,6 +299,7 @@ class HandoffMaterial:
         self._closings: dict[int, list[Sentence]] = {}
         self._said: dict[int, list[Sentence]] = {}
         self._frame_chars: dict[tuple[str, str], int] = {}
+        self._shortest_heads: dict[int, int] = {}
 
     @cached_property
     def repeated(self) -> frozenset[int]:
@@ -304,6 +307,18 @@ class HandoffMaterial:
         shapes = [_NUMBERS.sub("0", one.request[:_COMPARED_CHARS]) for one in self.exchanges]
         runs = (list(run) for _, run in groupby(range(len(shapes)), key=shapes.__getitem__))
         return frozenset(n for run in runs if len(run) >= _FEWEST_REPEATED for n in run[:-_NEWEST_REPEATED])
+
+    @cached_property
+    def told_first(self) -> list[int]:
+        """The exchanges in the order in which they are told: newest first, those that came again and again last."""
+        # What a change of mind took back would be taken for true without it.
+        changes = {one.cancelled_by for one in self.exchanges if one.cancelled_by is not None}
+        newest_first = range(len(self.exchanges) - 1, -1, -1)
+        later = {n for n in newest_first if n in self.repeated or not self.exchanges[n].request}
+        by_kind: tuple[list[int], ...] = ([], [], [], [])
+        for n in newest_first:
+            by_kind[2 * (self.exchanges[n].number not in changes) + (n in later)].append(n)
+        return [n for kind in by_kind for n in kind]
 
     def _told_before(self) -> list[tuple[int, list[str]]]:
         """The entries of the previous handoff, each with its first message."""
@@ -383,6 +398,19 @@ class HandoffMaterial:
             return f"{ASKED_BELOW} (m{exchange.number}{cancelled})"
         head = quoted_request(self.source.ledger, exchange, most)
         return head[:-1] + cancelled + ")" if cancelled else head
+
+    def may_fit(self, n: int, above: Collection[int], room: int) -> bool:
+        """Whether the shortest head may take no more than `room`: found out once for all sizes, and not redacted.
+
+        Where the room is nearly used up, that spares writing the heads of thousands of requests.
+        """
+        exchange = self.exchanges[n]
+        if not exchange.request or exchange.number in above or self.stays_whole(exchange.number):
+            return True
+        if n not in self._shortest_heads:
+            words = shorten(exchange.request[: 4 * LEAST_REQUEST_CHARS], LEAST_REQUEST_CHARS)
+            self._shortest_heads[n] = len(f'"{words}" (m{exchange.number})')
+        return self._shortest_heads[n] <= room
 
     def short_output(self, action: Action) -> str:
         """What a call gave back, whole, where that is short: then it is the outcome."""

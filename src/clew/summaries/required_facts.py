@@ -205,10 +205,14 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
 def _newest_rules(rules: Sequence[LedgerStatement]) -> dict[str, LedgerStatement]:
     """The newest rules by what they say, each where it was said last."""
     newest: dict[str, LedgerStatement] = {}
+    seen: set[str] = set()
     for rule in reversed(rules):
-        newest.setdefault(normalized(rule.text), rule)
-        if len(newest) == _NEWEST:
-            break
+        # Most of thousands were said before, word for word.
+        if rule.text not in seen:
+            seen.add(rule.text)
+            newest.setdefault(normalized(rule.text), rule)
+            if len(newest) == _NEWEST:
+                break
     return dict(reversed(newest.items()))
 
 
