@@ -53,16 +53,8 @@ _COMMIT = re.compile(
     r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
 )
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
-_SERVING_WORDS = (
-    "istening on",
-    "istening at",
-    "erving HTTP on",
-    "unning on",
-    "unning at",
-    "erving on",
-    "erving at",
-    "tarted server on",
-)
+# Plain strings are looked for first, those with most in common as one.
+_SERVING_WORDS = ("ning on", "ning at", "erving HTTP on", "erving on", "erving at", "tarted server on")
 # Where it listens is said behind these words: an address or a port.
 _SERVING = re.compile(
     r"^.*(?:listening (?:on|at)|running (?:at|on)|serving (?:HTTP )?(?:at|on)|started server on)\b.*?"
