@@ -192,3 +192,23 @@ def test_a_list_of_edits_changes_every_file_that_it_names() -> None:
     assert (action.verb, action.target, action.files) == ("CHANGED", "a.py, b.py", {"a.py": "", "b.py": ""})
     assert action.change == "+3 -2"
     assert set(ledger.files) == {"a.py", "b.py"}
+
+
+@pytest.mark.parametrize(
+    ("command", "path"),
+    [
+        ("cat src/retry.py", "src/retry.py"),
+        ("sed -n '10,60p' src/retry.py", "src/retry.py"),
+        ("nl -ba src/retry.py | sed -n '10,60p'", "src/retry.py"),
+        ("head -n 50 docs/api.md", "docs/api.md"),
+        ("tail -20 build/app.log 2>/dev/null", "build/app.log"),
+        ("cat src/retry.py > copy.py", ""),
+        ("cat a.py && rm a.py", ""),
+        ("sed -i '10d' src/retry.py", ""),
+        ("cat src/*.py | grep wait", ""),
+        ("tail -f", ""),
+    ],
+)
+def test_a_command_that_only_prints_a_file_reads_it(command: str, path: str) -> None:
+    [action] = ledger_of("bash", {"command": command}).actions
+    assert (action.verb, action.target) == (("READ", path) if path else ("RAN", command))

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 from clew.messages import Message
-from clew.summaries import Handoff, write_handoff
+from clew.summaries import Handoff, parse_handoff, write_handoff
 from clew.summaries.handoff import BLOCKED, COMPLETED, GOAL, RULES, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
@@ -202,3 +203,25 @@ def test_one_long_result_leaves_room_for_the_others() -> None:
     told = "\n".join(handoff_of([*messages, assistant("There are six.")], 900).lines(COMPLETED))
     assert all(f"{place}_port = " in told for place in PLACES)
     assert told.count("unused variable") > 5
+
+
+def test_many_lines_of_a_result_stand_below_each_other_and_read_back_as_they_were_written() -> None:
+    settings = "\n\n".join(f"{place}_colour = '#{n}f{n}f{n}f' of the dark theme" for n, place in enumerate(PLACES))
+    messages = [user("Which colours are there?"), *ran("cat theme.toml", settings, "a"), assistant("Six of them.")]
+    written = handoff_of(messages)
+    text = written.render()
+    assert (
+        "   READ theme.toml (m1), in part:\n"
+        "     header_colour = '#0f0f0f' of the dark theme\n"
+        "     footer_colour = '#1f1f1f' of the dark theme\n"
+    ) in text
+    assert parse_handoff(text) == Handoff({heading: list(lines) for heading, lines in written.sections.items()})
+
+
+def test_what_was_quoted_in_several_lines_is_told_again_after_another_compaction() -> None:
+    settings = "\n".join(f"{place}_colour = '#{n}f{n}f{n}f' of the dark theme" for n, place in enumerate(PLACES))
+    first = [user("Which colours are there?"), *ran("cat theme.toml", settings, "a"), assistant("Six of them.")]
+    then = [user("Thank you. What does the footer look like at night?"), assistant("Dark, with light text.")]
+    before = parse_handoff(handoff_of(first).render())
+    source = replace(summary_input_of([*first, *then]), first=len(first), previous=before)
+    assert "\n     footer_colour = '#1f1f1f' of the dark theme" in write_handoff(source, 2_000, count).render()

@@ -294,7 +294,9 @@ _EMPTY_ARGUMENTS = frozenset(
 # Harnesses append reminders to results too, and some logs keep colour codes, with or without the escape before them.
 _REMINDER = "<system-reminder>"
 _COLOUR_END = "[0m"
-_WRAPPER = re.compile(r"</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr)>")
+_WRAPPER = re.compile(
+    r"<returncode>0</returncode>|</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr)>"
+)
 _COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
 
 

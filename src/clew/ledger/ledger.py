@@ -33,6 +33,7 @@ from clew.ledger.requests import (
 from clew.ledger.tools import (
     PlanItem,
     Verb,
+    file_shown_by,
     files_changed_by,
     files_edited,
     plan_in,
@@ -282,6 +283,8 @@ class Ledger:
     def _add_call(self, call: ToolCall, arguments: Mapping[str, Any], number: int, index: int) -> None:
         name = name_of_call(call)
         verb, target = verb_of(name, arguments), target_of(name, arguments)
+        if verb == "RAN" and (shown := file_shown_by(without_folder(target))):
+            verb, target = "READ", shown
         files: Mapping[str, str] = {}
         change = ""
         if verb == "RAN":

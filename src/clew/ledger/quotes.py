@@ -20,12 +20,14 @@ from clew.ledger.spans import (
     FEWEST_WORDS,
     LONGEST_LINE,
     ROUTINE_LINE,
+    TITLE_END,
     QuoteSpan,
     block_span,
     has_words,
     joined_spans,
     line_around,
     line_span,
+    lines_of_span,
     quote_of,
     shape_of,
     title_before,
@@ -55,7 +57,7 @@ _MOST_ALIKE = 2
 _SHARE_OF_PART = 0.125
 _LEAST_OF_PART = 600
 _SHORTEST_REPEATED = 20
-_PLACE = re.compile(r"^\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
+_PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
 _ENCODED_CHARS = 44
 _ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
@@ -78,6 +80,8 @@ class _QuoteSelection:
     most_of_part: int = 0
     """How many chars may be taken from one part of a message; 0 where any number may."""
     of_part: Counter[tuple[int, int]] = field(default_factory=Counter)
+    held: list[_QuoteCandidate] = field(default_factory=list)
+    """What was not taken because enough of its part had been."""
     quoted: set[str] = field(default_factory=set)
     """The lines that were taken."""
 
@@ -86,6 +90,11 @@ class _QuoteSelection:
         self.lines.add(line)
         self.spans.setdefault((span.number, span.part), []).append(span)
         self.of_part[span.number, span.part] += chars
+
+    def has_enough_of(self, span: QuoteSpan) -> bool:
+        if not self.most_of_part:
+            return False
+        return self.of_part[span.number, span.part] + span.end - span.start > self.most_of_part
 
     def overlaps(self, span: QuoteSpan) -> bool:
         taken = self.spans.get((span.number, span.part), ())
@@ -176,13 +185,11 @@ class QuoteSelector:
             self._cover([one for one in candidates if one.span.number not in told], selection)
         selection.most_of_part = max(_LEAST_OF_PART, int(room * _SHARE_OF_PART))
         self._cover(candidates, selection)
-        taken = {span for own in selection.spans.values() for span in own}
-        left = [one for one in candidates if one.span not in taken]
         selection.most_of_part = 0
-        self._cover(left, selection)
+        self._cover(selection.held, selection)
         taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
-        self._cover([one for one in left if one.span not in taken], selection)
+        self._cover([one for one in candidates if one.span not in taken], selection)
         self._alike = selection.alike
         return self._quotes(selection), selection.spent
 
@@ -245,7 +252,11 @@ class QuoteSelector:
                 continue
             heapq.heappop(heap)
             chars = one.chars_in(selection)
-            if density and selection.spent + chars <= selection.room and self._may_take(one.span, selection):
+            if not density or selection.spent + chars > selection.room:
+                continue
+            if selection.has_enough_of(one.span):
+                selection.held.append(one)
+            elif self._may_take(one.span, selection):
                 selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
 
@@ -255,13 +266,12 @@ class QuoteSelector:
         What the agent wrote is no listing: each line was worth writing.
         """
         text = self.texts(span.number)[span.part]
-        part = (span.number, span.part)
-        if selection.most_of_part and selection.of_part[part] + span.end - span.start > selection.most_of_part:
-            return False
-        line = _PLACE.sub("", text[span.start : span.end])
-        if len(line) >= _SHORTEST_REPEATED and line in selection.quoted:
-            return False
-        selection.quoted.add(line)
+        place = _PLACE.match(text, span.start, span.end)
+        line = text[place.end() if place else span.start : span.end]
+        if len(line) >= _SHORTEST_REPEATED:
+            if line in selection.quoted:
+                return False
+            selection.quoted.add(line)
         if self._read(span.number)["role"] != "tool":
             return True
         start, end = line_around(text, span.start)
@@ -356,9 +366,8 @@ class QuoteSelector:
                 if len(like) > _MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
-            titles = (title_before(text, span.start, span.end) for span in spans)
-            spans = [*spans, *(QuoteSpan(number, part, *title) for title in titles if title)]
-            lines = dict.fromkeys(quote_of(text, start, end) for start, end in joined_spans(spans))
+            apart = (line for span in joined_spans(spans) for line in lines_of_span(text, *span))
+            lines = dict.fromkeys(f"{title_before(text, *line)}{quote_of(text, *line)}" for line in apart)
             if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean
         return quotes
@@ -393,4 +402,4 @@ class QuoteSelector:
             clean = self._redacted(text := self.texts(number)[part])
             self._clean[key] = None if clean == text else quote_of(clean, 0, len(clean))
         clean_text = self._clean[key]
-        return clean_text is None or quote.removesuffix("…") in clean_text
+        return clean_text is None or all(piece in clean_text for piece in quote.removesuffix("…").split(TITLE_END))

@@ -50,10 +50,14 @@ ROUTINE_LINE = re.compile(
     r"|\+\s+(?:CategoryInfo|FullyQualifiedErrorId|~|\.\.\. )"
     r")"
 )
+# Brackets, rules, or no more than the number that a listing puts before a line.
+_WITHOUT_WORDS = re.compile(r"(?:\d+[→:|-])?[\W_]*")
 _ENDS_FIELD = frozenset(",}")
 _ADDRESS = ("https://", "http://")
 _TITLE = re.compile(r'": ?"((?:[^"\\]|\\.){8,160})", ?"\w{1,20}": ?\Z')
 _TITLE_REACH = 240
+TITLE_END = " · "
+"""Between a title and its address."""
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
@@ -140,12 +144,12 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
     return low, high
 
 
-def title_before(text: str, start: int, end: int) -> tuple[int, int] | None:
-    """The value before an address, as lists of search results have it: the address alone says little."""
+def title_before(text: str, start: int, end: int) -> str:
+    """The value before an address, as lists of search results have it, and a mark: the address alone says little."""
     if text[start - 1 : start] != '"' or not text.startswith(_ADDRESS, start) or " " in text[start:end]:
-        return None
+        return ""
     found = _TITLE.search(text, max(0, start - _TITLE_REACH), start - 1)
-    return found.span(1) if found else None
+    return f"{' '.join(found[1].split())}{TITLE_END}" if found else ""
 
 
 def _begins_at(text: str, place: int) -> bool:
@@ -174,6 +178,17 @@ def block_span(text: str, start: int, end: int, fewest: int) -> tuple[int, int] 
             break
     start, end = trimmed(text, start, end)
     return (start, end) if has_words(text, start, end, _FEWEST_WORDS_OF_BLOCK) else None
+
+
+def lines_of_span(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """The lines of a span, without those that hold no word."""
+    while start < end:
+        stop = text.find("\n", start, end)
+        stop = end if stop < 0 else stop
+        line = trimmed(text, start, stop)
+        if not _WITHOUT_WORDS.fullmatch(text, *line):
+            yield line
+        start = stop + 1
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -181,6 +181,7 @@ def _line_count(edit: Mapping[str, object], keys: tuple[str, ...]) -> int:
 # -- files changed by a command line -----------------------------------------------------------------------------------
 
 _COMMAND_CHARS_READ = 20_000
+_LONGEST_LOOK = 300
 _MAY_WRITE = re.compile(
     r">|\b(?:tee|touch|rm|mv|cp|ln|truncate)\b|\b(?:sed|perl) -|\bgit (?:add|restore|checkout)\b|\*\*\* Begin"
 )
@@ -204,6 +205,20 @@ _KEEPS = frozenset({"--cached", "--staged", "-n", "--dry-run"})
 _IN_PLACE = re.compile(r"-\w*i\S*|--in-place\S*")
 _SCRIPT = re.compile(r"s([/|#,]).*\1.*\1\w*")
 _SCRIPT_OPTIONS = ("-e", "-f", "--expression", "--file")
+
+
+_PLACES = (
+    r"(?:sed -n ['\"]?[\d,$ ;p+]+['\"]?|head(?: -n)?(?: ?-?\d+)?|tail(?: -n)?(?: ?[-+]?\d+)?|nl(?: -\w+)*|cat -[nA])"
+)
+_SHOWS_FILE = re.compile(
+    rf"\s*(?:{_PLACES}|cat|less|bat) (?P<path>[\w./~@+-]+)(?:\s*2>(?:&1|/dev/null))?(?:\s*\|\s*{_PLACES})*\s*"
+)
+
+
+def file_shown_by(command: str) -> str:
+    """The file that a command line prints, or prints a part of, and nothing else; empty where it does other things."""
+    found = _SHOWS_FILE.fullmatch(command) if len(command) <= _LONGEST_LOOK else None
+    return found["path"] if found and _is_file(found["path"]) else ""
 
 
 def files_changed_by(command: str) -> dict[str, str]:

@@ -27,7 +27,9 @@ from clew.messages import Message, text_of
 from clew.summaries import handoff as parts
 from clew.summaries.focus_line import messages_about
 from clew.summaries.handoff import (
+    BLOCK,
     CONTINUED,
+    IN_PART,
     STILL_ASKED,
     SummaryInput,
     number_at_end,
@@ -48,6 +50,9 @@ _BRIEF_CHARS = 64
 _LEAST_BRIEF_CHARS = 48
 _MARKS = re.compile(r"[,/\\|;&=:'\"()]")
 _WORDS_BEFORE_DIFFERENCE = 2
+_FEWEST_OF_BLOCK = 3
+_LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]")
+_SHORTEST_BLOCK_CHARS = 180
 _COMMAND_CHARS = 100
 _SUBJECT_CHARS = 120
 _ERROR_CHARS = 160
@@ -211,13 +216,14 @@ def lines_to_tell_again(entry: ToldExchange, before: Sequence[str], closing_numb
         for line in before
         if (line[:3], reference_of(line)) not in told
         and number_in(reference_of(line)) not in (-1, closing_number)
-        and not _DEED.match(line)
+        and (BLOCK in line or not _DEED.match(line))
     ]
 
 
 def reference_of(line: str) -> str:
-    """`(m60-m62)` at the end of a line."""
-    return line[line.rfind("(") :] if line.endswith(")") else ""
+    """`(m60-m62)` at the end of a line, or of the one that announces a block."""
+    announcing = line.split(BLOCK, 1)[0].removesuffix(IN_PART)
+    return announcing[announcing.rfind("(") :] if announcing.endswith(")") else ""
 
 
 def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict[str, str]) -> str:
@@ -226,7 +232,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
-        return f"{' · '.join(dict.fromkeys(line for _, _, line in own))} ({where})"
+        return f'"{" … ".join(dict.fromkeys(line for _, _, line in own))}" ({where})'
     verb, target = key
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
@@ -236,17 +242,40 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
         if before := folders.get(brief):
             brief = _unlike(target, before)
-        name = " · ".join(dict.fromkeys(called if begins else [brief, *called]))
+        names = list(dict.fromkeys(called if begins else [brief, *called]))
         folders[brief_target(target)] = target
-        told = (line for _, is_call, line in own if not is_call)
+        told = [line for _, is_call, line in own if not is_call]
     else:
         # A path that was chosen to be quoted is told whole, and once.
         is_whole = any(line.startswith(target) for line in called) and target[:_BRIEF_CHARS] not in folders
-        name = target if is_whole else ""
+        names = [target if is_whole else brief_target(target)]
         folders |= {target[:_BRIEF_CHARS]: target} if is_whole else {}
-        told = (line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in own)
-    shown = " · ".join(dict.fromkeys(filter(None, told)))
-    return f"{verb} {name or brief_target(target)}{': ' if shown else ''}{shown} ({where})"
+        # The command that printed a file says no more than that it was read.
+        shown = [one for one in own if not (one[1] and verb == "READ" and target in one[2])]
+        told = [line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in shown]
+    return _framed(verb, names, list(dict.fromkeys(filter(None, told))), where)
+
+
+def _framed(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -> str:
+    """What was called and what came of it on one line; several long lines of it below each other."""
+    pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
+    if len(pieces) >= _FEWEST_OF_BLOCK and sum(map(len, pieces)) >= _SHORTEST_BLOCK_CHARS:
+        return BLOCK.join([f"{verb} {names[0]} ({where}){IN_PART}", *_folder_once(pieces)])
+    return f"{verb} {' · '.join(names)}{': ' if shown else ''}{' · '.join(shown)} ({where})"
+
+
+def _folder_once(lines: Sequence[str]) -> list[str]:
+    """The lines, a long folder that several begin with only in the first of them: `…/src/retry.py`."""
+    told: list[str] = []
+    folder = ""
+    for line in lines:
+        if folder and line.startswith(folder):
+            told.append(f"…/{line[len(folder) :]}")
+            continue
+        found = _LONG_FOLDER.match(line)
+        folder = found[0] if found else folder
+        told.append(line)
+    return told
 
 
 # -- all that could be told --------------------------------------------------------------------------------------------

@@ -39,6 +39,11 @@ _ALWAYS = frozenset({ACTIVE_TASK, BLOCKED})
 _WITHOUT_BULLETS = frozenset({ACTIVE_TASK, STATE})
 CONTINUED = "\n   "
 """Between the lines of one entry."""
+BLOCK = "\n\t"
+"""Before each line of a result that is quoted in several lines; in the text of a handoff they are indented further."""
+_INDENTED_BLOCK = "\n     "
+IN_PART = ", in part:"
+"""Ends a line that announces such lines: between them there may be others."""
 STILL_ASKED = "Still on what was asked before"
 """Begins the entry of an exchange whose request was told in the previous handoff."""
 
@@ -93,7 +98,9 @@ def parse_handoff(document: str) -> Handoff:
             continue
         lines = sections.setdefault(heading, [])
         is_indented = line.startswith((" ", "\t"))
-        if is_indented and lines and heading == COMPLETED:
+        if lines and heading == COMPLETED and _goes_on_with_block(lines[-1], line):
+            lines[-1] += f"{BLOCK}{line.strip()}"
+        elif is_indented and lines and heading == COMPLETED:
             lines[-1] += f"{CONTINUED}{line.strip()}"
         elif is_indented and lines and not _BULLET.match(line.strip()):
             lines[-1] += f" {text}"
@@ -102,9 +109,15 @@ def parse_handoff(document: str) -> Handoff:
     return Handoff(sections)
 
 
+def _goes_on_with_block(entry: str, line: str) -> bool:
+    """Whether a line is one of those that the last line of an entry announces."""
+    announcing = entry.rsplit(CONTINUED, 1)[-1].split(BLOCK, 1)[0]
+    return line.startswith(_INDENTED_BLOCK[1:]) and announcing.endswith(IN_PART)
+
+
 def _with_bullets(heading: str, lines: Sequence[str]) -> list[str]:
     if heading == COMPLETED:
-        return [f"{number}. {line}" for number, line in enumerate(lines, 1)]
+        return [f"{number}. {line.replace(BLOCK, _INDENTED_BLOCK)}" for number, line in enumerate(lines, 1)]
     if heading in _WITHOUT_BULLETS:
         return list(lines)
     return [f"- {line}" for line in lines]
