@@ -88,7 +88,7 @@ async def _by_grep(
                 is_found = any(typed in text for text in opened)
                 total["grep found"] += is_found
                 total["grep first"] += bool(opened) and typed in opened[0]
-                total["grep shown"] += any(typed in hit["snippet"] for hit in hits)
+                total["grep shown"] += any(typed in hit["snippet"] or typed in hit.get("of", "") for hit in hits)
                 if not is_found and losses is not None:
                     losses.append({"session": str(number), "words": "grep", "atom": typed, "query": query})
     return total
@@ -112,10 +112,11 @@ async def _measured(
 
 
 async def _opened(store: Store, session: str, hit: dict[str, Any], scorer: Any) -> str:
-    """The whole message or output of a hit; of a part of the map, what the hit shows."""
+    """The whole message of a hit and the call that it shows, or the whole output; of a part of the map, its snippet."""
     if "role" in hit:
         number = int(hit["id"][1:])
-        return "\n".join(scorer.text(row.message) for row in await store.messages(session, number, number + 1))
+        rows = await store.messages(session, number, number + 1)
+        return "\n".join((hit.get("of", ""), *(scorer.text(row.message) for row in rows)))
     output = await store.output(hit["id"])
     return hit["snippet"] if output is None else output.text
 

@@ -299,6 +299,17 @@ async def test_a_search_groups_hits_by_the_part_of_the_map_and_shows_the_answer(
         assert nothing["hits"] == 0 and "282 messages" in nothing["searched"]
 
 
+async def test_a_result_that_was_found_says_which_call_gave_it(tmp_path: Path) -> None:
+    async with lossless_flow(tmp_path) as flow:
+        calls = [call("read_file", {"path": f"tides/day_{day}.txt"}, id=f"call_{day}") for day in (1, 2)]
+        results = [tool("call_1", "low water at 04:10, spring tide"), tool("call_2", "low water at 05:02, neap tide")]
+        read = [assistant("Both days.", calls), *results, assistant("Read.")]
+        await receive(flow.runtime, SESSION, [*rounds(0, 20), user("Read the tides."), *read, *rounds(20, 70)])
+        await flow.compact()
+        found = await tool_call(flow, "lcm_grep", query="neap tide", role="tool")
+        assert found["groups"][0]["hits"][0]["of"] == "read_file tides/day_2.txt"
+
+
 async def test_no_query_is_an_error_of_syntax(tmp_path: Path) -> None:
     async with lossless_flow(tmp_path) as flow:
         await receive(flow.runtime, SESSION, rounds(0, 60))

@@ -19,7 +19,7 @@ from clew.engines.host import EngineHost, HistoryHit, HistoryQuery, HistoryRow
 from clew.engines.lossless.nodes import stretch_of_id
 from clew.engines.lossless.pages import MessagePage, fitted, sentences_of
 from clew.errors import SummaryFailed
-from clew.messages import Tool, calls_of, name_of_call, text_of
+from clew.messages import Tool, arguments_of_call, calls_of, name_of_call, text_of
 
 PAGE_TOKENS = 4_000
 _MOST_HITS = 60
@@ -28,6 +28,9 @@ _SNIPPET_CHARS = 700
 _LATER_CHARS = 200
 """Behind the first few hits: a page shows twice as many, and each can be opened."""
 _NEIGHBOUR_CHARS = 400
+_CALL_CHARS = 140
+_CALLS_BEFORE = 8
+"""A call is looked for in so many messages before its result."""
 _MOST_NEIGHBOURS = 3
 _EVIDENCE_HITS = 8
 _EVIDENCE_TOKENS = 6_000
@@ -171,7 +174,7 @@ class MapTools:
         snippet = sentences_of(hit.text, is_start=hit.is_start, is_end=hit.is_end)
         told: dict[str, Any] = {"id": _id_of_hit(hit, nodes), "at": f"{hit.at:%Y-%m-%d %H:%M}", "snippet": snippet}
         if hit.kind == "message":
-            told = {"id": told["id"], "role": hit.role, **({"tool": hit.tool} if hit.tool else {}), **told}
+            told = {"id": told["id"], "role": hit.role, **(await _origin_of(host, hit)), **told}
         if around and hit.kind == "message" and hit.number is not None:
             rows = await host.history(max(0, hit.number - around), hit.number + around + 1)
             told["around"] = {f"m{row.number}": _short(row) for row in rows if row.number != hit.number}
@@ -431,6 +434,21 @@ def _next(done: int, of: int) -> dict[str, str]:
 
 def _period(first: HistoryRow, last: HistoryRow) -> str:
     return f"{first.at:%Y-%m-%d %H:%M} to {last.at:%Y-%m-%d %H:%M}"
+
+
+async def _origin_of(host: EngineHost, hit: HistoryHit) -> dict[str, str]:
+    """What gave a result: its call, shortened. A passage of a file seldom says which file it is of."""
+    if hit.role != "tool" or hit.number is None:
+        return {}
+    rows = await host.history(max(0, hit.number - _CALLS_BEFORE), hit.number + 1)
+    id = rows[-1].message.get("tool_call_id") if rows else None
+    for row in reversed(rows):
+        for call in calls_of(row.message):
+            if call.get("id") == id:
+                said = " ".join(str(value) for value in arguments_of_call(call).values() if not isinstance(value, bool))
+                line = f"{name_of_call(call)} {' '.join(said[: 2 * _CALL_CHARS].split())}".strip()
+                return {"of": line if len(line) <= _CALL_CHARS else f"{line[:_CALL_CHARS]}…"}
+    return {"tool": hit.tool} if hit.tool else {}
 
 
 def _short(row: HistoryRow) -> str:
