@@ -4,7 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from clew.ledger import Ledger, LedgerStatement, atoms_in, is_name, is_path, is_question, rule_replaced_by, rules_in
+from clew.ledger import (
+    Ledger,
+    LedgerStatement,
+    atoms_in,
+    is_name,
+    is_opening,
+    is_path,
+    is_question,
+    rule_replaced_by,
+    rules_in,
+)
 from clew.testing import assistant, user
 
 
@@ -210,3 +220,18 @@ def test_a_question_is_known_in_chinese_too() -> None:
     assert is_question("真的吗？")
     assert is_question("(really?)")
     assert not is_question("Really.")
+
+
+@pytest.mark.parametrize(
+    "said",
+    ["Now run the reproduction script.", "Creating requirements-dev.txt", "Next, update the call.", "Running tests:"],
+)
+def test_what_is_about_to_be_done_is_an_opening(said: str) -> None:
+    assert is_opening(said)
+
+
+@pytest.mark.parametrize(
+    "said", ["Now both use the same colour.", "Testing showed that the retry waits 8 s.", "Run it."]
+)
+def test_what_came_of_it_is_none(said: str) -> None:
+    assert not is_opening(said)

@@ -191,3 +191,16 @@ def test_files_that_a_question_takes_along_are_not_the_persons_words() -> None:
     attached = '<file path="a.py">\nnever touch x\n</file>\n\n<folder path="b/">\nc.py\n</folder>'
     assert person_said(f"look at @a.py\n\n{attached}") == "look at @a.py"
     assert person_said("why is <file>x</file> empty?") == "why is <file>x</file> empty?"
+
+
+def test_all_of_the_above_is_told_with_what_stands_above() -> None:
+    offered = (
+        "I read 1. and 2. of it.\n\n1. **Fix the bug**?\n2. Set up pytest?\n3. **All of the above** in this order?"
+    )
+    assert chosen_by("3", offered) == "All of the above in this order? (Fix the bug?; Set up pytest?)"
+
+
+def test_leave_it_answers_the_question_that_was_asked() -> None:
+    assert chosen_by("leave it", "One module is left. Shall I remove kmwan, or leave it?") == (
+        "Shall I remove kmwan, or leave it?"
+    )

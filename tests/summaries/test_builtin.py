@@ -134,12 +134,12 @@ def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_whe
         "Asked, as above (m0)\n"
         '   "We go with a queue because the NAS is slow." (m5)\n'
         "   READ src/uploader.py: class Uploader: · CHUNK = 5_242_880 (m1)\n"
-        "   RAN pytest -q: E AssertionError: 3 != 5 · FAILED tests/test_up.py::test_retry · 1 failed in 0.1s · [exit 1]"
-        " (m3)",
+        "   RAN pytest -q -> E AssertionError: 3 != 5 · FAILED tests/test_up.py::test_retry · 1 failed in 0.1s"
+        " · [exit 1] (m3)",
         "Asked, as above (m6)\n"
         '   COMMITTED 9f3c2ab "x" (m12)\n'
         "   CHANGED src/uploader.py +2 -1 (m7)\n"
-        "   RAN pytest -q: 16 passed in 0.2s · [exit 0] (m9)",
+        "   RAN pytest -q -> 16 passed in 0.2s · [exit 0] (m9)",
         '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)',
     ]
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff, write_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED, GOAL, RULES, TRIED
+from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, GOAL, RULES, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -104,7 +104,7 @@ def test_rulers_and_repeated_lines_of_a_short_output_are_left_out() -> None:
     told = "\n".join(
         handoff_of([user("Look."), *ran("scan", printed, "a"), assistant("8443 is open.")]).lines(COMPLETED)
     )
-    assert "RAN scan: Port State · 8443 open · waiting for the debugger (m1)" in told
+    assert "RAN scan -> Port State · 8443 open · waiting for the debugger (m1)" in told
 
 
 def edited(path: str, old: str, new: str, id: str) -> list[Message]:
@@ -225,3 +225,20 @@ def test_what_was_quoted_in_several_lines_is_told_again_after_another_compaction
     before = parse_handoff(handoff_of(first).render())
     source = replace(summary_input_of([*first, *then]), first=len(first), previous=before)
     assert "\n     footer_colour = '#1f1f1f' of the dark theme" in write_handoff(source, 2_000, count).render()
+
+
+def test_of_an_old_exchange_the_sentence_that_says_what_was_done_is_told() -> None:
+    report = (
+        "Assessment complete! I've generated a detailed report at `docs/SECURITY.md`.\n\n"
+        "- macOS 26.2 update available (3.6 GB)\n- 194 files changed (+24,552 -4,207)\n- 12 of 14 checks are green"
+    )
+    messages = [user("Write a report about this Mac."), assistant(report)]
+    for n in range(12):
+        messages += [user(f"And what about part {n} of it?"), assistant(f"Part {n} is described in chapter {n + 3}.")]
+    told = "\n".join(handoff_of(messages, 420).lines(COMPLETED))
+    assert "I've generated a detailed report at `docs/SECURITY.md`." in told
+
+
+def test_a_request_that_comes_in_quote_marks_has_them_once() -> None:
+    messages = [user('"Read docs/plan.md and tell what is open."'), assistant("Two things are open.")]
+    assert handoff_of(messages).lines(ACTIVE_TASK) == ['"Read docs/plan.md and tell what is open." (m0)']

@@ -120,9 +120,19 @@ _ANNOUNCES = re.compile(
     r"|looking at|i should|we need to|here(?:'s| is| are)\b|let us|让我|我来|接下来|ich werde|lass mich|je vais)",
     re.IGNORECASE,
 )
+_ORDER_VERBS = (
+    r"(?:add|append|build|change|check|clean|commit|create|fix|look|make|modify|move|read|remove|replace|run|see|start"
+    r"|test|try|update|use|verify|write)\b"
+)
 _ORDERS = re.compile(
-    r"(?:(?:now|next|then|first|also|finally|and|i need to|need to),? )*(?:add|build|change|check|clean|commit|create"
-    r"|fix|look|make|move|read|remove|replace|run|see|start|test|try|update|use|verify|write)\b",
+    rf"(?:(?:now|next|then|first|also|finally|and|i need to|need to),? )*{_ORDER_VERBS}",
+    re.IGNORECASE,
+)
+_NEXT = re.compile(rf"(?:and )?(?:now|next|then|first|finally),? {_ORDER_VERBS}", re.IGNORECASE)
+# A few words about what is being done, as a step of a plan.
+_DOING = re.compile(
+    r"(?:now )?(?:adding|checking|creating|exploring|fixing|looking|reading|reviewing|running|searching|starting"
+    r"|testing|trying|updating|verifying|writing)\b[^!?]{0,50}(?<!\.)",
     re.IGNORECASE,
 )
 _TAGS = (
@@ -187,7 +197,9 @@ def is_question(text: str) -> bool:
 def is_opening(said: str) -> bool:
     """Whether it only says what comes next: `Let me check.`, `Now fix the tests:`."""
     plain = said.lstrip(_LIST_MARKS)
-    return bool(_ANNOUNCES.match(plain)) or (plain.endswith((":", "：")) and bool(_ORDERS.match(plain)))
+    if _ANNOUNCES.match(plain) or _NEXT.match(plain) or _DOING.fullmatch(plain):
+        return True
+    return plain.endswith((":", "：")) and bool(_ORDERS.match(plain))
 
 
 def rule_replaced_by(new: LedgerStatement, earlier: Sequence[LedgerStatement]) -> LedgerStatement | None:

@@ -117,7 +117,8 @@ _LETTER = re.compile(r"(?:option\s+)?([a-h])[).]?\Z", re.IGNORECASE)
 _ORDINAL = re.compile(r"(?:the\s+)?(first|second|third|fourth|fifth|last)(?:\s+(?:one|option))?\b", re.IGNORECASE)
 _ORDINALS = {"first": 0, "second": 1, "third": 2, "fourth": 3, "fifth": 4, "last": -1}
 _CONSENT = re.compile(
-    r"(?:yes|yep|yeah|y|ok|okay|sure|do it|go ahead|go|please do|sounds good|proceed|no|nope|n|ja|nein|oui|non|sí|si"
+    r"(?:yes|yep|yeah|y|ok|okay|sure|do it|go ahead|go|please do|sounds good|proceed"
+    r"|leave it|keep it|skip (?:it|that)|both|neither|not now|later|no|nope|n|ja|nein|oui|non|sí|si"
     r"|好|好的|是|是的|可以|行|不|不用|はい|いいえ|네|예|да|нет)(?!\w)",
     re.IGNORECASE,
 )
@@ -126,6 +127,7 @@ _OPTION = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _QUESTION = re.compile(r"[^.!?。！？\n]+[?？]")
+_ALL_ABOVE = re.compile(r"(?:all|both|everything)\b(?: of (?:the )?(?:above|these|them))?", re.IGNORECASE)
 _LONGEST_ANSWER = 60
 _MOST_WORDS_OF_CONSENT = 4
 _OTHER_WORDS = 24
@@ -139,7 +141,8 @@ def chosen_by(answer: str, offered: str) -> str:
     if options and (labels := _labels_in(answer)):
         # Of several lists in a reply, the last one is the one that asks.
         by_label = dict(options)
-        return "; ".join(by_label[label] for label in labels if label in by_label)
+        chosen = [by_label[label] for label in labels if label in by_label]
+        return "; ".join(_with_all_above(text, options) for text in chosen)
     if options and (ordinal := _ORDINAL.match(answer)):
         place = _ORDINALS[ordinal[1].lower()]
         return options[place][1] if place < len(options) else ""
@@ -147,6 +150,15 @@ def chosen_by(answer: str, offered: str) -> str:
         questions = _QUESTION.findall(offered)
         return _without_marks(questions[-1]) if questions else ""
     return ""
+
+
+def _with_all_above(chosen: str, options: list[tuple[str, str]]) -> str:
+    """What was chosen; where that is all that stands above it, also what that is."""
+    if not _ALL_ABOVE.match(chosen):
+        return chosen
+    starts = [at for at, (label, _) in enumerate(options) if label in ("1", "a")]
+    others = [text for _, text in options[starts[-1] if starts else 0 :] if text != chosen]
+    return f"{chosen} ({'; '.join(others)})" if others else chosen
 
 
 def _labels_in(answer: str) -> list[str]:

@@ -442,6 +442,11 @@ class _Composer:
                 new = [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
             own = entry.passages.setdefault(self._material.line_of(number, part)[0], [])
             own += [(owner.number if owner else number, bool(part), line) for line in new]
+            is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
+            # What was run is not told without what came of it, where that is short.
+            if not is_told and owner and (short := self._material.short_output(owner)):
+                own.append((owner.number, False, short))
+                draft.left -= len(short)
 
     def _tell_other_actions(self, draft: _Draft) -> None:
         """With room left, the actions that nothing was told of, newest first: a short output is the outcome."""

@@ -58,7 +58,10 @@ _SUBJECT_CHARS = 120
 _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
-_DEED = re.compile(r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |RAN .*(?:: \d+ runs\b| -> )")
+_DEED = re.compile(
+    r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED "
+    r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
+)
 
 
 @lru_cache(maxsize=2_048)
@@ -261,7 +264,8 @@ def _framed(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -
     pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
     if len(pieces) >= _FEWEST_OF_BLOCK and sum(map(len, pieces)) >= _SHORTEST_BLOCK_CHARS:
         return BLOCK.join([f"{verb} {names[0]} ({where}){IN_PART}", *_folder_once(pieces)])
-    return f"{verb} {' · '.join(names)}{': ' if shown else ''}{' · '.join(shown)} ({where})"
+    gives = " -> " if verb == "RAN" else ": "
+    return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
 
 
 def _folder_once(lines: Sequence[str]) -> list[str]:

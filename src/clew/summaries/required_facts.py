@@ -32,7 +32,7 @@ from clew.summaries.handoff import SummaryInput, number_at_end, shorten_redacted
 TASK_CHARS = 2_400
 _GOAL_CHARS = 800
 _WORDS_OF_GOAL = 3
-_CHOSEN_CHARS = 200
+_CHOSEN_CHARS = 320
 _COMMAND_CHARS = 60
 _SERVING_CHARS = 160
 _ERROR_CHARS = 130
@@ -269,7 +269,9 @@ def _files(source: SummaryInput) -> Iterator[RequiredFact]:
 
 
 def quoted(text: str, most: int) -> str:
-    return f'"{shorten_redacted(text, most)}"'
+    said = shorten_redacted(text, most)
+    # Some programs hand a request on with quote marks of its own.
+    return said if len(said) > 2 and said[0] == '"' == said[-1] and said.count('"') == 2 else f'"{said}"'
 
 
 # -- the lines that come first -----------------------------------------------------------------------------------------

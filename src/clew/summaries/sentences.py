@@ -30,11 +30,19 @@ _STATING_WORDS = frozenset(
     "found fixed created added removed changed updated deleted installed because cause now passes passed fails failed "
     "work works working complete completed done confirmed means must cannot remaining instead verified pushed "
     "committed enabled disabled successfully resolved ready saved uninstalled missing issue problem error bug fix need "
+    "generated wrote written built configured implemented ported replaced moved renamed merged synced applied closed "
     "needs should return returns default only decided "
     "weil behoben erledigt fertig".split()
 )
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
+# Said while thinking: what came of it is said later.
+_MUSES = re.compile(r"(?:(?:but|so|and|or|oh),? )?(?:wait|hmm+|maybe|perhaps|i wonder|let's see)\b", re.IGNORECASE)
+_THOUGHT = re.compile(r"THOUGHT: *")
+"""How some agents begin what they say before each call."""
+_I_DID = re.compile(
+    r"(?:i|we)(?:'ve| have)? (?:now |successfully |also )?(?!will\b|can\b|see\b|am\b|need\b)[a-z]+", re.IGNORECASE
+)
 _WORD = re.compile(r"\w+")
 _QUOTED_CODE = re.compile(r"`[^`]*`")
 _WORDS_BESIDE_CODE = 2
@@ -84,7 +92,7 @@ def sentences_in(
     pieces = end.split(_CODE.sub("\n", text))
     is_summary = False
     for order, raw in enumerate(pieces):
-        said = " ".join(raw.split())
+        said = _THOUGHT.sub("", " ".join(raw.split()), count=1)
         if is_heading := bool(_NO_SENTENCE.match(raw)):
             is_summary = bool(_SUMMARY.search(said))
         is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading and _says_something(said)
@@ -138,10 +146,11 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple
         0.5 * (is_first and not _LABEL.match(said))
         + 0.6 * (_width(said) in _GOOD_WIDTHS)
         - 0.4 * said.endswith(("?", "？"))
+        - 0.6 * bool(_MUSES.match(said))
     )
-    conclusion = worth + min(_MOST_ATOMS, atoms)
+    conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
     conclusion -= (
-        0.5 * (said[0] in _LIST_ITEM)
+        0.9 * (said[0] in _LIST_ITEM)
         + 0.7 * (said[0] == "|")
         + 0.7 * said.endswith((":", "："))
         + 0.5 * bool(_LABEL.match(said))
