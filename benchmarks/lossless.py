@@ -9,7 +9,11 @@ threads included, in milliseconds.
 
 `recall`: what the agents of real sessions needed later (`quality.py` says how that is found), each session folded to
 10,000 tokens in a window of twice its size. In view is what the fold still shows as a fact; recalled is what automatic
-recall shows as a fact in the very request whose reply first uses it, nobody asking.
+recall shows as a fact in the very request whose reply first uses it, nobody asking. Left out are "facts" that begin
+with the letter of an escape in the JSON of a call (the t of a tab): nobody wrote them. "Named" is about what no choice
+of passages could exceed: facts that stand near a name of the newest request, call or results in a folded message;
+"named, not in view" counts only names, and words of a request, that the view does not show: without one, recall looks
+for nothing.
 """
 
 from __future__ import annotations
@@ -30,6 +34,7 @@ from _sessions import SHARED, CutSession, conversation_files, cut_sessions, load
 from _table import report
 from clew.config import LosslessSettings, Settings
 from clew.engines import EngineSetup, LosslessEngine
+from clew.ledger import atoms_in, is_name, is_path, plain_words_in, text_with_calls
 from clew.messages import Message, text_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CompactionEntry, NewSession, open_store
@@ -39,12 +44,14 @@ from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
 from clew.turn import ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn
 from clew.usage import CanonicalUsage
+from recoverable import as_typed
 
 LENGTHS = (1_000, 20_000)
 WINDOW = 200_000
 TARGET_TOKENS = 10_000
 SESSION = "s"
 _CHARS_EACH = 500
+NEAR_CHARS = 600
 _HANDOFF = "## Completed actions\n1. Worked through this part of it, and the tests pass.\n"
 
 
@@ -133,9 +140,11 @@ async def recall(sessions: Sequence[CutSession], scorer: Any) -> Counter[str]:
 async def _recalled(session: CutSession, folder: Path, scorer: Any, total: Counter[str]) -> None:
     window = 2 * count_tokens(session.before)
     view = clew.compress(session.before, target_tokens=TARGET_TOKENS).messages
-    lines = {atom: scorer.companions(atom, session.before) for atom in session.need}
+    lines = {
+        atom: scorer.companions(atom, session.before) for atom in session.need if _is_written(atom, session, scorer)
+    }
     shown = "\n".join(scorer.text(message) for message in view)
-    missing = [atom for atom in session.need if lines[atom] and not scorer.shown_as_fact(atom, lines[atom], shown)]
+    missing = [atom for atom, near in lines.items() if near and not scorer.shown_as_fact(atom, near, shown)]
     total["facts"] += sum(bool(found) for found in lines.values())
     total["in view"] += sum(bool(found) for found in lines.values()) - len(missing)
     provider = ScriptedProvider(*(_replayed(message) for message in session.after if message["role"] == "assistant"))
@@ -151,6 +160,7 @@ async def _recalled(session: CutSession, folder: Path, scorer: Any, total: Count
         )
         runtime = Runtime(store, target, replace(options, summarizes=False))
         incoming: list[Message] = []
+        reach = Reach(session, view)
         for message in session.after:
             if message["role"] != "assistant":
                 incoming.append(message)
@@ -166,11 +176,64 @@ async def _recalled(session: CutSession, folder: Path, scorer: Any, total: Count
             for atom in [atom for atom in missing if atom in used]:
                 missing.remove(atom)
                 total["recalled"] += bool(passages) and scorer.shown_as_fact(atom, lines[atom], passages)
+                total.update(reach.of(atom, lines[atom], scorer))
+            reach.follow(message)
         await runtime.close()
 
 
-def _no_engine(setup: EngineSetup) -> PlainEngine:
-    return PlainEngine(replace(setup, context_length=10**9))
+def _is_written(atom: str, session: CutSession, scorer: Any) -> bool:
+    """Whether somebody wrote it: in the JSON of arguments, the letter of an escape runs into the word behind it."""
+    used = next(text for message in session.after if atom in (text := scorer.text(message)))
+    return as_typed(atom, used) == atom
+
+
+class Reach:
+    """Which facts a passage could bring back at a turn, by the names of the newest messages."""
+
+    def __init__(self, session: CutSession, view: Sequence[Any]) -> None:
+        shown = {repr(message) for message in view}
+        self._hidden = [text_with_calls(it) for it in session.before if repr(it) not in shown]
+        last = max(at for at, it in enumerate(view) if it["role"] == "assistant")
+        self._newest = list(view[last:])
+        self._seen = {name for message in view[:last] for name in _names_in(message)}
+        self._after = iter(session.after)
+
+    def of(self, atom: str, near: Any, scorer: Any) -> Counter[str]:
+        names = {name for it in self._newest for name in atoms_in(text_with_calls(it)) if _is_exact(name)}
+        names |= {word for it in self._newest if it["role"] == "user" for word in plain_words_in(text_of(it))}
+        unseen = names - self._seen
+        beside: set[str] = set()
+        for text in self._hidden:
+            at = text.find(atom)
+            while at >= 0:
+                passage = text[max(0, at - NEAR_CHARS) : at + NEAR_CHARS]
+                if scorer.shown_as_fact(atom, near, passage):
+                    beside |= {*atoms_in(passage), *plain_words_in(passage)}
+                at = text.find(atom, at + 1)
+        return Counter({"named": bool(beside & names), "named unseen": bool(beside & unseen)})
+
+    def follow(self, reply: Any) -> None:
+        """Go on to the turn behind a reply: its newest messages are the reply and what came before the next."""
+        self._seen |= {name for it in self._newest for name in _names_in(it)}
+        self._newest = [reply]
+        for message in self._after:
+            if message is reply:
+                break
+        rest = list(self._after)
+        self._after = iter(rest)
+        for message in rest:
+            if message["role"] == "assistant":
+                break
+            self._newest.append(message)
+
+
+def _names_in(message: Any) -> set[str]:
+    text = text_with_calls(message)
+    return {*atoms_in(text), *plain_words_in(text)}
+
+
+def _is_exact(name: str) -> bool:
+    return is_path(name) or is_name(name) or (name[0].isalnum() and not name.replace(".", "").isdigit())
 
 
 def _replayed(message: Any) -> Any:
@@ -212,6 +275,8 @@ def _recall_row(path: Path, scorer: Any) -> dict[str, Any]:
         "facts": total["facts"],
         "in view %": 100 * total["in view"] / facts,
         "in view or recalled %": 100 * (total["in view"] + total["recalled"]) / facts,
+        "named %": 100 * total["named"] / facts,
+        "named, not in view %": 100 * total["named unseen"] / facts,
         "turns": total["turns"],
         "with passages": total["injected"],
         "tokens each": total["tokens"] // max(1, total["injected"]),

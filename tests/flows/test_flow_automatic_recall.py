@@ -104,6 +104,33 @@ async def test_a_result_that_names_it_brings_it_back_too(tmp_path: Path) -> None
         assert "column level_m, in metres" in recalled(flow)
 
 
+def worked(number: int, arguments: dict[str, object], result: str) -> list[Message]:
+    called = assistant(None, [call("look", arguments, id=f"t{number}")])
+    return [user(f"Look at tide {number}."), called, tool(f"t{number}", result), assistant("Done.")]
+
+
+async def test_parameters_and_tags_bring_nothing_back(tmp_path: Path) -> None:
+    given = {"old_string": "low", "level_mark": "high"}
+    async with recalling(tmp_path) as flow:
+        await folded(flow, *worked(0, given, "fine </tide-report>"))
+        await receive(flow.runtime, SESSION, [user("Go on."), assistant(None, [call("look", given, id="c1")])])
+        await flow.turn(tool("c1", "still fine </tide-report>"))
+        assert recalled(flow) == ""
+
+
+@pytest.mark.parametrize(("times", "comes"), [(3, 1), (8, 0)], ids=["read three times", "stands everywhere"])
+async def test_a_result_brings_one_passage_of_like_ones_and_none_for_what_stands_everywhere(
+    tmp_path: Path, times: int, comes: int
+) -> None:
+    result = "see ledgers/spring_tide.csv, row ebb_4471"
+    async with recalling(tmp_path) as flow:
+        await folded(flow, *(message for n in range(times) for message in worked(n, {"command": f"cat {n}"}, result)))
+        looking = assistant(None, [call("look", {"command": "ls"}, id="c1")])
+        await receive(flow.runtime, SESSION, [user("Go on."), looking])
+        await flow.turn(tool("c1", "done: ledgers/spring_tide.csv"))
+        assert recalled(flow).count("ebb_4471") == comes
+
+
 async def test_the_same_passage_comes_once_also_after_a_restart(tmp_path: Path) -> None:
     async with recalling(tmp_path) as flow:
         await folded(flow, *GATE)

@@ -7,15 +7,16 @@ stand behind everything that a provider has cached, and are gone from the next r
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from clew.engines.base import threshold_for
 from clew.errors import StoreError
 from clew.events import PassagesRecalled
 from clew.ledger import atoms_in, is_name, is_path, person_said, plain_words_in, text_with_calls
-from clew.messages import Message, fenced, text_of
+from clew.messages import Message, arguments_of_call, calls_of, fenced, text_of
 from clew.redact import redact_text
 from clew.store import SearchHit, SearchScope, Store, View
 from clew.turn.request import TurnOptions, TurnServices
@@ -39,7 +40,12 @@ _READ_CHARS = 20_000
 _LEAST_WORD_CHARS = 4
 _LEAST_BUDGET = 60
 _MOST_REMEMBERED = 1_000
+_ALIKE = 0.7
+_WORDS_PER_SHARED = 3
+_MOST_HELD = 5
+"""A name of a result that more folded messages hold is not one to be reminded of."""
 _ATOM_WORTH = 3
+_no_name = re.compile(r"</\w[\w-]*>|(?<!\w)@(?=\w+/)")
 _OWN_TOOLS = ("recall", "state", "lcm_")
 _REFUSE_USER_BEHIND_RESULT = ("mistral", "mixtral", "codestral", "devstral", "magistral")
 
@@ -168,14 +174,20 @@ class AutomaticRecall:
         best: dict[tuple[int, int], _Passage] = {}
         for name in [name for name in wanted.names if name not in self._absent][:_MOST_LOOKED_UP]:
             hits = [hit async for hit in self._hits(name)]
+            if len(hits) > _MOST_HELD and name not in wanted.asked:
+                hits = []  # what stands everywhere says little of this turn
             if not hits:
                 self._absent.add(name)
             for hit in hits:
-                worth = wanted.worth(hit.snippet.text)
+                worth = wanted.worth(hit.snippet.text) if self._is_news(hit, wanted) else 0
                 key = (hit.conversation or 0, hit.seq or 0)
                 if worth and (key not in best or worth > best[key].worth):
                     best[key] = _Passage(hit, worth, self._label(hit))
         return sorted(best.values(), key=lambda it: (-it.worth, -(it.hit.seq or 0)))
+
+    def _is_news(self, hit: SearchHit, wanted: _Wanted) -> bool:
+        """Whether it says more than what the view shows and the request names; what somebody said always may."""
+        return hit.role != "tool" or bool(atoms_in(hit.snippet.text) - self._shown.atoms - set(wanted.names))
 
     async def _with_answer(self, passage: _Passage) -> _Passage:
         hit = passage.hit
@@ -212,6 +224,8 @@ class AutomaticRecall:
         chosen: list[_Passage] = []
         message, tokens = None, 0
         for passage in found:
+            if any(_are_alike(passage, other) for other in chosen):
+                continue  # the same file, read again
             longer = _injected([*chosen, passage])
             (size,) = self._view.count([longer])
             if size <= budget:
@@ -250,6 +264,11 @@ def _injected(passages: Iterable[_Passage]) -> Message:
     return {"role": "user", "content": f"{OPENING}\n{fenced('earlier messages', told)}"}
 
 
+def _are_alike(one: _Passage, other: _Passage) -> bool:
+    words, others = set(one.hit.snippet.text.split()), set(other.hit.snippet.text.split())
+    return len(words & others) >= _ALIKE * min(len(words), len(others))
+
+
 def _is_refused(model: str, newest: Sequence[Message]) -> bool:
     """Whether the provider takes no message of a user right behind a result."""
     name = model.lower()
@@ -264,6 +283,8 @@ class _Wanted:
     """What the newest messages name and the view does not show; and what a passage about it may hold beside."""
 
     names: tuple[str, ...]
+    asked: frozenset[str] = frozenset()
+    """Those that a request names, not only a call or its results."""
     words: frozenset[str] = frozenset()
     """All words of a request, as stems: a passage for a plain word holds another one of them, too."""
 
@@ -273,22 +294,40 @@ class _Wanted:
         exact = sum(name.casefold() in folded for name in self.names if _is_exact(name))
         found = {_stem(word) for word in plain_words_in(passage)}
         shared = len(self.words & found)
-        if not exact and shared < min(2, len(self.words)):
+        # One new word of a long request is not what it is about.
+        if not exact and shared < min(max(2, len(self.words) // _WORDS_PER_SHARED), len(self.words)):
             return 0
         return _ATOM_WORTH * exact + shared
 
 
 def _wanted(newest: Sequence[Message], shown: _ShownNames) -> _Wanted:
-    asked = [said for message in newest if message["role"] == "user" and (said := person_said(text_of(message)))]
+    asked = "\n".join(
+        said for message in newest if message["role"] == "user" and (said := person_said(text_of(message)))
+    )
     # The call before its results: a long result must not crowd out what was asked for.
-    results = [text_with_calls(message) for message in newest if message["role"] != "user"]
-    text = "\n".join((*asked, *results))[:_READ_CHARS]
-    names = [atom for atom in atoms_in(text) if _is_exact(atom) and atom not in shown.atoms]
-    words = set(plain_words_in("\n".join(asked)[:_READ_CHARS]))
+    results = "\n".join(_said_by(message) for message in newest if message["role"] != "user")
+    names = [name for name in _names_in(f"{asked}\n{results}"[:_READ_CHARS]) if name not in shown.atoms]
+    words = set(plain_words_in(asked[:_READ_CHARS]))
     unseen = [word for word in words if _may_be_named(word) and _stem(word) not in shown.words]
     # Exact names before words, and of both the longest: they are named least often by chance.
     ordered = (*sorted(names, key=lambda name: (-len(name), name)), *sorted(unseen, key=lambda it: (-len(it), it)))
-    return _Wanted(ordered, frozenset(map(_stem, words)))
+    return _Wanted(ordered, frozenset((*_names_in(asked), *unseen)), frozenset(map(_stem, words)))
+
+
+def _names_in(text: str) -> list[str]:
+    """The paths, identifiers and hashes of a text. `</output>` is no path, `@src/app.py` is one."""
+    return [atom for atom in atoms_in(_no_name.sub(" ", text)) if _is_exact(atom)]
+
+
+def _said_by(message: Message) -> str:
+    """A text, and what its calls were given. How tools and their parameters are called is no news to anybody."""
+    values: list[Any] = [arguments_of_call(call) for call in calls_of(message)]
+    said = [text_of(message)]
+    while values:
+        value = values.pop(0)
+        values += value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
+        said += [value] if isinstance(value, str) else []
+    return "\n".join(said)
 
 
 def _is_exact(name: str) -> bool:
