@@ -125,6 +125,7 @@ def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
         "<system-reminder>You must never do this.</system-reminder>",
         "<file path='a.md'>Always do that.</file>",
         "<environment_context>never</environment_context>",
+        'This one comes twice:\n{"id": 7, "note": "Never leave the tap open.", "by": "the keeper"}',
         "",
         "Never mind the scheduler, we stay with cron.",
         "alright, i think there's only one file left to fix up, read it in full",

@@ -211,9 +211,13 @@ class AtomIndex:
     def lines_with(self, atoms: Set[AtomStats], text: str) -> Iterator[tuple[int, int, Iterable[str]]]:
         """Each line of a text that holds one of the atoms: where it starts and ends, and those that it holds.
 
-        Each word is looked up once, whatever is searched for: that is faster than a search for each atom.
+        Each word is looked up once, whatever is searched for: that is faster than a search for each atom. The text may
+        have words that no message has, such as those that stood between marks of JSON.
         """
-        known = self._by_word
+        words = candidate_words(text)
+        known = {word: self._by_word[word] for word in words & self._by_word.keys()}
+        for word, own in atoms_by_word(words.difference(known)).items():
+            known[word] = tuple(self.atoms[atom] for atom in own if atom in self.atoms)
         start = 0
         for line in text.split("\n"):
             end = start + len(line)

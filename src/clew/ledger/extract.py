@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.ledger.requests import without_harness_blocks
+from clew.ledger.spans import readable_result
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 
@@ -140,6 +141,7 @@ _TAGS = (
     r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
 )
 _PASTED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
+_PASTED_RECORD = re.compile(r'[\[{]\s*"[^"\n]{1,60}":[^\n]*":[^\n]*":[^\n]*')
 # A long line that is followed by one in lower case was broken by hand inside a sentence.
 # The pattern begins with a class of chars and looks back from it, since a search for one class is fast.
 _SENTENCE_END = re.compile(
@@ -168,7 +170,9 @@ class LedgerStatement:
 
 
 def without_pasted_text(text: str) -> str:
-    """A user message without fenced code and without what a program put between tags."""
+    """A user message without fenced code, records of JSON, and what a program put between tags."""
+    if '":' in text:
+        text = _PASTED_RECORD.sub("\n", text)
     return _PASTED.sub("\n", text).strip() if "```" in text or "<" in text or "~~~" in text else text.strip()
 
 
@@ -223,12 +227,17 @@ def first_sentence(text: str, most: int = 240) -> str:
     return shorten(next(_sentences(without_pasted_text(text[: 4 * most])), ""), most)
 
 
+_BETWEEN_PARTS = "/\\:?&=,;|#"
+
+
 def shorten(text: str, most: int) -> str:
-    """The text on one line in at most `most` chars, cut at the end of a word."""
+    """The text on one line in at most `most` chars, cut at the end of a word, or of a part of a long one."""
     line = " ".join(text.split())
     if len(line) <= most:
         return line
     cut = line.rfind(" ", most // 2, most - 1)
+    if cut < 0:
+        cut = max(line.rfind(mark, most // 2, most - 1) for mark in _BETWEEN_PARTS)
     return f"{line[: cut if cut > 0 else most - 1]}…"
 
 
@@ -321,6 +330,8 @@ def quotable_texts(message: Message) -> list[str]:
         text = _COLOUR.sub("", text)
     if text.startswith("<") and message["role"] == "tool":
         text = _WRAPPER.sub("", text)
+    if message["role"] == "tool":
+        text = readable_result(text)
     return [text, *(_decoded(_as_it_became(own)) for own in arguments_of(message))]
 
 
@@ -347,6 +358,7 @@ def _decoded(arguments: Mapping[str, Any]) -> str:
 
 def _strings_in(value: Any, name: str = "") -> list[str]:
     if isinstance(value, str):
+        value = readable_result(value)
         return [value if not name or name in _PLAIN_ARGUMENTS or "\n" in value else f"{name}: {value}"]
     if isinstance(value, Mapping):
         named = [(str(key), inner) for key, inner in value.items() if key not in _EMPTY_ARGUMENTS]

@@ -20,7 +20,6 @@ from clew.ledger.spans import (
     FEWEST_WORDS,
     LONGEST_LINE,
     ROUTINE_LINE,
-    TITLE_END,
     QuoteSpan,
     block_span,
     has_words,
@@ -30,7 +29,6 @@ from clew.ledger.spans import (
     lines_of_span,
     quote_of,
     shape_of,
-    title_before,
     trimmed,
     whole_line,
 )
@@ -367,7 +365,7 @@ class QuoteSelector:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
             apart = (line for span in joined_spans(spans) for line in lines_of_span(text, *span))
-            lines = dict.fromkeys(f"{title_before(text, *line)}{quote_of(text, *line)}" for line in apart)
+            lines = dict.fromkeys(quote_of(text, *line) for line in apart)
             if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean
         return quotes
@@ -402,4 +400,4 @@ class QuoteSelector:
             clean = self._redacted(text := self.texts(number)[part])
             self._clean[key] = None if clean == text else quote_of(clean, 0, len(clean))
         clean_text = self._clean[key]
-        return clean_text is None or all(piece in clean_text for piece in quote.removesuffix("…").split(TITLE_END))
+        return clean_text is None or quote.removesuffix("…") in clean_text

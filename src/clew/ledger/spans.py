@@ -1,13 +1,15 @@
 """Where a quote begins and ends: a line, the clause around a place of a long one, a short one with its neighbours.
 
-Also what lines of a listing have in common, by which those that are alike are told by their count.
+Also what lines of a listing have in common, by which those that are alike are told by their count; and JSON as lines,
+of which a quote can be taken.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 LONGEST_LINE = 260
 _REACH_CHARS = 120
@@ -53,11 +55,6 @@ ROUTINE_LINE = re.compile(
 # Brackets, rules, or no more than the number that a listing puts before a line.
 _WITHOUT_WORDS = re.compile(r"(?:\d+[→:|-])?[\W_]*")
 _ENDS_FIELD = frozenset(",}")
-_ADDRESS = ("https://", "http://")
-_TITLE = re.compile(r'": ?"((?:[^"\\]|\\.){8,160})", ?"\w{1,20}": ?\Z')
-_TITLE_REACH = 240
-TITLE_END = " · "
-"""Between a title and its address."""
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
@@ -144,14 +141,6 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
     return low, high
 
 
-def title_before(text: str, start: int, end: int) -> str:
-    """The value before an address, as lists of search results have it, and a mark: the address alone says little."""
-    if text[start - 1 : start] != '"' or not text.startswith(_ADDRESS, start) or " " in text[start:end]:
-        return ""
-    found = _TITLE.search(text, max(0, start - _TITLE_REACH), start - 1)
-    return f"{' '.join(found[1].split())}{TITLE_END}" if found else ""
-
-
 def _begins_at(text: str, place: int) -> bool:
     before = text[place - 1]
     is_start = before in _OPENERS or (before.isspace() and text[place - 2] in ".!?:;,|>")
@@ -222,3 +211,116 @@ def quote_of(text: str, start: int, end: int) -> str:
         return " ".join(" ".join(lines).split())  # a value, whole
     _, line_end = line_around(text, end) if end < len(text) else (end, end)
     return " ".join(" ".join(lines).split()) + ("…" if text[end:line_end].strip() else "")
+
+
+# -- JSON as it is read ------------------------------------------------------------------------------------------------
+# Programs print records as JSON, often in one long line, and texts in them with their line breaks escaped. A piece of
+# such a line tells a reader nothing; a field with its name, or a line of the text, does. Records that were cut are read
+# too.
+
+_LONG_LINE = re.compile(rf"[^\n]{{{LONGEST_LINE + 1},}}")
+_FEWEST_FIELDS = 3
+_FEWEST_BREAKS = 3
+_MOST_NESTED = 4
+_JOINED_CHARS = 240
+_SHORT_CHARS = 150
+_STRING = re.compile(r'"((?:[^"\\]|\\.)*+)("|\Z)', re.DOTALL)
+_PLAIN_VALUE = re.compile(r"\s*:\s*(-?\d[\w.+-]*|true\b|false\b)?")
+_BETWEEN_STRINGS = re.compile(r"[\s,:{}\[\]]+")
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_ESCAPED = {"n": "\n", "r": "", "t": "\t", "b": "", "f": ""}
+_PLAIN_NAMES = frozenset({"title", "text", "content", "message", "line", "output", "stdout", "stderr", "body"})
+# Behind the letter of a drive a folder can begin with any letter.
+_DRIVE = re.compile(r"\b[A-Za-z]:\\\w")
+
+
+def readable_result(text: str, depth: int = 0) -> str:
+    """The text with its JSON told by fields; the same object where there is none."""
+    if depth > _MOST_NESTED:
+        return text
+    if text.lstrip()[:1] in ("{", "["):
+        try:
+            return "\n".join(_joined(_fields_of(json.loads(text), depth)))
+        except (ValueError, RecursionError):
+            pass
+    return _LONG_LINE.sub(lambda found: _readable_line(found[0], depth), text)
+
+
+def _readable_line(line: str, depth: int) -> str:
+    if line.count('":') >= _FEWEST_FIELDS:
+        record = min(at for at in map(line.find, '{["') if at >= 0)
+        return line[:record] + "\n".join(_joined(_fields_in(line[record:], depth)))
+    is_escaped = line.count("\\n") >= _FEWEST_BREAKS and not _DRIVE.search(line)
+    return _unescaped(line) if is_escaped else line
+
+
+def _fields_of(value: Any, depth: int, name: str = "") -> Iterator[str]:
+    """The fields of a record, each with its name; of a list its entries, records with nothing between them."""
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            yield from _fields_of(inner, depth, key)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _fields_of(inner, depth, name)
+            if isinstance(inner, dict):
+                yield ""
+    elif isinstance(value, str) and value:
+        yield _named(name, readable_result(value, depth + 1))
+    elif value is not None:
+        yield _named(name, json.dumps(value))
+
+
+def _fields_in(line: str, depth: int) -> Iterator[str]:
+    """The fields of records in a line, also where one of them is cut at an end."""
+    name, at = "", 0
+    while string := _STRING.search(line, at):
+        between = line[at : string.start()]
+        if "{" in between and "}" in between:
+            yield ""
+        at = string.end()
+        if _BETWEEN_STRINGS.fullmatch(string[1]):
+            # The line began inside a string: this is what stands between two.
+            at = string.end() - 1
+            continue
+        value = _PLAIN_VALUE.match(line, at)
+        if value is None:
+            if string[1]:
+                yield _named(name, readable_result(_unescaped(string[1]), depth + 1))
+            name = ""
+        else:
+            name = _unescaped(string[1])
+            at = value.end()
+            if value[1]:
+                yield _named(name, value[1])
+                name = ""
+
+
+def _named(name: str, value: str) -> str:
+    """A field with its name, but for those that say by themselves what they are: an address, a title, a text."""
+    is_plain = not name or name in _PLAIN_NAMES or value.startswith(("https://", "http://"))
+    return value if is_plain else f"{name}: {value}"
+
+
+def _joined(fields: Iterator[str]) -> Iterator[str]:
+    """Short fields of a record on one line; where one is empty, a record ends."""
+    short: list[str] = []
+    for field in (*fields, ""):
+        is_short = 0 < len(field) <= _SHORT_CHARS and "\n" not in field
+        if short and (not is_short or sum(map(len, short)) + len(field) > _JOINED_CHARS):
+            yield ", ".join(short)
+            short = []
+        if is_short:
+            short.append(field)
+        elif field.strip():
+            yield field
+
+
+def _unescaped(text: str) -> str:
+    return _ESCAPE.sub(_meant, text) if "\\" in text else text
+
+
+def _meant(escape: re.Match[str]) -> str:
+    if escape[1]:
+        char = chr(int(escape[1], 16))
+        return "" if "\ud800" <= char <= "\udfff" else char
+    return _ESCAPED.get(escape[2], escape[2])

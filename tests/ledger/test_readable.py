@@ -1,0 +1,77 @@
+"""What can be quoted of a tool result that is a record: its fields with their names, and the lines of its texts."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from clew.ledger.spans import readable_result
+
+NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
+RECORD = {
+    "id": 7,
+    "port": {"name": "Hollow Bay", "depth_m": 11.5},
+    "open": True,
+    "note": NOTE,
+    "boats": ["Ida", "Tern"],
+}
+values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.text(max_size=40),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=12), inner, max_size=4),
+    max_leaves=12,
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        pytest.param(json.dumps(RECORD, indent=2), id="a whole result"),
+        pytest.param(json.dumps(RECORD), id="in one line"),
+        pytest.param(f"12→{json.dumps({**RECORD, 'pad': 'x' * 200})}\n13→", id="in a line of a listing"),
+        pytest.param(f"INFO sent {json.dumps({'request': RECORD, 'pad': 'x' * 200})}", id="in a log"),
+        pytest.param(json.dumps({"body": json.dumps(RECORD), "pad": "x" * 200}), id="inside another one"),
+    ],
+)
+def test_a_record_is_told_by_its_fields(text: str) -> None:
+    lines = readable_result(text).split("\n")
+    assert any("id: 7, name: Hollow Bay, depth_m: 11.5, open: true" in line for line in lines)
+    assert "note: The tide table for the north pier was printed with the wrong year." in lines
+    assert "See page 4 of the almanac." in lines
+    assert any("boats: Ida" in line and "Tern" in line for line in lines)
+    assert not any(mark in line for line in lines for mark in ('":', "\\n", '\\"'))
+
+
+def test_a_record_that_was_cut_at_both_ends_is_told_by_what_is_left() -> None:
+    text = json.dumps([{"name": f"pier {number}", "state": "open", "warden": f"w-{number}"} for number in range(20)])
+    lines = readable_result(text[5:-9]).split("\n")
+    assert lines[3] == "name: pier 3, state: open, warden: w-3"
+    assert not any('"' in line for line in lines[1:])
+
+
+def test_a_long_line_with_escaped_breaks_becomes_lines() -> None:
+    page = "<html>\\n  <title>Tides</title>\\n  <p>" + "high water " * 30 + "</p>\\n</html>"
+    lines = readable_result(f"E  assert 'ebb' in '{page}'").split("\n")
+    assert "  <title>Tides</title>" in lines and lines[-1] == "</html>'"
+
+
+def test_other_texts_stay_the_same_object() -> None:
+    for text in ("", "plain\nlines", '{"no: json', "x" * 900, "C:\\new\\table " * 40, 'say "yes": no\n' * 50):
+        assert readable_result(text) is text
+
+
+@given(values)
+def test_any_value_can_be_read_whole_or_in_one_long_line_or_cut(value: object) -> None:
+    text = json.dumps(value)
+    for shown in (text, f"log {text}{' ' * 300}", text[3:] + " " * 300):
+        assert isinstance(readable_result(shown), str)
+
+
+@given(
+    st.dictionaries(st.from_regex(r"[a-z]{3,8}", fullmatch=True), st.from_regex(r"[a-z ]{1,30}[a-z]", fullmatch=True))
+)
+def test_every_text_of_a_record_is_in_what_is_told(record: dict[str, str]) -> None:
+    told = readable_result(json.dumps(record))
+    assert all(f"{name}: {value}" in told for name, value in record.items())
