@@ -119,8 +119,18 @@ NAMES = (
 VALUES = (
     *("fake1FAKE2fake3FAKE4", "a1b2c3d4e5f6a7b8c9d0a1b2c3d4e5f6", "AKIA" + "FAKE0123456789FA", "hunter2plus"),
     *("changeme", "1a1a1a1a1a1a1a1a1a", "xxxxxx1axxxxxxxxxxxx", "$TOKEN", "plainwords", "9fake8FAKE7", "sha256"),
+    *("-fakE7fake", "_f_4keFAK3", "#-F4kefAke", "-fake-value", "counter12", "FaKeFaKeFa12", "step-2-fake3x"),
 )
-FORMS = ("{}={}", "{}: {}", '"{}": "{}",', "export {}='{}'", "the {} is {}", "the {} is {} / x", "Cookie: {}={}; a=b")
+FORMS = (
+    "{}={}",
+    "{} = {}",
+    "{}: {}",
+    '"{}": "{}",',
+    "export {}='{}'",
+    "the {} is {}",
+    "the {} is {} / x",
+    "Cookie: {}={}; a=b",
+)
 
 
 def test_many_secrets_below_each_other_are_found_as_each_alone() -> None:

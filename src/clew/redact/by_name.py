@@ -301,6 +301,11 @@ def secret_under(name: str, value: str) -> str | None:
 
 def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None:
     """The value that is assigned to a name of a secret."""
+    is_bare = match["quoted"] is None
+    start, end = match.span("bare" if is_bare else "quoted")
+    value = text[start:end]
+    if is_bare and value.isalpha() and len(value) < _FEWEST_LETTERS and not text[match.start() : match.end()].isupper():
+        return None  # a word, as most values in code are
     name_start = name_start_of(text, match.start())
     name = text[name_start : match.end("tail")]
     if name.lower() == b"key" and (
@@ -314,9 +319,6 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
     # `https://x-access-token:...@host` is a URL with a password, not an assignment.
     if named is None or text.endswith((_PLACEHOLDER, b"://"), 0, name_start):
         return None
-    is_bare = match["quoted"] is None
-    start, end = match.span("bare" if is_bare else "quoted")
-    value = text[start:end]
     if is_bare:
         after = match["after"]
         value = value.rstrip(b".:") if after.isspace() or not after else value
@@ -328,6 +330,10 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
             looks_random(value, 16) and b" " not in value if is_argument else _is_secret_when_quoted(named, value)
         )
     return SecretFinding(start, start + len(value), named.kind) if is_secret else None
+
+
+# So many make a value that looks random, without a digit.
+_FEWEST_LETTERS = 20
 
 
 def _is_after_api(text: bytes, name_start: int) -> bool:

@@ -8,40 +8,78 @@ only values of which the checks of `values` need not be asked.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from typing import TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import compress, repeat
 
 from clew.redact.by_name import kind_of, name_start_of
 from clew.redact.catalog import CATALOG
-from clew.redact.values import PLACEHOLDER_START
-
-FrequentSecret: TypeAlias = tuple[int, int, int, str]
-"""Where its name starts, where its value starts and ends, and its kind."""
+from clew.redact.values import PLACEHOLDER_START, SecretFinding, looks_random, with_placeholders
 
 
-def frequent_secrets(text: bytes, folded: bytes, words: Sequence[bytes]) -> list[FrequentSecret]:
-    """The secrets in the most frequent forms, in order.
+@dataclass(frozen=True, slots=True)
+class FrequentSecrets:
+    """Secrets in order, by columns: of thousands a list of numbers is made much faster than as many objects."""
+
+    names: list[int]
+    """Where their names start."""
+    starts: list[int]
+    ends: list[int]
+    kinds: list[str]
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def findings(self) -> list[SecretFinding]:
+        # Made without calling the class, of which there may be one every dozen bytes.
+        rows = zip(self.starts, self.ends, self.kinds, strict=True)
+        return list(map(tuple.__new__, repeat(SecretFinding), rows))
+
+    def replaced_in(self, text: str) -> str:
+        """The text with a placeholder for each of them."""
+        return with_placeholders(text, self.starts, self.ends, self.kinds)
+
+    def where(self, are_some: Sequence[bool]) -> FrequentSecrets:
+        """Those of which it is true."""
+        if all(are_some):
+            return self
+        return FrequentSecrets(*(list(compress(column, are_some)) for column in self._columns()))  # type: ignore[arg-type]
+
+    def _columns(self) -> tuple[list[int], list[int], list[int], list[str]]:
+        return self.names, self.starts, self.ends, self.kinds
+
+    @classmethod
+    def of_rows(cls, rows: Iterable[tuple[int, int, int, str]]) -> FrequentSecrets:
+        names, starts, ends, kinds = map(list, zip(*rows, strict=True))
+        return cls(names, starts, ends, kinds)
+
+    def rows(self) -> Iterable[tuple[int, int, int, str]]:
+        return zip(self.names, self.starts, self.ends, self.kinds, strict=True)
+
+
+def frequent_secrets(text: bytes, folded: bytes, words: Sequence[bytes]) -> FrequentSecrets | None:
+    """The secrets in the most frequent forms, in order; None where there are none.
 
     `folded` is the text in lower case, and `words` are the words of names that it has. Tokens are found here only if
     the text begins with some: others are found soon enough.
     """
-    found = [secret for word in _PASSWORDS if word in words for secret in _passwords(folded, word)]
-    found.sort()
+    found = [_passwords(text, folded, word) for word in _PASSWORDS if word in words]
     dense = [word for word in _TOKENS if word in words and _begins_with_some(folded, word)]
-    if tokens := [token for word in dense for token in _tokens(text, folded, word)]:
-        found = _apart(sorted((*found, *tokens)))
-    return found
+    tokens = [_tokens(text, folded, word) for word in dense]
+    some = [one for one in (*found, *tokens) if one]
+    if len(some) <= 1:
+        return some[0] if some else None
+    rows = sorted(row for one in some for row in one.rows())
+    return FrequentSecrets.of_rows(_apart(rows) if any(tokens) else rows)
 
 
-def _apart(found: Sequence[FrequentSecret]) -> list[FrequentSecret]:
+def _apart(found: Sequence[tuple[int, int, int, str]]) -> Iterator[tuple[int, int, int, str]]:
     """Those that do not overlap the one before: `secret_key=...` is found by both its words."""
-    apart: list[FrequentSecret] = []
     end = 0
     for secret in found:
         if secret[0] >= end:
-            apart.append(secret)
+            yield secret
             end = secret[2]
-    return apart
 
 
 # -- passwords --------------------------------------------------------------------------------------------------------
@@ -73,7 +111,7 @@ def _not_after(prefixes: Sequence[bytes], ending: bytes) -> bytes:
 # A name that ends in password or pwd, and behind it one of these:
 # - `=` or `:`, and a value within blanks, quotes or commas that no word looks like, or a word with a number behind it
 #   that is no placeholder;
-# - `=` between blanks, as in code, and letters with digits among them;
+# - `=` between blanks, as in code, and letters with digits among them, or a number behind them;
 # - for the word password alone, `is`, and letters with digits among them.
 _VALUE = (
     rb"(?=[^a-z\s]{0,40}[a-z])(?=\S{6})[!#]?+(?![_+%*$-])"
@@ -81,11 +119,12 @@ _VALUE = (
     rb"|(?!(?:my|new|old|the|some|please|dummy|your|change|replace|place|insert|redacted|masked|example|sample|xx|"
     rb"todo|pass|secret|token|key|value|string|text|test|user|admin|root|guest|foo|bar))[a-z]{4,24}+[0-9]{1,12}+"
 )
+_BEGINS_WITH_DASH = rb"[!#]?+[_-](?=\S{5})(?:[a-z_-]*+[0-9]++(?=[_-]))*+[a-z_-]*+[0-9]++[a-z][a-z0-9_+!#^~@%*$-]*+"
 _ASSIGNED = (
-    rb"[\"']?(?:[=:][ ]?(?:(?P<quote>[\"'])(?P<quoted>%b)(?P=quote)|(?P<bare>%b)(?=[\s,;}&]|\Z))"
-    rb"|[ ]{1,4}=[ ]{1,4}(?P<mark>[\"']?)(?P<spaced>(?=[a-z0-9]{8,64}(?P=mark)(?:[\s,;)}&]|\Z))"
-    rb"[a-z]*+[0-9]++[a-z][a-z0-9]*+))"
-) % (_VALUE, _VALUE)
+    rb"[\"']?(?:[=:][ ]?(?:(?P<quote>[\"'])(?P<quoted>%b)(?P=quote)|(?P<bare>%b|%b)(?=[\s,;}&]|\Z))"
+    rb"|[ ]{1,4}=[ ]{1,4}(?:(?P<mark>[\"']?)(?P<spaced>(?=[a-z0-9]{8,64}(?P=mark)(?:[\s,;)}&]|\Z))"
+    rb"[a-z]*+[0-9]++[a-z][a-z0-9]*+)|(?P<numbered>(?=[a-z0-9]{8,64}(?:[\s,;)}&]|\Z))[a-z]++[0-9]{1,4}+)))"
+) % (_VALUE, _VALUE, _BEGINS_WITH_DASH)
 _TOLD = (
     rb"[ ]is[ ](?P<told>(?=[a-z0-9]{6,19}[.,;]?(?:\s(?!/[ ])|\Z))(?!(?:%b)[0-9])"
     rb"(?:[a-z]++[0-9]++[a-z]|[0-9]++(?!x[0-9])[a-z]++[0-9]|(?!%b)[a-z]{4,16}+[0-9]++(?![a-z]))[a-z0-9]*+)"
@@ -104,17 +143,32 @@ _PASSWORDS = {b"passw": _password_named(b"passw", b"(?:or)?d"), b"pwd": _passwor
 _PLACEHOLDER_MARKS = (b"***", b"###", b"xxxxxx", b"%s", b"%d")
 
 
-def _passwords(folded: bytes, word: bytes) -> list[FrequentSecret]:
-    found = [
-        (match.start(), *match.span(match.lastindex or 0), "password")
-        for match in _PASSWORDS[word].finditer(folded)
-        # With blanks it may be code, whose value has to be random.
-        if match.lastgroup != "spaced" or len(set(match["spaced"])) >= _FEWEST_CHARS
-    ]
-    for mark in _PLACEHOLDER_MARKS if found else ():
+def _passwords(text: bytes, folded: bytes, word: bytes) -> FrequentSecrets:
+    expression = _PASSWORDS[word]
+    spaced, numbered = expression.groupindex["spaced"], expression.groupindex["numbered"]
+    names: list[int] = []
+    starts: list[int] = []
+    ends: list[int] = []
+    for match in expression.finditer(folded):
+        group = match.lastindex or 0
+        start, end = match.span(group)
+        # With blanks it may be code, whose value has to be random; letters and a number may be a word.
+        if group == spaced and len(set(text[start:end])) < _FEWEST_CHARS:
+            continue
+        if group == numbered and not looks_random(text[start:end], _FEWEST_CHARS_IN_CODE):
+            continue
+        names.append(match.start())
+        starts.append(start)
+        ends.append(end)
+    found = FrequentSecrets(names, starts, ends, ["password"] * len(names))
+    for mark in _PLACEHOLDER_MARKS if names else ():
         if mark in folded:
-            found = [secret for secret in found if mark not in folded[secret[1] : secret[2]]]
+            found = found.where([mark not in folded[a:b] for a, b in zip(found.starts, found.ends, strict=True)])
     return found
+
+
+_FEWEST_CHARS = 6
+_FEWEST_CHARS_IN_CODE = 8
 
 
 # -- tokens, secrets and keys -----------------------------------------------------------------------------------------
@@ -139,7 +193,6 @@ FREQUENT_NAMES = frozenset((*_PASSWORDS, *_TOKENS))
 # In these a token has another kind, and what comes before it tells that of what follows.
 _OTHER_CONTEXTS = (b"cookie", b"authorization", b"bearer")
 _NOT_A_NAME = (PLACEHOLDER_START.encode("ascii"), b"://")
-_FEWEST_CHARS = 6
 
 
 def _begins_with_some(folded: bytes, word: bytes) -> bool:
@@ -150,17 +203,23 @@ _FIRST_CHARS = 4_096
 _SOME = 4
 
 
-def _tokens(text: bytes, folded: bytes, word: bytes) -> Iterator[FrequentSecret]:
-    for number, match in enumerate(_TOKENS[word].finditer(folded)):
-        if not number and any(context in folded for context in _OTHER_CONTEXTS):
-            return
+def _tokens(text: bytes, folded: bytes, word: bytes) -> FrequentSecrets:
+    found = FrequentSecrets([], [], [], [])
+    if any(context in folded for context in _OTHER_CONTEXTS):
+        return found
+    placeholders = [mark for mark in (b"xxxxxx", b"environ") if mark in folded]
+    for match in _TOKENS[word].finditer(folded):
         at, (start, end) = match.start(), match.span(2)
         name_start = name_start_of(text, at)
         named = kind_of(text[name_start : at + len(word)])
         if named is None or text.endswith(_NOT_A_NAME, 0, name_start):
             continue
         value = folded[start:end]
-        if b"xxxxxx" in value or b"environ" in value:
+        if placeholders and any(mark in value for mark in placeholders):
             continue
         if len(set(value[:16])) >= _FEWEST_CHARS or len(set(value)) >= _FEWEST_CHARS:
-            yield name_start, start, end, named.kind
+            found.names.append(name_start)
+            found.starts.append(start)
+            found.ends.append(end)
+            found.kinds.append(named.kind)
+    return found

@@ -19,8 +19,15 @@ from clew.messages import Message
 from clew.redact.by_context import secrets_in_commands, secrets_in_context
 from clew.redact.by_name import named_secrets, not_ascii, secret_under, words_in
 from clew.redact.by_shape import key_bodies, key_candidates, prefixed_secrets, private_keys, wrapped_secrets
-from clew.redact.frequent import FREQUENT_NAMES, FrequentSecret, frequent_secrets
-from clew.redact.values import PLACEHOLDER_END, PLACEHOLDER_START, RedactedText, SecretFinding
+from clew.redact.frequent import FREQUENT_NAMES, FrequentSecrets, frequent_secrets
+from clew.redact.values import (
+    PLACEHOLDER_END,
+    PLACEHOLDER_START,
+    RedactedText,
+    SecretFinding,
+    between,
+    with_placeholders,
+)
 
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
@@ -29,39 +36,41 @@ _PASSES = 4
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
     shown, frequent, found = _search(text)
+    if not found and frequent is None:
+        return RedactedText(text, ())
+    if not found and frequent is not None and shown.text is text:
+        return RedactedText(frequent.replaced_in(text), tuple(frequent.findings()))
     found = _settled(shown, frequent, found)
-    return RedactedText(_replaced(text, found), tuple(found)) if found else RedactedText(text, ())
+    return RedactedText(_replaced(text, found), tuple(found))
 
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
     shown, frequent, found = _search(text)
-    if not found and not frequent:
+    if not found and frequent is None:
         return text
-    if found or shown.text is not text:
-        return _replaced(text, _settled(shown, frequent, found))
-    _, starts, ends, kinds = zip(*frequent, strict=True)
-    return _with_placeholders(text, starts, ends, kinds)
+    if not found and frequent is not None and shown.text is text:
+        return frequent.replaced_in(text)
+    return _replaced(text, _settled(shown, frequent, found))
 
 
-def _search(text: str) -> tuple[ReadableText, list[FrequentSecret], list[SecretFinding]]:
+def _search(text: str) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
     """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others."""
     shown = readable(text)
     read = shown.text
     raw = _one_byte_each(read)
     folded = raw.lower()
     words = words_in(folded)
-    frequent = [] if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
-    if frequent:
-        starts, ends = [start for start, _, _, _ in frequent], [end for _, _, end, _ in frequent]
-        read = _CUT_OUT.join(_between(read, starts, ends))
+    frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
+    if frequent is not None:
+        read = _CUT_OUT.join(between(read, frequent.names, frequent.ends))
         raw = _one_byte_each(read)
         folded = raw.lower()
     found = _scan(raw, folded, read, words)
     if found:
         found = _with_uncovered(found, read)
-        if frequent:
-            found = _in_original_text(found, starts, ends, [len(_CUT_OUT)] * len(frequent))
+        if frequent is not None:
+            found = _in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
     return shown, frequent, found
 
 
@@ -69,23 +78,9 @@ def _search(text: str) -> tuple[ReadableText, list[FrequentSecret], list[SecretF
 _CUT_OUT = " \0 "
 
 
-def _between(text: str, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
-    """What is before, between and behind some stretches of a text."""
-    return [text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True)]
-
-
-def _settled(
-    shown: ReadableText, frequent: Sequence[FrequentSecret], found: list[SecretFinding]
-) -> list[SecretFinding]:
+def _settled(shown: ReadableText, frequent: FrequentSecrets | None, found: list[SecretFinding]) -> list[SecretFinding]:
     """All findings in order, with their places in the original text."""
-    if frequent:
-        # Made without calling the class, of which there may be one every dozen bytes.
-        made = [_new_finding(SecretFinding, secret[1:]) for secret in frequent]
-        found = _without_overlaps([*found, *made]) if found else made
-    return shown.in_original(found)
-
-
-_new_finding = tuple.__new__
+    return shown.in_original(_without_overlaps([*found, *frequent.findings()]) if frequent is not None else found)
 
 
 def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding]:
@@ -193,18 +188,7 @@ def _placeholders(text: str) -> list[tuple[int, int]]:
 
 def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
     starts, ends = [start for start, _, _ in found], [end for _, end, _ in found]
-    return _with_placeholders(text, starts, ends, [kind for _, _, kind in found])
-
-
-def _with_placeholders(text: str, starts: Sequence[int], ends: Sequence[int], kinds: Sequence[str]) -> str:
-    between = _between(text, starts, ends)
-    placeholders = {kind: SecretFinding(0, 0, kind).placeholder for kind in set(kinds)}
-    if len(placeholders) == 1:
-        return next(iter(placeholders.values())).join(between)
-    pieces = [""] * (2 * len(between) - 1)
-    pieces[::2] = between
-    pieces[1::2] = [placeholders[kind] for kind in kinds]
-    return "".join(pieces)
+    return with_placeholders(text, starts, ends, [kind for _, _, kind in found])
 
 
 def _in_original_text(

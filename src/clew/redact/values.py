@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -28,6 +29,23 @@ class SecretFinding(NamedTuple):
     @property
     def placeholder(self) -> str:
         return f"{PLACEHOLDER_START}{self.kind}{PLACEHOLDER_END}"
+
+
+def between(text: str, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
+    """What is before, between and behind some stretches of a text."""
+    return [text[end:start] for end, start in zip((0, *ends), (*starts, len(text)), strict=True)]
+
+
+def with_placeholders(text: str, starts: Sequence[int], ends: Sequence[int], kinds: Sequence[str]) -> str:
+    """The text with a placeholder for each of these stretches, by their kinds."""
+    kept = between(text, starts, ends)
+    placeholders = {kind: SecretFinding(0, 0, kind).placeholder for kind in set(kinds)}
+    if len(placeholders) == 1:
+        return next(iter(placeholders.values())).join(kept)
+    pieces = [""] * (2 * len(kept) - 1)
+    pieces[::2] = kept
+    pieces[1::2] = [placeholders[kind] for kind in kinds]
+    return "".join(pieces)
 
 
 @dataclass(frozen=True, slots=True)
