@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff, write_handoff
-from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, GOAL, RULES, TRIED
+from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -242,3 +242,45 @@ def test_of_an_old_exchange_the_sentence_that_says_what_was_done_is_told() -> No
 def test_a_request_that_comes_in_quote_marks_has_them_once() -> None:
     messages = [user('"Read docs/plan.md and tell what is open."'), assistant("Two things are open.")]
     assert handoff_of(messages).lines(ACTIVE_TASK) == ['"Read docs/plan.md and tell what is open." (m0)']
+
+
+def test_a_file_that_is_named_from_its_folder_too_is_listed_once() -> None:
+    messages = [
+        user("Harden the hooks."),
+        *edited("/srv/shop/docs/hooks.md", "old text", "new text", "a"),
+        *ran("cd /srv/shop && git add docs/hooks.md notes.md", "", "b"),
+        *edited("/srv/shop/src/notes.md", "old text", "new text", "c"),
+    ]
+    assert handoff_of(messages).lines(FILES) == [
+        "/srv/shop/src/notes.md (changed, m5) · /srv/shop/docs/hooks.md (changed, m1-m3) · notes.md (changed, m3)"
+    ]
+
+
+def test_a_call_of_a_tool_of_its_own_is_told_with_its_name_and_what_it_asked() -> None:
+    questions = [
+        {"question": "Where shall the repository be?", "options": [{"label": "~/Projects"}, {"label": "~/Dev"}]}
+    ]
+    messages = [
+        user("Start a repository."),
+        assistant(None, [call("AskUserQuestion", {"questions": questions}, "a")]),
+        tool("a", "The user chose ~/Dev."),
+        assistant(None, [call("get_row", {"row": 4711}, "b")]),
+        tool("b", "12 pieces of part_9"),
+        assistant("It is there."),
+    ]
+    told = "\n".join(handoff_of(messages).lines(COMPLETED))
+    assert "CALLED AskUserQuestion Where shall the repository be? -> " in told
+    assert "CALLED get_row row 4711 -> 12 pieces of part_9 (m3)" in told
+
+
+def test_commands_with_the_same_beginning_are_told_by_where_they_differ() -> None:
+    command = "sudo journalctl --quiet --reverse --since yesterday --until today --unit"
+    shown = "\n".join(f"{place}_unit is running, {n} restarts" for n, place in enumerate(PLACES))
+    messages = [
+        user("How is the router?"),
+        *ran(f"{command} network", shown, "a"),
+        *ran(f"{command} firewall --grep denied", shown.replace("unit", "kernel_part"), "b"),
+        assistant("It is fine."),
+    ]
+    told = "\n".join(handoff_of(messages).lines(COMPLETED))
+    assert "RAN sudo … today --unit firewall --grep denied" in told

@@ -61,6 +61,7 @@ _TABLE = (
     KnownTool("DELEGATED", "task agent delegate subagent spawn delegate_task", ("description", "prompt", "task")),
 )
 _BY_NAME = {name: tool for tool in _TABLE for name in tool.names.split()}
+_LONGEST_TARGET = 200
 _EDITOR_COMMANDS: Mapping[str, Verb] = {"view": "READ", "create": "WROTE"}
 _OF_FILES = frozenset({"READ", "WROTE", "CHANGED"})
 _NONE: Mapping[str, Any] = {}
@@ -110,7 +111,23 @@ def target_of(name: str, arguments: Mapping[str, Any]) -> str:
         return ", ".join(_files_in_edits(arguments)) or ", ".join(
             path for value in arguments.values() for path in _files_in_patch(_as_text(value))
         )
-    return next((text for value in arguments.values() if (text := _as_text(value)) and len(text) <= 200), "")
+    texts = (text for value in arguments.values() if (text := _as_text(value)) and len(text) <= _LONGEST_TARGET)
+    return next(texts, "") or _target_inside(arguments)
+
+
+def _target_inside(arguments: Mapping[str, Any]) -> str:
+    """The texts that a list in the arguments begins with, such as questions to a person; else names with numbers."""
+    listed = [item for value in arguments.values() if isinstance(value, list) for item in value]
+    inside = [
+        next((text for value in item.values() if (text := _as_text(value))), "") for item in listed if _is_map(item)
+    ]
+    if texts := [text for text in inside if text]:
+        return " ".join(texts)[:_LONGEST_TARGET]
+    return ", ".join(f"{key} {value}" for key, value in arguments.items() if isinstance(value, int | float))
+
+
+def _is_map(value: Any) -> bool:
+    return isinstance(value, Mapping)
 
 
 def files_edited(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -8,10 +8,11 @@ left goes to whole lines of the original text that will likely be needed again. 
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
-from clew.ledger import FocusTopic, atoms_in, is_opening, text_with_calls
+from clew.ledger import FocusTopic, atoms_in, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
@@ -26,6 +27,7 @@ from clew.summaries.exchanges import (
     exchange_text,
     lines_to_tell_again,
     reference_of,
+    told_target,
 )
 from clew.summaries.focus_line import focus_line
 from clew.summaries.handoff import (
@@ -85,6 +87,8 @@ _REFERENCE_CHARS = 12
 _LEAST_WORTH = 0.3
 _ENTRY_CHARS = 5
 _LEAST_LEFT = 200
+# The same command with the same outcome, over all exchanges.
+_MOST_REPEATED = 2
 _SEPARATOR = " · "
 _HEADINGS_OF_REQUESTS = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES})
 # Told under headings of their own.
@@ -333,12 +337,14 @@ class _Composer:
         told = any(line.heading == parts.FILES for line in draft.top)
         listed = frozenset(self._material.source.ledger.files) if told else frozenset()
         newest = len(self._material.exchanges) - _NEWEST_WITH_DEEDS
+        failures = _failures_in(draft.top)
         for n, entry in draft.entries.items():
             actions = self._material.actions.get(n, ())
             # Of an older exchange, its conclusion and its commits say what was done, the list of files where.
             is_brief = n < newest and entry.sentences
             for line in commits_of(actions) if is_brief else deeds_of(actions, listed):
-                if len(line) + _ENTRY_CHARS <= room and not _is_failure_in(draft.top, line):
+                is_failure = " -> " in line and reference_of(line) in failures
+                if len(line) + _ENTRY_CHARS <= room and not is_failure:
                     entry.deeds.append(line)
                     draft.covered |= atoms_in(line)
                     room -= len(line) + _ENTRY_CHARS
@@ -424,22 +430,13 @@ class _Composer:
                 continue  # told under headings of its own
             if owner is not None and owner.verb in _CHANGING and number == owner.result and not owner.failed:
                 continue  # that it was done is told
-            commit = (
-                owner.commit
-                if owner and any(reference_of(deed) == f"(m{owner.result})" for deed in entry.deeds)
-                else None
-            )
-            if owner and number == owner.result and not commit and (short := self._material.short_output(owner)):
+            is_result = owner is not None and number == owner.result and not entry.commit_told(owner)
+            if is_result and owner and (short := self._material.short_output(owner)):
                 draft.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
                 lines = [short]
             above = f"{top} {entry.head}"
-            said = [one.text for one in entry.sentences if one.number == number]
             new = [line for line in lines if line not in draft.told and line.strip("…") not in above]
-            new = [line for line in new if not any(text in line for text in said)]
-            if owner is None:
-                new = [line for line in new if not is_opening(line)]
-            elif commit:
-                new = [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
+            new = entry.without_told(new, number, part, owner)
             own = entry.passages.setdefault(self._material.line_of(number, part)[0], [])
             own += [(owner.number if owner else number, bool(part), line) for line in new]
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
@@ -450,17 +447,21 @@ class _Composer:
 
     def _tell_other_actions(self, draft: _Draft) -> None:
         """With room left, the actions that nothing was told of, newest first: a short output is the outcome."""
-        failures = {reference_of(line.text) for line in draft.top if line.heading in (parts.BLOCKED, parts.TRIED)}
+        failures = _failures_in(draft.top)
+        told_before: Counter[tuple[str, str]] = Counter()
         for n in sorted(draft.entries, reverse=True):
             entry = draft.entries[n]
             references = failures | {reference_of(line) for line in entry.deeds}
             for action in reversed(self._material.actions.get(n, ())):
-                key = (action.verb, action.target)
+                key = (action.verb, told_target(action))
                 known = action.verb in _TOLD_ELSEWHERE or {f"(m{action.number})", f"(m{action.result})"} & references
-                if known or not action.target or not self._material.may_quote(action.number):
+                if known or not key[1] or not self._material.may_quote(action.number):
                     continue
                 told = entry.passages.setdefault(key, [])
                 shown = self._material.short_output(action)
+                told_before[action.target, shown] += 1
+                if told_before[action.target, shown] > _MOST_REPEATED:
+                    continue
                 chars = len(shown) + (0 if told else self._material.line_of(action.number, action.call_index + 1)[1])
                 if chars <= draft.left and all(is_call and shown for _, is_call, _ in told):
                     told.append((action.number, False, shown))
@@ -484,7 +485,6 @@ class _Composer:
         return Handoff(sections)
 
 
-def _is_failure_in(top: Iterable[HandoffLine], deed: str) -> bool:
-    """Whether what a single run failed with stands above, with its message."""
-    failures = {reference_of(line.text) for line in top if line.heading in (parts.BLOCKED, parts.TRIED)}
-    return " -> " in deed and reference_of(deed) in failures
+def _failures_in(top: Iterable[HandoffLine]) -> set[str]:
+    """The references of what stands above as failed, with its message."""
+    return {reference_of(line.text) for line in top if line.heading in (parts.BLOCKED, parts.TRIED)}

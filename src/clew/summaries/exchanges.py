@@ -17,6 +17,7 @@ from clew.ledger import (
     LedgerExchange,
     QuoteSelector,
     actions_by_exchange,
+    is_opening,
     is_routine,
     owners_of,
     shorten,
@@ -90,6 +91,11 @@ def _unlike(target: str, other: str) -> str:
     if same <= _WORDS_BEFORE_DIFFERENCE:
         return shorten_redacted(brief_target(target), _BRIEF_CHARS // 2)
     return f"{words[0]} … {_brief_command(' '.join(words[same - _WORDS_BEFORE_DIFFERENCE :]))}"
+
+
+def told_target(action: Action) -> str:
+    """What an action is told by: its target, behind the tool's name where no verb says what that does."""
+    return f"{action.tool} {action.target}".rstrip() if action.verb == "CALLED" else action.target
 
 
 def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset()) -> list[str]:
@@ -176,6 +182,21 @@ class ToldExchange:
         """All quoted lines as one text: a sentence, which is one line, is in it where one of them has it."""
         return "\n".join(line for own in self.passages.values() for _, _, line in own)
 
+    def commit_told(self, action: Action) -> tuple[str, str] | None:
+        """The commit that an action made, where a deed tells it."""
+        is_told = action.commit and any(reference_of(deed) == f"(m{action.result})" for deed in self.deeds)
+        return action.commit if is_told else None
+
+    def without_told(self, lines: Sequence[str], number: int, part: int, owner: Action | None) -> list[str]:
+        """Those lines of a part of a message that the sentences and deeds do not tell."""
+        said = [one.text for one in self.sentences if one.number == number]
+        new = [line for line in lines if not any(text in line for text in said)]
+        if owner is None:
+            return [line for line in new if not is_opening(line)]
+        if commit := self.commit_told(owner):
+            return [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
+        return new
+
 
 def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
     """Request, conclusion, deeds, then what else was said and shown, in the order in which it came."""
@@ -253,10 +274,14 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         is_whole = any(line.startswith(target) for line in called) and target[:_BRIEF_CHARS] not in folders
         names = [target if is_whole else brief_target(target)]
         folders |= {target[:_BRIEF_CHARS]: target} if is_whole else {}
-        # The command that printed a file says no more than that it was read.
-        shown = [one for one in own if not (one[1] and verb == "READ" and target in one[2])]
+        shown = [one for one in own if not (one[1] and _says_target(one[2], verb, target))]
         told = [line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in shown]
     return _framed(verb, names, list(dict.fromkeys(filter(None, told))), where)
+
+
+def _says_target(called: str, verb: str, target: str) -> bool:
+    """Whether a line that a call was given says no more than its target: the command that printed a file, a number."""
+    return (verb == "READ" and target in called) or (": " in called and called.partition(": ")[2] in target)
 
 
 def _framed(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -> str:
@@ -264,7 +289,7 @@ def _framed(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -
     pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
     if len(pieces) >= _FEWEST_OF_BLOCK and sum(map(len, pieces)) >= _SHORTEST_BLOCK_CHARS:
         return BLOCK.join([f"{verb} {names[0]} ({where}){IN_PART}", *_folder_once(pieces)])
-    gives = " -> " if verb == "RAN" else ": "
+    gives = " -> " if verb in ("RAN", "CALLED") else ": "
     return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
 
 
@@ -413,9 +438,9 @@ class HandoffMaterial:
         action = self.owners.get((number, part))
         if action is None:
             return number, 16
-        key = (action.verb, action.target)
+        key = (action.verb, told_target(action))
         if key not in self._frame_chars:
-            self._frame_chars[key] = len(brief_target(action.target)) + _FRAME_CHARS
+            self._frame_chars[key] = len(brief_target(key[1])) + _FRAME_CHARS
         return key, self._frame_chars[key]
 
     def head(self, n: int, above: Collection[int], most: int) -> str:

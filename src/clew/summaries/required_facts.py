@@ -381,15 +381,45 @@ class FileLine:
 def changed_files(ledger: Ledger, previous: Iterable[str]) -> list[FileLine]:
     """The files that were changed, newest first, then those that only the previous handoff has."""
     told = {line.path: line for text in previous for line in _files_in(text) if line.how != _READ}
-    known = [fact for fact in ledger.files.values() if fact.changes]
+    known = [fact for fact in _each_once(ledger.files.values()) if fact.changes]
     lines = [_file_line(fact, told.get(fact.path)) for fact in sorted(known, key=lambda fact: -fact.last)[:_NEWEST]]
     new = {fact.path for fact in known}
     return [*lines, *(line for path, line in reversed(told.items()) if path not in new)]
 
 
+def _each_once(files: Iterable[FileFact]) -> list[FileFact]:
+    """The files; one that is named from a folder too, as `src/a.py` beside `/srv/shop/src/a.py`, by its whole path."""
+    known = {fact.path.replace("\\", "/"): fact for fact in files}
+    by_name: dict[str, list[str]] = {}
+    for path in known:
+        by_name.setdefault(path.rpartition("/")[2], []).append(path)
+    once: dict[str, FileFact] = {}
+    for path, fact in known.items():
+        ending = f"/{path.removeprefix('./')}"
+        # A name without a folder may be that of another file.
+        longer = [other for other in by_name[path.rpartition("/")[2]] if other.endswith(ending)] if "/" in path else []
+        whole = max(longer, key=len, default=path)
+        if not all(whole.endswith(other) for other in longer):
+            whole = path
+        named = replace(fact, path=known[whole].path)
+        once[whole] = _joined_facts(once[whole], named) if whole in once else named
+    return list(once.values())
+
+
+def _joined_facts(one: FileFact, other: FileFact) -> FileFact:
+    newest = max(one, other, key=lambda fact: fact.last)
+    return replace(
+        newest,
+        first=min(one.first, other.first),
+        changes=one.changes + other.changes,
+        reads=one.reads + other.reads,
+        is_written=one.is_written and other.is_written,
+    )
+
+
 def read_files(ledger: Ledger) -> list[FileLine]:
     """The newest files that were read and not changed."""
-    known = [fact for fact in ledger.files.values() if fact.reads and not fact.changes]
+    known = [fact for fact in _each_once(ledger.files.values()) if fact.reads and not fact.changes]
     newest = sorted(known, key=lambda fact: -fact.last)[:_NEWEST_READ]
     return [FileLine(fact.path, _READ, fact.first, fact.last) for fact in newest]
 
