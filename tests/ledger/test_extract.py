@@ -236,3 +236,7 @@ def test_what_is_about_to_be_done_is_an_opening(said: str) -> None:
 )
 def test_what_came_of_it_is_none(said: str) -> None:
     assert not is_opening(said)
+
+
+def test_a_question_without_its_mark_is_no_rule() -> None:
+    assert rules_in("how do we ensure that no secrets are left there", 3) == []

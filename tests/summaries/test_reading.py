@@ -284,3 +284,26 @@ def test_commands_with_the_same_beginning_are_told_by_where_they_differ() -> Non
     ]
     told = "\n".join(handoff_of(messages).lines(COMPLETED))
     assert "RAN sudo … today --unit firewall --grep denied" in told
+
+
+def test_what_a_search_found_stands_behind_the_file_that_it_was_found_in() -> None:
+    finds = "\n\n".join(
+        f"/srv/shop/src/{place}.ts:\n" + "\n".join(f"  Line {n}: const {place}_{n} = read_value();" for n in (4, 8))
+        for place in PLACES
+    )
+    messages = [
+        user("Where are the values read?"),
+        assistant(None, [call("grep", {"pattern": "read_value"}, "a")]),
+        tool("a", f"Found 12 matches\n{finds}"),
+        assistant("In six files; sidebar_8 is the one."),
+    ]
+    told = "\n".join(handoff_of(messages).lines(COMPLETED))
+    assert "/srv/shop/src/sidebar.ts:\n\tLine 4: const sidebar_4 = read_value();\n\tLine 8: const sidebar_8" in told
+
+
+def test_a_long_folder_of_many_paths_is_told_once() -> None:
+    folder = "/home/ana/work/trees/shop-of-the-north"
+    shown = "\n".join(f"{folder}/src/parts/{place}_part.ts" for place in PLACES)
+    messages = [user("Which parts are there?"), *ran("rg -l part", shown, "a"), assistant("Six of them.")]
+    told = "\n".join(handoff_of(messages).lines(COMPLETED))
+    assert told.count(folder) == 1

@@ -88,6 +88,10 @@ _ASKS = re.compile(
     r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|(?:can|could|should|shall) (?:we|i)"
     r"|any|anything|right|no)\b"
 )
+_ASKS_WITHOUT_MARK = re.compile(
+    r"(?:and |so |but )?(?:who|what|why|how|when|where|which) (?:\w+ )?(?:do|does|did|can|could|should|would)"
+    r" (?:we|i|you|they|it)\b"
+)
 _DECISION = Markers(
     "decided decision because chose conclusion trade-off tradeoff entschieden weil denn",
     "go with", "let's use", "let's keep", "we will use", "instead of", "rather than", "root cause", "turns out",
@@ -243,6 +247,8 @@ def shorten(text: str, most: int) -> str:
 
 def _states_rule(lowered: str) -> bool:
     if not _has_rule_marker(lowered) or (lowered.endswith(("?", "？")) and _ASKS.search(lowered)):
+        return False
+    if _ASKS_WITHOUT_MARK.match(lowered):
         return False
     if not any(word in lowered for word in _MAY_DESCRIBE):
         return True

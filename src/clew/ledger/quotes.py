@@ -18,6 +18,7 @@ from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_at
 from clew.ledger.extract import quotable_texts
 from clew.ledger.spans import (
     FEWEST_WORDS,
+    FINDS_BY_FILE,
     LONGEST_LINE,
     ROUTINE_LINE,
     QuoteSpan,
@@ -31,6 +32,7 @@ from clew.ledger.spans import (
     shape_of,
     trimmed,
     whole_line,
+    with_files,
 )
 from clew.messages import Message
 from clew.redact import redact_text
@@ -56,6 +58,7 @@ _SHARE_OF_PART = 0.125
 _LEAST_OF_PART = 600
 _SHORTEST_REPEATED = 20
 _PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
+_FIRST_CHARS = 600
 _ENCODED_CHARS = 44
 _ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
@@ -365,6 +368,8 @@ class QuoteSelector:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
             apart = (line for span in joined_spans(spans) for line in lines_of_span(text, *span))
+            if FINDS_BY_FILE.search(text, 0, _FIRST_CHARS):
+                apart = with_files(text, apart)
             lines = dict.fromkeys(quote_of(text, *line) for line in apart)
             if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
                 quotes[number, part] = clean

@@ -55,6 +55,11 @@ ROUTINE_LINE = re.compile(
 # Brackets, rules, or no more than the number that a listing puts before a line.
 _WITHOUT_WORDS = re.compile(r"(?:\d+[→:|-])?[\W_]*")
 _ENDS_FIELD = frozenset(",}")
+# `Line 12: …` below `/srv/shop/src/retry.py:`, or `L12: …` below `File: src/retry.py`.
+FINDS_BY_FILE = re.compile(r"^(?:\S*[/\\.]\S*:|File: \S+)\n\s*(?:Line |L)\d+: ", re.MULTILINE)
+_FIND = re.compile(r"\s*(?:Line |L)\d+: ")
+_FILE_OF_FINDS = re.compile(r"^(?:\S*[/\\.]\S*:|File: \S+)$", re.MULTILINE)
+_REACH_OF_FILE = 4_000
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
@@ -178,6 +183,24 @@ def lines_of_span(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         if not _WITHOUT_WORDS.fullmatch(text, *line):
             yield line
         start = stop + 1
+
+
+def with_files(text: str, lines: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The lines; where a search gives its finds file by file, each behind the line that names its file."""
+    told = -1
+    for start, end in lines:
+        if _FIND.match(text, start, end):
+            named = -1
+            for found in _FILE_OF_FINDS.finditer(text, max(0, start - _REACH_OF_FILE), start):
+                named = found.start()
+            if named > told:
+                yield named, text.find("\n", named)
+                told = named
+        elif _FILE_OF_FINDS.match(text, start, end):
+            if start <= told:
+                continue
+            told = start
+        yield start, end
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -52,6 +52,7 @@ _LEAST_BRIEF_CHARS = 48
 _MARKS = re.compile(r"[,/\\|;&=:'\"()]")
 _WORDS_BEFORE_DIFFERENCE = 2
 _FEWEST_OF_BLOCK = 3
+_LEAST_FOLDER_CHARS = 32
 _LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]")
 _SHORTEST_BLOCK_CHARS = 180
 _COMMAND_CHARS = 100
@@ -302,7 +303,7 @@ def _folder_once(lines: Sequence[str]) -> list[str]:
             told.append(f"…/{line[len(folder) :]}")
             continue
         found = _LONG_FOLDER.match(line)
-        folder = found[0] if found else folder
+        folder = found[0] if found and len(found[0]) >= _LEAST_FOLDER_CHARS else folder
         told.append(line)
     return told
 
