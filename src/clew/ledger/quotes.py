@@ -367,6 +367,7 @@ class QuoteSelector:
                 if len(like) > _MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
+            apart: Iterable[tuple[int, int]]
             apart = (line for span in joined_spans(spans) for line in lines_of_span(text, *span))
             if FINDS_BY_FILE.search(text, 0, _FIRST_CHARS):
                 apart = with_files(text, apart)
