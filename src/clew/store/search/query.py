@@ -44,6 +44,7 @@ _ASKING = frozenset(
 _ASKING_UNSPACED = re.compile(
     "[？吗呢]|什么|怎么|为什|哪|谁|几|多少|なぜ|どこ|いつ|だれ|誰|何|ですか|ますか|무엇|누구|언제|어디|왜"
 )
+_asks_first = re.compile(rf"\W*(?:{'|'.join(_ASKING)})\b", re.IGNORECASE)
 # Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
@@ -116,6 +117,11 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
 def _says_nothing(written: str, word: str) -> bool:
     """Whether it is a word like `the`, or the number of an item in a list."""
     return is_stop_word(word) or _item_number.fullmatch(written) is not None
+
+
+def may_ask(text: str) -> bool:
+    """Whether a query may be a question; a look that is cheap, and right wherever it says no."""
+    return "?" in text or _asks_first.match(text) is not None or _ASKING_UNSPACED.search(text) is not None
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:

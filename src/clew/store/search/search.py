@@ -25,7 +25,7 @@ from clew.store.search.days import day_of
 from clew.store.search.index import filter_conditions
 from clew.store.search.indexing import build_side_index, documents_where, drop_side_index, is_behind
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
-from clew.store.search.query import ParsedQuery, QueryTerm, parse_query
+from clew.store.search.query import ParsedQuery, QueryTerm, may_ask, parse_query
 from clew.store.search.ranking import (
     SNIPPET_CHARS,
     USUAL_CHARS,
@@ -55,10 +55,10 @@ def run_search(
     if limit < 1:
         raise InvalidArgument(f"limit is {limit}; ask for at least 1 hit")
     filters = yield from _filters(scope)
-    parsed = parse_query(query)
-    if parsed.is_question:
-        newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
-        parsed = parse_query(query, day_of(newest))
+    today = None
+    if may_ask(query):
+        today = day_of((yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")))
+    parsed = parse_query(query, today)
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
         found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
