@@ -17,8 +17,9 @@ from clew.messages import Message, arguments_of_call, calls_of, images_of, name_
 from clew.store import DocKind, SearchHit, SearchScope, Session, Store, StoredMessage, UnknownSession
 
 MAX_CHARS = 12_000
-MAX_HITS = 8
-_SNIPPET_CHARS = 500
+MAX_HITS = 20
+_SNIPPET_CHARS, _LATER_CHARS = 500, 160
+"""The best hits are shown at length, the others only so that one can be chosen to read."""
 _BEFORE, _AFTER = 2, 3
 """Messages that are read around the requested one."""
 _NEIGHBOUR_CHARS = 1_500
@@ -84,7 +85,9 @@ class RecallTool(AgentTool):
         scope = SearchScope(conversation_of=within, owner=here.owner, kinds=_KINDS[request.kind])
         # What the model sees anyway, its own call first of all, is no result.
         seen = await self._in_view(here.id)
-        answer = await self._store.search(request.query, scope, limit=MAX_HITS * 3, snippet_chars=_SNIPPET_CHARS)
+        answer = await self._store.search(
+            request.query, scope, limit=MAX_HITS * 3, snippet_chars=_SNIPPET_CHARS, later_chars=_LATER_CHARS
+        )
         hits = [hit for hit in answer.hits if not _is_seen(hit, here, seen) and hit.tool != self.name][:MAX_HITS]
         if not hits:
             rest = " beyond what you see already" if answer.hits else ""
