@@ -84,3 +84,14 @@ def test_no_text_opens_an_element_of_its_own(text: str) -> None:
             "/strong", "mark", "/mark", "span", "/span", "details", "/details", "summary", "/summary")  # fmt: skip
     for piece in html.split("<")[1:]:
         assert piece.split(">")[0].split(" ")[0] in ours
+
+
+def test_lines_of_a_result_that_look_like_headings_or_lists_are_shown_as_lines() -> None:
+    text = (
+        '## Completed actions\n1. "Read it." (m1)\n   READ a.md (m2), in part:\n     # Title\n     - item\n     12. step\n'
+        '2. "Go on." (m3)'
+    )
+    html = handoff_html(text, {1, 2, 3})
+    assert html.count("<h3>") == 1
+    assert html.count("<li") == 2
+    assert all(f'<p class="aside">{line}</p>' in html for line in ("# Title", "- item", "12. step"))

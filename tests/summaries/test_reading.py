@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 
+from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff, write_handoff
 from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
@@ -141,6 +142,16 @@ def test_a_command_that_went_well_with_one_word_less_no_longer_blocks() -> None:
         user("How is the router?"),
         *ran(f"ssh root@slate:22772 {command}", "ssh: Could not resolve hostname slate:22772\nexit code 255", "a"),
         *ran(f"ssh root@slate {command}", "Mem: 908476 380356\nexit code 0", "b"),
+    ]
+    assert not handoff_of(messages).lines(BLOCKED)
+
+
+def test_a_command_that_went_well_behind_another_no_longer_blocks() -> None:
+    commit = 'git commit -m "Release v0.8.0"'
+    messages = [
+        user("Release it."),
+        *ran(commit, "error TS2345: Argument of type 'toolText' is wrong\nexit code 1", "a"),
+        *ran(f"git add . && {commit}", "[main 9f3c2ab] Release v0.8.0\nexit code 0", "b"),
     ]
     assert not handoff_of(messages).lines(BLOCKED)
 
@@ -307,3 +318,26 @@ def test_a_long_folder_of_many_paths_is_told_once() -> None:
     messages = [user("Which parts are there?"), *ran("rg -l part", shown, "a"), assistant("Six of them.")]
     told = "\n".join(handoff_of(messages).lines(COMPLETED))
     assert told.count(folder) == 1
+
+
+def test_of_many_files_with_a_long_folder_the_newest_have_it_and_the_others_have_it_once() -> None:
+    folder = "/home/ana/work/trees/shop-of-the-north/src"
+    messages = [user("Add a title to each part.")]
+    for place in PLACES:
+        messages += edited(f"{folder}/{place}.ts", "old text", "new text", place)
+    handoff = handoff_of(messages)
+    newest = f"search.ts (changed, m11) · {folder}/status.ts (changed, m9) · {folder}/sidebar.ts (changed, m7)"
+    others = "editor.ts (changed, m5), footer.ts (changed, m3), header.ts (changed, m1)"
+    assert handoff.lines(FILES) == [f"{folder}/{newest} · {folder}/: {others}"]
+    source = replace(summary_input_of([*messages, user("Thanks."), assistant("Welcome.")]), previous=handoff)
+    again = write_handoff(replace(source, ledger=Ledger(len(messages)), first=len(messages)), 2_000, count)
+    assert all(f"{place}.ts" in again.lines(FILES)[0] for place in PLACES)
+
+
+def test_a_pasted_diff_states_no_rule_and_replaces_none() -> None:
+    messages = [
+        user("Invalid themes must never crash it."),
+        assistant("They no longer do."),
+        user("+ 15 - **Invalid themes**: they must no longer crash it, never again.\nWrite less in the changelog."),
+    ]
+    assert handoff_of(messages).lines(RULES) == ['"Invalid themes must never crash it." (m0)']

@@ -470,6 +470,8 @@ def _overcomes(later: Action, failed: Action) -> bool:
     if _WRONG_FOLDER.search(failed.outcome.error):
         return words[0] in other
     own, its = set(words), set(other)
+    if len(own) >= _WORDS_OF_KEY and own <= its:
+        return True  # the same with something before or behind it
     return words[0] == other[0] and len(own & its) >= _SHARE_ALIKE * len(own | its)
 
 

@@ -16,8 +16,8 @@ from clew.summaries.exchanges import (
     deeds_of,
     reference_of,
 )
-from clew.summaries.handoff import CONTINUED, SummaryInput, number_in
-from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized, quoted_request
+from clew.summaries.handoff import CONTINUED, SummaryInput, number_in, quoted_request
+from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized
 from clew.summaries.sentences import TELLING_WIDTH, Sentence, quoted_sentences, sentences_in
 
 _NEWEST_WHOLE = 3

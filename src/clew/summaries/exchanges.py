@@ -35,13 +35,13 @@ from clew.summaries.handoff import (
     SummaryInput,
     number_at_end,
     number_in,
+    quoted_request,
     shorten_redacted,
     told_entries,
 )
 from clew.summaries.required_facts import (
     TASK_CHARS,
     certain_lines,
-    quoted_request,
 )
 from clew.summaries.sentences import Sentence, closing_sentences, quoted_sentences, sentences_in
 
@@ -51,6 +51,7 @@ _BRIEF_CHARS = 64
 _LEAST_BRIEF_CHARS = 48
 _MARKS = re.compile(r"[,/\\|;&=:'\"()]")
 _WORDS_BEFORE_DIFFERENCE = 2
+_HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
 _FEWEST_OF_BLOCK = 3
 _LEAST_FOLDER_CHARS = 32
 _LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]")
@@ -193,7 +194,7 @@ class ToldExchange:
         said = [one.text for one in self.sentences if one.number == number]
         new = [line for line in lines if not any(text in line for text in said)]
         if owner is None:
-            return [line for line in new if not is_opening(line)]
+            return [line for line in new if not is_opening(line) and not _HEADING.fullmatch(line)]
         if commit := self.commit_told(owner):
             return [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
         return new

@@ -132,6 +132,7 @@ _STRETCH_CHARS = 130
 _FEW_STRETCHES, _ROOM_FOR_FEW = 3, 2_000
 _SHARE_OF_STRETCHES = 0.06
 _WORDS_CHARS = 44
+_CHOSEN_CHARS = 320
 _STRETCH = re.compile(
     r"(?P<requests>\d+) earlier requests?(?:, no longer told one by one)?"
     r"(?:, from \"(?P<opening>.*)\" to \"(?P<closing>.*)\")?"
@@ -166,6 +167,22 @@ def number_at_end(line: str) -> int:
 def shorten_redacted(text: str, most: int) -> str:
     """The text shortened, and redacted before that: part of a secret would not be recognised as one."""
     return shorten(redact_text(text[: 4 * most]) if len(text) > most else text, most)
+
+
+def quoted(text: str, most: int) -> str:
+    said = shorten_redacted(text, most)
+    # Some programs hand a request on with quote marks of its own.
+    return said if len(said) > 2 and said[0] == '"' == said[-1] and said.count('"') == 2 else f'"{said}"'
+
+
+def quoted_request(ledger: Ledger, exchange: LedgerExchange, most: int) -> str:
+    """`"2", that is "Use PowerShell" (m387; offered in m386)`"""
+    quote = quoted(exchange.request, most)
+    if not exchange.chosen:
+        return f"{quote} (m{exchange.number})"
+    offered = max((one.closing_number or 0 for one in ledger.exchanges if one.number < exchange.number), default=0)
+    chosen = quoted(exchange.chosen, _CHOSEN_CHARS)
+    return f"{quote}, that is {chosen} (m{exchange.number}; offered in m{offered})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ from clew.ledger import (
     Action,
     FileFact,
     Ledger,
-    LedgerExchange,
     LedgerStatement,
     atoms_in,
     is_path,
@@ -26,13 +25,12 @@ from clew.ledger import (
     without_folder,
 )
 from clew.summaries import handoff as parts
-from clew.summaries.handoff import SummaryInput, number_at_end, shorten_redacted
+from clew.summaries.handoff import SummaryInput, number_at_end, quoted, quoted_request, shorten_redacted
 
 # Longer ones are cut: the task is also kept word for word in the conversation.
 TASK_CHARS = 2_400
 _GOAL_CHARS = 800
 _WORDS_OF_GOAL = 3
-_CHOSEN_CHARS = 320
 _COMMAND_CHARS = 60
 _SERVING_CHARS = 160
 _ERROR_CHARS = 130
@@ -153,16 +151,6 @@ def _says_what_for(request: str) -> bool:
     return len(request.split()) >= _WORDS_OF_GOAL or len(_DENSE.findall(request)) > 2 * _WORDS_OF_GOAL
 
 
-def quoted_request(ledger: Ledger, exchange: LedgerExchange, most: int) -> str:
-    """`"2", that is "Use PowerShell" (m387; offered in m386)`"""
-    quote = quoted(exchange.request, most)
-    if not exchange.chosen:
-        return f"{quote} (m{exchange.number})"
-    offered = max((one.closing_number or 0 for one in ledger.exchanges if one.number < exchange.number), default=0)
-    chosen = quoted(exchange.chosen, _CHOSEN_CHARS)
-    return f"{quote}, that is {chosen} (m{exchange.number}; offered in m{offered})"
-
-
 def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]]:
     """The rules that hold, newest first: those that forbid or demand, and the preferences."""
     lines = source.previous_lines(parts.RULES)
@@ -268,12 +256,6 @@ def _files(source: SummaryInput) -> Iterator[RequiredFact]:
         yield RequiredFact(parts.FILES, line.text, line.path, line.last)
 
 
-def quoted(text: str, most: int) -> str:
-    said = shorten_redacted(text, most)
-    # Some programs hand a request on with quote marks of its own.
-    return said if len(said) > 2 and said[0] == '"' == said[-1] and said.count('"') == 2 else f'"{said}"'
-
-
 # -- the lines that come first -----------------------------------------------------------------------------------------
 
 _FEWEST_CHARS_OF_TASK = 24
@@ -347,10 +329,14 @@ def _plan(ledger: Ledger) -> list[HandoffLine]:
 
 _NEWEST_READ = 12
 _LONG_FOLDER = 24
+_NEWEST_WITH_FOLDER = 3
 _JOINED = ", "
 _SEPARATOR = " · "
 # A name before the path is what handoffs of earlier versions have.
 _FILE_LINE = re.compile(r"(?:\w+: )?(?P<paths>.+) \((?P<how>[^()]*?),? (?:.*, )?m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$")
+_FOLDER = re.compile(r".*[/\\]")
+_FILES_OF_FOLDER = re.compile(r"(?P<folder>\S.*?[/\\]): (?P<files>.+ \(.*)$")
+_BETWEEN_FILES = re.compile(r"(?<=\)), ")
 _READ = "read"
 _CHANGED = "changed"
 _KINDS = {_CHANGED: _CHANGED, "written": _CHANGED, _READ: _READ} | dict.fromkeys(
@@ -440,24 +426,42 @@ def lines_by_kind(lines: Iterable[str]) -> list[str]:
         found = _FILE_LINE.match(line)
         how = found["how"].split()[0] if found else ""
         kinds.setdefault(_KINDS.get(how, line), []).append(line)
-    return [_SEPARATOR.join(_by_folder(own) if kind == _READ else own) for kind, own in kinds.items()]
-
-
-def _by_folder(lines: Iterable[str]) -> list[str]:
-    """The lines with a long folder named once for its files: `/srv/shop/src/: a.py (read, m6), b.py (read, m9)`."""
-    folders: dict[str, list[str]] = {}
-    for line in (one for joined in lines for one in _apart(joined)):
-        folder = line.partition(" (")[0].rpartition("/")[0]
-        folders.setdefault(folder if len(folder) >= _LONG_FOLDER else line, []).append(line)
     return [
-        own[0] if len(own) == 1 else f"{folder}/: {_JOINED.join(line[len(folder) + 1 :] for line in own)}"
-        for folder, own in folders.items()
+        _SEPARATOR.join(_by_folder(own, whole=0 if kind == _READ else _NEWEST_WITH_FOLDER))
+        for kind, own in kinds.items()
     ]
 
 
+def _by_folder(lines: Sequence[str], whole: int) -> list[str]:
+    """The lines with a long folder named once for its files: `/srv/shop/src/: a.py (read, m6), b.py (read, m9)`.
+
+    The first `whole` ones, which are the newest, stay as they are: they are likely worked on next.
+    """
+    folders: dict[str, list[str]] = {}
+    for line in (one for joined in lines[whole:] for one in _apart(joined)):
+        folder = _FOLDER.match(line.partition(" (")[0])
+        folders.setdefault(folder[0] if folder and len(folder[0]) > _LONG_FOLDER else line, []).append(line)
+    return [
+        *lines[:whole],
+        *(
+            own[0] if len(own) == 1 else f"{folder}: {_JOINED.join(line.removeprefix(folder) for line in own)}"
+            for folder, own in folders.items()
+        ),
+    ]
+
+
+def _out_of_folder(line: str) -> list[str]:
+    """The lines that `_by_folder` made one of."""
+    found = _FILES_OF_FOLDER.match(line)
+    return [f"{found['folder']}{one}" for one in _BETWEEN_FILES.split(found["files"])] if found else [line]
+
+
 def _apart(joined: str) -> list[str]:
+    """The files of a line one by one, where they have a long folder."""
     paths, parenthesis, what = joined.rpartition(" (")
-    return [f"{path}{parenthesis}{what}" for path in paths.split(_JOINED)]
+    folder = _FOLDER.match(paths.split(_JOINED)[0])
+    is_long = folder is not None and len(folder[0]) > _LONG_FOLDER
+    return [f"{path}{parenthesis}{what}" for path in paths.split(_JOINED)] if is_long else [joined]
 
 
 def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
@@ -468,7 +472,7 @@ def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
 
 def _files_in(text: str) -> Iterator[FileLine]:
     """The files of a line that `joined_lines` wrote; of one in which a model tells a change, the first path."""
-    for one in text.split(_SEPARATOR):
+    for one in (path for joined in text.split(_SEPARATOR) for path in _out_of_folder(joined)):
         if found := _FILE_LINE.match(one):
             first, last = int(found["first"]), int(found["last"] or found["first"])
             how = _CHANGED if found["how"].startswith(_CHANGED) else found["how"]
