@@ -40,8 +40,12 @@ def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilter
     if not parsed.is_question and not any(it.docs for it in found.values()):
         return FoundCandidates((), parsed, {})
     parsed = replace(parsed, terms=terms)
-    total = (yield from _documents_in(filters)) if len(terms) > 1 or parsed.is_question else 0
-    rarities = {term: rarity(found[term].estimate, total) for term in terms}
+    if len(terms) == 1 and not parsed.is_question:
+        # There is nothing to weigh it against.
+        total, rarities = 0, dict.fromkeys(terms, 1.0)
+    else:
+        total = yield from _documents_in(filters)
+        rarities = {term: rarity(found[term].estimate, total) for term in terms}
     votes: dict[int, float] = {}
     for term in terms:
         _vote(votes, found[term].docs, rarities[term] * term.weight)

@@ -71,7 +71,7 @@ def with_neighbours(documents: Sequence[RankedDocument]) -> list[RankedDocument]
         for it in documents
     ]
     return sorted(
-        (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 6), -it.id, -it.doc.origin.ref)
+        (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 9), -it.id, -it.doc.origin.ref)
     )
 
 

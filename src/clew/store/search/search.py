@@ -79,17 +79,12 @@ def run_search_if_indexed(index: WordIndex, *asked: Any) -> Steps[SearchResult |
 
 
 def run_search_unwritten(
-    index: WordIndex,
-    query: str,
-    scope: SearchScope,
-    limit: int,
-    snippet_chars: int = SNIPPET_CHARS,
-    later_chars: int | None = None,
+    index: WordIndex, query: str, scope: SearchScope, limit: int, *chars: Any
 ) -> Steps[SearchResult]:
     """The best hits, also among rows that wait to be indexed, without writing to the database."""
-    indexed = yield from run_search(index, query, scope, limit, snippet_chars, later_chars)
+    indexed = yield from run_search(index, query, scope, limit, *chars)
     yield from build_side_index(index)
-    waiting = yield from run_search(index, query, scope, limit, snippet_chars, later_chars)
+    waiting = yield from run_search(index, query, scope, limit, *chars)
     yield from drop_side_index()
     best: dict[tuple[str, str], SearchHit] = {}
     for hit in sorted((*waiting.hits, *indexed.hits), key=lambda hit: -hit.score):
@@ -117,7 +112,7 @@ def _read_and_score(
             key = (kind, doc.origin.ref)
             if scored.score > 0 and (key not in best or scored.score > best[key].score):
                 best[key] = RankedDocument(doc, scored, scored.score, number)
-    return sorted(best.values(), key=lambda it: (-round(it.score, 6), -it.id))
+    return sorted(best.values(), key=lambda it: (-round(it.score, 9), -it.id))
 
 
 def _scored(doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
