@@ -215,15 +215,20 @@ class AtomIndex:
         have words that no message has, such as those that stood between marks of JSON.
         """
         words = candidate_words(text)
-        known = {word: self._by_word[word] for word in words & self._by_word.keys()}
-        for word, own in atoms_by_word(words.difference(known)).items():
-            known[word] = tuple(self.atoms[atom] for atom in own if atom in self.atoms)
+        known = words & self._by_word.keys()
+        wanted = {
+            word: own for word in known if (own := [stats.atom for stats in self._by_word[word] if stats in atoms])
+        }
+        for word, others in atoms_by_word(words.difference(known)).items():
+            if own := [atom for atom in others if self.atoms.get(atom) in atoms]:
+                wanted[word] = own
         start = 0
         for line in text.split("\n"):
             end = start + len(line)
-            held = [stats.atom for word in line.split() if word in known for stats in known[word] if stats in atoms]
-            if held:
-                yield start, end, dict.fromkeys(held) if len(held) > 1 else held
+            # Most lines hold none, which is found out without a look at each of their words.
+            if not wanted.keys().isdisjoint(of_line := line.split()):
+                held = [atom for word in of_line if word in wanted for atom in wanted[word]]
+                yield start, end, list(dict.fromkeys(held)) if len(held) > 1 else held
             start = end + 1
 
     def newest(self, most: int) -> list[str]:

@@ -336,12 +336,13 @@ class QuoteSelector:
                 is_long = end - start > LONGEST_LINE
                 if is_long and is_said and not part:
                     continue  # what the agent said is told by whole sentences
+                often.update(held)
+                rare = [atom for atom in held if often[atom] <= _OCCURRENCES]
+                if not rare:
+                    continue
                 span = None if is_long else whole_line(text, start, end, fewest)
                 block = block_span(text, start, end, fewest) if not is_long and not span else None
-                for atom in held:
-                    often[atom] += 1
-                    if often[atom] > _OCCURRENCES:
-                        continue
+                for atom in rare:
                     if is_long:
                         at = text.find(atom, start, end)
                         span = line_span(text, start, end, at, at + len(atom), fewest)
