@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
+
+import pytest
 
 from clew.messages import Message
 from clew.redact import CATALOG, redact_arguments, redact_messages
 from clew.redact.examples import example_secret
+from clew.testing import user
 
 TOKEN = example_secret(next(kind for kind in CATALOG if kind.name == "github-token"))
 HIDDEN = "[REDACTED:github-token]"
@@ -112,3 +116,35 @@ def test_absurd_nesting_is_cut_off_instead_of_overflowing() -> None:
         nested = [nested]
     (clean,) = redact_messages([{"role": "user", "content": nested}])
     assert TOKEN not in str(clean["content"])
+
+
+FORMS = json.loads((Path(__file__).parent / "forms_of_secrets.json").read_text(encoding="utf-8"))
+HIDDEN_NAMES = (
+    "pass\u200bword=hunter2plus",
+    "pa\x1b[31mss\x1b[0mword=hunter2plus",
+    "\\u0070assword=hunter2plus",
+    "\uff50assword\uff1dhunter2plus",
+    "\x1b]0;a title\nof two lines\x07password=hunter2plus",
+)
+
+
+LOG = "".join(f"line {number % 40} of a log that says the same again and again\n" for number in range(25_000))
+
+
+@pytest.mark.parametrize("hidden", HIDDEN_NAMES)
+def test_a_hidden_name_is_found_in_a_long_history(hidden: str) -> None:
+    history = [user(hidden), user(LOG), call(json.dumps({"command": hidden}))]
+    clean = redact_messages(history)
+    assert "hunter2plus" not in json.dumps(clean)
+    assert clean == [redact_messages([message])[0] for message in history]
+
+
+@pytest.mark.parametrize("first", range(20))
+def test_a_long_history_is_redacted_as_its_messages_are_alone(first: int) -> None:
+    history = [user(LOG), *(user(form["text"]) for form in FORMS[first::20])]
+    assert redact_messages(history) == [redact_messages([message])[0] for message in history]
+
+
+def test_a_long_history_without_secrets_stays_as_it_is() -> None:
+    history = [user(f"Nothing to hide in part {number}, all of it. " * 400) for number in range(60)]
+    assert all(new is old for new, old in zip(redact_messages(history), history, strict=True))

@@ -7,7 +7,7 @@ nothing alone (`mkdir -p`, `ssh -p 22`), so the command before it decides.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
 from clew.redact.values import (
@@ -147,14 +147,15 @@ CONTEXTS = (
 )
 
 
-def secrets_in_context(text: bytes, folded: bytes) -> list[SecretFinding]:
-    """The secrets in headers, URLs and cookies, in no particular order."""
-    found = list(_cookies(text, folded))
+def secrets_in_context(text: bytes, folded: bytes, literals: Container[bytes]) -> list[SecretFinding]:
+    """The secrets in headers, URLs and cookies, in no particular order. `literals` are those that the text may have."""
+    found = list(_cookies(text, folded)) if _COOKIE_LITERAL in literals else []
     present = {char for char in _NEEDED if bytes((char,)) in folded}
     for trigger, expression, contexts in _EXPRESSIONS:
         # To find out that a text does not have a word is several times faster than the expression.
         is_possible = not contexts[0].needed or not present.isdisjoint(contexts[0].needed)
-        for match in expression.finditer(folded) if is_possible and trigger in folded else ():
+        is_possible = is_possible and trigger in literals and trigger in folded
+        for match in expression.finditer(folded) if is_possible else ():
             group = next(i for i in range(1, len(contexts) + 1) if match[i] is not None)
             start, end = match.span(group)
             if contexts[group - 1].check(text[start:end]):
@@ -174,6 +175,12 @@ def _expression(trigger: bytes) -> tuple[bytes, re.Pattern[bytes], tuple[SecretC
 
 _EXPRESSIONS = tuple(map(_expression, dict.fromkeys(context.trigger for context in CONTEXTS)))
 _NEEDED = frozenset(b"".join(context.needed for context in CONTEXTS))
+_COOKIE_LITERAL, _HTPASSWD_LITERAL, _USER_LITERAL, _PGPASS_LITERAL = b"cookie", b"htpasswd", b"/user:", b":543"
+CONTEXT_LITERALS = (
+    *dict.fromkeys(context.trigger for context in CONTEXTS),
+    *(_COOKIE_LITERAL, _HTPASSWD_LITERAL, _USER_LITERAL, _PGPASS_LITERAL),
+)
+"""Without any of these in lower case a text has no secret that is found here, apart from those behind an option."""
 
 
 _COOKIE_HEADER = re.compile(
@@ -249,8 +256,8 @@ _AFTER_USER = re.compile(rb"/user:\S{1,64}[ ](?P<value>[^\s/\"'][^\s\"']{3,127})
 _PGPASS = re.compile(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,128})(?=\s|\Z|\\n)")
 
 
-def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
-    """The secrets that command lines pass by options of one letter."""
+def secrets_in_commands(text: bytes, literals: Container[bytes]) -> Iterator[SecretFinding]:
+    """The secrets that command lines pass by options of one letter. `literals` are those that the text may have."""
     for match in _OPTION.finditer(text) if b"-" in text else ():
         option = match["option"]
         if option in _USER_OPTIONS or (option == b"a" and _CLIENTS.search(_command(text, match.start()))):
@@ -261,15 +268,15 @@ def secrets_in_commands(text: bytes) -> Iterator[SecretFinding]:
                 yield finding
         elif _takes_password(text, match):
             yield from _finding(text, match.end())
-    for match in _HTPASSWD.finditer(text):
+    for match in _HTPASSWD.finditer(text) if _HTPASSWD_LITERAL in literals else ():
         options = [word for word in match["arguments"].split() if word.startswith(b"-")]
         last = match["arguments"].split()[-1]
         if any(b"b" in option for option in options) and _is_argument(last.strip(b"\"'")):
             yield SecretFinding(match.end() - len(last), match.end(), "password")
-    for match in _AFTER_USER.finditer(text):
+    for match in _AFTER_USER.finditer(text) if _USER_LITERAL in literals else ():
         if b"net use" in text[max(0, match.start() - 200) : match.start()] and looks_like_password(match["value"]):
             yield SecretFinding(*match.span("value"), "password")
-    for match in _PGPASS.finditer(text):
+    for match in _PGPASS.finditer(text) if _PGPASS_LITERAL in literals else ():
         if not is_placeholder(match["value"]) and not is_number(match["value"]):
             yield SecretFinding(*match.span("value"), "password")
 

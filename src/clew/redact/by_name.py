@@ -8,7 +8,7 @@ other languages come in sentences and tables alone. Every expression is bounded.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -43,11 +43,13 @@ _JOINS_CELLS = (b",", b">")
 _PASSWORD_WORDS = (b"pass", b"pwd", b"psk")
 
 
-def named_secrets(text: bytes, folded: bytes, original: str, words: Sequence[bytes]) -> list[SecretFinding]:
+def named_secrets(
+    text: bytes, folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
+) -> list[SecretFinding]:
     """The values after the names of secrets, in no particular order.
 
     `text` has one byte for each character of `original`, and `folded` is the same in lower case; `words` are `words_in`
-    it, or more.
+    it, or more, and `literals` those that it may have.
     """
     found: list[SecretFinding] = []
     in_tables: list[int] = []
@@ -71,7 +73,7 @@ def named_secrets(text: bytes, folded: bytes, original: str, words: Sequence[byt
             found.append(finding)
         else:
             in_tables.append(place.start())
-    for at, word in _foreign_labels(folded, original, words):
+    for at, word in _foreign_labels(folded, original, words, literals):
         if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, original, at):
             found.append(finding)
         else:
@@ -79,11 +81,14 @@ def named_secrets(text: bytes, folded: bytes, original: str, words: Sequence[byt
     return [*found, *secrets_in_tables(text, folded, in_tables)] if in_tables else found
 
 
-def _foreign_labels(folded: bytes, original: str, words: Sequence[bytes]) -> Iterator[tuple[int, bytes]]:
+def _foreign_labels(
+    folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
+) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     others = "" if original.isascii() else not_ascii(original)
     for word in FOREIGN_LABELS if not others else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
-        at = folded.find(word) if word != b"pw" or word in words else -1
+        is_possible = word in (words if word == b"pw" else literals)
+        at = folded.find(word) if is_possible else -1
         while at >= 0:
             yield at, word
             at = folded.find(word, at + len(word))
@@ -228,9 +233,13 @@ _KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
 _NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX").search
 
 
-def words_in(folded: bytes) -> list[bytes]:
+NAME_LITERALS = (*_WORDS, *FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS)
+"""Without any of these in lower case a text that is ASCII has no name of a secret."""
+
+
+def words_in(folded: bytes, literals: Container[bytes]) -> list[bytes]:
     """Those of the words of names of secrets that a text in lower case has, also `passw` and `pw`."""
-    words = [word for word in _WORDS if word in folded]
+    words = [word for word in _WORDS if word in literals and word in folded]
     return words + [longer for word, longer in _LONGER_WORDS if word in words and longer in folded]
 
 

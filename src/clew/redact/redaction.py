@@ -10,14 +10,13 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
-from operator import gt, sub
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, cast
 
 from clew.messages import Message
-from clew.redact.by_context import secrets_in_commands, secrets_in_context
-from clew.redact.by_name import named_secrets, not_ascii, secret_under, words_in
+from clew.redact.by_context import CONTEXT_LITERALS, secrets_in_commands, secrets_in_context
+from clew.redact.by_name import NAME_LITERALS, named_secrets, not_ascii, secret_under, words_in
 from clew.redact.by_shape import key_bodies, key_candidates, prefixed_secrets, private_keys, wrapped_secrets
 from clew.redact.frequent import FREQUENT_NAMES, FrequentSecrets, frequent_secrets
 from clew.redact.values import (
@@ -26,16 +25,38 @@ from clew.redact.values import (
     RedactedText,
     SecretFinding,
     between,
+    in_original_text,
+    outside_placeholders,
+    placeholders_in,
     with_placeholders,
+    without_overlaps,
 )
 
+_KEY_BEGINS = b"-----begin "
+_LITERALS = frozenset((_KEY_BEGINS, *NAME_LITERALS, *CONTEXT_LITERALS))
+
+
+@dataclass(frozen=True, slots=True)
+class TextContents:
+    """What a text may have. To find out that it has none of the literals takes most of the time of a search."""
+
+    literals: Container[bytes] = _LITERALS
+    hides: bool = True
+    """Whether a reader may see something else than what is written."""
+
+
+_ANYTHING = TextContents()
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
 
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    shown, frequent, found = _search(text)
+    return _redacted(text, _ANYTHING)
+
+
+def _redacted(text: str, may_have: TextContents) -> RedactedText:
+    shown, frequent, found = _search(text, may_have)
     if not found and frequent is None:
         return RedactedText(text, ())
     if not found and frequent is not None and shown.text is text:
@@ -46,7 +67,7 @@ def redact(text: str) -> RedactedText:
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    shown, frequent, found = _search(text)
+    shown, frequent, found = _search(text, _ANYTHING)
     if not found and frequent is None:
         return text
     if not found and frequent is not None and shown.text is text:
@@ -54,23 +75,23 @@ def redact_text(text: str) -> str:
     return _replaced(text, _settled(shown, frequent, found))
 
 
-def _search(text: str) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
+def _search(text: str, may_have: TextContents) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
     """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others."""
-    shown = readable(text)
+    shown = readable(text) if may_have.hides else ReadableText(text)
     read = shown.text
     raw = _one_byte_each(read)
     folded = raw.lower()
-    words = words_in(folded)
+    words = words_in(folded, may_have.literals)
     frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
     if frequent is not None:
         read = _CUT_OUT.join(between(read, frequent.names, frequent.ends))
         raw = _one_byte_each(read)
         folded = raw.lower()
-    found = _scan(raw, folded, read, words)
+    found = _scan(raw, folded, read, words, may_have.literals)
     if found:
         found = _with_uncovered(found, read)
         if frequent is not None:
-            found = _in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
+            found = in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
     return shown, frequent, found
 
 
@@ -80,7 +101,7 @@ _CUT_OUT = " \0 "
 
 def _settled(shown: ReadableText, frequent: FrequentSecrets | None, found: list[SecretFinding]) -> list[SecretFinding]:
     """All findings in order, with their places in the original text."""
-    return shown.in_original(_without_overlaps([*found, *frequent.findings()]) if frequent is not None else found)
+    return shown.in_original(without_overlaps([*found, *frequent.findings()]) if frequent is not None else found)
 
 
 def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding]:
@@ -91,12 +112,12 @@ def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding
         if not _may_uncover(clean_raw, clean, found):
             break
         folded = clean_raw.lower()
-        uncovered = _scan(clean_raw, folded, clean, words_in(folded))
+        uncovered = _scan(clean_raw, folded, clean, words_in(folded, _LITERALS), _LITERALS)
         if not uncovered:
             break
         starts, ends = [finding.start for finding in found], [finding.end for finding in found]
         chars = [len(finding.placeholder) for finding in found]
-        found = _without_overlaps([*found, *_in_original_text(uncovered, starts, ends, chars)])
+        found = without_overlaps([*found, *in_original_text(uncovered, starts, ends, chars)])
     return found
 
 
@@ -104,14 +125,14 @@ def _may_uncover(raw: bytes, text: str, found: Sequence[SecretFinding]) -> bool:
     """Whether there is anything to find near the placeholders, where these are few in a long text."""
     if len(found) * 4 * _NEAR_CHARS > len(raw):
         return True
-    places = _placeholders(text)
+    places = placeholders_in(text)
     for start, end in places:
         first = max(0, raw.rfind(b"\n", 0, max(0, start - _NEAR_CHARS)), start - 4 * _NEAR_CHARS)
         last = raw.find(b"\n", end + _NEAR_CHARS)
         last = min(len(raw) if last < 0 else last, end + 4 * _NEAR_CHARS)
         near = raw[first:last]
         folded = near.lower()
-        if _scan(near, folded, text[first:last], words_in(folded)):
+        if _scan(near, folded, text[first:last], words_in(folded, _LITERALS), _LITERALS):
             return True
     return False
 
@@ -127,87 +148,27 @@ def _one_byte_each(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
-def _scan(raw: bytes, folded: bytes, text: str, words: Sequence[bytes]) -> list[SecretFinding]:
+def _scan(
+    raw: bytes, folded: bytes, text: str, words: Sequence[bytes], literals: Container[bytes]
+) -> list[SecretFinding]:
     candidates = key_candidates(raw)
     found = [
         *prefixed_secrets(raw, candidates),
         *wrapped_secrets(raw, candidates),
-        *private_keys(raw),
+        *(private_keys(raw) if _KEY_BEGINS in literals else ()),
         *key_bodies(raw, candidates),
-        *secrets_in_context(raw, folded),
-        *named_secrets(raw, folded, text, words),
-        *secrets_in_commands(raw),
+        *secrets_in_context(raw, folded, literals),
+        *named_secrets(raw, folded, text, words, literals),
+        *secrets_in_commands(raw, literals),
     ]
     if not found:
         return found
-    return _outside_placeholders(_without_overlaps(found), text)
-
-
-def _without_overlaps(found: list[SecretFinding]) -> list[SecretFinding]:
-    """Findings in order; those that overlap become one, with the kind of the first.
-
-    The more precise searches run first, so at the same position the more precise kind counts.
-    """
-    separate = sorted(found)
-    starts = [start for start, _, _ in separate]
-    if not any(map(gt, [end for _, end, _ in separate], starts[1:])):
-        return separate
-    separate = []
-    for finding in sorted(found, key=lambda f: (f.start, -f.end)):
-        last = separate[-1] if separate else None
-        if last is None or finding.start >= last.end:
-            separate.append(finding)
-        elif finding.end > last.end:
-            separate[-1] = SecretFinding(last.start, finding.end, last.kind)
-    return separate
-
-
-def _outside_placeholders(found: list[SecretFinding], text: str) -> list[SecretFinding]:
-    """A placeholder is never redacted, in whole or in part."""
-    spans = _placeholders(text)
-    if not spans:
-        return found
-    starts = [start for start, _ in spans]
-
-    def is_outside(finding: SecretFinding) -> bool:
-        before = bisect_right(starts, finding.end - 1) - 1
-        return before < 0 or spans[before][1] <= finding.start
-
-    return [finding for finding in found if is_outside(finding)]
-
-
-def _placeholders(text: str) -> list[tuple[int, int]]:
-    spans = []
-    start = text.find(PLACEHOLDER_START)
-    while start >= 0:
-        end = text.find(PLACEHOLDER_END, start, start + 64) + 1 or start + len(PLACEHOLDER_START)
-        spans.append((start, end))
-        start = text.find(PLACEHOLDER_START, end)
-    return spans
+    return outside_placeholders(without_overlaps(found), text)
 
 
 def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
     starts, ends = [start for start, _, _ in found], [end for _, end, _ in found]
     return with_placeholders(text, starts, ends, [kind for _, _, kind in found])
-
-
-def _in_original_text(
-    found: Iterable[SecretFinding], starts: Sequence[int], ends: Sequence[int], chars: Sequence[int]
-) -> list[SecretFinding]:
-    """Findings in a text with their places in the one it was made from.
-
-    `starts` and `ends` are those of what was replaced there, and `chars` is how many characters stand for each.
-    """
-    lost = [end - start - kept for start, end, kept in zip(starts, ends, chars, strict=True)]
-    shifts = list(accumulate(lost, initial=0))
-    ends_here = [0, *map(sub, ends, shifts[1:])]
-
-    def in_original(finding: SecretFinding) -> SecretFinding:
-        first = shifts[bisect_right(ends_here, finding.start) - 1]
-        last = shifts[bisect_right(ends_here, finding.end - 1) - 1]
-        return SecretFinding(finding.start + first, finding.end + last, finding.kind)
-
-    return [in_original(finding) for finding in found]
 
 
 # -- text as it is read -----------------------------------------------------------------------------------------------
@@ -308,6 +269,7 @@ _TOO_DEEP = f"{PLACEHOLDER_START}nested-too-deep{PLACEHOLDER_END}"
 _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
 # Many short texts are searched faster at once. More at a time would be searched as a long text is.
 _BATCH_CHARS = 100_000
+_MANY_CHARS = 1_000_000
 _BETWEEN = "\n\0\n"
 
 
@@ -326,26 +288,45 @@ def redact_messages(messages: Sequence[Message]) -> list[Message]:
 
 def _suspects(messages: Sequence[Message]) -> Iterator[int]:
     """The positions of the messages that may have a secret."""
-    batch: list[str] = []
-    owners: list[tuple[int, int]] = []
-    chars = 0
+    texts_of: list[tuple[int, list[str]]] = []
     for number, message in enumerate(messages):
         texts: list[str] = []
         if _collect(message, "", {}, texts, 0):
             yield number
-            continue
+        else:
+            texts_of.append((number, texts))
+    may_have = _contents_of(texts_of)
+    batch: list[str] = []
+    owners: list[tuple[int, int]] = []
+    chars = 0
+    for number, texts in texts_of:
         owners.append((chars, number))
-        for text in texts:
-            batch.append(text)
-            chars += len(text) + len(_BETWEEN)
+        batch += texts
+        chars += sum(map(len, texts)) + len(_BETWEEN) * len(texts)
         if chars > _BATCH_CHARS:
-            yield from _found_in(batch, owners)
+            yield from _found_in(batch, owners, may_have)
             batch, owners, chars = [], [], 0
-    yield from _found_in(batch, owners)
+    yield from _found_in(batch, owners, may_have)
 
 
-def _found_in(batch: Sequence[str], owners: Sequence[tuple[int, int]]) -> list[int]:
-    found = redact(_BETWEEN.join(batch)).found
+def _contents_of(texts_of: Sequence[tuple[int, list[str]]]) -> TextContents:
+    """What these texts may have. In much text many lines come again, and need not be searched again."""
+    if sum(len(text) for _, texts in texts_of for text in texts) < _MANY_CHARS:
+        return _ANYTHING
+    lines: set[str] = set()
+    for _, texts in texts_of:
+        for text in texts:
+            lines.update(text.split("\n"))
+    written = "\n".join(lines)
+    if "\x1b]" in written:
+        return _ANYTHING  # what is hidden so may go over several lines
+    read = readable(written).text
+    folded = _one_byte_each(read).lower()
+    return TextContents({literal for literal in _LITERALS if literal in folded}, hides=read is not written)
+
+
+def _found_in(batch: Sequence[str], owners: Sequence[tuple[int, int]], may_have: TextContents) -> list[int]:
+    found = _redacted(_BETWEEN.join(batch), may_have).found
     starts = [start for start, _ in owners]
     # A message without text starts where the next does.
     return list(dict.fromkeys(owners[bisect_right(starts, finding.start) - 1][1] for finding in found))

@@ -9,8 +9,11 @@ from __future__ import annotations
 import base64
 import binascii
 import re
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import accumulate
+from operator import gt, sub
 from typing import NamedTuple
 
 PLACEHOLDER_START = "[REDACTED:"
@@ -46,6 +49,69 @@ def with_placeholders(text: str, starts: Sequence[int], ends: Sequence[int], kin
     pieces[::2] = kept
     pieces[1::2] = [placeholders[kind] for kind in kinds]
     return "".join(pieces)
+
+
+def without_overlaps(found: list[SecretFinding]) -> list[SecretFinding]:
+    """Findings in order; those that overlap become one, with the kind of the first.
+
+    The more precise searches run first, so at the same position the more precise kind counts.
+    """
+    separate = sorted(found)
+    starts = [start for start, _, _ in separate]
+    if not any(map(gt, [end for _, end, _ in separate], starts[1:])):
+        return separate
+    separate = []
+    for finding in sorted(found, key=lambda f: (f.start, -f.end)):
+        last = separate[-1] if separate else None
+        if last is None or finding.start >= last.end:
+            separate.append(finding)
+        elif finding.end > last.end:
+            separate[-1] = SecretFinding(last.start, finding.end, last.kind)
+    return separate
+
+
+def outside_placeholders(found: list[SecretFinding], text: str) -> list[SecretFinding]:
+    """A placeholder is never redacted, in whole or in part."""
+    spans = placeholders_in(text)
+    if not spans:
+        return found
+    starts = [start for start, _ in spans]
+
+    def is_outside(finding: SecretFinding) -> bool:
+        before = bisect_right(starts, finding.end - 1) - 1
+        return before < 0 or spans[before][1] <= finding.start
+
+    return [finding for finding in found if is_outside(finding)]
+
+
+def placeholders_in(text: str) -> list[tuple[int, int]]:
+    """Start and end of each placeholder."""
+    spans = []
+    start = text.find(PLACEHOLDER_START)
+    while start >= 0:
+        end = text.find(PLACEHOLDER_END, start, start + 64) + 1 or start + len(PLACEHOLDER_START)
+        spans.append((start, end))
+        start = text.find(PLACEHOLDER_START, end)
+    return spans
+
+
+def in_original_text(
+    found: Iterable[SecretFinding], starts: Sequence[int], ends: Sequence[int], chars: Sequence[int]
+) -> list[SecretFinding]:
+    """Findings in a text with their places in the one it was made from.
+
+    `starts` and `ends` are those of what was replaced there, and `chars` is how many characters stand for each.
+    """
+    lost = [end - start - kept for start, end, kept in zip(starts, ends, chars, strict=True)]
+    shifts = list(accumulate(lost, initial=0))
+    ends_here = [0, *map(sub, ends, shifts[1:])]
+
+    def in_original(finding: SecretFinding) -> SecretFinding:
+        first = shifts[bisect_right(ends_here, finding.start) - 1]
+        last = shifts[bisect_right(ends_here, finding.end - 1) - 1]
+        return SecretFinding(finding.start + first, finding.end + last, finding.kind)
+
+    return [in_original(finding) for finding in found]
 
 
 @dataclass(frozen=True, slots=True)
