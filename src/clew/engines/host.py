@@ -39,6 +39,8 @@ class HistoryQuery:
     snippet_chars: int = 600
     later_chars: int | None = None
     """Of the hits behind the first few, where not as many: so that a page has room for more of them."""
+    seen_from: int | None = None
+    """Messages from this number on are in view: they are no first hits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -69,6 +69,7 @@ from clew.store.search.base import (
     SearchResult,
     SearchScope,
     Snippet,
+    SnippetSizes,
 )
 from clew.store.sessions import NewSession
 from clew.store.sqlite import MEMORY, Flush, OnStatement, open_sqlite
@@ -159,6 +160,7 @@ __all__ = [
     "Session",
     "SessionKind",
     "Snippet",
+    "SnippetSizes",
     "StaleHistory",
     "StaleView",
     "Store",

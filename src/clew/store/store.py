@@ -35,7 +35,7 @@ from clew.store.nodes import NodePublication, NodeStore
 from clew.store.overview import OverviewStore
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
-from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope
+from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope, SnippetSizes
 from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.search.ranking import SNIPPET_CHARS
 from clew.store.search.search import run_search, run_search_if_indexed, run_search_unwritten
@@ -395,14 +395,11 @@ class Store(NodeStore, OverviewStore):
         scope: SearchScope | None = None,
         *,
         limit: int = 20,
-        snippet_chars: int = SNIPPET_CHARS,
-        later_chars: int | None = None,
+        snippet_chars: int | SnippetSizes = SNIPPET_CHARS,
     ) -> SearchResult:
-        """The best hits for any of the words of a query. Every text is a valid query.
-
-        With `later_chars`, the snippets behind the first few hits have about so many characters.
-        """
-        asked = (self._database.index, query, scope or SearchScope(), limit, snippet_chars, later_chars)
+        """The best hits for any of the words of a query. Every text is a valid query."""
+        sizes = SnippetSizes(snippet_chars) if isinstance(snippet_chars, int) else snippet_chars
+        asked = (self._database.index, query, scope or SearchScope(), limit, sizes)
         try:
             if (found := await self._database.read(lambda: run_search_if_indexed(*asked))) is not None:
                 return found

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from clew.errors import InvalidArgument
-from clew.store import CompactionEntry, NewMessage, NewOutput, NewSession, SearchScope, Store, open_store
+from clew.store import CompactionEntry, NewMessage, NewOutput, NewSession, SearchScope, SnippetSizes, Store, open_store
 from clew.testing.messages import assistant, call, tool, user
 
 _SAID = (
@@ -234,10 +234,14 @@ class SearchContract:
             await store.start_session(NewSession(id="s"))
             texts = [f"Part {n} of the zebra report. " + f"It says {n} and {n * 7} of it. " * 60 for n in range(12)]
             await store.append("s", [user(text) for text in texts])
-            hits = (await store.search("zebra", limit=12, snippet_chars=700, later_chars=200)).hits
+            hits = (await store.search("zebra", limit=12, snippet_chars=SnippetSizes(700, 200))).hits
             lengths = [len(hit.snippet.text) for hit in hits]
-            assert len(lengths) == 12 and min(lengths[:8]) > 500 and max(lengths[8:]) < 260
+            assert len(lengths) == 12 and min(lengths[:6]) > 500 and max(lengths[6:]) < 260
             assert all("zebra" in hit.snippet.text for hit in hits)
+            sizes = SnippetSizes(700, 200, {hit.seq or 0 for hit in hits[:4]}, hits[0].conversation)
+            again = (await store.search("zebra", limit=12, snippet_chars=sizes)).hits
+            lengths = [len(hit.snippet.text) for hit in again]
+            assert max(lengths[:4]) < 260 and min(lengths[4:10]) > 500
 
     async def test_a_word_of_every_message_of_a_conversation_counts_little_in_it(self, store_url: str) -> None:
         async with open_store(store_url) as store:

@@ -9,7 +9,7 @@ from typing import Any
 
 from clew.engines import HistoryHit, HistoryHits, HistoryQuery, HistoryRow, Node
 from clew.messages import Message, arguments_of_call, calls_of, text_of
-from clew.store import EngineRecord, NewNode, SearchHit, SearchScope, Store, StoredMessage, StoredNode
+from clew.store import EngineRecord, NewNode, SearchHit, SearchScope, SnippetSizes, Store, StoredMessage, StoredNode
 from clew.turn.entities import read_conversation_state, state_lines
 from clew.turn.view import ConversationView
 
@@ -83,9 +83,9 @@ class StoreEngineHost:
             roles=(query.role,) if query.role else (),
             kinds=("message", "output", "summary"),
         )
-        found = await self._store.search(
-            query.text, scope, limit=query.limit, snippet_chars=query.snippet_chars, later_chars=query.later_chars
-        )
+        seen = range(0) if query.seen_from is None else range(query.seen_from, self._view.next_seq)
+        sizes = SnippetSizes(query.snippet_chars, query.later_chars, seen, self._view.stored.conversation)
+        found = await self._store.search(query.text, scope, limit=query.limit, snippet_chars=sizes)
         searched = str(found.searched) if found.searched else f"{self._view.next_seq:,} messages"
         return HistoryHits(tuple(_hit(hit) for hit in found.hits), searched)
 

@@ -14,7 +14,7 @@ from typing import Any
 from clew.agent.safe_text import fenced, one_line
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
 from clew.messages import Message, arguments_of_call, calls_of, images_of, name_of_call, text_of
-from clew.store import DocKind, SearchHit, SearchScope, Session, Store, StoredMessage, UnknownSession
+from clew.store import DocKind, SearchHit, SearchScope, Session, SnippetSizes, Store, StoredMessage, UnknownSession
 
 MAX_CHARS = 12_000
 MAX_HITS = 20
@@ -85,9 +85,8 @@ class RecallTool(AgentTool):
         scope = SearchScope(conversation_of=within, owner=here.owner, kinds=_KINDS[request.kind])
         # What the model sees anyway, its own call first of all, is no result.
         seen = await self._in_view(here.id)
-        answer = await self._store.search(
-            request.query, scope, limit=MAX_HITS * 3, snippet_chars=_SNIPPET_CHARS, later_chars=_LATER_CHARS
-        )
+        sizes = SnippetSizes(_SNIPPET_CHARS, _LATER_CHARS, seen, here.conversation)
+        answer = await self._store.search(request.query, scope, limit=MAX_HITS * 3, snippet_chars=sizes)
         hits = [hit for hit in answer.hits if not _is_seen(hit, here, seen) and hit.tool != self.name][:MAX_HITS]
         if not hits:
             rest = " beyond what you see already" if answer.hits else ""

@@ -134,6 +134,8 @@ class MapTools:
         if mode not in ("words", "exact", "regex"):
             return {"error": f"mode is {mode!r:.40}; it is words, exact or regex"}
         role = arguments.get("role")
+        shown, every = await host.shown_nodes(), await host.nodes()
+        seen_from = max(shown[-1].last if shown else 0, self.shortened_below)
         asked = HistoryQuery(
             query,
             exact=mode == "exact",
@@ -142,15 +144,15 @@ class MapTools:
             limit=_MOST_HITS,
             snippet_chars=_SNIPPET_CHARS,
             later_chars=_LATER_CHARS,
+            seen_from=seen_from,
         )
         found = await host.search(asked)
         answer: dict[str, Any] = {"query": query[:200], "mode": mode}
         if found.problem:
             answer["note"] = found.problem
         hits = [hit for hit in found.hits if not (hit.tool or "").startswith(_OWN_TOOLS)]
-        shown, every = await host.shown_nodes(), await host.nodes()
-        seen = [hit for hit in hits if self._is_seen(hit, shown)]
-        hits = [hit for hit in hits if not self._is_seen(hit, shown)]
+        seen = [hit for hit in hits if _is_seen(hit, seen_from)]
+        hits = [hit for hit in hits if not _is_seen(hit, seen_from)]
         if seen:
             answer["already_in_view"] = [f"m{hit.number}" for hit in seen[:20]]
         if not hits:
@@ -165,10 +167,6 @@ class MapTools:
         if page < len(pages):
             answer["next_page"] = page + 1
         return answer
-
-    def _is_seen(self, hit: HistoryHit, shown: Sequence[Node]) -> bool:
-        first = max(shown[-1].last if shown else 0, self.shortened_below)
-        return hit.kind == "message" and hit.number is not None and hit.number >= first
 
     async def _hit(self, host: EngineHost, hit: HistoryHit, nodes: Sequence[Node], around: int) -> dict[str, Any]:
         snippet = sentences_of(hit.text, is_start=hit.is_start, is_end=hit.is_end)
@@ -464,6 +462,10 @@ def _id_of_hit(hit: HistoryHit, nodes: Sequence[Node]) -> str:
     # A summary is found by what it was published with; the node is the one that has these words.
     words = max(hit.text.strip().splitlines() or [""], key=len).strip()[:80]
     return next((node.id for node in nodes if words and words in node.text), "map")
+
+
+def _is_seen(hit: HistoryHit, first: int) -> bool:
+    return hit.kind == "message" and hit.number is not None and hit.number >= first
 
 
 def _is_within(hit: HistoryHit, stretch: tuple[int, int] | None) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Literal, TypeAlias
@@ -99,6 +100,20 @@ class SearchScope:
     kinds: tuple[DocKind, ...] = ("message", "summary", "output")
     since: datetime | None = None
     before: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnippetSizes:
+    """About how many characters the snippets of a page have."""
+
+    best: int
+    """Of the first few hits."""
+    later: int | None = None
+    """Of the others, where not as many."""
+    seen: Container[int] = ()
+    """Numbers of messages that are in view: they are no first hits."""
+    seen_in: int | None = None
+    """The conversation of these messages."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -103,7 +103,7 @@ def _each_term(
         candidates = (yield from _as_written(index, written, filters)) if is_alone else None
         term = written if candidates is not None else (yield from _with_known_forms(index, written))
         wanted = IndexQuery((term.any_of,), filters, _PER_TERM)
-        if candidates is None and (is_alone or term.kind != "word"):
+        if candidates is None and is_alone:
             candidates = yield from index.look_up_few(wanted)
         if candidates is None:
             candidates = yield from index.look_up(wanted)

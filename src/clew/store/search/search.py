@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 from clew.errors import InvalidArgument
 from clew.store import sessions
@@ -19,6 +18,7 @@ from clew.store.search.base import (
     SearchResult,
     SearchScope,
     Snippet,
+    SnippetSizes,
 )
 from clew.store.search.candidates import find_candidates
 from clew.store.search.days import day_of
@@ -27,7 +27,6 @@ from clew.store.search.indexing import build_side_index, documents_where, drop_s
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
 from clew.store.search.query import ParsedQuery, QueryTerm, may_ask, parse_query
 from clew.store.search.ranking import (
-    SNIPPET_CHARS,
     USUAL_CHARS,
     USUAL_TURN_CHARS,
     TextScore,
@@ -37,21 +36,16 @@ from clew.store.search.ranking import (
 )
 
 _READ = 60
-_SHOWN_WELL = 8
+_SHOWN_WELL = 6
 """So many hits have long snippets, where later ones are asked to be shorter."""
 _LONGEST_NEIGHBOUR = 8_000
 """Of its JSON, in chars: a longer message is not read for standing beside a hit."""
 
 
 def run_search(
-    index: WordIndex,
-    query: str,
-    scope: SearchScope,
-    limit: int,
-    snippet_chars: int = SNIPPET_CHARS,
-    later_chars: int | None = None,
+    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
 ) -> Steps[SearchResult]:
-    """The best hits for a query; with `later_chars`, snippets behind the first few hits have so many characters."""
+    """The best hits for a query."""
     if limit < 1:
         raise InvalidArgument(f"limit is {limit}; ask for at least 1 hit")
     filters = yield from _filters(scope)
@@ -67,24 +61,25 @@ def run_search(
             beside = yield from _read_beside(places_beside(ranked), filters, found.query, found.rarities)
             ranked = with_neighbours([*ranked, *beside])
         page = first_page(ranked, found.rarities, limit)
-        lengths = [snippet_chars] * _SHOWN_WELL + [later_chars or snippet_chars] * len(page)
-        hits = yield from _hits(page, found.rarities, lengths)
+        hits = yield from _hits(page, found.rarities, sizes)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
 
 
-def run_search_if_indexed(index: WordIndex, *asked: Any) -> Steps[SearchResult | None]:
+def run_search_if_indexed(
+    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
+) -> Steps[SearchResult | None]:
     """The best hits, where no row waits to be indexed; else None. In one transaction: nearly always none does."""
     is_waiting = not index.is_immediate and (yield from is_behind())
-    return None if is_waiting else (yield from run_search(index, *asked))
+    return None if is_waiting else (yield from run_search(index, query, scope, limit, sizes))
 
 
 def run_search_unwritten(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, *chars: Any
+    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
 ) -> Steps[SearchResult]:
     """The best hits, also among rows that wait to be indexed, without writing to the database."""
-    indexed = yield from run_search(index, query, scope, limit, *chars)
+    indexed = yield from run_search(index, query, scope, limit, sizes)
     yield from build_side_index(index)
-    waiting = yield from run_search(index, query, scope, limit, *chars)
+    waiting = yield from run_search(index, query, scope, limit, sizes)
     yield from drop_side_index()
     best: dict[tuple[str, str], SearchHit] = {}
     for hit in sorted((*waiting.hits, *indexed.hits), key=lambda hit: -hit.score):
@@ -156,19 +151,24 @@ def _read_beside(
 
 
 def _hits(
-    page: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], lengths: Sequence[int]
+    page: Sequence[RankedDocument], rarities: Mapping[QueryTerm, float], sizes: SnippetSizes
 ) -> Steps[list[SearchHit]]:
     origins = [it.doc.origin for it in page]
     of_sessions = yield from _rows_by_id("sessions", "name, title", [it.session for it in origins])
     of_outputs = yield from _rows_by_id("outputs", "name", [it.ref for it in origins if it.kind == "output"])
     hits: list[SearchHit] = []
-    for document, it, snippet_chars in zip(page, origins, lengths, strict=False):
+    well_shown = 0
+    for document, it in zip(page, origins, strict=True):
         name, title = of_sessions.get(it.session, (None, None))
+        is_seen = it.kind == "message" and it.conversation == sizes.seen_in and it.seq in sizes.seen
+        is_later = is_seen or well_shown == _SHOWN_WELL
+        well_shown += not is_later
+        chars = sizes.later if is_later and sizes.later is not None else sizes.best
         hits.append(
             SearchHit(
                 kind=it.kind,
                 score=document.score,
-                snippet=_snippet(document, rarities, snippet_chars),
+                snippet=_snippet(document, rarities, chars),
                 session=name,
                 conversation=it.conversation,
                 seq=it.seq,
