@@ -370,3 +370,28 @@ class QuestionContract:
             talk = [user("I planted a fig in the garden."), *(assistant(f"{number}. {reply}") for number in range(20))]
             await store.append("s", talk)
             assert (await found(store, "What is planted in the garden?"))[0] == 0
+
+    async def test_who_asks_for_something_of_their_own_told_it_and_who_was_told_it_asks_for_that(
+        self, store_url: str
+    ) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            told = user("By the way, I planted 12 olive trees behind the barn. Which mulch would you take?")
+            advice = "Olive trees behind a barn want dry feet: olive trees planted in a row, mulch of gravel. "
+            other = user("And what else should I know?")
+            await store.append("s", [*_SMALL_TALK, told, assistant(advice * 20), other, assistant(advice * 20)])
+            number = len(_SMALL_TALK)
+            assert (await found(store, "How many olive trees did I plant behind the barn?"))[0] == number
+            assert (await found(store, "Which mulch did you suggest for the olive trees?"))[0] in (
+                number + 1,
+                number + 3,
+            )
+
+    async def test_a_long_reply_is_on_a_page_once(self, store_url: str) -> None:
+        async with open_store(store_url) as store:
+            await store.start_session(NewSession(id="s"))
+            reply = "".join(f"Point {number}: prune the quince in March, and again in June.\n" for number in range(90))
+            asked = [user("When do I prune the quince?"), assistant(reply), user("And how do I prune it?")]
+            await store.append("s", [*_SMALL_TALK, *asked, assistant(reply.replace("March", "May"))])
+            hits = await found(store, "When should I prune my quince?")
+            assert len(hits) == len(set(hits)) and len(_SMALL_TALK) in hits

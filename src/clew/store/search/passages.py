@@ -2,22 +2,26 @@
 
 An answer often is the turn behind the one with the words of the question ("How often do you train?", "Three times a
 week."). So a turn of a person or a model is ranked by what stands beside it too. Results of tools and turns with calls
-are ranked alone: what they hold does not depend on the turn before.
+are ranked alone: what they hold does not depend on the turn before. Who asks for something of their own told it: long
+replies, which say every word of it again, would hide that turn.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from heapq import heapify, heappop, heappush
 
 from clew.store.search.base import SearchDocument
-from clew.store.search.query import QueryTerm
+from clew.store.search.query import QueryTerm, Role
 from clew.store.search.ranking import TextScore
 
 _AFTER_QUESTION = 0.75
 _AFTER = 0.35
 _BEFORE = 0.25
+_BEFORE_REPLY = 0.5
+_TOLD = 2.5
+"""What counts a turn of the one who told what is asked for."""
 _ANCHORS = 12
 _TALK_CHARS = 2_000
 """A longer turn says itself what it is about."""
@@ -47,43 +51,52 @@ class RankedDocument:
     """The id of the document; 0 for a neighbour, which the index was not asked for."""
 
     @property
+    def turn(self) -> Place | None:
+        """Which turn of a person or a model it is of; None where of none."""
+        it = self.doc.origin
+        is_turn = it.kind == "message" and it.role in ("user", "assistant")
+        return (it.conversation, it.seq) if is_turn and it.conversation is not None and it.seq is not None else None
+
+    @property
     def place(self) -> Place | None:
         """Where it stands in a talk; None for what is ranked alone."""
-        it = self.doc.origin
-        is_talk = it.kind == "message" and it.role in ("user", "assistant") and self.doc.stop <= _TALK_CHARS
-        return (it.conversation, it.seq) if is_talk and it.conversation is not None and it.seq is not None else None
+        return self.turn if self.doc.stop <= _TALK_CHARS else None
 
 
-def places_beside(ranked: Sequence[RankedDocument]) -> list[Place]:
+def places_beside(ranked: Sequence[RankedDocument], told_by: Role | None = None) -> list[Place]:
     """The neighbours of the best turns that were not read yet."""
-    places = [it.place for it in ranked]
-    known = set(places)
+    known = {it.turn for it in ranked}
+    places = [it.turn if told_by else it.place for it in ranked]
     anchors = [place for place in places if place is not None][:_ANCHORS]
     beside = [(conversation, seq + step) for conversation, seq in anchors for step in (1, -1) if seq + step >= 0]
     return [place for place in dict.fromkeys(beside) if place not in known]
 
 
-def with_neighbours(documents: Sequence[RankedDocument]) -> list[RankedDocument]:
-    """The documents with the scores of their neighbours added, the best first."""
-    at = {place: it for it in documents if (place := it.place) is not None}
-    ranked = [
-        RankedDocument(it.doc, it.result, it.result.score + _from_neighbours(it, at), it.id) if it.place else it
-        for it in documents
-    ]
+def with_neighbours(documents: Sequence[RankedDocument], told_by: Role | None = None) -> list[RankedDocument]:
+    """The documents with the scores of their neighbours added, the best first; turns of who told it count for more."""
+    at = {turn: it for it in documents if (turn := it.turn) is not None}
+    ranked = []
+    for it in documents:
+        score = it.result.score + _from_neighbours(it, at, told_by)
+        is_told = told_by is not None and it.turn is not None and it.doc.origin.role == told_by
+        ranked.append(replace(it, score=score * _TOLD if is_told else score))
     return sorted(
         (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 9), -it.id, -it.doc.origin.ref)
     )
 
 
-def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument]) -> float:
+def _from_neighbours(document: RankedDocument, at: Mapping[Place, RankedDocument], told_by: Role | None) -> float:
     place = document.place
     if place is None:
         return 0.0
     conversation, seq = place
+    before, after = at.get((conversation, seq - 1)), at.get((conversation, seq + 1))
     score = 0.0
-    if (before := at.get((conversation, seq - 1))) is not None:
+    if before is not None and before.place:
         score += before.result.score * (_AFTER_QUESTION if "?" in before.doc.text[-200:] else _AFTER)
-    if (after := at.get((conversation, seq + 1))) is not None:
+    if after is not None and told_by == "user" == document.doc.origin.role:
+        score += after.result.score * _BEFORE_REPLY
+    elif after is not None and after.place:
         score += after.result.score * _BEFORE
     return score
 

@@ -25,6 +25,7 @@ from clew.store.search.words import (
     words_of,
 )
 
+Role: TypeAlias = Literal["user", "assistant"]
 TermKind: TypeAlias = Literal["word", "name", "phrase", "run"]
 RELATED_WEIGHT = 0.4
 MOST_TERMS = 12
@@ -45,6 +46,15 @@ _ASKING_UNSPACED = re.compile(
     "[？吗呢]|什么|怎么|为什|哪|谁|几|多少|なぜ|どこ|いつ|だれ|誰|何|ですか|ますか|무엇|누구|언제|어디|왜"
 )
 _asks_first = re.compile(rf"\W*(?:{'|'.join(_ASKING)})\b", re.IGNORECASE)
+_OF_USER = re.compile(
+    r"\b(?:i|me|my|mine|myself|we|our|us|ich|mein\w*|mir|je|mon|mes|mi|mis|yo)\b|我|咱|私の|私は|僕|俺|제가|내가|나의|저의"
+)
+_OF_ASSISTANT = re.compile(
+    r"\byou (?:\w+ ){0,2}(?:told|said|mention|recommend|suggest|gave|provid|list|wrote|explain|describ|shar|creat|show)"
+    r"|\b(?:did|had|have) you (?:\w+ )?(?:tell|told|say|said|mention|recommend|suggest|give|given|explain|describe)"
+    r"|\bremind me\b|\b(?:our|last|previous|earlier) (?:\w+ )?(?:chat|conversation|discussion|exchange)\b"
+    r"|你(?:说|提|推荐|建议)"
+)
 # Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
@@ -77,6 +87,8 @@ class ParsedQuery:
     """Whether it asks something, so that the answer may stand beside its words. Other queries look for their words."""
     days: DayRange | None = None
     """The days that it names."""
+    told_by: Role | None = None
+    """Whose turns answer it: who asks for "my" things told them, who asks for what "you suggested" was told."""
     related: tuple[tuple[QueryTerm, QueryTerm], ...] = ()
     """Words of nearly the same meaning as a term: the term, and a term of the others."""
 
@@ -111,7 +123,8 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
         terms |= {clause: term for clause, term in parts.items() if clause not in terms}
     chosen = tuple(list(terms.values())[:MOST_TERMS])
     pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
-    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], is_question, days)
+    told_by = _told_by(case_folded(text)) if is_question else None
+    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], is_question, days, told_by)
 
 
 def _says_nothing(written: str, word: str) -> bool:
@@ -122,6 +135,12 @@ def _says_nothing(written: str, word: str) -> bool:
 def may_ask(text: str) -> bool:
     """Whether a query may be a question; a look that is cheap, and right wherever it says no."""
     return "?" in text or _asks_first.match(text) is not None or _ASKING_UNSPACED.search(text) is not None
+
+
+def _told_by(folded: str) -> Role | None:
+    if _OF_ASSISTANT.search(folded):
+        return "assistant"
+    return "user" if _OF_USER.search(folded) else None
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:

@@ -51,15 +51,17 @@ def run_search(
     filters = yield from _filters(scope)
     today = None
     if may_ask(query):
-        today = day_of((yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")))
+        newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
+        today = day_of(newest if filters.before is None else min(newest, filters.before))
     parsed = parse_query(query, today)
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
         found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
         ranked = yield from _read_and_score(found.docs, found.query, found.rarities)
         if found.query.is_question:
-            beside = yield from _read_beside(places_beside(ranked), filters, found.query, found.rarities)
-            ranked = with_neighbours([*ranked, *beside])
+            places = places_beside(ranked, found.query.told_by)
+            beside = yield from _read_beside(places, filters, found.query, found.rarities)
+            ranked = with_neighbours([*ranked, *beside], found.query.told_by)
         page = first_page(ranked, found.rarities, limit)
         hits = yield from _hits(page, found.rarities, sizes)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
