@@ -341,3 +341,13 @@ def test_a_pasted_diff_states_no_rule_and_replaces_none() -> None:
         user("+ 15 - **Invalid themes**: they must no longer crash it, never again.\nWrite less in the changelog."),
     ]
     assert handoff_of(messages).lines(RULES) == ['"Invalid themes must never crash it." (m0)']
+
+
+def test_names_on_lines_of_their_own_stand_side_by_side() -> None:
+    names = "\n".join(f"    {place.title()}Locator," for place in PLACES)
+    shown = (
+        f"from matplotlib.ticker import (\n{names}\n)\nfrom matplotlib.scale import ScaleBase as scale_base\n"
+        + "# more of it\n" * 9
+    )
+    messages = [user("What does it import?"), *ran("cat src/scales.py", shown, "a"), assistant("Locators.")]
+    assert "HeaderLocator, FooterLocator, EditorLocator, SidebarLocator, " in handoff_of(messages).render()

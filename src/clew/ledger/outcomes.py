@@ -281,9 +281,13 @@ def _error_line(ends: str, *, surely: bool) -> str:
             return _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
     if not surely:
         return ""
-    told = [(at, text) for at in range(len(lines) - 1, -1, -1) for text in _contents(lines[at])]
-    at, says_why = next(((at, text) for at, text in told if _COMPLAINS.search(text)), (0, ""))
-    return (_with_next(says_why, lines[at + 1 :]) or (told[0][1] if told else ""))[:_LONGEST_ERROR]
+    last = ""
+    for at in range(len(lines) - 1, -1, -1):
+        if (not last or _COMPLAINS.search(lines[at])) and (text := next(iter(_contents(lines[at])), "")):
+            if _COMPLAINS.search(text):
+                return _with_next(text, lines[at + 1 :])[:_LONGEST_ERROR]
+            last = last or text
+    return last[:_LONGEST_ERROR]
 
 
 def _contents(text: str) -> list[str]:

@@ -21,6 +21,7 @@ from clew.ledger.spans import (
     FINDS_BY_FILE,
     LONGEST_LINE,
     ROUTINE_LINE,
+    ROUTINE_WORDS,
     QuoteSpan,
     block_span,
     has_words,
@@ -93,8 +94,6 @@ class _QuoteSelection:
         self.of_part[span.number, span.part] += chars
 
     def has_enough_of(self, span: QuoteSpan) -> bool:
-        if not self.most_of_part:
-            return False
         return self.of_part[span.number, span.part] + span.end - span.start > self.most_of_part
 
     def overlaps(self, span: QuoteSpan) -> bool:
@@ -162,6 +161,7 @@ class QuoteSelector:
         self._worth: dict[str, float] = {}
         self._worth_by_word: dict[str, dict[str, float]] = {}
         self._clean: dict[tuple[int, int], str | None] = {}
+        self._has_routine: dict[tuple[int, int], bool] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
     def select(
@@ -238,9 +238,11 @@ class QuoteSelector:
 
     def _cover(self, candidates: list[_QuoteCandidate], selection: _QuoteSelection) -> None:
         """Take spans by density; what a span adds is weighed again when its turn comes."""
+        shortest = min((one.chars for one in candidates), default=0)
+        if selection.spent + shortest > selection.room:
+            return
         heap = [(-density, order, one) for order, one in enumerate(candidates) if (density := one.density(selection))]
         heapq.heapify(heap)
-        shortest = min((one.chars for one in candidates), default=0)
         while heap and selection.spent + shortest <= selection.room:
             before, order, one = heap[0]
             density = -one.density(selection)
@@ -255,7 +257,7 @@ class QuoteSelector:
             chars = one.chars_in(selection)
             if not density or selection.spent + chars > selection.room:
                 continue
-            if selection.has_enough_of(one.span):
+            if selection.most_of_part and selection.has_enough_of(one.span):
                 selection.held.append(one)
             elif self._may_take(one.span, selection):
                 selection.take(one.span, one.line, chars)
@@ -305,7 +307,11 @@ class QuoteSelector:
         return list(self._found.values())
 
     def _is_routine(self, span: QuoteSpan) -> bool:
-        return ROUTINE_LINE.match(self.texts(span.number)[span.part], span.start, span.end) is not None
+        text = self.texts(span.number)[span.part]
+        key = (span.number, span.part)
+        if key not in self._has_routine:
+            self._has_routine[key] = any(word in text for word in ROUTINE_WORDS)
+        return self._has_routine[key] and ROUTINE_LINE.match(text, span.start, span.end) is not None
 
     def _candidate(self, span: QuoteSpan) -> _QuoteCandidate:
         text = self.texts(span.number)[span.part][span.start : span.end]

@@ -43,7 +43,7 @@ from clew.summaries.required_facts import (
     TASK_CHARS,
     certain_lines,
 )
-from clew.summaries.sentences import Sentence, closing_sentences, quoted_sentences, sentences_in
+from clew.summaries.sentences import Sentence, closing_sentences, framed_passage, quoted_sentences, sentences_in
 
 # -- what was done -----------------------------------------------------------------------------------------------------
 
@@ -52,10 +52,6 @@ _LEAST_BRIEF_CHARS = 48
 _MARKS = re.compile(r"[,/\\|;&=:'\"()]")
 _WORDS_BEFORE_DIFFERENCE = 2
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
-_FEWEST_OF_BLOCK = 3
-_LEAST_FOLDER_CHARS = 32
-_LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]")
-_SHORTEST_BLOCK_CHARS = 180
 _COMMAND_CHARS = 100
 _SUBJECT_CHARS = 120
 _ERROR_CHARS = 160
@@ -194,7 +190,8 @@ class ToldExchange:
         said = [one.text for one in self.sentences if one.number == number]
         new = [line for line in lines if not any(text in line for text in said)]
         if owner is None:
-            return [line for line in new if not is_opening(line) and not _HEADING.fullmatch(line)]
+            plain = (line.removeprefix("THOUGHT: ") for line in new)
+            return [line for line in plain if not is_opening(line) and not _HEADING.fullmatch(line)]
         if commit := self.commit_told(owner):
             return [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
         return new
@@ -221,7 +218,7 @@ def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
 def _folded(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
     """The lines, of those that follow each other and differ in numbers alone only the first and the last."""
     told: list[tuple[int, str]] = []
-    for _, run in groupby(lines, key=lambda line: _NUMBERS.sub("0", line[1])):
+    for _, run in groupby(lines, key=lambda line: line[1] if BLOCK in line[1] else _NUMBERS.sub("0", line[1])):
         alike = list(run)
         if len(alike) >= _FEWEST_FOLDED:
             number, last = alike[-1]
@@ -278,35 +275,12 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         folders |= {target[:_BRIEF_CHARS]: target} if is_whole else {}
         shown = [one for one in own if not (one[1] and _says_target(one[2], verb, target))]
         told = [line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in shown]
-    return _framed(verb, names, list(dict.fromkeys(filter(None, told))), where)
+    return framed_passage(verb, names, list(dict.fromkeys(filter(None, told))), where)
 
 
 def _says_target(called: str, verb: str, target: str) -> bool:
     """Whether a line that a call was given says no more than its target: the command that printed a file, a number."""
     return (verb == "READ" and target in called) or (": " in called and called.partition(": ")[2] in target)
-
-
-def _framed(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -> str:
-    """What was called and what came of it on one line; several long lines of it below each other."""
-    pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
-    if len(pieces) >= _FEWEST_OF_BLOCK and sum(map(len, pieces)) >= _SHORTEST_BLOCK_CHARS:
-        return BLOCK.join([f"{verb} {names[0]} ({where}){IN_PART}", *_folder_once(pieces)])
-    gives = " -> " if verb in ("RAN", "CALLED") else ": "
-    return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
-
-
-def _folder_once(lines: Sequence[str]) -> list[str]:
-    """The lines, a long folder that several begin with only in the first of them: `…/src/retry.py`."""
-    told: list[str] = []
-    folder = ""
-    for line in lines:
-        if folder and line.startswith(folder):
-            told.append(f"…/{line[len(folder) :]}")
-            continue
-        found = _LONG_FOLDER.match(line)
-        folder = found[0] if found and len(found[0]) >= _LEAST_FOLDER_CHARS else folder
-        told.append(line)
-    return told
 
 
 # -- all that could be told --------------------------------------------------------------------------------------------

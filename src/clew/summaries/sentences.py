@@ -1,4 +1,4 @@
-"""The agent's own sentences, and what each is worth telling.
+"""What a handoff quotes: the agent's own sentences, with what each is worth telling, and lines of results.
 
 A sentence is worth telling where it states what was found, decided, done or left open.
 """
@@ -6,11 +6,12 @@ A sentence is worth telling where it states what was found, decided, done or lef
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
 from clew.ledger import atoms_in, is_opening
+from clew.summaries.handoff import BLOCK, IN_PART
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
@@ -183,3 +184,53 @@ def quoted_sentences(sentences: list[Sentence]) -> str:
         space = "" if before.text.endswith(("。", "！", "？")) else " "
         text += (space if after.order == before.order + 1 else " … ") + after.text
     return f'"{text}" (m{ordered[0].number})'
+
+
+# -- lines of results --------------------------------------------------------------------------------------------------
+
+_FEWEST_OF_BLOCK = 3
+_SHORTEST_BLOCK_CHARS = 180
+_LEAST_FOLDER_CHARS = 32
+_LONGEST_NAME = 40
+_LONGEST_ROW = 80
+_LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]")
+
+
+def framed_passage(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -> str:
+    """What was called and what came of it on one line; several long lines of it below each other."""
+    shown = list(_side_by_side(shown))
+    pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
+    if len(pieces) >= _FEWEST_OF_BLOCK and sum(map(len, pieces)) >= _SHORTEST_BLOCK_CHARS:
+        return BLOCK.join([f"{verb} {names[0]} ({where}){IN_PART}", *_folder_once(pieces)])
+    gives = " -> " if verb in ("RAN", "CALLED") else ": "
+    return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
+
+
+def _side_by_side(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; names that stand on lines of their own, as in a long import, several on one."""
+    names: list[str] = []
+    for line in lines:
+        is_name = len(line) <= _LONGEST_NAME and line.endswith(",") and " " not in line
+        if names and (not is_name or sum(map(len, names)) > _LONGEST_ROW):
+            yield " ".join(names)
+            names = []
+        if is_name:
+            names.append(line)
+        else:
+            yield line
+    if names:
+        yield " ".join(names)
+
+
+def _folder_once(lines: Sequence[str]) -> list[str]:
+    """The lines, a long folder that several begin with only in the first of them: `…/src/retry.py`."""
+    told: list[str] = []
+    folder = ""
+    for line in lines:
+        if folder and line.startswith(folder):
+            told.append(f"…/{line[len(folder) :]}")
+            continue
+        found = _LONG_FOLDER.match(line)
+        folder = found[0] if found and len(found[0]) >= _LEAST_FOLDER_CHARS else folder
+        told.append(line)
+    return told
