@@ -94,7 +94,7 @@ class WordIndex(Protocol):
         """The newest documents that match."""
 
     def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
-        """All documents that match, if there are but a few anywhere; None where there may be more."""
+        """All documents that match, if there are but a few anywhere, `limit` at most; None where there may be more."""
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         """Those of some words that may be in a document; the others are in none."""

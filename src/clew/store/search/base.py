@@ -64,9 +64,6 @@ class SearchFilters:
     before: int | None = None
 
 
-EVERYWHERE = SearchFilters()
-
-
 @dataclass(frozen=True, slots=True)
 class IndexQuery:
     """The newest `limit` documents that match all clauses."""

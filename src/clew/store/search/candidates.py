@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from clew.store.database import Steps, WordIndex, fetch_all, fetch_number
-from clew.store.search.base import EVERYWHERE, Candidates, Clause, IndexQuery, Phrase, SearchFilters
+from clew.store.search.base import Candidates, Clause, IndexQuery, Phrase, SearchFilters
 from clew.store.search.days import FARTHEST_DAYS, RELATIVE_WORDS, micros_of_day
 from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.query import ParsedQuery, QueryTerm, with_related
@@ -19,7 +19,7 @@ _READ_OF_A_TERM = 2
 """So many more are read for a term that none of the best has."""
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
-_FORMS_WORTH_A_LOOK = 4
+_MOST_GUESSED = 8
 _DAYS_READ_WHOLE = 3
 _READ_OF_DAYS = 40
 _RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
@@ -100,11 +100,9 @@ def _each_term(
     found: dict[QueryTerm, Candidates] = {}
     is_alone = len(parsed.terms) == 1 and not parsed.is_question
     for written in parsed.terms:
-        candidates = (yield from _as_written(index, written, filters)) if is_alone else None
-        term = written if candidates is not None else (yield from _with_known_forms(index, written))
+        term = yield from _with_known_forms(index, written)
         wanted = IndexQuery((term.any_of,), filters, _PER_TERM)
-        if candidates is None and is_alone:
-            candidates = yield from index.look_up_few(wanted)
+        candidates = (yield from index.look_up_few(wanted)) if is_alone else None
         if candidates is None:
             candidates = yield from index.look_up(wanted)
         looser = _looser(term) if not candidates.docs else ()
@@ -115,16 +113,17 @@ def _each_term(
     return tuple(found), found
 
 
-def _as_written(index: WordIndex, term: QueryTerm, filters: SearchFilters) -> Steps[Candidates | None]:
-    """The documents of a rare word where none has another form of it: two looks instead of one for each form."""
-    if len(term.stems) != 1 or len(term.any_of) < _FORMS_WORTH_A_LOOK:
-        return None
-    written = yield from index.look_up_few(IndexQuery((term.any_of[:1],), filters, _PER_TERM))
-    if written is None:
+def guess_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[FoundCandidates | None]:
+    """The documents of a rare word, whatever its form, by one look for how all forms begin; None where it is not rare.
+
+    Most words that are searched alone are rare, and there would be a look for each form.
+    """
+    term = parsed.terms[0] if len(parsed.terms) == 1 and not parsed.is_question else None
+    if term is None or len(term.stems) != 1:
         return None
     begins_alike = Phrase((term.stems[0][0],), is_prefix=True)
-    alike = yield from index.look_up_few(IndexQuery(((begins_alike,),), EVERYWHERE, _PER_TERM))
-    return written if alike is not None and alike.docs == written.docs else None
+    found = yield from index.look_up_few(IndexQuery(((begins_alike,),), filters, _MOST_GUESSED))
+    return None if found is None else FoundCandidates(found.docs, parsed, {term: 1.0})
 
 
 def _with_known_forms(index: WordIndex, term: QueryTerm) -> Steps[QueryTerm]:

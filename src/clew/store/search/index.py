@@ -13,7 +13,6 @@ from typing import Any
 
 from clew.store.database import Row, Steps, execute, execute_many, fetch_all, fetch_number, fetch_one
 from clew.store.search.base import (
-    EVERYWHERE,
     KINDS,
     Candidates,
     Clause,
@@ -35,6 +34,7 @@ _REMOVE_WORDS = "INSERT INTO words (words, rowid, text, parts, facets) VALUES ('
 _ADD_VECTOR = f"INSERT INTO docs ({_NAMES}, words) VALUES ({_MARKS}, ?::tsvector)"  # noqa: S608 (fixed names)
 # The server takes no word over 2,046 bytes; a longer one is found by its beginning.
 _LONGEST_WORD = 255
+_EVERYWHERE = SearchFilters()
 _FEW = 40
 """So many documents are filtered one by one sooner than by the facets of all."""
 
@@ -116,10 +116,11 @@ class Fts5Index:
 
     def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
         # The facet of a conversation stands in each of its documents. What is rare is sooner filtered by columns.
-        found = yield from self._newest(IndexQuery(query.clauses, EVERYWHERE, _FEW + 1, query.ids))
-        if len(found) > _FEW:
+        most = min(query.limit, _FEW)
+        found = yield from self._newest(IndexQuery(query.clauses, _EVERYWHERE, most + 1, query.ids))
+        if len(found) > most:
             return None
-        if found and query.filters is not EVERYWHERE:
+        if found:
             found = yield from _filtered(found, query.filters)
         return Candidates(tuple([int(row[0]) for row in found]), len(found))
 

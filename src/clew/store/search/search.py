@@ -20,7 +20,7 @@ from clew.store.search.base import (
     Snippet,
     SnippetSizes,
 )
-from clew.store.search.candidates import find_candidates
+from clew.store.search.candidates import find_candidates, guess_candidates
 from clew.store.search.days import day_of
 from clew.store.search.index import filter_conditions
 from clew.store.search.indexing import build_side_index, documents_where, drop_side_index, is_behind
@@ -56,8 +56,11 @@ def run_search(
     parsed = parse_query(query, today)
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
-        found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
-        ranked = yield from _read_and_score(found.docs, found.query, found.rarities)
+        found = yield from guess_candidates(index, parsed, filters)
+        ranked = (yield from _read_and_score(found.docs, found.query, found.rarities)) if found else []
+        if found is None or (found.docs and not ranked):
+            found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
+            ranked = yield from _read_and_score(found.docs, found.query, found.rarities)
         if found.query.is_question:
             places = places_beside(ranked, found.query.told_by)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
