@@ -351,3 +351,39 @@ def test_names_on_lines_of_their_own_stand_side_by_side() -> None:
     )
     messages = [user("What does it import?"), *ran("cat src/scales.py", shown, "a"), assistant("Locators.")]
     assert "HeaderLocator, FooterLocator, EditorLocator, SidebarLocator, " in handoff_of(messages).render()
+
+
+def test_like_errors_of_a_compiler_are_told_by_their_count() -> None:
+    errors = [
+        f"src/mode.ts({n},{n % 60}): error TS2339: Property '{PLACES[n % 6]}' is not on 'Mode'." for n in range(40)
+    ]
+    messages = [
+        user("Does it compile?"),
+        *ran("npx tsc --noEmit", "\n".join([*errors, "src/a.ts(4,2): error TS2304: Cannot find name 'spawn'."]), "a"),
+        assistant("No, two things are missing."),
+    ]
+    told = "\n".join(handoff_of(messages).lines(COMPLETED))
+    assert told.count("TS2339") <= 4
+    assert "(40 such lines)" in told
+    assert "TS2304: Cannot find name 'spawn'." in told
+
+
+def test_how_much_of_a_file_is_not_shown_is_no_outcome() -> None:
+    shown = "\n".join(f"export const {place}_width = {n} * cell_width;" for n, place in enumerate(PLACES))
+    messages = [
+        user("How wide is it?"),
+        *ran("cat src/widths.ts", f"{shown}\n[2177 more lines in file. Use offset=201 to continue]", "a"),
+        assistant("Five cells."),
+    ]
+    assert "more lines" not in handoff_of(messages).render()
+
+
+def test_many_lines_that_the_agent_wrote_stand_below_each_other_too() -> None:
+    code = "\n".join(f"    this.{place}_component = create_{place}(settings.{place}_options);" for place in PLACES)
+    messages = [
+        user("Show me how it could look."),
+        assistant(f"It could look like this, with one line for each part:\n\n```\n{code}\n```"),
+        user("Good."),
+        assistant("Shall I write it?"),
+    ]
+    assert "   SAID (m1), in part:\n     this.header_component = " in handoff_of(messages).render()

@@ -55,7 +55,7 @@ _PARTS_OF_ROOM = 8
 # Of like lines so many are quoted, beside the first and the last.
 _MOST_ALIKE = 2
 # No more than this share of the room goes to one result while others have something to say.
-_SHARE_OF_PART = 0.125
+_SHARE_OF_PART = 0.15
 _LEAST_OF_PART = 600
 _SHORTEST_REPEATED = 20
 _PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands

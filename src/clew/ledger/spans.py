@@ -24,6 +24,12 @@ _EXACT = re.compile(r"(?<![\w@:-])[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
 # A line of a log begins with when it was written.
 _DAYS_AND_MONTHS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
 _STAMP = re.compile(rf"\s*\[? *(?:\d+[-:./]\d|(?:{_DAYS_AND_MONTHS})\b)")
+# What a compiler or a linter says of a place: `src/a.ts(12,5): error TS2304: …`, `a.py:12:0: W0613: …`.
+_DIAGNOSTIC = re.compile(
+    r"\s*[^\s:(]+(?::\d+(?::\d+)?:|\(\d+(?:,\d+)?\):)\s+"
+    r"(?=(?:fatal )?(?:error|warning|note|info)\b|[A-Z]{1,4}\d{2,5}\b)"
+)
+_QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
 # Begins with a class of chars and looks back from it, since a search for one class is fast.
@@ -48,6 +54,8 @@ ROUTINE_LINE = re.compile(
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
+    # How much of a file is not shown.
+    r"|\[\d+ more lines\b"
     # Behind its message PowerShell tells where and of which category.
     r"|\+\s+(?:CategoryInfo|FullyQualifiedErrorId|~|\.\.\. )"
     r")"
@@ -56,7 +64,7 @@ ROUTINE_WORDS = (
     "PASSED", "SKIPPED", "XFAIL", " ok", "PASS ", "ok ", "Collecting ", "Downloading ", "Fetching ", "Pouring ",
     "Using cached ", "Downloaded ", "already satisfied", "Preparing ", "Unpacking ", "Setting up ", "Selecting ",
     "Get:", "Hit:", "Compiling ", "npm ", "Bottle ", " objects: ", "deltas: ", ": Pulling ", "post-quantum", "[main] ",
-    ": fork: ", "CategoryInfo",
+    ": fork: ", "CategoryInfo", " more lines",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
@@ -90,6 +98,8 @@ def shape_of(line: str) -> str:
 
     Empty for a line that gives a name its value: what such a line says stands in no other.
     """
+    if placed := _DIAGNOSTIC.match(line):
+        return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
     return "" if _VALUE.search(line) and not _STAMP.match(line) else _EXACT.sub("\0", line.strip())
 
 

@@ -43,7 +43,14 @@ from clew.summaries.required_facts import (
     TASK_CHARS,
     certain_lines,
 )
-from clew.summaries.sentences import Sentence, closing_sentences, framed_passage, quoted_sentences, sentences_in
+from clew.summaries.sentences import (
+    Sentence,
+    as_block,
+    closing_sentences,
+    framed_passage,
+    quoted_sentences,
+    sentences_in,
+)
 
 # -- what was done -----------------------------------------------------------------------------------------------------
 
@@ -255,7 +262,8 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
-        return f'"{" … ".join(dict.fromkeys(line for _, _, line in own))}" ({where})'
+        lines = list(dict.fromkeys(line for _, _, line in own))
+        return as_block("SAID", where, lines) or f'"{" … ".join(lines)}" ({where})'
     verb, target = key
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
@@ -291,6 +299,7 @@ ASKED_ABOVE = "Asked, as above"
 ASKED_BELOW = "Asked below"
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
+_NO_OUTPUT = frozenset({"(no output)", "(no content)", "(empty)"})
 _NUMBERS = re.compile(r"\d+")
 _COMPARED_CHARS = 120
 _FEWEST_REPEATED, _NEWEST_REPEATED = 4, 2
@@ -454,4 +463,5 @@ class HandoffMaterial:
         lines = self.source.clean(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
         said = (" ".join(line.split()) for line in lines if not _RULER.fullmatch(line) and not is_routine(line))
         shown = " · ".join(dict.fromkeys(said))
-        return shown if len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number else ""
+        is_told = len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number and shown not in _NO_OUTPUT
+        return shown if is_told else ""

@@ -200,17 +200,24 @@ def framed_passage(verb: str, names: Sequence[str], shown: Sequence[str], where:
     """What was called and what came of it on one line; several long lines of it below each other."""
     shown = list(_side_by_side(shown))
     pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
-    if len(pieces) >= _FEWEST_OF_BLOCK and sum(map(len, pieces)) >= _SHORTEST_BLOCK_CHARS:
-        return BLOCK.join([f"{verb} {names[0]} ({where}){IN_PART}", *_folder_once(pieces)])
+    if block := as_block(f"{verb} {names[0]}", where, pieces):
+        return block
     gives = " -> " if verb in ("RAN", "CALLED") else ": "
     return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
 
 
+def as_block(name: str, where: str, lines: Sequence[str]) -> str:
+    """The lines below each other under one that names where they are from; empty for a few short ones."""
+    if len(lines) < _FEWEST_OF_BLOCK or sum(map(len, lines)) < _SHORTEST_BLOCK_CHARS:
+        return ""
+    return BLOCK.join([f"{name} ({where}){IN_PART}", *_folder_once(lines)])
+
+
 def _side_by_side(lines: Iterable[str]) -> Iterator[str]:
-    """The lines; names that stand on lines of their own, as in a long import, several on one."""
+    """The lines; names that stand on lines of their own, as in a listing or a long import, several on one."""
     names: list[str] = []
     for line in lines:
-        is_name = len(line) <= _LONGEST_NAME and line.endswith(",") and " " not in line
+        is_name = len(line) <= _LONGEST_NAME and " " not in line
         if names and (not is_name or sum(map(len, names)) > _LONGEST_ROW):
             yield " ".join(names)
             names = []
