@@ -55,6 +55,8 @@ _OF_ASSISTANT = re.compile(
     r"|\bremind me\b|\b(?:our|last|previous|earlier) (?:\w+ )?(?:chat|conversation|discussion|exchange)\b"
     r"|你(?:说|提|推荐|建议)"
 )
+_name = re.compile(r"[A-Z][a-z]+\b(?!\w*[A-Z])")
+_NAME_CHARS = 60
 # Mel's, don't, they're: what stands behind the apostrophe is no word to look for.
 _shortened = re.compile(r"(\W*\w+?)(?:n['’]t|['’](?:s|t|re|ve|ll|d|m))(\W*)", re.IGNORECASE)
 
@@ -78,6 +80,18 @@ class QueryTerm:
 
 
 @dataclass(frozen=True, slots=True)
+class Speaker:
+    """One of those who speak in a conversation: by the role of the messages, or by the name that begins them."""
+
+    role: Role | None = None
+    name: str = ""
+
+    def wrote(self, role: str | None, text: str) -> bool:
+        is_named = bool(self.name) and case_folded(text[:_NAME_CHARS]).lstrip("*[(<# ").startswith(self.name)
+        return role == self.role or is_named
+
+
+@dataclass(frozen=True, slots=True)
 class ParsedQuery:
     """The terms to look for, and pairs of words that are neighbours in the query."""
 
@@ -87,8 +101,10 @@ class ParsedQuery:
     """Whether it asks something, so that the answer may stand beside its words. Other queries look for their words."""
     days: DayRange | None = None
     """The days that it names."""
-    told_by: Role | None = None
+    told_by: Speaker | None = None
     """Whose turns answer it: who asks for "my" things told them, who asks for what "you suggested" was told."""
+    names: tuple[str, ...] = ()
+    """Words that are written like names, in the order in which they stand."""
     related: tuple[tuple[QueryTerm, QueryTerm], ...] = ()
     """Words of nearly the same meaning as a term: the term, and a term of the others."""
 
@@ -123,8 +139,11 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
         terms |= {clause: term for clause, term in parts.items() if clause not in terms}
     chosen = tuple(list(terms.values())[:MOST_TERMS])
     pairs = tuple(Phrase(pair) for pair in pairwise(row)) if len(chosen) > 1 else ()
-    told_by = _told_by(case_folded(text)) if is_question else None
-    return ParsedQuery(chosen, tuple(dict.fromkeys(pairs))[:MOST_TERMS], is_question, days, told_by)
+    pairs = tuple(dict.fromkeys(pairs))[:MOST_TERMS]
+    if not is_question:
+        return ParsedQuery(chosen, pairs)
+    names = [words[0] for quoted, written, words in pieces if not quoted and len(words) == 1 and _name.match(written)]
+    return ParsedQuery(chosen, pairs, is_question, days, _told_by(case_folded(text)), tuple(names))
 
 
 def _says_nothing(written: str, word: str) -> bool:
@@ -137,10 +156,10 @@ def may_ask(text: str) -> bool:
     return "?" in text or _asks_first.match(text) is not None or _ASKING_UNSPACED.search(text) is not None
 
 
-def _told_by(folded: str) -> Role | None:
+def _told_by(folded: str) -> Speaker | None:
     if _OF_ASSISTANT.search(folded):
-        return "assistant"
-    return "user" if _OF_USER.search(folded) else None
+        return Speaker("assistant")
+    return Speaker("user") if _OF_USER.search(folded) else None
 
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:
