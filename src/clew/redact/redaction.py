@@ -263,6 +263,8 @@ def _decoded(match: re.Match[str]) -> str:
 _KEPT_FIELDS = frozenset(
     {"id", "type", "role", "call_id", "tool_call_id", "tool_use_id", "signature", "encrypted_content", "media_type"}
 )
+# Of these it is known that they name no secret.
+_USUAL_FIELDS = frozenset({"", "content", "name", "text", "reasoning_content", "thinking"})
 # No message is nested deeper; anything below is removed, so that no secret is missed and no recursion overflows.
 _MAX_DEPTH = 100
 _TOO_DEEP = f"{PLACEHOLDER_START}nested-too-deep{PLACEHOLDER_END}"
@@ -310,7 +312,7 @@ def _suspects(messages: Sequence[Message]) -> Iterator[int]:
 
 
 def _contents_of(texts_of: Sequence[tuple[int, list[str]]]) -> TextContents:
-    """What these texts may have. In much text many lines come again, and need not be searched again."""
+    """What these texts may have. In much text many lines and words come again, and need not be searched again."""
     if sum(len(text) for _, texts in texts_of for text in texts) < _MANY_CHARS:
         return _ANYTHING
     lines: set[str] = set()
@@ -321,8 +323,9 @@ def _contents_of(texts_of: Sequence[tuple[int, list[str]]]) -> TextContents:
     if "\x1b]" in written:
         return _ANYTHING  # what is hidden so may go over several lines
     read = readable(written).text
-    folded = _one_byte_each(read).lower()
-    return TextContents({literal for literal in _LITERALS if literal in folded}, hides=read is not written)
+    words = b" ".join(set(_one_byte_each(read).lower().split()))
+    literals = {literal for literal in _LITERALS if all(part in words for part in literal.split())}
+    return TextContents(literals, hides=read is not written)
 
 
 def _found_in(batch: Sequence[str], owners: Sequence[tuple[int, int]], may_have: TextContents) -> list[int]:
@@ -340,13 +343,20 @@ def _collect(value: Any, name: str, owner: Mapping[Any, Any], texts: list[str], 
         if name == "arguments":
             return _collect_arguments(value, texts)
         texts.append(value)
-        return secret_under(name, value) is not None
+        return name not in _USUAL_FIELDS and secret_under(name, value) is not None
+    if value is None:
+        return False
     if depth > _MAX_DEPTH:
         return True
+    # Plain loops, since this runs for every field of every message.
     if isinstance(value, list):
-        return any(_collect(item, "", {}, texts, depth + 1) for item in value)
-    if isinstance(value, Mapping):
-        return any(_collect(inner, str(key), value, texts, depth + 1) for key, inner in value.items())
+        for item in value:
+            if _collect(item, "", {}, texts, depth + 1):
+                return True
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            if _collect(inner, str(key), value, texts, depth + 1):
+                return True
     return False
 
 
