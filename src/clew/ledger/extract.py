@@ -148,6 +148,7 @@ _PASTED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*
 _PASTED_RECORD = re.compile(r'[\[{]\s*"[^"\n]{1,60}":[^\n]*":[^\n]*":[^\n]*')
 # A line of a diff as a screen shows it, with its number.
 _DIFF_LINE = re.compile(r"^[ \t]*[+-] ?\d+ .*$", re.MULTILINE)
+_MAY_BE_DIFF = re.compile(r"[+-] ?\d+ ")
 # A long line that is followed by one in lower case was broken by hand inside a sentence.
 # The pattern begins with a class of chars and looks back from it, since a search for one class is fast.
 _SENTENCE_END = re.compile(
@@ -179,7 +180,7 @@ def without_pasted_text(text: str) -> str:
     """A user message without fenced code, records of JSON, and what a program put between tags."""
     if '":' in text:
         text = _PASTED_RECORD.sub("\n", text)
-    own = _DIFF_LINE.sub("", text) if "+" in text or "-" in text else text
+    own = _DIFF_LINE.sub("", text) if _MAY_BE_DIFF.search(text) else text
     return _PASTED.sub("\n", own).strip() if "```" in own or "<" in own or "~~~" in own else own.strip()
 
 

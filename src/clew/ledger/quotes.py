@@ -238,13 +238,19 @@ class QuoteSelector:
 
     def _cover(self, candidates: list[_QuoteCandidate], selection: _QuoteSelection) -> None:
         """Take spans by density; what a span adds is weighed again when its turn comes."""
-        shortest = min((one.chars for one in candidates), default=0)
-        if selection.spent + shortest > selection.room:
-            return
-        heap = [(-density, order, one) for order, one in enumerate(candidates) if (density := one.density(selection))]
+        left = selection.room - selection.spent
+        heap = [
+            (-density, order, one)
+            for order, one in enumerate(candidates)
+            if one.chars <= left and (density := one.density(selection))
+        ]
         heapq.heapify(heap)
+        shortest = min((one.chars for _, _, one in heap), default=0)
         while heap and selection.spent + shortest <= selection.room:
             before, order, one = heap[0]
+            if selection.spent + one.chars > selection.room:
+                heapq.heappop(heap)
+                continue
             density = -one.density(selection)
             if density > before and len(heap) > 1:
                 # What was selected since has some of its atoms: it goes back to where it belongs now.
