@@ -93,8 +93,8 @@ class WordIndex(Protocol):
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
         """The newest documents that match."""
 
-    def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
-        """All documents that match, if there are but a few anywhere, `limit` at most; None where there may be more."""
+    def look_up_few(self, *queries: IndexQuery) -> Steps[Candidates | None]:
+        """All documents that match the last query, if each has but a few anywhere; None where one may have more."""
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         """Those of some words that may be in a document; the others are in none."""

@@ -142,7 +142,7 @@ def _each_term(
 
 
 def guess_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[FoundCandidates | None]:
-    """The documents of a rare word, whatever its form, by one look for how all forms begin; None where it is not rare.
+    """The documents of a rare word, whatever its form, by a look for how all forms begin; None where it is not rare.
 
     Most words that are searched alone are rare, and there would be a look for each form.
     """
@@ -150,7 +150,9 @@ def guess_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilte
     if term is None or len(term.stems) != 1:
         return None
     begins_alike = Phrase((term.stems[0][0],), is_prefix=True)
-    found = yield from index.look_up_few(IndexQuery(((begins_alike,),), filters, _MOST_GUESSED))
+    # The second look reads all that begins alike, so that a common word must be known for one by the first.
+    wanted = ((term.any_of[:1],), ((begins_alike,),))
+    found = yield from index.look_up_few(*(IndexQuery(clauses, filters, _MOST_GUESSED) for clauses in wanted))
     return None if found is None else FoundCandidates(found.docs, parsed, {term: 1.0})
 
 

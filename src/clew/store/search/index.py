@@ -114,14 +114,16 @@ class Fts5Index:
         found = yield from self._newest(query)
         return (yield from _candidates(found, query.limit))
 
-    def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
+    def look_up_few(self, *queries: IndexQuery) -> Steps[Candidates | None]:
         # The facet of a conversation stands in each of its documents. What is rare is sooner filtered by columns.
-        most = min(query.limit, _FEW)
-        found = yield from self._newest(IndexQuery(query.clauses, _EVERYWHERE, most + 1, query.ids))
-        if len(found) > most:
-            return None
+        found: list[Row] = []
+        for query in queries:
+            most = min(query.limit, _FEW)
+            found = yield from self._newest(IndexQuery(query.clauses, _EVERYWHERE, most + 1, query.ids))
+            if len(found) > most:
+                return None
         if found:
-            found = yield from _filtered(found, query.filters)
+            found = yield from _filtered(found, queries[-1].filters)
         return Candidates(tuple([int(row[0]) for row in found]), len(found))
 
     def _newest(self, query: IndexQuery) -> Steps[list[Row]]:
@@ -304,9 +306,9 @@ class TsvectorIndex:
         )
         return (yield from _candidates(found, query.limit))
 
-    def look_up_few(self, query: IndexQuery) -> Steps[Candidates | None]:
+    def look_up_few(self, *queries: IndexQuery) -> Steps[Candidates | None]:
         # The server filters by columns as it is.
-        del query
+        del queries
         yield from ()
         return None
 
