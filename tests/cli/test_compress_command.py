@@ -174,6 +174,8 @@ def test_the_report_fits_the_terminal_and_says_what_happened(
     for words_of_it in ("head", "tail", "the handoff", "Active task", "Completed actions", "cost", "tidepost replay"):
         assert words_of_it in out
     assert "\x1b" not in out
+    # Lines of results that the handoff quotes are not among those shown of it, also where one begins as a heading does.
+    assert re.search(r"^  Completed actions  [\d,]+ lines\n(?:    .*\n){2}  \w", out, re.MULTILINE)
     # One look: the whole of it fits on one screen of a large window.
     assert len(out.splitlines()) < 60
 

@@ -87,7 +87,7 @@ def test_no_text_opens_an_element_of_its_own(text: str) -> None:
 
 
 def test_lines_of_a_result_that_look_like_headings_or_lists_are_shown_as_lines() -> None:
-    quoted = "     # Title\n     - item\n     12. step\n"
+    quoted = "\t# Title\n\t- item\n\t12. step\n"
     text = f'## Completed actions\n1. "Read it." (m1)\n   READ a.md (m2), in part:\n{quoted}2. "Go on." (m3)'
     html = handoff_html(text, {1, 2, 3})
     assert html.count("<h3>") == 1

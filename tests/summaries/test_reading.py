@@ -223,8 +223,8 @@ def test_many_lines_of_a_result_stand_below_each_other_and_read_back_as_they_wer
     text = written.render()
     assert (
         "   READ theme.toml (m1), in part:\n"
-        "     header_colour = '#0f0f0f' of the dark theme\n"
-        "     footer_colour = '#1f1f1f' of the dark theme\n"
+        "\theader_colour = '#0f0f0f' of the dark theme\n"
+        "\tfooter_colour = '#1f1f1f' of the dark theme\n"
     ) in text
     assert parse_handoff(text) == Handoff({heading: list(lines) for heading, lines in written.sections.items()})
 
@@ -235,7 +235,7 @@ def test_what_was_quoted_in_several_lines_is_told_again_after_another_compaction
     then = [user("Thank you. What does the footer look like at night?"), assistant("Dark, with light text.")]
     before = parse_handoff(handoff_of(first).render())
     source = replace(summary_input_of([*first, *then]), first=len(first), previous=before)
-    assert "\n     footer_colour = '#1f1f1f' of the dark theme" in write_handoff(source, 2_000, count).render()
+    assert "\n\tfooter_colour = '#1f1f1f' of the dark theme" in write_handoff(source, 2_000, count).render()
 
 
 def test_of_an_old_exchange_the_sentence_that_says_what_was_done_is_told() -> None:
@@ -386,4 +386,4 @@ def test_many_lines_that_the_agent_wrote_stand_below_each_other_too() -> None:
         user("Good."),
         assistant("Shall I write it?"),
     ]
-    assert "   SAID (m1), in part:\n     this.header_component = " in handoff_of(messages).render()
+    assert "   SAID (m1), in part:\n\tthis.header_component = " in handoff_of(messages).render()

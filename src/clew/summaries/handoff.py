@@ -40,8 +40,7 @@ _WITHOUT_BULLETS = frozenset({ACTIVE_TASK, STATE})
 CONTINUED = "\n   "
 """Between the lines of one entry."""
 BLOCK = "\n\t"
-"""Before each line of a result that is quoted in several lines; in the text of a handoff they are indented further."""
-_INDENTED_BLOCK = "\n     "
+"""Before each line of a result that is quoted in several lines: a tab costs less than blanks."""
 IN_PART = ", in part:"
 """Ends a line that announces such lines: between them there may be others."""
 STILL_ASKED = "Still on what was asked before"
@@ -112,12 +111,12 @@ def parse_handoff(document: str) -> Handoff:
 def _goes_on_with_block(entry: str, line: str) -> bool:
     """Whether a line is one of those that the last line of an entry announces."""
     announcing = entry.rsplit(CONTINUED, 1)[-1].split(BLOCK, 1)[0]
-    return line.startswith(_INDENTED_BLOCK[1:]) and announcing.endswith(IN_PART)
+    return line.startswith(BLOCK[1:]) and announcing.endswith(IN_PART)
 
 
 def _with_bullets(heading: str, lines: Sequence[str]) -> list[str]:
     if heading == COMPLETED:
-        return [f"{number}. {line.replace(BLOCK, _INDENTED_BLOCK)}" for number, line in enumerate(lines, 1)]
+        return [f"{number}. {line}" for number, line in enumerate(lines, 1)]
     if heading in _WITHOUT_BULLETS:
         return list(lines)
     return [f"- {line}" for line in lines]

@@ -25,9 +25,9 @@ _SOURCE: Final = re.compile(r"\s\[[^\[\]\n]{1,80} m\d+\]$")
 _MARKED: Final = re.compile(rf"(?P<unverified>{UNVERIFIED_MARK})|(?<![\w/.])m(?P<number>\d+)(?![\w/]|\.\w)")
 _BULLET: Final = re.compile(r"^([ \t]*)•(?=\s)", re.MULTILINE)
 # Markdown lets no numbered item but the first begin right below a line of text.
-_LIST_BELOW_TEXT: Final = re.compile(r"^(?![ \t]*(?:\d+[.)]|[-*])\s)(?=.*\S)(.*)\n(?= {0,4}\d+[.)]\s)", re.MULTILINE)
+_LIST_BELOW_TEXT: Final = re.compile(r"^(?![ \t]*(?:\d+[.)]|[-*])\s)(?=.*\S)(.*)\n(?= *\d+[.)]\s)", re.MULTILINE)
 # A line of a result that is quoted in several: indented so far, it is neither a heading nor a list.
-_QUOTED_BLOCK: Final = re.compile(r"^ {5}(?=\S)", re.MULTILINE)
+_QUOTED_BLOCK: Final = re.compile(r"^\t(?=\S)", re.MULTILINE)
 _TEXT_INDENT: Final = " " * 16
 
 

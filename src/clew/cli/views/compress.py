@@ -331,11 +331,13 @@ def writer_name(written_by: str | None) -> str:
 
 
 def _sections(summary: str) -> list[tuple[str, list[str]]]:
-    """The headings of a handoff with their lines, without remarks in brackets and sections that say nothing."""
+    """The headings of a handoff with their lines, without lines of results, remarks, and sections that say nothing."""
     sections: list[tuple[str, list[str]]] = []
     for raw in summary.splitlines():
         line = printable_line(raw)
-        if line.startswith("#"):
+        if raw.startswith("\t"):
+            continue  # a line of a result, below the one that names it
+        if raw.startswith("#"):
             sections.append((line.lstrip("# "), []))
         elif line and not line.startswith("("):
             if not sections:
