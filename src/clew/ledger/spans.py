@@ -56,6 +56,8 @@ ROUTINE_LINE = re.compile(
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
     # How much of a file is not shown.
     r"|\[\d+ more lines\b"
+    # The line on which a terminal shows what was typed.
+    r"|(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:[^\s#$]*[#$](?: |$)"
     # Behind its message PowerShell tells where and of which category.
     r"|\+\s+(?:CategoryInfo|FullyQualifiedErrorId|~|\.\.\. )"
     r")"

@@ -1,4 +1,4 @@
-"""What can be quoted of a tool result that is a record: its fields with their names, and the lines of its texts."""
+"""What of a tool result can be quoted: records by their fields, texts by their lines, and no line of routine."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.ledger.spans import readable_result
+from clew.ledger.spans import is_routine, readable_result
 
 NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
 RECORD = {
@@ -75,3 +75,21 @@ def test_any_value_can_be_read_whole_or_in_one_long_line_or_cut(value: object) -
 def test_every_text_of_a_record_is_in_what_is_told(record: dict[str, str]) -> None:
     told = readable_result(json.dumps(record))
     assert all(f"{name}: {value}" in told for name, value in record.items())
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "(venv) ida@pier-4:/srv/tides# cat almanac.txt",
+        "ida@pier-4:~$ ",
+        "tests/test_tides.py::test_ebb PASSED [ 20%]",
+        "Downloading tides-2.1-py3-none-any.whl (12 kB)",
+    ],
+)
+def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> None:
+    assert is_routine(line)
+
+
+@pytest.mark.parametrize("line", ["ida@pier-4 has 3 mails", "git@example.org:tides.git", "FAILED tests/test_tides.py"])
+def test_other_lines_may_be_one(line: str) -> None:
+    assert not is_routine(line)
