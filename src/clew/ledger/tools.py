@@ -118,16 +118,11 @@ def target_of(name: str, arguments: Mapping[str, Any]) -> str:
 def _target_inside(arguments: Mapping[str, Any]) -> str:
     """The texts that a list in the arguments begins with, such as questions to a person; else names with numbers."""
     listed = [item for value in arguments.values() if isinstance(value, list) for item in value]
-    inside = [
-        next((text for value in item.values() if (text := _as_text(value))), "") for item in listed if _is_map(item)
-    ]
-    if texts := [text for text in inside if text]:
+    maps = [item for item in listed if isinstance(item, Mapping)]
+    inside = (next((text for value in item.values() if (text := _as_text(value))), "") for item in maps)
+    if texts := list(filter(None, inside)):
         return " ".join(texts)[:_LONGEST_TARGET]
     return ", ".join(f"{key} {value}" for key, value in arguments.items() if isinstance(value, int | float))
-
-
-def _is_map(value: Any) -> bool:
-    return isinstance(value, Mapping)
 
 
 def files_edited(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:
