@@ -212,3 +212,22 @@ def test_a_list_of_edits_changes_every_file_that_it_names() -> None:
 def test_a_command_that_only_prints_a_file_reads_it(command: str, path: str) -> None:
     [action] = ledger_of("bash", {"command": command}).actions
     assert (action.verb, action.target) == (("READ", path) if path else ("RAN", command))
+
+
+def commands_told(commands: list[str]) -> list[str]:
+    messages: list[Message] = [user("go")]
+    for number, command in enumerate(commands):
+        messages += [assistant(None, [call("bash", {"command": command}, id=f"c{number}")]), tool(f"c{number}", "ok")]
+    return [action.target for action in Ledger.of(messages).actions]
+
+
+def test_a_program_that_others_are_run_through_is_told_until_that_is_known() -> None:
+    given = ['run "cd /srv && ls -la" 3', 'run "grep -n tide *.py" 3', "python -V", "git log -3", "ls src"]
+    commands = [f"/opt/harness/box-exec {one}" for one in (*given, 'run "pytest -q \\"tests\\"" 5')]
+    assert commands_told(commands) == [*commands[:4], "ls src", 'pytest -q "tests"']
+
+
+def test_a_tool_with_commands_of_its_own_stays() -> None:
+    own = ("init", "plan", "apply", "test", "show", "test", "destroy")
+    commands = [f"/usr/local/bin/terraform {one}" for one in own]
+    assert commands_told(commands) == commands

@@ -39,6 +39,7 @@ from clew.ledger.tools import (
     plan_in,
     size_of_edit,
     target_of,
+    unwrapped,
     updated_plan,
     verb_of,
 )
@@ -189,6 +190,7 @@ class Ledger:
         self._open_calls: dict[str, int] = {}
         self._said_before: dict[str, int] = {}
         self._agent_lines: set[int] = set()
+        self._wrappers: dict[str, set[str]] = {}
 
     @classmethod
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> Ledger:
@@ -283,6 +285,7 @@ class Ledger:
     def _add_call(self, call: ToolCall, arguments: Mapping[str, Any], number: int, index: int) -> None:
         name = name_of_call(call)
         verb, target = verb_of(name, arguments), target_of(name, arguments)
+        target = unwrapped(target, self._wrappers) if verb == "RAN" else target
         if verb == "RAN" and (shown := file_shown_by(without_folder(target))):
             verb, target = "READ", shown
         files: Mapping[str, str] = {}

@@ -381,7 +381,9 @@ class QuoteSelector:
                     spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
                     counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
             apart: Iterable[tuple[int, int]]
-            apart = (line for span in joined_spans(spans) for line in lines_of_span(text, *span))
+            apart = [line for span in joined_spans(spans) for line in lines_of_span(text, *span)]
+            if self._read(number)["role"] == "tool":
+                apart = [line for line in apart if not ROUTINE_LINE.match(text, *line)]
             if FINDS_BY_FILE.search(text, 0, _FIRST_CHARS):
                 apart = with_files(text, apart)
             lines = dict.fromkeys(quote_of(text, *line) for line in apart)

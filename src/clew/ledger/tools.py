@@ -227,6 +227,31 @@ _SHOWS_FILE = re.compile(
 )
 
 
+_WRAPPER = re.compile(r"(?P<program>\S*/\S{6,}) (?P<given>.+)", re.DOTALL)
+_GIVEN_QUOTED = re.compile(r"[\w-]+ \"(?P<command>.+)\"(?: \d+)?\s*", re.DOTALL)
+_EVERYDAY = re.compile(
+    r"(?:cat|cd|cp|curl|diff|echo|env|find|git|grep|head|ls|make|mkdir|mv|node|npm|pip|pwd|pytest|python3?|rg|rm|sed|tail|"
+    r"test|touch|tree|wc|which|write)\b"
+)
+_FIRST_CHARS = 60
+_FEWEST_WRAPPED = 4
+"""From so many different ones on, a program is one that others are run through."""
+
+
+def unwrapped(command: str, seen: dict[str, set[str]]) -> str:
+    """The command that a program was given to run, once it was seen to do no more: `/opt/box run "pytest -q" 5`."""
+    found = _WRAPPER.match(command)
+    given = found["given"] if found else ""
+    quoted = _GIVEN_QUOTED.fullmatch(given)
+    if found is None or not (quoted or _EVERYDAY.match(given)):
+        return command
+    wrapped = seen.setdefault(found["program"], set())
+    if len(wrapped) < _FEWEST_WRAPPED:
+        wrapped.add(given[:_FIRST_CHARS] if quoted else given.partition(" ")[0])
+        return command
+    return quoted["command"].replace('\\"', '"') if quoted else given
+
+
 def file_shown_by(command: str) -> str:
     """The file that a command line prints, or prints a part of, and nothing else; empty where it does other things."""
     found = _SHOWS_FILE.fullmatch(command) if len(command) <= _LONGEST_LOOK else None
