@@ -387,3 +387,14 @@ def test_many_lines_that_the_agent_wrote_stand_below_each_other_too() -> None:
         assistant("Shall I write it?"),
     ]
     assert "   SAID (m1), in part:\n\tthis.header_component = " in handoff_of(messages).render()
+
+
+def test_lines_of_a_result_stand_in_their_order_whenever_they_were_chosen() -> None:
+    lines = [
+        f"{n}: {'plain words about it, one after the other' if n % 3 else f'width_{n} = {n * 1117}'}" for n in range(9)
+    ]
+    messages = [user("How wide is it?"), *ran("cat notes.txt", "\n".join(lines), "a"), assistant("It depends.")]
+    told = handoff_of(messages).render()
+    shown = [line for line in lines if line in told]
+    assert len(shown) > 5
+    assert sorted(shown, key=told.index) == shown

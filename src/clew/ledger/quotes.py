@@ -10,7 +10,7 @@ import heapq
 import math
 import re
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterable, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from itertools import islice
 
@@ -156,6 +156,7 @@ class QuoteSelector:
         self._found: dict[QuoteSpan, _QuoteCandidate] = {}
         self._searched = 0
         self._alike: Counter[tuple[int, int, str]] = Counter()
+        self._selected: Mapping[tuple[int, int], list[QuoteSpan]] = {}
         self._shapes: dict[tuple[int, int, int], str] = {}
         self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self._worth: dict[str, float] = {}
@@ -191,13 +192,13 @@ class QuoteSelector:
         taken = {span for own in selection.spans.values() for span in own}
         selection.covered = set()
         self._cover([one for one in candidates if one.span not in taken], selection)
-        self._alike = selection.alike
+        self._alike, self._selected = selection.alike, selection.spans
         return self._quotes(selection), selection.spent
 
     def plain_lines(self, room: int, told: str) -> tuple[dict[tuple[int, int], list[str]], int]:
         """Lines of the newest messages that `told` has not, also those without an atom, as `select` gives them.
 
-        Of like lines those count that were selected last.
+        Of a part of a message that has such lines, those that were selected last are among them, all in their order.
         """
         selection = _QuoteSelection(room, set(), alike=Counter(self._alike))
         for number in range(self._index.last, self._first - 1, -1):
@@ -220,6 +221,8 @@ class QuoteSelector:
                         selection.take(span, line, chars)
             if room - selection.spent < LONGEST_LINE // 4:
                 break
+        for part_of, spans in selection.spans.items():
+            spans += self._selected.get(part_of, ())
         return self._quotes(selection), selection.spent
 
     def texts(self, number: int) -> Sequence[str]:

@@ -438,7 +438,10 @@ class _Composer:
             new = [line for line in lines if line not in draft.told and line.strip("…") not in above]
             new = entry.without_told(new, number, part, owner)
             own = entry.passages.setdefault(self._material.line_of(number, part)[0], [])
-            own += [(owner.number if owner else number, bool(part), line) for line in new]
+            source = (owner.number if owner else number, bool(part))
+            # Lines that came before are among those that come now, which are in their order.
+            came = [(*source, line) for line in new]
+            own[:] = [*(one for one in own if one not in came), *came]
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
             # What was run is not told without what came of it, where that is short.
             if not is_told and owner and (short := self._material.short_output(owner)):

@@ -259,6 +259,7 @@ def reference_of(line: str) -> str:
 def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict[str, str]) -> str:
     """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings told before, each with what
     it was the beginning of."""
+    own = sorted(own, key=lambda one: one[0])
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
     if not isinstance(key, tuple):
