@@ -264,7 +264,9 @@ class SearchContract:
             await store.append("s", [user(f"note {n}") for n in range(60)])
             said = ["the kayaks were hired", "one kayak is broken", "it is truncated there", "add it: creation, 7."]
             await store.append("s", [user(text) for text in said])
-            assert set(await found(store, "kayak")) == {60, 61}
+            assert set(await found(store, "kayak")) == {60, 61} == set(await found(store, "kaya"))
+            assert await found(store, "kayakers") == await found(store, "kayaking") != []
+            assert await found(store, "zebu") == []
             assert await found(store, "truncation") == [62]
             assert await found(store, "create") == [63]
             assert (await found(store, "7. add"))[0] == 63
