@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from operator import is_
 from typing import Any, NamedTuple
 
 LONGEST_LINE = 260
@@ -260,7 +261,6 @@ def quote_of(text: str, start: int, end: int) -> str:
 # such a line tells a reader nothing; a field with its name, or a line of the text, does. Records that were cut are read
 # too.
 
-_LONG_LINE = re.compile(rf"[^\n]{{{LONGEST_LINE + 1},}}")
 _FEWEST_FIELDS = 3
 _FEWEST_BREAKS = 3
 _MOST_NESTED = 4
@@ -285,7 +285,11 @@ def readable_result(text: str, depth: int = 0) -> str:
             return "\n".join(_joined(_fields_of(json.loads(text), depth)))
         except (ValueError, RecursionError):
             pass
-    return _LONG_LINE.sub(lambda found: _readable_line(found[0], depth), text)
+    lines = text.split("\n")
+    if max(map(len, lines)) <= LONGEST_LINE:
+        return text
+    read = [_readable_line(line, depth) if len(line) > LONGEST_LINE else line for line in lines]
+    return text if all(map(is_, read, lines)) else "\n".join(read)
 
 
 def _readable_line(line: str, depth: int) -> str:
