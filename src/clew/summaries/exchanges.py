@@ -295,6 +295,7 @@ def _says_target(called: str, verb: str, target: str) -> bool:
 # -- all that could be told --------------------------------------------------------------------------------------------
 
 LEAST_REQUEST_CHARS = 60
+_WORD_CHARS = 20
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
 ASKED_BELOW = "Asked below"
@@ -452,8 +453,10 @@ class HandoffMaterial:
         if not exchange.request or exchange.number in above or self.stays_whole(exchange.number):
             return True
         if n not in self._shortest_heads:
-            words = shorten(exchange.request[: 4 * LEAST_REQUEST_CHARS], LEAST_REQUEST_CHARS)
-            self._shortest_heads[n] = len(f'"{words}" (m{exchange.number})')
+            words = " ".join(exchange.request[: LEAST_REQUEST_CHARS + _WORD_CHARS].split())
+            if len(words) <= LEAST_REQUEST_CHARS:
+                words = exchange.request[: 4 * LEAST_REQUEST_CHARS]
+            self._shortest_heads[n] = len(f'"{shorten(words, LEAST_REQUEST_CHARS)}" (m{exchange.number})')
         return self._shortest_heads[n] <= room
 
     def short_output(self, action: Action) -> str:
