@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clew.ledger import Ledger
 from clew.messages import Message
-from clew.summaries.exchanges import brief_target, deeds_of
+from clew.summaries.exchanges import LEAST_REQUEST_CHARS, HandoffMaterial, brief_target, deeds_of
 from clew.summaries.sentences import closing_sentences, quoted_sentences, sentences_in
-from clew.testing import assistant, call, tool
+from clew.testing import assistant, call, tool, user
+from clew.testing.scripted import summary_input_of
 
 
 def ran(command: str, result: str, id: str) -> list[Message]:
@@ -140,3 +143,21 @@ def test_what_stands_under_a_summary_is_the_conclusion_and_a_label_is_not() -> N
     )
     found = closing_sentences(report, 4, lambda _: 0.5)
     assert max(found, key=lambda one: one.conclusion).text == "The account may change everything on this machine."
+
+
+REQUESTS = (
+    "Fix it.",
+    "Please fix the retry loop of the importer, which waits for ever when the second file is missing.",
+    "a" * 200,
+    "word " * 80,
+    "wide          gaps          between          the          words          of          it          all          ",
+    "one\nline\nafter\nthe\nother\nuntil\nit\nis\nlonger\nthan\nthe\nshortest\nhead\nof\nall\nthat\nmay\nbe\ntold",
+)
+
+
+@pytest.mark.parametrize("request_text", REQUESTS)
+def test_a_head_that_is_not_written_for_want_of_room_would_not_have_fitted(request_text: str) -> None:
+    messages = [part for text in (request_text, "And then?", "On.") for part in (user(text), assistant("Done so far."))]
+    material = HandoffMaterial(summary_input_of(messages))
+    chars = len(material.head(0, (), LEAST_REQUEST_CHARS))
+    assert [material.may_fit(0, (), room) for room in (chars - 1, chars)] == [False, True]
