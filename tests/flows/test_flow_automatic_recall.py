@@ -110,7 +110,7 @@ def worked(number: int, arguments: dict[str, object], result: str) -> list[Messa
 
 
 async def test_parameters_and_tags_bring_nothing_back(tmp_path: Path) -> None:
-    given = {"old_string": "low", "level_mark": "high"}
+    given: dict[str, object] = {"old_string": "low", "level_mark": "high"}
     async with recalling(tmp_path) as flow:
         await folded(flow, *worked(0, given, "fine </tide-report>"))
         await receive(flow.runtime, SESSION, [user("Go on."), assistant(None, [call("look", given, id="c1")])])
