@@ -102,7 +102,7 @@ def test_what_one_search_brings_back_is_counted(tmp_path: Path) -> None:
         file.write(json.dumps({"messages": [*messages, after]}))
     scorer = SimpleNamespace(text=_shown, cut_at=lambda it: len(it) - 1, needed=lambda *_: ["48151"])
     rows = recoverable.recoverable(tmp_path, scorer)
-    assert [row["words"] for row in rows] == list(recoverable.WAYS.values())
+    assert [row["words"] for row in rows] == [*recoverable.WAYS.values(), recoverable.GREP]
     assert all(row["sessions"] == 1 and row["atoms"] == 1 for row in rows)
 
 
