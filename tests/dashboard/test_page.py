@@ -179,6 +179,20 @@ async def test_the_chart_is_read_with_arrow_keys(flow: DashboardFlow, open_tab: 
         await tab.wait_for_text("Request 2,", ".tell")
 
 
+async def test_a_link_that_is_followed_as_soon_as_it_is_drawn_leads_there(
+    browser: Chromium, flow: DashboardFlow
+) -> None:
+    chat = await add_chat(flow.store, 1)
+    at_once = (
+        "new MutationObserver((_, watch) => { if (!document.querySelector('main h1')) return; watch.disconnect();"
+        f" location.hash = '#/session/{chat.id}'; }}).observe(document, {{ childList: true, subtree: true }})"
+    )
+    async with browser.tab(flow.address) as tab:
+        await tab.send("Page.addScriptToEvaluateOnNewDocument", source=at_once)
+        await tab.go(flow.launch_url)
+        await tab.wait_for_text("Compact…", ".actions")
+
+
 async def test_a_session_that_does_not_exist_is_said_in_words(open_tab: OpenTab) -> None:
     async with open_tab() as tab:
         await show(tab, "#/session/s_nothing")

@@ -1,6 +1,6 @@
 // The page: who is signed in, which view is shown, and whether it is live.
 
-import { html, render, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
+import { html, render, useEffect, useLayoutEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 import { signIn, signOut, whenSignedOut, whoAmI } from "./api.js";
 import { Insights } from "./insights.js";
 import { follow, leave, listen } from "./live.js";
@@ -47,13 +47,15 @@ function SignIn({ me, done }) {
 }
 
 function useRoute() {
-  const [route, setRoute] = useState(() => routeOf(location.hash));
+  const [hash, setHash] = useState(location.hash);
   useEffect(() => {
-    const changed = () => setRoute(routeOf(location.hash));
+    const changed = () => setHash(location.hash);
     addEventListener("hashchange", changed);
+    // It may have changed between the first drawing and this.
+    changed();
     return () => removeEventListener("hashchange", changed);
   }, []);
-  return route;
+  return useMemo(() => routeOf(hash), [hash]);
 }
 
 function useLive(isSignedIn) {
