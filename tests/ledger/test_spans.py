@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.ledger.spans import is_routine, readable_result
+from clew.ledger.spans import ROUTINE_WORDS, is_routine, readable_result
 
 NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
 RECORD = {
@@ -88,6 +88,8 @@ def test_every_text_of_a_record_is_in_what_is_told(record: dict[str, str]) -> No
 )
 def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> None:
     assert is_routine(line)
+    # What has none of these words is not looked at.
+    assert any(word in line for word in ROUTINE_WORDS)
 
 
 @pytest.mark.parametrize("line", ["ida@pier-4 has 3 mails", "git@example.org:tides.git", "FAILED tests/test_tides.py"])

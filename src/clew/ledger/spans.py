@@ -67,7 +67,7 @@ ROUTINE_WORDS = (
     "PASSED", "SKIPPED", "XFAIL", " ok", "PASS ", "ok ", "Collecting ", "Downloading ", "Fetching ", "Pouring ",
     "Using cached ", "Downloaded ", "already satisfied", "Preparing ", "Unpacking ", "Setting up ", "Selecting ",
     "Get:", "Hit:", "Compiling ", "npm ", "Bottle ", " objects: ", "deltas: ", ": Pulling ", "post-quantum", "[main] ",
-    ": fork: ", "CategoryInfo", " more lines",
+    ": fork: ", "CategoryInfo", " more lines", "@",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
