@@ -161,6 +161,34 @@ def test_a_letter_chooses_too(answer: str, chosen: str) -> None:
     assert chosen_by(answer, LETTERS) == chosen
 
 
+@pytest.mark.parametrize(
+    ("answer", "offered", "chosen"),
+    [
+        (
+            "1",
+            "Three flats: 1. Casa Azul, 385 €, lift. 2. Five Stars, 395 €. 3. Almaria, 360 €.",
+            "Casa Azul, 385 €, lift",
+        ),
+        ("2", "Either (1) drop the column or (2) keep it and write a default. Which?", "keep it and write a default"),
+        ("b", "We can a) retry at once, b) wait 5 s, or c) give up.", "wait 5 s"),
+        ("2", "可以这样做：1、改用 httpx 2、保留 requests", "保留 requests"),
+        ("2", "可以这样做：\n1、改用 httpx\n2、保留 requests", "保留 requests"),
+        ("2", "| # | way |\n|---|---|\n| 1 | a queue |\n| 2 | a cron job, nightly |", "a cron job, nightly"),
+        ("2", "Python 3. 2. 1. and so on were tried.", ""),
+        ("1", "Version 1. It has 2.5 of 3.", ""),
+    ],
+)
+def test_options_may_stand_in_one_line_or_in_a_table(answer: str, offered: str, chosen: str) -> None:
+    assert chosen_by(answer, offered) == chosen
+
+
+def test_consent_with_a_wish_is_told_with_what_was_asked() -> None:
+    assert chosen_by("yes, in Portuguese please, and sign it", "Booked. Shall I draft the mail?") == (
+        "Shall I draft the mail?"
+    )
+    assert chosen_by("ok now port the docs of the uploader as well", "Done. Shall I push?") == ""
+
+
 def test_where_nothing_was_offered_nothing_was_chosen() -> None:
     assert chosen_by("2", "") == chosen_by("2", "I am done.") == chosen_by("yes", "I am done.") == ""
 

@@ -122,10 +122,14 @@ _CONSENT = re.compile(
     r"|好|好的|是|是的|可以|行|不|不用|はい|いいえ|네|예|да|нет)(?!\w)",
     re.IGNORECASE,
 )
+_CONSENT_WITH_WISH = re.compile(rf"(?:{_CONSENT.pattern})\s*[,.!;，。！]", re.IGNORECASE)
 _OPTION = re.compile(
-    r"^\s*(?:[-*]\s+)?(?:#+\s*)?\**\s*(?:option\s+)?(\d{1,2}|[a-h])\s*[.):]\s*\**\s*(.+?)\s*$",
+    r"^\s*(?:[-*]\s+)?(?:#+\s*)?\**\s*(?:option\s+)?(\d{1,2}|[a-h])\s*[.):、．）：]\s*\**\s*(.+?)\s*$"
+    r"|^\s*\|\s*\**(\d{1,2}|[a-h])\**\s*\|\s*(.+?)\s*\|",
     re.IGNORECASE | re.MULTILINE,
 )
+_OPTION_IN_LINE = re.compile(r"(?:(?<=[\s:：,，;；])|^)[(（]?(\d|[a-h])(?:[.)）]\s+|[、．]\s*)(?=\S)")
+_END_OF_OPTION = re.compile(r"[,;，；]?\s+(?:or|and|oder|ou|o)\Z|[,.;，。；]\Z|[.。?？]\s.*", re.DOTALL)
 _QUESTION = re.compile(r"[^.!?。！？\n]+[?？]")
 _ALL_ABOVE = re.compile(r"(?:all|both|everything)\b(?: of (?:the )?(?:above|these|them))?", re.IGNORECASE)
 _LONGEST_ANSWER = 60
@@ -137,7 +141,7 @@ def chosen_by(answer: str, offered: str) -> str:
     """What a short answer chose of what the agent had offered before; empty where it chose nothing that can be told."""
     if len(answer) > _LONGEST_ANSWER or not offered:
         return ""
-    options = [(label.lower(), _without_marks(text)) for label, text in _OPTION.findall(offered)]
+    options = _options_in(offered)
     if options and (labels := _labels_in(answer)):
         # Of several lists in a reply, the last one is the one that asks.
         by_label = dict(options)
@@ -146,10 +150,34 @@ def chosen_by(answer: str, offered: str) -> str:
     if options and (ordinal := _ORDINAL.match(answer)):
         place = _ORDINALS[ordinal[1].lower()]
         return options[place][1] if place < len(options) else ""
-    if _CONSENT.match(answer) and len(answer.split()) <= _MOST_WORDS_OF_CONSENT:
+    is_brief = len(answer.split()) <= _MOST_WORDS_OF_CONSENT
+    if _CONSENT_WITH_WISH.match(answer) or (is_brief and _CONSENT.match(answer)):
         questions = _QUESTION.findall(offered)
         return _without_marks(questions[-1]) if questions else ""
     return ""
+
+
+def _options_in(offered: str) -> list[tuple[str, str]]:
+    """What was offered, each with its label: a line each, a row of a table each, or side by side in one line."""
+    rows = _OPTION.findall(offered)
+    if len(rows) > 1:
+        return [((label or row).lower(), _without_marks(text or cell)) for label, text, row, cell in rows]
+    return next((found for line in reversed(offered.split("\n")) if (found := _options_in_line(line))), [])
+
+
+def _options_in_line(line: str) -> list[tuple[str, str]]:
+    """`1. a queue 2. a cron job`: labels that count on from the first, two of them at least."""
+    marks = list(_OPTION_IN_LINE.finditer(line))
+    for at, mark in enumerate(marks):
+        first = ord(mark[1])
+        run = [one for n, one in enumerate(marks[at:]) if ord(one[1]) == first + n]
+        if mark[1] in "1a" and len(run) > 1 and run == marks[at:]:
+            ends = [*(one.start() for one in run[1:]), len(line)]
+            texts = [line[one.end() : end].rstrip("(（ ") for one, end in zip(run, ends, strict=True)]
+            return [
+                (one[1], _without_marks(_END_OF_OPTION.sub("", text))) for one, text in zip(run, texts, strict=True)
+            ]
+    return []
 
 
 def _with_all_above(chosen: str, options: list[tuple[str, str]]) -> str:
