@@ -212,8 +212,15 @@ def yaml_scalar(value: SettingValue) -> str:
         return "null"
     if not isinstance(value, str):
         return str(value)
-    reads_as_text = _PLAIN_SCALAR.fullmatch(value) and isinstance(value_of(_node_of(value)), str)
-    return value if reads_as_text else json.dumps(value, ensure_ascii=False)
+    return value if _reads_as_text(value) else json.dumps(value, ensure_ascii=False)
+
+
+def _reads_as_text(value: str) -> bool:
+    """Whether it is read back as it is when it stands in the file without quotes."""
+    if not _PLAIN_SCALAR.fullmatch(value):
+        return False
+    node: yaml.Node | None = yaml.compose(value, Loader=yaml.SafeLoader)
+    return node is not None and isinstance(value_of(node), str)
 
 
 def _with_key(text: str, path: Path, names: Sequence[str], value: str) -> str:
@@ -347,11 +354,6 @@ def _verified(edit: Callable[[], str], expected: dict[str, object], path: Path, 
 def _without_empty(content: dict[str, object]) -> dict[str, tuple[str, object]]:
     # With its type, because True == 1 == 1.0 to Python.
     return {key: (type(value).__name__, value) for key, value in content.items() if value not in (None, {})}
-
-
-def _node_of(text: str) -> yaml.Node:
-    node: yaml.Node = yaml.compose(text, Loader=yaml.SafeLoader)
-    return node
 
 
 def set_in_file(path: Path, setting: Setting, value: SettingValue) -> tuple[str, ...]:
