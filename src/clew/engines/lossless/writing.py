@@ -175,7 +175,8 @@ def node_text(summary: str) -> str:
     handoff = parse_handoff(summary)
     sections = {heading: list(lines) for heading, lines in handoff.sections.items()}
     asked, first = sections.pop(ACTIVE_TASK, []), sections.pop(GOAL, [])
-    known = {number_at_end(line): line for line in (*asked, *first, *sections.get(RULES, []))}
+    # A rule may be only a part of what was asked in the same message.
+    known = {number_at_end(line): line for line in (*sections.get(RULES, []), *first, *asked)}
     told = [_told_in_place(entry, known) for entry in sections.get(COMPLETED, []) if not _says_nothing(entry)]
     everything = "\n".join(told)
     first, asked = ([line for line in some if line[:_COMPARED_CHARS] not in everything] for some in (first, asked))
