@@ -140,7 +140,7 @@ def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_whe
         '   COMMITTED 9f3c2ab "x" (m12)\n'
         "   CHANGED src/uploader.py +2 -1 (m7)\n"
         "   RAN pytest -q -> 16 passed in 0.2s · [exit 0] (m9)",
-        '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)',
+        '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more. There is more to say." (m14)',
     ]
 
 
@@ -160,7 +160,9 @@ def test_state_decisions_answers_and_files() -> None:
     handoff = handoff_of(SESSION)
     assert handoff.lines(STATE) == ["Branch feat/async at 9f3c2ab (m12). Tests: 16 passed (m10)."]
     assert '"We go with a queue because the NAS is slow." (m5)' in handoff.render()
-    assert '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more." (m14)' in handoff.render()
+    assert (
+        '"Does S3 resume?" (m13)\n   "Only in parts of 5 MiB or more. There is more to say." (m14)' in handoff.render()
+    )
     assert handoff.lines(FILES) == ["src/uploader.py (changed, m1-m7)"]
 
 

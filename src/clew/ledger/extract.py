@@ -136,10 +136,12 @@ _ORDERS = re.compile(
 _NEXT = re.compile(rf"(?:and )?(?:now|next|then|first|finally),? {_ORDER_VERBS}", re.IGNORECASE)
 # A few words about what is being done, as a step of a plan.
 _DOING = re.compile(
-    r"(?:now )?(?:adding|checking|creating|exploring|fixing|looking|reading|reviewing|running|searching|starting"
-    r"|testing|trying|updating|verifying|writing)\b[^!?]{0,50}(?<!\.)",
+    r"(?:now )?(?!(?:any|every|no|some)thing|missing|existing|remaining|outstanding|according|during|following|pending"
+    r"|regarding|warning|string|including)[a-z]{2,}ing\b[^!?]{0,80}(?<!\.)",
     re.IGNORECASE,
 )
+# `Now step 2: Create the folder.`
+_NOW_COMES = re.compile(r"(?:and )?(?:now|next)\b[^.!?:]{0,24}: \S", re.IGNORECASE)
 _TAGS = (
     r"system-reminder|local-command-\w+|command-\w+|bash-\w+|environment_\w+|ide_\w+|user-prompt-submit-hook|context|file"
     r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
@@ -209,7 +211,7 @@ def is_question(text: str) -> bool:
 def is_opening(said: str) -> bool:
     """Whether it only says what comes next: `Let me check.`, `Now fix the tests:`."""
     plain = said.lstrip(_LIST_MARKS)
-    if _ANNOUNCES.match(plain) or _NEXT.match(plain) or _DOING.fullmatch(plain):
+    if _ANNOUNCES.match(plain) or _NEXT.match(plain) or _DOING.fullmatch(plain) or _NOW_COMES.match(plain):
         return True
     return plain.endswith((":", "：")) and bool(_ORDERS.match(plain))
 

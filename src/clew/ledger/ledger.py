@@ -140,6 +140,8 @@ class LedgerExchange:
     closing: str = ""
     """The agent's last words so far."""
     closing_number: int | None = None
+    is_ended: bool = False
+    """Whether the agent called nothing with its last words; else they are a thought in the middle of the work."""
     said: list[int] = field(default_factory=list)
     """The messages in which the agent said something."""
     cancelled_by: int | None = None
@@ -219,7 +221,7 @@ class Ledger:
         if role == "user":
             self._add_request(text_of(message), number)
         elif role == "assistant":
-            self._add_reply(text_of(message), number, outline=outline)
+            self._add_reply(text_of(message), number, is_last=not arguments, outline=outline)
             for index, (call, own) in enumerate(zip(calls_of(message), arguments, strict=True)):
                 self._add_call(call, own, number, index)
         else:
@@ -261,19 +263,20 @@ class Ledger:
             former.said += taken.said
             if taken.closing_number is not None:
                 former.closing, former.closing_number = taken.closing, taken.closing_number
+                former.is_ended = taken.is_ended
 
     def _forget_examples(self) -> None:
         """What was asked and decided so far was an example of a conversation."""
         self.program_messages.update(request.number for request in self.requests)
         self.requests, self.exchanges, self.rules, self.decisions = [], [], [], []
 
-    def _add_reply(self, text: str, number: int, *, outline: bool) -> None:
+    def _add_reply(self, text: str, number: int, *, is_last: bool, outline: bool) -> None:
         if not text.strip() or (number - 1 in self.program_messages and is_acknowledgement(text)):
             return
         if not self.exchanges:
             self.exchanges.append(LedgerExchange(number))
         exchange = self.exchanges[-1]
-        exchange.closing, exchange.closing_number = text, number
+        exchange.closing, exchange.closing_number, exchange.is_ended = text, number, is_last
         exchange.said.append(number)
         self._agent_lines.update(hash(line.strip()) for line in text.split("\n") if len(line) >= _SHORTEST_PASTED)
         if outline:

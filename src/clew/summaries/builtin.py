@@ -47,7 +47,7 @@ from clew.summaries.required_facts import (
     longer_goal,
     shorter_task,
 )
-from clew.summaries.sentences import TELLING_WIDTH, Sentence, by_worth
+from clew.summaries.sentences import Sentence, by_worth
 
 BUILTIN = "built-in"
 TEMPLATE = "builtin/2"
@@ -318,19 +318,15 @@ class _Composer:
     def _tell_conclusions(self, draft: _Draft) -> None:
         room = int(draft.left * _SHARE_OF_CONCLUSIONS)
         for n in draft.entries:
-            # An exchange that ended in the middle of the work, or in an opening, is told by what was said before.
-            for said in (self._material.closing(n), self._material.sentences(n)):
-                new = [one for one in said if one.text not in draft.told]
-                telling = [one for one in new if one.width >= TELLING_WIDTH] or new
-                best = max(telling, key=lambda one: (one.conclusion, -one.order), default=None)
-                if best is not None:
-                    break
-            if best is not None and best.chars > room:
+            told = self._material.conclusion(n, draft.told)
+            if told and told[0].chars > room:
                 # An older one that is shorter would be told in the place of this one, and not where there is more room.
                 break
-            if best is not None:
-                draft.take(best, n)
-                room -= best.chars
+            for one in told:
+                if one.chars <= room:
+                    draft.entries[n].conclusion = one.number
+                    draft.take(one, n)
+                    room -= one.chars
 
     def _tell_deeds(self, draft: _Draft) -> None:
         room = int(draft.left * _SHARE_OF_DEEDS)
@@ -402,7 +398,7 @@ class _Composer:
     def _tell_plain_lines(self, draft: _Draft) -> None:
         """With room left, lines that hold nothing exact too: of a talk they may be all there is."""
         if draft.left > _LEAST_LEFT:
-            told = [line.text for line in draft.top] + [exchange_text(entry, None) for entry in draft.entries.values()]
+            told = [line.text for line in draft.top] + [exchange_text(entry) for entry in draft.entries.values()]
             self._place(draft, *self._material.selector.plain_lines(draft.left, "\n".join(told)))
 
     def _stretch_with(self, draft: _Draft, n: int) -> ToldExchange:
@@ -476,10 +472,10 @@ class _Composer:
             sections.setdefault(line.heading, []).append(self._material.source.clean(line.text))
         if files := sections.get(parts.FILES):
             sections[parts.FILES] = lines_by_kind(files)
-        entries = [(stretch.first, exchange_text(entry, None)) for stretch, entry in draft.stretches]
+        entries = [(stretch.first, exchange_text(entry)) for stretch, entry in draft.stretches]
         entries += [(number, CONTINUED.join(lines)) for number, lines in draft.former]
         for n, entry in draft.entries.items():
-            text = exchange_text(entry, self._material.exchanges[n].closing_number)
+            text = exchange_text(entry)
             # Without another line they tell nothing that is not told already.
             if CONTINUED in text or not text.startswith((AS_TASK, ASKED_ABOVE, ASKED_BELOW)):
                 entries.append((self._material.exchanges[n].number, text))

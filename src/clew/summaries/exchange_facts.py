@@ -18,7 +18,7 @@ from clew.summaries.exchanges import (
 )
 from clew.summaries.handoff import CONTINUED, SummaryInput, number_in, quoted_request
 from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized
-from clew.summaries.sentences import TELLING_WIDTH, Sentence, quoted_sentences, sentences_in
+from clew.summaries.sentences import TELLING_WIDTH, Sentence, conclusion_of, quoted_sentences, sentences_in
 
 _NEWEST_WHOLE = 3
 _OLD_REQUEST_CHARS = 340
@@ -73,6 +73,8 @@ def _conclusion(source: SummaryInput, exchange: LedgerExchange, age: int) -> Ite
         return
     worth = _worth_in(source)
     telling = [one for one in sentences_in(exchange.closing, number, worth) if one.width >= TELLING_WIDTH]
+    if not conclusion_of(telling, telling, is_ended=exchange.is_ended or not age):
+        return
     ranked = sorted(telling, key=lambda one: (-one.conclusion, one.order))
     chosen = _fitting(ranked, _CONCLUSION_CHARS) if age < _NEWEST_IN_DETAIL else ranked[:1]
     if chosen:

@@ -47,7 +47,9 @@ from clew.summaries.sentences import (
     Sentence,
     as_block,
     closing_sentences,
+    conclusion_of,
     framed_passage,
+    is_thought,
     quoted_sentences,
     sentences_in,
 )
@@ -176,6 +178,8 @@ class ToldExchange:
     """One exchange as it will be told."""
 
     head: str
+    conclusion: int | None = None
+    """The message whose sentences stand for what came of it."""
     sentences: list[Sentence] = field(default_factory=list)
     deeds: list[str] = field(default_factory=list)
     passages: dict[Hashable, list[tuple[int, bool, str]]] = field(default_factory=dict)
@@ -204,12 +208,13 @@ class ToldExchange:
         return new
 
 
-def exchange_text(entry: ToldExchange, closing_number: int | None) -> str:
+def exchange_text(entry: ToldExchange) -> str:
     """Request, conclusion, deeds, then what else was said and shown, in the order in which it came."""
     by_message: dict[int, list[Sentence]] = {}
     for one in entry.sentences:
         by_message.setdefault(one.number, []).append(one)
-    conclusion = [quoted_sentences(by_message.pop(closing_number))] if closing_number in by_message else []
+    concluding = by_message.pop(entry.conclusion, None) if entry.conclusion is not None else None
+    conclusion = [quoted_sentences(concluding)] if concluding else []
     body = [(number, quoted_sentences(own)) for number, own in by_message.items()]
     folders: dict[str, str] = {}
     shown = sorted(
@@ -240,7 +245,7 @@ def lines_to_tell_again(entry: ToldExchange, before: Sequence[str], closing_numb
 
     What was changed and run, and the closing words, are told anew each time.
     """
-    told = {(line[:3], reference_of(line)) for line in exchange_text(entry, closing_number).split(CONTINUED)}
+    told = {(line[:3], reference_of(line)) for line in exchange_text(entry).split(CONTINUED)}
     return [
         line
         for line in before
@@ -382,7 +387,9 @@ class HandoffMaterial:
             is_quoted = at is not None and at < self.source.last
             is_newest = n == len(self.exchanges) - 1
             worth_of = self.selector.worth_of
-            self._closings[n] = closing_sentences(closing, at or 0, worth_of, is_newest=is_newest) if is_quoted else []
+            found = closing_sentences(closing, at or 0, worth_of, is_newest=is_newest) if is_quoted else []
+            is_last = is_newest or self.exchanges[n].is_ended
+            self._closings[n] = found if is_last else [one for one in found if not is_thought(one.text)]
         return self._closings[n]
 
     def sentences(self, n: int) -> list[Sentence]:
@@ -393,9 +400,18 @@ class HandoffMaterial:
             for number in exchange.said:
                 if number != exchange.closing_number and self.may_quote(number):
                     said = sentences_in(self.selector.texts(number)[0], number, self.selector.worth_of)
-                    found += [replace(one, worth=one.worth - 0.5, conclusion=one.conclusion - 0.5) for one in said]
+                    found += [replace(one, worth=one.worth - 0.5) for one in said if not is_thought(one.text)]
             self._said[n] = found
         return self._said[n]
+
+    def conclusion(self, n: int, told: Collection[str]) -> list[Sentence]:
+        """What stands for the exchange, of what was not told; nothing where its commits tell it better."""
+        exchange = self.exchanges[n]
+        closing, is_newest = self.closing(n), n == len(self.exchanges) - 1
+        if not (exchange.is_ended and closing) and any(action.commit for action in self.actions.get(n, ())):
+            return []
+        closing, said = ([one for one in own if one.text not in told] for own in (closing, self.sentences(n)))
+        return conclusion_of(closing, said, is_ended=exchange.is_ended or is_newest)
 
     def stays_whole(self, number: int) -> bool:
         """Whether the message can be read below the handoff."""

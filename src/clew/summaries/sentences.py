@@ -38,7 +38,24 @@ _STATING_WORDS = frozenset(
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
 # Said while thinking: what came of it is said later.
-_MUSES = re.compile(r"(?:(?:but|so|and|or|oh),? )?(?:wait|hmm+|maybe|perhaps|i wonder|let's see)\b", re.IGNORECASE)
+_MUSES = re.compile(
+    r"(?:(?:but|so|and|or|oh),? )?(?:(?:wait|hmm+|maybe|perhaps|i wonder|let's see|i (?:can )?see|ah+|interesting"
+    r"|this (?:is going to|will) be|that's a lot|looks like)\b|(?:good|ok(?:ay)?|right|great|nice),)",
+    re.IGNORECASE,
+)
+_INTENDS = re.compile(
+    r"\b(?:let me|let's|i(?:'ll| will| should| need to| want to| have to| can(?: now)?|'m going to)"
+    r"|we (?:need to|should))\b",
+    re.IGNORECASE,
+)
+_ONLY_LEADS = re.compile(r"(?:instead of|rather than|to|before|for|with|now that|given|based on)\b", re.IGNORECASE)
+"""Begins what stands before an intent and says no more than that."""
+# What the person may do next: before it stands what was done.
+_ADVISES = re.compile(
+    r"(?:(?:but|and|or|so|just),? )*(?:if you|you can|you could|you may|would you|want me to|do you want|shall i"
+    r"|should i|let me know|feel free|please|run |to (?:use|test|run|start|try) )",
+    re.IGNORECASE,
+)
 _THOUGHT = re.compile(r"THOUGHT: *")
 """How some agents begin what they say before each call."""
 _I_DID = re.compile(
@@ -52,6 +69,12 @@ _EXTRA_WIDTH = 2
 """What a char of a script that writes a word in one or two chars counts beside itself."""
 _NARROWEST, _LONGEST = 25, 700
 _SHORT_CLOSING_CHARS = 240
+_TOLD_WHOLE_CHARS = 180
+_LEAST_CONCLUSION = 1.3
+"""Less says a sentence in the middle of the work that stands for no outcome."""
+_FAVOUR_LATE = 0.8
+_FEWEST_OF_ANSWER = 3
+_LIST_CHARS = 240
 TELLING_WIDTH = 40
 """A sentence that is to stand for an exchange is at least so wide."""
 _GOOD_WIDTHS = range(TELLING_WIDTH, 301)
@@ -112,11 +135,60 @@ def closing_sentences(
 
     Of the newest request also what the agent was about to do.
     """
-    found = sentences_in(text, number, worth_of, with_openings=is_newest)
     said = " ".join(text.split())
+    if _NARROWEST < len(said) <= _TOLD_WHOLE_CHARS and not (_CODE.search(text) or is_opening(said)):
+        return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
+    found = sentences_in(text, number, worth_of, with_openings=is_newest)
     if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
         return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
     return found
+
+
+def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_ended: bool) -> list[Sentence]:
+    """The sentence that stands for what came of an exchange, with the list that it announces; empty where none does.
+
+    Where the agent's last words did not end the exchange, one of all that it said, if it states an outcome: a late one
+    rather than an early one.
+    """
+    by_age = sorted(
+        (one for one in said if one.width >= TELLING_WIDTH and _states_outcome(one)),
+        key=lambda one: (one.number, one.order),
+    )
+    # A list or a few sentences are more than a passing thought.
+    if closing and (is_ended or (not by_age and len(closing) >= _FEWEST_OF_ANSWER)):
+        telling = [one for one in closing if one.width >= TELLING_WIDTH] or closing
+        best = max(telling, key=lambda one: (one.conclusion, -one.order))
+        return [best, *_list_behind(best, closing)]
+    if not by_age:
+        return []
+    first, last = by_age[0].number, by_age[-1].number
+    return [max(by_age, key=lambda one: one.conclusion + _FAVOUR_LATE * (one.number - first) / max(1, last - first))]
+
+
+def is_thought(said: str) -> bool:
+    """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
+    intent = _INTENDS.search(said)
+    before = said[: intent.start()] if intent else said
+    if not intent and not _MUSES.match(said):
+        return False
+    return bool(_ONLY_LEADS.match(before)) or not _times_stating(before.lower())
+
+
+def _states_outcome(one: Sentence) -> bool:
+    return one.conclusion >= _LEAST_CONCLUSION and one.text[0] not in _LIST_ITEM
+
+
+def _list_behind(one: Sentence, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
+    """The entries of a list that a sentence announces, as far as they are short together."""
+    room, order = _LIST_CHARS, one.order
+    for entry in sentences if one.text.endswith((":", "：")) else ():
+        if entry.order <= order:
+            continue
+        # An empty line may stand between.
+        if entry.order > order + 2 or entry.text[0] not in _LIST_ITEM or entry.chars > room:
+            break
+        yield entry
+        room, order = room - entry.chars, entry.order
 
 
 def _says_something(said: str) -> bool:
@@ -148,6 +220,7 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple
         + 0.6 * (_width(said) in _GOOD_WIDTHS)
         - 0.4 * said.endswith(("?", "？"))
         - 0.6 * bool(_MUSES.match(said))
+        - 0.3 * (intends := bool(_INTENDS.search(said)))
     )
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
     conclusion -= (
@@ -157,6 +230,7 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple
         + 0.5 * bool(_LABEL.match(said))
     )
     conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * is_opening(said)
+    conclusion -= 0.7 * intends + 0.7 * bool(_ADVISES.match(said))
     return worth + atoms, conclusion
 
 

@@ -1,0 +1,138 @@
+"""What is told of an exchange in the agent's words: what came of it, and no thought in the middle of the work."""
+
+from __future__ import annotations
+
+from clew.ledger import Ledger
+from clew.messages import Message
+from clew.summaries import Handoff, write_handoff
+from clew.summaries.handoff import COMPLETED
+from clew.summaries.sentences import conclusion_of, sentences_in
+from clew.testing import assistant, call, tool, user
+from clew.testing.scripted import summary_input_of
+from clew.tokens import counter_for
+
+count = counter_for(None).text
+
+
+def ran(command: str, result: str, id: str, said: str | None = None) -> list[Message]:
+    return [assistant(said, [call("terminal", {"command": command}, id)]), tool(id, result)]
+
+
+def handoff_of(messages: list[Message], budget: int = 2_000) -> Handoff:
+    return write_handoff(summary_input_of(messages), budget, count)
+
+
+def told_of(messages: list[Message], budget: int = 2_000) -> list[list[str]]:
+    """The lines of each entry."""
+    return [entry.split("\n   ") for entry in handoff_of(messages, budget).lines(COMPLETED)]
+
+
+LATER = [
+    user("Now look after the port."),
+    assistant("The port is 8443 in all three environments, as config/prod.toml has it."),
+]
+
+
+def test_an_exchange_ended_where_the_agent_spoke_and_called_nothing() -> None:
+    ledger = Ledger.of(
+        [
+            user("Port the parser."),
+            *ran("ls src", "parser.py", "a", "The parser is large."),
+            user("Go on."),
+            *ran("ls src", "parser.py", "b", "The parser is large."),
+            assistant("The parser is ported."),
+        ]
+    )
+    assert [exchange.is_ended for exchange in ledger.exchanges] == [False, True]
+
+
+def test_a_thought_in_the_middle_of_the_work_is_no_conclusion() -> None:
+    messages = [
+        user("Port the parser to the new lexer, and commit each step."),
+        *ran("git commit -m 'Use Lexer2 in parse()'", "[port 1a2b3c4] Use Lexer2 in parse()\n 1 file changed", "a"),
+        *ran("cat src/parser.py | wc -l", "2204", "b", "This is going to be extensive, the constructor is large."),
+        *LATER,
+    ]
+    first = told_of(messages)[0]
+    assert first[1] == 'COMMITTED 1a2b3c4 "Use Lexer2 in parse()" (m2)'
+    assert not any("extensive" in line for line in first)
+
+
+def test_a_finding_in_the_middle_of_the_work_tells_an_exchange_that_was_broken_off() -> None:
+    messages = [
+        user("Why does the theme crash?"),
+        *ran("cat nord.json", '{"vars": {}}', "a", "Let me look at the theme file first."),
+        *ran(
+            "cat loader.ts",
+            "throw new Error(name)",
+            "b",
+            "The crash is because nord.json refers to `dimGray`, which was removed from its vars.",
+        ),
+        *ran("ls themes", "nord.json", "c", "Instead of patching each theme one by one, let me write a check."),
+        *LATER,
+    ]
+    first = "\n".join(told_of(messages)[0])
+    assert '"The crash is because nord.json refers to `dimGray`, which was removed from its vars." (m3)' in first
+    assert "one by one" not in first
+
+
+def test_advice_at_the_end_is_no_conclusion_where_an_answer_stands_before_it() -> None:
+    closing = sentences_in(
+        "No, this session runs as the user deploy without any rights on the whole machine.\n\n"
+        "If you need to run something that requires root access, you can prefix commands with `sudo -u root`. "
+        "You can customize what happens when a *new* session is created in ~/.config/session.toml, of course.",
+        1,
+        lambda _: 0.5,
+    )
+    told = [one.text for one in conclusion_of(closing, closing, is_ended=True)]
+    assert told == ["No, this session runs as the user deploy without any rights on the whole machine."]
+
+
+def test_a_plan_in_the_middle_of_the_work_tells_an_exchange_that_was_broken_off() -> None:
+    messages = [
+        user("Read the notes again, they say how to go on from here."),
+        *ran(
+            "cat notes.md",
+            "# Notes",
+            "a",
+            "Now I see where I am:\n\n1. Create `src/modes/screen.ts` out of `renderer.ts`\n"
+            "2. Replace direct access to the agent by methods of the session\n3. Keep the imports as they are",
+        ),
+        *LATER,
+    ]
+    assert "1. Create `src/modes/screen.ts` out of `renderer.ts`" in "\n".join(told_of(messages, 220)[0])
+
+
+def test_a_sentence_that_announces_a_list_stands_with_the_list() -> None:
+    messages = [
+        user("Write the plan for the port."),
+        *ran("touch docs/port.md", "", "a"),
+        assistant(
+            "Created `docs/port.md`, the whole plan of the port, with:\n\n- the order of the steps\n"
+            "- a check for each step\n"
+        ),
+        *LATER,
+    ]
+    first = "\n".join(told_of(messages, 260)[0])
+    assert "with: - the order of the steps - a check for each step" in first
+
+
+def test_a_short_answer_is_told_whole() -> None:
+    messages = [
+        user("Which bucket is it?"),
+        assistant("acme-eu-1. It stands in config/prod.toml in line 14, and nothing else reads it any more."),
+        *LATER,
+        *(message for n in range(6) for message in (user(f"Note {n}."), assistant(f"Noted as number {n}, thank you."))),
+    ]
+    told = "\n".join(told_of(messages, 600)[0])
+    assert '"acme-eu-1. It stands in config/prod.toml in line 14, and nothing else reads it any more." (m1)' in told
+
+
+def test_steps_that_are_named_by_what_is_being_done_are_openings() -> None:
+    messages = [
+        user("Set the project up."),
+        *ran("mkdir tests", "", "a", "Setting up the pytest test suite for all of the modules"),
+        *ran("mkdir docs", "", "b", "Now step 2: Create the folder of the documentation with its first page."),
+        *LATER,
+    ]
+    assert not any(line.startswith('"') for line in told_of(messages)[0][1:])
