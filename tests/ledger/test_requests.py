@@ -186,7 +186,14 @@ def test_consent_with_a_wish_is_told_with_what_was_asked() -> None:
     assert chosen_by("yes, in Portuguese please, and sign it", "Booked. Shall I draft the mail?") == (
         "Shall I draft the mail?"
     )
-    assert chosen_by("ok now port the docs of the uploader as well", "Done. Shall I push?") == ""
+    # "ok, ..." is how many people begin whatever they want.
+    assert chosen_by("ok, create a branch first", "Done. Shall I push?") == ""
+
+
+def test_the_question_that_was_asked_is_whole_with_the_names_of_files_in_it() -> None:
+    offered = "Print mode works. Shall I go on, or do you test it first (with `npx tsx src/cli-new.ts`)?"
+    assert chosen_by("yes", offered) == "Shall I go on, or do you test it first (with `npx tsx src/cli-new.ts`)?"
+    assert chosen_by("go ahead", "All 3 passed. **Shall I push?** It takes a minute.") == "Shall I push?"
 
 
 def test_where_nothing_was_offered_nothing_was_chosen() -> None:

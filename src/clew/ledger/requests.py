@@ -122,7 +122,9 @@ _CONSENT = re.compile(
     r"|好|好的|是|是的|可以|行|不|不用|はい|いいえ|네|예|да|нет)(?!\w)",
     re.IGNORECASE,
 )
-_CONSENT_WITH_WISH = re.compile(rf"(?:{_CONSENT.pattern})\s*[,.!;，。！]", re.IGNORECASE)
+_CONSENT_WITH_WISH = re.compile(
+    r"(?:yes|yep|yeah|sure|please do|ja|oui|sí|si|好的|是的|可以|はい|네|да)\s*[,.!;，。！]", re.IGNORECASE
+)
 _OPTION = re.compile(
     r"^\s*(?:[-*]\s+)?(?:#+\s*)?\**\s*(?:option\s+)?(\d{1,2}|[a-h])\s*[.):、．）：]\s*\**\s*(.+?)\s*$"
     r"|^\s*\|\s*\**(\d{1,2}|[a-h])\**\s*\|\s*(.+?)\s*\|",
@@ -130,7 +132,8 @@ _OPTION = re.compile(
 )
 _OPTION_IN_LINE = re.compile(r"(?:(?<=[\s:：,，;；])|^)[(（]?(\d|[a-h])(?:[.)）]\s+|[、．]\s*)(?=\S)")
 _END_OF_OPTION = re.compile(r"[,;，；]?\s+(?:or|and|oder|ou|o)\Z|[,.;，。；]\Z|[.。?？]\s.*", re.DOTALL)
-_QUESTION = re.compile(r"[^.!?。！？\n]+[?？]")
+_END_OF_SENTENCE = re.compile(r"(?<=[.!?])(?=[*_\"')\]]*\s)|(?<=[。！？])|\n")
+_CLOSING_MARKS = "*_\"'`)] "
 _ALL_ABOVE = re.compile(r"(?:all|both|everything)\b(?: of (?:the )?(?:above|these|them))?", re.IGNORECASE)
 _LONGEST_ANSWER = 60
 _MOST_WORDS_OF_CONSENT = 4
@@ -152,8 +155,8 @@ def chosen_by(answer: str, offered: str) -> str:
         return options[place][1] if place < len(options) else ""
     is_brief = len(answer.split()) <= _MOST_WORDS_OF_CONSENT
     if _CONSENT_WITH_WISH.match(answer) or (is_brief and _CONSENT.match(answer)):
-        questions = _QUESTION.findall(offered)
-        return _without_marks(questions[-1]) if questions else ""
+        sentences = (one.strip("*_ ") for one in reversed(_END_OF_SENTENCE.split(offered)))
+        return next((_without_marks(one) for one in sentences if one.rstrip(_CLOSING_MARKS).endswith(("?", "？"))), "")
     return ""
 
 
