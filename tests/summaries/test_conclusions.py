@@ -136,3 +136,44 @@ def test_steps_that_are_named_by_what_is_being_done_are_openings() -> None:
         *LATER,
     ]
     assert not any(line.startswith('"') for line in told_of(messages)[0][1:])
+
+
+REPORT = """# 🔒 AUDIT REPORT OF THE OFFICE SERVER
+
+**Host:** rack-7
+
+## CRITICAL (act now)
+
+### 🔴 1. **Real-Time Scanner DISABLED**
+- **Status:** scanner 4.2, service stopped since 03:12
+- **Fix:** `systemctl enable --now scand`
+
+### 🔴 2. **No Password For The Backup Account**
+- ports 2179, 2869, 5040 and 8834 answer from outside
+
+## Next Steps
+
+### 3. Weak TLS settings on port 8443
+- Review `/etc/ssl/openssl.cnf`, `/etc/ssh/sshd_config` and `/etc/exim4/update-exim4.conf.conf`
+
+Would you like me to fix any of these now?
+"""
+
+
+def test_the_findings_of_a_report_are_its_numbered_headings() -> None:
+    told = [one.text for one in conclusion_of(sentences_in(REPORT, 1, lambda _: 0.5), [], is_ended=True)]
+    assert told == [
+        "🔴 1. **Real-Time Scanner DISABLED**",
+        "🔴 2. **No Password For The Backup Account**",
+        "3. Weak TLS settings on port 8443",
+    ]
+
+
+def test_a_heading_that_states_an_outcome_is_told_and_one_that_names_a_section_is_not() -> None:
+    said = (
+        "# ✅ COMMIT SUCCESSFUL - all six reports were pushed\n\n## What Was Committed\n\n1. `01-Audit.md` (241 lines)"
+    )
+    told = [one.text for one in sentences_in(said, 1, lambda _: 0.5)]
+    assert told == ["✅ COMMIT SUCCESSFUL - all six reports were pushed", "1. `01-Audit.md` (241 lines)"]
+    best = conclusion_of(sentences_in(said, 1, lambda _: 0.5), [], is_ended=True)
+    assert best[0].text == "✅ COMMIT SUCCESSFUL - all six reports were pushed"

@@ -23,6 +23,19 @@ _SUMMARY = re.compile(
     r"\b(?:summary|overall|conclusions?|verdict|tl;?dr|in short|outcome)\b|总结|结论|まとめ|結論|요약|결론",
     re.IGNORECASE,
 )
+_HEADING_LINE = re.compile(r"^[ \t]*#{1,6} [^\n]*", re.MULTILINE)
+_KEPT_BLANK = "\0"
+"""Stands for a blank behind a dot in a heading, which is one sentence whatever numbers it has."""
+_HEADING = re.compile(r"\s*(?:#{1,6}\s+|(?=\*\*))(.*?)[\s#]*\Z", re.DOTALL)
+_NUMBERED = re.compile(r"\W*\d{1,2}[.):]\W*\w")
+_NAMES_SECTION = re.compile(
+    r"\W*(?:what|how|why|when|where|who|next|files|list|table|\w+ing)\b|.*[:：?？]\**\Z", re.I | re.DOTALL
+)
+_STATES_LOUDLY = re.compile(r"[!✅❌✓✗⚠🔴🟠🟡🟢]")
+_FEWEST_OF_REPORT = 2
+_FEWEST_WORDS_OF_FINDING = 3
+_FEWEST_WORDS_OF_HEADLINE, _FEWEST_WORDS_OF_PLAIN_HEADLINE = 4, 6
+_LONGEST_HEADLINE = 160
 _LIST_ITEM = frozenset("-*|•0123456789")
 # Says little without the sentence before it.
 _POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
@@ -30,7 +43,8 @@ _LABEL = re.compile(r"(?:[-*] )?\**[^*.:：]{1,40}(?:\*\*[:：]|[:：]\**) ?\S")
 _STATING_WORDS = frozenset(
     "found fixed created added removed changed updated deleted installed because cause now passes passed fails failed "
     "work works working complete completed done confirmed means must cannot remaining instead verified pushed "
-    "committed enabled disabled successfully resolved ready saved uninstalled missing issue problem error bug fix need "
+    "committed published enabled disabled successful successfully succeeded resolved ready saved uninstalled missing "
+    "issue problem error bug fix need "
     "generated wrote written built configured implemented ported replaced moved renamed merged synced applied closed "
     "needs should return returns default only decided "
     "weil behoben erledigt fertig".split()
@@ -75,6 +89,7 @@ _LEAST_CONCLUSION = 1.3
 _FAVOUR_LATE = 0.8
 _FEWEST_OF_ANSWER = 3
 _LIST_CHARS = 240
+_OUTLINE_CHARS = 480
 TELLING_WIDTH = 40
 """A sentence that is to stand for an exchange is at least so wide."""
 _GOOD_WIDTHS = range(TELLING_WIDTH, 301)
@@ -95,6 +110,8 @@ class Sentence:
     worth: float
     conclusion: float = 0.0
     """How well it stands for what came of an exchange: what it states counts, not how many exact strings it has."""
+    is_finding: bool = False
+    """Whether it is one of the numbered headings of a report."""
 
     @property
     def chars(self) -> int:
@@ -110,15 +127,23 @@ class Sentence:
 def sentences_in(
     text: str, number: int, worth_of: Callable[[str], float], *, with_openings: bool = False
 ) -> list[Sentence]:
-    """The sentences of a text, each with what it is worth telling; code, headings and openings are left out."""
+    """The sentences of a text, each with what it is worth telling; code and openings are left out, and of headings
+    those that name a section and state nothing.
+    """
     found: list[Sentence] = []
     end = _ASCII_END if text.isascii() else _END
-    pieces = end.split(_CODE.sub("\n", text))
+    plain = _CODE.sub("\n", text)
+    if "# " in plain:
+        plain = _HEADING_LINE.sub(lambda found: found[0].replace(". ", f".{_KEPT_BLANK}"), plain)
+    pieces = end.split(plain)
     is_summary = False
     for order, raw in enumerate(pieces):
         said = _THOUGHT.sub("", " ".join(raw.split()), count=1)
         if is_heading := bool(_NO_SENTENCE.match(raw)):
             is_summary = bool(_SUMMARY.search(said))
+            if finding := _finding_in(raw):
+                is_numbered = bool(_NUMBERED.match(finding))
+                found.append(Sentence(finding, number, order, *_worth(finding, False, worth_of), is_numbered))
         is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading and _says_something(said)
         if is_told and (with_openings or not is_opening(said)):
             worth, conclusion = _worth(said, not found, worth_of)
@@ -158,6 +183,12 @@ def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_e
     if closing and (is_ended or (not by_age and len(closing) >= _FEWEST_OF_ANSWER)):
         telling = [one for one in closing if one.width >= TELLING_WIDTH] or closing
         best = max(telling, key=lambda one: (one.conclusion, -one.order))
+        findings = [one for one in closing if one.is_finding]
+        if len(findings) >= _FEWEST_OF_REPORT:
+            if best.is_finding or not _states_outcome(best):
+                return [*_as_far_as_short(findings)]
+            stating = [one for one in findings if _STATES_LOUDLY.search(one.text) or _times_stating(one.text.lower())]
+            return [best, *_as_far_as_short(stating)]
         return [best, *_list_behind(best, closing)]
     if not by_age:
         return []
@@ -176,6 +207,31 @@ def is_thought(said: str) -> bool:
 
 def _states_outcome(one: Sentence) -> bool:
     return one.conclusion >= _LEAST_CONCLUSION and one.text[0] not in _LIST_ITEM
+
+
+def _finding_in(raw: str) -> str:
+    """What a heading states; empty where it names a section: "Next steps", "What was changed"."""
+    found = _HEADING.match(raw)
+    said = " ".join(found[1].replace(_KEPT_BLANK, " ").split()) if found else ""
+    inner = said.strip("*")
+    said = inner if "**" not in inner and said.startswith("**") else said
+    words = len(_WORD.findall(said))
+    if len(said) > _LONGEST_HEADLINE or words < _FEWEST_WORDS_OF_FINDING or is_opening(inner):
+        return ""
+    if _NUMBERED.match(said):
+        return said if words > _FEWEST_WORDS_OF_FINDING else ""
+    fewest = _FEWEST_WORDS_OF_HEADLINE if _STATES_LOUDLY.search(said) else _FEWEST_WORDS_OF_PLAIN_HEADLINE
+    is_stated = words >= fewest and _times_stating(said.lower()) and not _NAMES_SECTION.match(said)
+    return said if is_stated else ""
+
+
+def _as_far_as_short(findings: Sequence[Sentence]) -> Iterator[Sentence]:
+    room = _OUTLINE_CHARS
+    for one in findings:
+        room -= one.chars
+        if room < 0 and one is not findings[0]:
+            break
+        yield one
 
 
 def _list_behind(one: Sentence, sentences: Sequence[Sentence]) -> Iterator[Sentence]:
