@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clew.engines.compressor.history import prompts_in
 from clew.engines.compressor.plan import cut_at, fit_tail, head_end, newest_visible, tail_start
 from clew.messages import Message, Part, text_of
 from clew.testing import assistant, call, system, tool, user
@@ -65,26 +66,27 @@ def test_the_tail_never_begins_inside_a_group() -> None:
 
 def test_the_newest_request_and_reply_are_kept_where_they_lie_before_the_tail() -> None:
     messages = [user("a"), assistant("b"), user("task"), *group(1), assistant("so far"), *group(2), *group(3)]
-    cut = cut_at(messages, 1, 8)
+    cut = cut_at(messages, 1, 8, prompts_in(messages))
     assert cut.kept == (2, 5)
     assert cut.folded == [1, 3, 4, 6, 7]
 
 
 def test_what_stands_in_head_or_tail_is_not_kept_twice() -> None:
     messages = [user("task"), *group(1), *group(2), assistant("done")]
-    assert cut_at(messages, 1, 5).kept == ()
+    assert cut_at(messages, 1, 5, prompts_in(messages)).kept == ()
     assert newest_visible(messages) == [0, 5]
 
 
 def test_a_reply_that_calls_is_not_kept_without_its_results() -> None:
     messages = [user("task"), *group(1, text="I look."), *group(2), *group(3)]
-    assert cut_at(messages, 1, 5).kept == ()
+    assert cut_at(messages, 1, 5, prompts_in(messages)).kept == ()
 
 
 def test_a_system_message_in_the_middle_stays_once() -> None:
     messages = [system("s"), user("a"), system("new rule"), user("b"), system("new rule"), user("c"), user("d")]
-    assert cut_at(messages, 2, 6).kept == (4,)
-    assert cut_at([*messages, system("new rule")], 2, 6).kept == ()
+    assert cut_at(messages, 2, 6, prompts_in(messages)).kept == (4,)
+    again = [*messages, system("new rule")]
+    assert cut_at(again, 2, 6, prompts_in(again)).kept == ()
 
 
 def test_large_results_in_a_tail_over_its_budget_are_pruned_the_newest_last() -> None:

@@ -23,6 +23,7 @@ from clew.engines import (
     broken_promises,
     budgets_for,
 )
+from clew.engines.compressor.history import prompts_in
 from clew.engines.compressor.plan import cut_at, fit_tail, head_end, tail_start
 from clew.engines.compressor.prune import prune
 from clew.messages import Message, arguments_of_call, calls_of, read_conversation, repair, safe_cuts
@@ -160,7 +161,7 @@ def test_cuts_never_part_what_belongs_together(messages: list[Message], first: i
     later, tail = fit_tail(messages[start:], range(start, len(messages)), sizes[start:], tokens, count)
     assert start + later in safe
     assert len(tail) == len(messages) - start - later
-    cut = cut_at(messages, head, start + later)
+    cut = cut_at(messages, head, start + later, prompts_in(messages))
     assert sorted([*range(cut.head), *cut.folded, *cut.kept, *range(cut.tail, len(messages))]) == [
         *range(len(messages))
     ]

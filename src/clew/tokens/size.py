@@ -10,7 +10,7 @@ import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import accumulate
+from itertools import accumulate, chain, pairwise
 from typing import TYPE_CHECKING, Any
 
 from clew.tokens.count import TokenCounter
@@ -170,9 +170,8 @@ class ConversationSize:
 
     def replace(self, start: int, stop: int, counts: Iterable[int]) -> None:
         """Replace the messages from `start` up to `stop` by others with these counts, as a compaction does."""
-        kept = self.counts
-        kept[start:stop] = counts
-        self._sums = list(accumulate(kept, initial=0))
+        behind = (after - before for before, after in pairwise(self._sums[stop:]))
+        self._sums[start:] = accumulate(chain(counts, behind), initial=self._sums[start])
 
     def set_system(self, system: object) -> None:
         """Set the system prompt of the next request; counted again only when it changed."""

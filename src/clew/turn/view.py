@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import compress, count
 from typing import Any
 
 from clew.errors import InvalidArgument
@@ -131,9 +132,10 @@ class ConversationView:
 
     def show(self, stored: View, messages: Sequence[Message] | None = None) -> None:
         """Take over a view; `messages` are the same ones as objects whose sizes are known already."""
-        known = {id(message): count for message, count in zip(self.messages, self.size.counts, strict=True)}
+        shown = list(stored.messages if messages is None else messages)
+        known = self._counts_of(shown)
         self.stored, self.session, self.next_seq = stored, stored.session, stored.next_seq
-        self.messages = list(stored.messages if messages is None else messages)
+        self.messages = shown
         self.seqs = list(stored.seqs)
         self.last_prompt_tokens, self.sent_at = 0, None
         self._count(known)
@@ -271,14 +273,20 @@ class ConversationView:
 
     def counted_with(self, replaced: int, messages: Sequence[Message]) -> int:
         """Our own count of the next request once `messages` stand for the first `replaced` ones by a compaction."""
-        counts = self.size.counts
-        known = dict(zip(map(id, self.messages), counts, strict=True))
+        known = self._counts_of(messages)
         unknown = [message for message in messages if id(message) not in known]
         shown = sum(known.get(id(message), 0) for message in messages) + sum(count_each(unknown, self._model))
         texts = {text_of(message) for message in (*messages, *self.messages[replaced:])} if self.pins else set()
         prompt = self._with_note_and(pinned_text(pin for pin in self.pins if pin.text not in texts), as_block=False)
         system = counter_for(self._model).system(prompt.get("content") if prompt else None)
-        return self.size.counted - sum(counts[:replaced]) + shown + system - self.size.system
+        return self.size.counted - self.size.between(0, replaced) + shown + system - self.size.system
+
+    def _counts_of(self, messages: Sequence[Message]) -> dict[int, int]:
+        """The counts of those of these messages that are in view, by their ids."""
+        # A view can have many thousand messages before it is folded: they are passed over without a loop of our own.
+        is_asked_for = set(map(id, messages)).__contains__
+        positions = compress(count(), map(is_asked_for, map(id, self.messages)))
+        return {id(self.messages[at]): self.size.between(at, at + 1) for at in positions}
 
     def count(self, messages: Sequence[Message]) -> list[int]:
         counter = counter_for(self._model)

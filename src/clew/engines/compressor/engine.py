@@ -25,11 +25,17 @@ from clew.engines.compressor.assemble import (
     with_summary,
 )
 from clew.engines.compressor.budgets import Budgets, Strikes, budgets_for
-from clew.engines.compressor.history import HistoryRecord, MessageSizes, NumberedHistory, read_from
+from clew.engines.compressor.history import (
+    HistoryRecord,
+    MessageSizes,
+    NumberedHistory,
+    is_prompt,
+    read_from,
+    read_history,
+)
 from clew.engines.compressor.plan import (
     CompactionPlan,
     PlanSettings,
-    is_prompt,
     plan_compaction,
     preview_of,
     with_longer_tail,
@@ -226,7 +232,8 @@ class ContextCompressor(ContextEngine):
     ) -> CompactionPlan:
         if current_tokens is not None:
             current_tokens = checked_tokens("current_tokens", current_tokens)
-        return plan_compaction(self._plan_settings, self._sizes.read(messages), current_tokens, force=force)
+        read = read_history(self._sizes.read(messages), self._sizes)
+        return plan_compaction(self._plan_settings, read, current_tokens, force=force)
 
     @property
     def _plan_settings(self) -> PlanSettings:

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, count, islice
+from itertools import accumulate, chain, compress, count, islice
+from operator import itemgetter
 from typing import Any
 
 from clew.ledger import Ledger
@@ -27,6 +28,7 @@ from clew.redact import redact_messages
 from clew.summaries import WrappedSummary, unwrap
 from clew.tokens import count_each, counter_for
 
+_PROMPT_ROLES = frozenset({"system", "developer"})
 _SUMMARY_WITHIN = 200
 _COMPARED_CHARS = 40
 _LEFT_OUT: Message = {"role": "user", "content": ""}
@@ -68,6 +70,39 @@ class NumberedHistory:
     def repaired_position(self, position: int) -> int:
         """The position of a message in the repaired history that this was made from."""
         return position + 1 if self.has_handoff and position >= self.position else position
+
+
+@dataclass(frozen=True, slots=True)
+class CountedHistory:
+    """The messages that a compaction is asked for, repaired, numbered and counted: once for all plans of them."""
+
+    source: Sequence[Message]
+    repaired: Repaired
+    numbered: NumberedHistory
+    sizes: Sequence[int]
+    """Of the messages of `numbered`."""
+    tokens: int
+    """Of `source`."""
+    prompts: Sequence[int]
+    """Where system messages are among those of `numbered`."""
+
+
+def read_history(source: Sequence[Message], sizes: MessageSizes) -> CountedHistory:
+    """The history of messages that are plain dicts."""
+    repaired = repair_history(source, sizes.checked)
+    numbered = number_history(repaired.messages, repaired.indexes, len(source))
+    each = sizes.each(numbered.messages)
+    tokens = sum(each) if numbered.messages is source else sizes.total(source)
+    return CountedHistory(source, repaired, numbered, each, tokens, prompts_in(numbered.messages))
+
+
+def is_prompt(message: Message) -> bool:
+    return message["role"] in _PROMPT_ROLES
+
+
+def prompts_in(messages: Sequence[Message]) -> list[int]:
+    """The positions of system messages."""
+    return list(compress(count(), map(_PROMPT_ROLES.__contains__, map(itemgetter("role"), messages))))
 
 
 def repair_history(messages: Sequence[Message], checked: Set[int] = frozenset()) -> Repaired:
@@ -133,23 +168,30 @@ class MessageSizes:
         self.checked: set[int] = set()
         """The ids of messages that were found valid, each alone."""
         self._counter = counter_for(model)
-        self._known: dict[int, tuple[Message, int]] = {}
+        self._sizes: dict[int, int] = {}
+        """By the ids of the messages that were counted."""
+        self._counted: list[Message] = []
+        """Kept for as long as their sizes: the id of one must not become another's."""
 
     def read(self, messages: Sequence[Any]) -> Sequence[Message]:
         """The messages as plain dicts; the very sequence where they are. Those that were counted before are."""
-        listed, known = messages if isinstance(messages, list | tuple) else as_sequence(messages), self._known
-        if all(id(message) in known or is_plain(message) for message in listed):
+        listed = messages if isinstance(messages, list | tuple) else as_sequence(messages)
+        is_known = self._sizes.__contains__
+        if all(map(is_known, map(id, listed))) or all(is_known(id(it)) or is_plain(it) for it in listed):
             return listed
         return [plain_message(message, index) for index, message in enumerate(listed)]
 
     def each(self, messages: Sequence[Message]) -> list[int]:
         """The size of every message, in order."""
-        known, ids = self._known, list(map(id, messages))
-        unknown = [message for message, its_id in zip(messages, ids, strict=True) if its_id not in known]
-        for message, size in zip(unknown, count_each(unknown, self.model), strict=True):
-            # The message is kept beside its size: its id must not become another's.
-            known[id(message)] = (message, size)
-        return [known[its_id][1] for its_id in ids]
+        sizes = self._sizes
+        try:
+            # A long history is asked for several times in a compaction, and all of it is nearly always known.
+            return list(map(sizes.__getitem__, map(id, messages)))
+        except KeyError:
+            unknown = [message for message in messages if id(message) not in sizes]
+        self._counted += unknown
+        sizes.update(zip(map(id, unknown), count_each(unknown, self.model), strict=True))
+        return list(map(sizes.__getitem__, map(id, messages)))
 
     def count_and_check(self, messages: Sequence[Message]) -> None:
         """What a compaction would do for each of these messages, done as they arrive."""

@@ -14,7 +14,7 @@ from clew.config import CompressionSettings
 from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
 from clew.engines.compressor.assemble import items_of, with_note
 from clew.engines.compressor.budgets import Budgets
-from clew.engines.compressor.history import MessageSizes, NumberedHistory, number_history, repair_history
+from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt
 from clew.engines.compressor.prune import (
     cut_text,
     cut_to_tokens,
@@ -26,7 +26,6 @@ from clew.engines.compressor.prune import (
 from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
 from clew.summaries import wrap
 
-PROMPT_ROLES = ("system", "developer")
 CountMessage = Callable[[Message], int]
 _FEWEST_TOKENS_OF_ENDS = 200
 """With less room, the one line that a result is pruned to tells more than its beginning and its end."""
@@ -129,42 +128,31 @@ class CompactionPlan:
 
 
 def plan_compaction(
-    settings: PlanSettings,
-    source: Sequence[Message],
-    current_tokens: int | None = None,
-    *,
-    force: bool = False,
-    repaired: Repaired | None = None,
+    settings: PlanSettings, read: CountedHistory, current_tokens: int | None = None, *, force: bool = False
 ) -> CompactionPlan:
-    """The plan for these messages; with `force`, also where they are below the threshold and fit the tail.
-
-    `repaired` is what another plan of the same messages has made of them.
-    """
-    repaired = repaired or repair_history(source, settings.sizes.checked)
-    history = number_history(repaired.messages, repaired.indexes, len(source))
-    sizes = settings.sizes.each(history.messages)
-    counted = sum(sizes) if history.messages is source else settings.sizes.total(source)
-    before = counted if current_tokens is None else current_tokens
+    """The plan for these messages; with `force`, also where they are below the threshold and fit the tail."""
+    history, sizes = read.numbered, read.sizes
+    before = read.tokens if current_tokens is None else current_tokens
     is_over = before >= settings.budgets.threshold
-    cut, tail = choose_cut(settings, history, sizes)
+    cut, tail = choose_cut(settings, read)
     if is_over and not cut.folded and settings.budgets.total is not None:
         # All of it would fit the longer tail of a large target, and an earlier handoff beside it would not.
-        cut, tail = choose_cut(settings, history, sizes, settings.budgets.tail)
+        cut, tail = choose_cut(settings, read, settings.budgets.tail)
     if force and not cut.folded and (history.earlier is None or is_over):
         # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
         share = int(settings.compression.target_ratio * sum(sizes))
-        cut, tail = choose_cut(settings, history, sizes, min(settings.budgets.tail, share))
+        cut, tail = choose_cut(settings, read, min(settings.budgets.tail, share))
     is_needed = bool(cut.folded) or is_over
     staying = _staying(settings, history, cut, tail) if is_needed else dict(enumerate(history.messages))
     return CompactionPlan(
-        source=source,
-        repaired=repaired,
+        source=read.source,
+        repaired=read.repaired,
         history=history,
         sizes=sizes,
         cut=cut,
         staying=staying,
         tokens_before=before,
-        tokens_beside=before - counted,
+        tokens_beside=before - read.tokens,
         summary_budget=_summary_budget(settings, history, cut, sizes, staying),
         is_over=is_over,
         largest=settings.budgets.threshold // 2,
@@ -210,9 +198,10 @@ def wrapping_tokens(sizes: MessageSizes, following: Sequence[int] = ()) -> int:
 
 
 def choose_cut(
-    settings: PlanSettings, history: NumberedHistory, sizes: Sequence[int], tail_tokens: int | None = None
+    settings: PlanSettings, read: CountedHistory, tail_tokens: int | None = None
 ) -> tuple[HistoryCut, list[Message]]:
     """The cut, and the messages of its tail in the form they will have."""
+    history, sizes = read.numbered, read.sizes
     messages, protected = history.messages, settings.compression.protect_last_n
     head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
     budget = settings.budgets.tail_of(sum(sizes), sum(sizes[:head])) if tail_tokens is None else tail_tokens
@@ -220,13 +209,13 @@ def choose_cut(
     protected = min(protected, (len(messages) - head) // 2)
     start = max(head, tail_start(sizes, messages, budget, protected))
     later, tail = fit_tail(messages[start:], history.numbers[start:], sizes[start:], budget, settings.sizes.message)
-    return cut_at(messages, head, start + later), tail
+    return cut_at(messages, head, start + later, read.prompts), tail
 
 
-def cut_at(messages: Sequence[Message], head: int, tail: int) -> HistoryCut:
-    """The cut with that head and tail, and what must be kept between them."""
+def cut_at(messages: Sequence[Message], head: int, tail: int, prompts: Sequence[int]) -> HistoryCut:
+    """The cut with that head and tail, and what must be kept between them. `prompts` are where system messages are."""
     head, tail = min(head, tail), max(head, tail)
-    must_stay = {*newest_visible(messages), *_later_prompts(messages, head, tail)}
+    must_stay = {*newest_visible(messages), *_later_prompts(messages, head, tail, prompts)}
     kept = tuple(sorted(position for position in must_stay if head <= position < tail))
     return HistoryCut(head, tail, kept, [position for position in range(head, tail) if position not in must_stay])
 
@@ -265,16 +254,11 @@ def _last_group(messages: Sequence[Message]) -> range:
     return range(safe_cut_at_or_before(messages, len(messages) - 1) if messages else 0, len(messages))
 
 
-def is_prompt(message: Message) -> bool:
-    return message["role"] in PROMPT_ROLES
-
-
-def _later_prompts(messages: Sequence[Message], head: int, tail: int) -> list[int]:
+def _later_prompts(messages: Sequence[Message], head: int, tail: int, prompts: Sequence[int]) -> list[int]:
     """System messages in the middle: each stays, once, since no handoff has their authority."""
-    positions = [position for position, message in enumerate(messages) if message["role"] in PROMPT_ROLES][::-1]
-    seen = {text_of(messages[position]) for position in positions if not head <= position < tail}
+    seen = {text_of(messages[position]) for position in prompts if not head <= position < tail}
     later = []
-    for position in positions:
+    for position in reversed(prompts):
         if head <= position < tail and (text := text_of(messages[position])) not in seen:
             seen.add(text)
             later.append(position)

@@ -109,7 +109,7 @@ class ModelAllowance:
     """When a model was asked for nodes, and how often in a row it failed. A part of the engine's state."""
 
     calls: tuple[float, ...] = ()
-    """The times of the calls of the last hour, in seconds since 1970."""
+    """The times of the newest calls, in seconds since 1970: all of the last hour, and perhaps a few before it."""
     failures: int = 0
     rests_until: float = 0.0
 
@@ -120,7 +120,7 @@ class ModelAllowance:
                 f"The last {self.failures} summaries by a model failed: for another {self.rests_until - now:.0f} s "
                 "none is asked, and the built-in summariser writes the map. It is written again by a model later."
             )
-        recent = self._recent(now)
+        recent = self._recent(now, settings)
         if len(recent) >= settings.calls_per_hour:
             return (
                 f"{len(recent)} summaries by a model were asked for within an hour, which is all that "
@@ -132,9 +132,12 @@ class ModelAllowance:
     def after_call(self, now: float, settings: LosslessSettings, *, failed: bool) -> ModelAllowance:
         failures = self.failures + 1 if failed else 0
         rests = now + _REST_SECONDS if failures >= settings.failures_before_rest else 0.0
-        return ModelAllowance((*self._recent(now), now), failures, rests)
+        return ModelAllowance((*self._recent(now, settings), now), failures, rests)
 
-    def _recent(self, now: float) -> tuple[float, ...]:
+    def _recent(self, now: float, settings: LosslessSettings) -> tuple[float, ...]:
+        """The calls of the last hour. Which of them are older matters only where they are too many together."""
+        if len(self.calls) < settings.calls_per_hour:
+            return self.calls
         return tuple(at for at in self.calls if 0 <= now - at < _HOUR)
 
     def as_json(self) -> dict[str, Any]:

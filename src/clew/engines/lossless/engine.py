@@ -8,6 +8,7 @@ host stores them in one transaction.
 from __future__ import annotations
 
 import time
+from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -24,14 +25,14 @@ from clew.engines.compressor.assemble import (
     with_summary,
 )
 from clew.engines.compressor.budgets import Budgets, Strikes
-from clew.engines.compressor.history import MessageSizes, NumberedHistory
+from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, read_history
 from clew.engines.compressor.plan import CompactionPlan, PlanSettings, plan_compaction, preview_of
 from clew.engines.lossless.budgets import MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
 from clew.engines.lossless.fold import RawRun, Sweep, cheap_items
 from clew.engines.lossless.nodes import ids_in_map, is_contiguous, map_text, nodes_in_map
 from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.engines.lossless.writing import Clock, NodeWriter
-from clew.messages import Message, Repaired, Tool
+from clew.messages import Message, Tool
 from clew.summaries import BUILTIN, Cooldowns
 from clew.usage import CanonicalUsage
 
@@ -119,7 +120,7 @@ class LosslessEngine(ContextEngine):
         self._lossless_state = replace(self._lossless_state, strikes=strikes)
 
     def observe(self, messages: Sequence[Message]) -> None:
-        self._sizes.each(self._sizes.read(messages))
+        self._sizes.count_and_check(self._sizes.read(messages))
 
     # -- when ----------------------------------------------------------------------------------------------------------
 
@@ -140,13 +141,11 @@ class LosslessEngine(ContextEngine):
         return super().should_compress(tokens) and not strikes.is_paused
 
     def has_content_to_compress(self, messages: Sequence[Message]) -> bool:
-        return bool(self._plan(self._sizes.read(messages), None, self._budgets, force=False).cut.folded)
+        return bool(self._plan(self._read(messages), None, self._budgets, force=False).cut.folded)
 
     def preview(self, messages: Sequence[Message], current_tokens: int | None = None) -> CompactionPreview:
         """What `compress` would do with each message. Writes no node and asks no model."""
-        return preview_of(
-            self._plan(self._sizes.read(messages), current_tokens, self._budgets, force=False), self._sizes
-        )
+        return preview_of(self._plan(self._read(messages), current_tokens, self._budgets, force=False), self._sizes)
 
     # -- how -----------------------------------------------------------------------------------------------------------
 
@@ -158,8 +157,8 @@ class LosslessEngine(ContextEngine):
         force: bool = False,
     ) -> Compaction:
         focus_topic = checked_topic(focus_topic)
-        source = self._sizes.read(messages)
-        counted = self._sizes.total(source)
+        read = self._read(messages)
+        source, counted = read.source, read.tokens
         before = counted if current_tokens is None else checked_tokens("current_tokens", current_tokens)
         state = self._state_before(before, force=force)
         if not force and state.strikes.is_paused:
@@ -168,15 +167,15 @@ class LosslessEngine(ContextEngine):
         budgets = solved(self._budgets, max(0, before - counted))
         if isinstance(budgets, str):
             return Compaction.nothing(source, before, budgets, state=state.as_json())
-        if not force and (cheap := self._cheap(source, before, budgets, state)):
+        if not force and (cheap := self._cheap(read, before, budgets, state)):
             return cheap
-        done = await self._folded(source, before, budgets, focus_topic, state, force=force)
+        done = await self._folded(read, before, budgets, focus_topic, state, force=force)
         for _ in range(_EMERGENCY_TRIES):
             if done.tokens_after <= budgets.limit or not done.changed:
                 break
             # Without a model, and in less room: whatever the messages are, the request must fit the window.
             budgets = replace(budgets, tail=budgets.tail // 2, map=max(64, budgets.map * 2 // 3), target=1)
-            smaller = await self._folded(source, before, budgets, focus_topic, state, force=True, by_model=False)
+            smaller = await self._folded(read, before, budgets, focus_topic, state, force=True, by_model=False)
             done = smaller if smaller.tokens_after < done.tokens_after else done
         return done
 
@@ -188,20 +187,21 @@ class LosslessEngine(ContextEngine):
             cooldowns=Cooldowns() if force else former.cooldowns,
         )
 
-    def _cheap(
-        self, source: Sequence[Message], before: int, budgets: MapBudgets, state: LosslessState
-    ) -> Compaction | None:
+    def _read(self, messages: Sequence[Message]) -> CountedHistory:
+        return read_history(self._sizes.read(messages), self._sizes)
+
+    def _cheap(self, read: CountedHistory, before: int, budgets: MapBudgets, state: LosslessState) -> Compaction | None:
         """The compaction that only reduces old large results to a line, where that is enough."""
-        plan = self._plan(source, before, budgets, force=False, tail=budgets.tail)
+        plan = self._plan(read, before, budgets, force=False, tail=budgets.tail)
         items = cheap_items(plan, self._sizes)
-        after = before - self._sizes.total(source) + self._sizes.total(list(messages_of(source, items)))
+        after = before - read.tokens + self._sizes.total(list(messages_of(read.source, items)))
         if after > budgets.target or after >= before:
             return None
         return self._finished(plan, items, after, state)
 
     async def _folded(
         self,
-        source: Sequence[Message],
+        read: CountedHistory,
         before: int,
         budgets: MapBudgets,
         focus: str | None,
@@ -210,7 +210,7 @@ class LosslessEngine(ContextEngine):
         force: bool,
         by_model: bool = True,
     ) -> Compaction:
-        plan = self._plan(source, before, budgets, force=force)
+        plan = self._plan(read, before, budgets, force=force)
         if not plan.cut.folded:
             return self._without_fold(plan, state)
         writer = NodeWriter(
@@ -233,7 +233,7 @@ class LosslessEngine(ContextEngine):
         reached = sweep.nodes[-1].last if sweep.nodes else first
         stored = await self.host.nodes() if self.host else ()
         sweep.writer.taken |= {node.id for node in (*stored, *sweep.nodes)}
-        run = await self._run(plan.history, reached, last, state)
+        run = await self._run(plan, reached, last, state)
         known: dict[int, list[Node]] = {}
         for node in stored:
             if node.depth == 0 and reached <= node.first and node.last <= last:
@@ -271,8 +271,14 @@ class LosslessEngine(ContextEngine):
         better = {node.replaces: node for node in await self.host.nodes() if node.replaces and node.is_final}
         return [better.get(node.id, node) for node in nodes]
 
-    async def _run(self, history: NumberedHistory, first: int, last: int, state: LosslessState) -> RawRun:
+    async def _run(self, plan: CompactionPlan, first: int, last: int, state: LosslessState) -> RawRun:
         """The messages with these numbers as they came, from the view where it has them and else from the host."""
+        history, below = plan.history, state.read_again_below
+        start, stop = (bisect_left(history.numbers, number) for number in (first, last))
+        if (below <= first or self.host is None) and list(history.numbers[start:stop]) == list(range(first, last)):
+            # All are in view, in their order: nothing was folded before them, or all of it is in nodes.
+            whole = history.messages[start:stop]
+            return RawRun(first, last, range(first, last), whole, plan.sizes[start:stop])
         shown: dict[int, Message] = {}
         for number, message in zip(history.numbers, history.messages, strict=True):
             if first <= number < last:
@@ -280,15 +286,14 @@ class LosslessEngine(ContextEngine):
                 shown.setdefault(number, message)
         rows = shown
         if self.host is not None and first < last:
-            missing = [
-                number for number in range(first, last) if number < state.read_again_below or number not in shown
-            ]
+            missing = [number for number in range(first, last) if number < below or number not in shown]
             if missing:
                 start, stop = missing[0], missing[-1] + 1
                 read = await self.host.rows(start, stop)
                 rows = shown | dict(zip(range(start, stop), read, strict=False))
-        ordered = sorted(rows.items())
-        return RawRun(first, last, ordered, self._sizes.each([message for _, message in ordered]))
+        numbers = sorted(rows)
+        messages = [rows[number] for number in numbers]
+        return RawRun(first, last, numbers, messages, self._sizes.each(messages))
 
     # -- putting it together -------------------------------------------------------------------------------------------
 
@@ -351,7 +356,7 @@ class LosslessEngine(ContextEngine):
 
     def _plan(
         self,
-        source: Sequence[Message],
+        read: CountedHistory,
         current_tokens: int | None,
         budgets: MapBudgets,
         *,
@@ -359,31 +364,23 @@ class LosslessEngine(ContextEngine):
         tail: int | None = None,
     ) -> CompactionPlan:
         """The plan with the tail that brings the request to the target, cut between exchanges where one ends near."""
-        counted = self._sizes.total(source)
-        beside = max(0, (counted if current_tokens is None else current_tokens) - counted)
+        beside = max(0, (read.tokens if current_tokens is None else current_tokens) - read.tokens)
         if tail is None:
             tail = budgets.tail if force else max(budgets.tail, budgets.target - beside - budgets.map)
-        plan = self._plan_with_tail(source, current_tokens, budgets, tail, force=force)
+        plan = self._plan_with_tail(read, current_tokens, budgets, tail, force=force)
         near = _exchange_near(plan, tail)
         if near is None or not plan.cut.folded:
             return plan
-        other = self._plan_with_tail(source, current_tokens, budgets, near, force=False, repaired=plan.repaired)
+        other = self._plan_with_tail(read, current_tokens, budgets, near, force=False)
         return other if other.cut.folded else plan
 
     def _plan_with_tail(
-        self,
-        source: Sequence[Message],
-        current_tokens: int | None,
-        budgets: MapBudgets,
-        tail: int,
-        *,
-        force: bool,
-        repaired: Repaired | None = None,
+        self, read: CountedHistory, current_tokens: int | None, budgets: MapBudgets, tail: int, *, force: bool
     ) -> CompactionPlan:
         room = max(1, budgets.limit - budgets.map)
         planned = Budgets(budgets.window, min(budgets.threshold, room), tail, budgets.tail, budgets.map)
         settings = PlanSettings(planned, _without_protection(self.settings), self._sizes, self._system_as_blocks)
-        return plan_compaction(settings, source, current_tokens, force=force, repaired=repaired)
+        return plan_compaction(settings, read, current_tokens, force=force)
 
     # -- tools, and work in the background -----------------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate, pairwise
-from operator import itemgetter
 
 from clew.config import LosslessSettings
 from clew.engines.compaction import CompactionItem, Node
@@ -34,17 +33,18 @@ class RawRun:
 
     first: int
     last: int
-    rows: Sequence[tuple[int, Message]]
+    numbers: Sequence[int]
+    messages: Sequence[Message]
     sizes: Sequence[int]
 
 
 def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
     """The numbers of each leaf, from and to (not included): together the whole run, none inside a tool group."""
-    messages = [message for _, message in run.rows]
+    messages = run.messages
     if not messages:
         return [(run.first, run.last)] if run.first < run.last else []
     reach = [0, *accumulate(run.sizes)]
-    cuts = sorted(cut for cut in safe_cuts(messages) if 0 < cut < len(messages))
+    cuts = safe_cuts(messages)[1:-1]
     asked = [cut for cut in cuts if messages[cut]["role"] == "user"]
     ends: list[int] = []
     start = 0
@@ -54,15 +54,16 @@ def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
             break
         ends.append(end)
         start = end
-    numbers = [run.first, *(run.rows[end][0] for end in ends), run.last]
+    numbers = [run.first, *(run.numbers[end] for end in ends), run.last]
     return [(first, last) for first, last in pairwise(numbers) if first < last]
 
 
 def _nearest(asked: Sequence[int], reach: Sequence[int], start: int, tokens: int) -> int | None:
     """The start of an exchange nearest to where a leaf of so many tokens would end; None where none is near."""
     low, high = reach[start] + _SMALLEST_LEAF * tokens, reach[start] + _LARGEST_LEAF * tokens
-    near = asked[bisect_right(asked, start) :]
-    near = near[bisect_left(near, low, key=reach.__getitem__) : bisect_right(near, high, key=reach.__getitem__)]
+    behind = bisect_right(asked, start)
+    first = bisect_left(asked, low, behind, key=reach.__getitem__)
+    near = asked[first : bisect_right(asked, high, first, key=reach.__getitem__)]
     return min(near, key=lambda cut: abs(reach[cut] - reach[start] - tokens), default=None)
 
 
@@ -85,6 +86,8 @@ class Sweep:
     nodes: list[Node]
     made: list[Node] = field(default_factory=list)
     """The new ones, those under another new one included."""
+    _sections: dict[str, int] = field(default_factory=dict)
+    """The tokens of each section of the map, by the id of its node."""
 
     async def fold(self, run: RawRun, known: Mapping[int, Sequence[Node]]) -> None:
         """Cover the messages of a run by leaves, and condense. `known` are leaves that there are, by their start."""
@@ -102,9 +105,9 @@ class Sweep:
             await self._condense()
 
     async def _leaf(self, run: RawRun, first: int, last: int) -> Node:
-        start, stop = (bisect_left(run.rows, number, key=itemgetter(0)) for number in (first, last))
-        rows = run.rows[start:stop]
-        leaf = await self.writer.leaf(first, rows, last)
+        start, stop = (bisect_left(run.numbers, number) for number in (first, last))
+        rows = list(zip(run.numbers[start:stop], run.messages[start:stop], strict=True))
+        leaf = await self.writer.leaf(first, rows, last, sum(run.sizes[start:stop]))
         self.made.append(leaf)
         return leaf
 
@@ -146,7 +149,11 @@ class Sweep:
 
     @property
     def tokens(self) -> int:
-        return self.writer.sizes.text("\n\n".join(node_section(node) for node in self.nodes))
+        """Of the map as it is now; each section is counted once."""
+        for node in self.nodes:
+            if node.id not in self._sections:
+                self._sections[node.id] = self.writer.sizes.text(f"{node_section(node)}\n\n")
+        return sum(self._sections[node.id] for node in self.nodes)
 
 
 # -- the cheap step ----------------------------------------------------------------------------------------------------

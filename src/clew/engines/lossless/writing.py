@@ -73,9 +73,8 @@ class NodeWriter:
     clock: Clock = time.time
     warnings: list[str] = field(default_factory=list)
 
-    async def leaf(self, first: int, rows: Sequence[tuple[int, Message]], last: int) -> Node:
-        """The node over messages, given by number; it stands for `first` to `last` (not included)."""
-        covered = self.sizes.total([message for _, message in rows])
+    async def leaf(self, first: int, rows: Sequence[tuple[int, Message]], last: int, covered: int) -> Node:
+        """The node over messages, given by number, of `covered` tokens; it stands for `first` up to `last`."""
         source = _source(rows, first, last, self.focus)
         budget = self.budgets.leaf(covered)
         written = await self._written(source, budget, covered, partial(summarize_builtin, source))
@@ -98,7 +97,8 @@ class NodeWriter:
         """A better text for a provisional node, by a model; None where none could be had now."""
         if self.summarize is None:
             return None
-        new = await (self.condensed(children) if children else self.leaf(old.first, rows, old.last))
+        covered = self.sizes.total([message for _, message in rows])
+        new = await (self.condensed(children) if children else self.leaf(old.first, rows, old.last, covered))
         if not new.is_final:
             return None
         # The depth of what it was made from may have been lost with a map that was read from its text.
@@ -115,7 +115,7 @@ class NodeWriter:
             if by_model is None:
                 break
             text = node_text(by_model.text)
-            if text and self.sizes.text(text) < covered and self.sizes.text(text) <= budget:
+            if text and self.sizes.text(text) <= min(budget, covered - 1):
                 return replace(by_model, text=text), by_model.written_by != BUILTIN
         return await self._fitting(built_in, budget, covered), False
 
