@@ -119,9 +119,24 @@ def test_changes_are_one_line_and_a_change_that_failed_is_none() -> None:
         return [assistant(None, [call("patch", arguments, id)]), tool(id, result)]
 
     wrote = [assistant(None, [call("write_file", {"path": "src/b.py", "content": "x"}, "w")]), tool("w", "ok")]
-    assert deeds(*patch("a", "ok"), *wrote) == ["CHANGED src/a.py +2 -1 (m0) · WROTE src/b.py +1 -0 (m2)"]
+    assert deeds(*patch("a", "ok"), *wrote) == ["CHANGED src/a.py +2 -1 (m0) · WROTE src/b.py +1 (m2)"]
     assert deeds(*patch("a", "ok"), *patch("b", "ok")) == ["CHANGED src/a.py (2x, m0-m2)"]
     assert deeds(*patch("a", "Error: old_string was not found")) == []
+
+
+def test_changes_of_one_kind_have_one_verb_and_files_that_ended_alike_stand_together() -> None:
+    def wrote(path: str, id: str) -> list[Message]:
+        return [assistant(None, [call("write_file", {"path": path, "content": "x"}, id)]), tool(id, "ok")]
+
+    assert deeds(*wrote("a.py", "a"), *wrote("b.py", "b"), *ran("mv c.py d.py e.py lib/", "", "c")) == [
+        "WROTE a.py +1 (m0), b.py +1 (m2) · MOVED c.py, d.py, e.py to lib/ (m4)"
+    ]
+
+
+def test_a_script_that_begins_with_a_remark_is_told_by_it() -> None:
+    assert (
+        brief_target("# Fix the imports of the parser\nsed -i 's/a/b/' parser.py") == "# Fix the imports of the parser"
+    )
 
 
 def test_a_target_is_told_by_the_end_of_a_path_and_the_start_of_a_command() -> None:

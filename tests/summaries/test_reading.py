@@ -398,3 +398,47 @@ def test_lines_of_a_result_stand_in_their_order_whenever_they_were_chosen() -> N
     shown = [line for line in lines if line in told]
     assert len(shown) > 5
     assert sorted(shown, key=told.index) == shown
+
+
+def test_what_was_run_is_told_without_the_folder_that_it_was_run_in() -> None:
+    told = "\n".join(
+        handoff_of(
+            [
+                user("How long are the files?"),
+                *ran(
+                    "cd /home/someone/workspaces/shop/packages/agent && wc -l src/main.ts src/session_store.ts",
+                    " 1543 src/main.ts\n  885 src/session_store.ts",
+                    "a",
+                ),
+                assistant("The first is twice as long as the second."),
+                user("Go on."),
+            ]
+        ).lines(COMPLETED)
+    )
+    assert "RAN wc -l src/main.ts src/session_store.ts -> 1543 src/main.ts" in told
+    assert "cd /home" not in told
+
+
+def test_like_lines_of_a_script_are_told_by_their_count() -> None:
+    script = "\n".join(
+        f'sed -i \'s|from "./part_{n}.js"|from "./core/part_{n}.js"|g\' test/part_{n}.ts' for n in range(12)
+    )
+    told = "\n".join(
+        handoff_of([user("Move the parts."), *ran(script, "", "a"), assistant("Moved."), user("Go on.")]).lines(
+            COMPLETED
+        )
+    )
+    assert told.count("sed -i") <= 5
+    assert "test/part_11.ts (12 such lines)" in told
+
+
+def test_of_a_file_of_tests_the_names_stand_together() -> None:
+    tests = "\n\n".join(
+        f'class TestPart{n}:\n    """Test part {n}"""\n\n    def test_loads_part_{n}(self):\n        assert load({n})\n'
+        f"    def test_saves_part_{n}(self):\n        assert save({n})"
+        for n in range(3)
+    )
+    wrote = [assistant(None, [call("write_file", {"path": "test_parts.py", "content": tests}, "w")]), tool("w", "ok")]
+    told = "\n".join(handoff_of([user("Test the parts."), *wrote, user("Go on.")]).lines(COMPLETED))
+    assert "class TestPart1: def test_loads_part_1, test_saves_part_1(self):" in told
+    assert '"""Test part 1"""' not in told

@@ -32,7 +32,7 @@ from clew.ledger.ledger import (
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import person_said
-from clew.ledger.spans import is_routine
+from clew.ledger.spans import is_routine, joined_definitions
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
 from clew.ledger.verify import UNVERIFIED_MARK
 
@@ -67,6 +67,7 @@ __all__ = [
     "is_path",
     "is_question",
     "is_routine",
+    "joined_definitions",
     "last_failures",
     "outcome_of",
     "owners_of",

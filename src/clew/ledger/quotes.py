@@ -23,6 +23,7 @@ from clew.ledger.spans import (
     ROUTINE_LINE,
     ROUTINE_WORDS,
     QuoteSpan,
+    bare_definition,
     block_span,
     has_words,
     joined_spans,
@@ -30,6 +31,7 @@ from clew.ledger.spans import (
     line_span,
     lines_of_span,
     quote_of,
+    repeats_definition,
     shape_of,
     trimmed,
     whole_line,
@@ -107,14 +109,14 @@ class _QuoteCandidate:
     __slots__ = ("atoms", "chars", "chars_with_line", "line", "newness", "power", "power_with_line", "span")
 
     def __init__(
-        self, span: QuoteSpan, atoms: dict[str, float], newness: float, line: Hashable, line_chars: int
+        self, span: QuoteSpan, chars: int, atoms: dict[str, float], newness: float, line: Hashable, line_chars: int
     ) -> None:
         self.span = span
         self.atoms = atoms
         """What each of its atoms is worth."""
         self.newness = newness
         self.line = line
-        self.chars = span.end - span.start + _SEPARATOR_CHARS
+        self.chars = chars + _SEPARATOR_CHARS
         self.chars_with_line = self.chars + line_chars
         self.power = math.pow(self.chars, _LENGTH_POWER)
         self.power_with_line = math.pow(self.chars_with_line, _LENGTH_POWER)
@@ -275,7 +277,7 @@ class QuoteSelector:
     def _may_take(self, span: QuoteSpan, selection: _QuoteSelection) -> bool:
         """Whether there are not enough lines like it yet: more of a listing or of a log are told by their count.
 
-        What the agent wrote is no listing: each line was worth writing.
+        What the agent said is no listing: each line was worth writing.
         """
         text = self.texts(span.number)[span.part]
         place = _PLACE.match(text, span.start, span.end)
@@ -284,7 +286,7 @@ class QuoteSelector:
             if line in selection.quoted:
                 return False
             selection.quoted.add(line)
-        if self._read(span.number)["role"] != "tool":
+        if not span.part and self._read(span.number)["role"] != "tool":
             return True
         start, end = line_around(text, span.start)
         # A clause of a long line is a find of its own.
@@ -333,7 +335,9 @@ class QuoteSelector:
             atoms.update(worths)
         age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
         newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
-        return _QuoteCandidate(span, atoms, newness, *self._line_of(span.number, span.part))
+        # Names of definitions stand side by side.
+        chars = len(bare_definition(text)) or span.end - span.start
+        return _QuoteCandidate(span, chars, atoms, newness, *self._line_of(span.number, span.part))
 
     def _worths_in(self, word: str) -> dict[str, float]:
         """What each atom of a word is worth."""
@@ -356,11 +360,15 @@ class QuoteSelector:
                 if not rare:
                     continue
                 span = None if is_long else whole_line(text, start, end, fewest)
+                if not is_long and not span and bare_definition(text[start:end].strip()):
+                    span = trimmed(text, start, end)
                 block = block_span(text, start, end, fewest) if not is_long and not span else None
                 for atom in rare:
                     if is_long:
                         at = text.find(atom, start, end)
                         span = line_span(text, start, end, at, at + len(atom), fewest)
+                    if span and repeats_definition(text, *span):
+                        continue
                     if span:
                         lines.setdefault(atom, []).append(QuoteSpan(number, part, *span))
                     elif block:

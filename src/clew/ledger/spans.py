@@ -99,11 +99,14 @@ def is_routine(line: str) -> bool:
 def shape_of(line: str) -> str:
     """What lines of a listing or of a log have in common: their words, without names, numbers and paths.
 
-    Empty for a line that gives a name its value: what such a line says stands in no other.
+    Empty for a line that gives a name its value: what such a line says stands in no other. Names that are defined are
+    told side by side.
     """
     if placed := _DIAGNOSTIC.match(line):
         return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
-    return "" if _VALUE.search(line) and not _STAMP.match(line) else _EXACT.sub("\0", line.strip())
+    if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):
+        return ""
+    return _EXACT.sub("\0", line.strip())
 
 
 def joined_spans(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:
@@ -254,6 +257,102 @@ def quote_of(text: str, start: int, end: int) -> str:
         return " ".join(" ".join(lines).split())  # a value, whole
     _, line_end = line_around(text, end) if end < len(text) else (end, end)
     return " ".join(" ".join(lines).split()) + ("…" if text[end:line_end].strip() else "")
+
+
+# -- definitions in code -----------------------------------------------------------------------------------------------
+
+_PLACE = r"(?P<place>\d+(?:→|[:|]\s?)\s*)?"
+_MODIFIERS = r"(?:(?:export|default|public|private|protected|static|abstract|async|final|override|pub(?:\(\w+\))?)\s+)"
+_NO_PARAMETERS = r"\(\s*(?:self|cls|this|&(?:mut )?self|\w \*testing\.[TB])?\s*\)"
+_DEFINITION = re.compile(
+    rf"{_PLACE}(?P<kind>{_MODIFIERS}*(?:def|function|func|fn)|{_MODIFIERS}+)\s*"
+    rf"(?P<name>[\w$]{{2,}}){_NO_PARAMETERS}[^=;,(]*?[:{{]?"
+)
+_CLASS = re.compile(
+    rf"{_PLACE}(?P<kind>{_MODIFIERS}*(?:class|interface|struct|enum|trait))\s+"
+    r"(?P<name>\w{2,})(?:[(<][^()]*[)>])?(?: (?:extends|implements) [\w., <>]+)?\s*[:{]"
+)
+_DEFINING_WORDS = ("def ", "class ", "fn ", "func", "() ", "():", "interface ", "struct ", "enum ", "trait ")
+_REMARK = re.compile(r"(?:\"{3}|\'{3}|//+!?|#+|/\*+|\*)\s*(?P<words>[^\n]*?)\s*(?:\"{3}|\'{3}|\*/)?")
+_MARKS_OF_REMARK = frozenset("\"'/#*")
+_PARTS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
+_SHORTEST_PART, _STEM_CHARS = 4, 5
+_SHARE_REPEATED = 0.6
+_REACH_OF_NAME = 300
+
+
+def _definition(line: str) -> re.Match[str] | None:
+    if not any(word in line for word in _DEFINING_WORDS):
+        return None
+    return _CLASS.fullmatch(line) or _DEFINITION.fullmatch(line)
+
+
+def bare_definition(line: str) -> str:
+    """The name that a line defines, where the line says no more: `def test_email(self):`; else empty."""
+    found = _definition(line)
+    return found["name"] if found else ""
+
+
+def joined_definitions(lines: Iterable[str]) -> list[str]:
+    """The lines, of definitions that follow each other the names on one: `def load, save():`."""
+    told: list[str] = []
+    group: list[re.Match[str]] = []
+    for line in lines:
+        found = _definition(line)
+        if found and group and not _goes_on(group, found):
+            # Of several classes the last one is the one that what follows is in.
+            last = [group.pop()] if len(group) > 1 and _is_class(group[-1]) and not _is_class(found) else []
+            told.append(_names_of(group))
+            group = last
+        if found:
+            group.append(found)
+            continue
+        told += [_names_of(group), line] if group else [line]
+        group = []
+    return [*told, _names_of(group)] if group else told
+
+
+def _is_class(found: re.Match[str]) -> bool:
+    return found.re is _CLASS
+
+
+def _goes_on(group: Sequence[re.Match[str]], found: re.Match[str]) -> bool:
+    """Whether a definition can stand on the line of those before it: of the same kind, or in their one class."""
+    if _is_class(group[-1]):
+        return _is_class(found) or len(group) == 1
+    return not _is_class(found) and (_is_class(group[0]) or found["kind"] == group[-1]["kind"])
+
+
+def _names_of(group: Sequence[re.Match[str]]) -> str:
+    first, *others = group
+    if not others:
+        return first[0]
+    # What stands behind the last name, such as `(self):`, stands behind the others too.
+    names = ", ".join(found["name"] for found in others) + others[-1][0][others[-1].end("name") :]
+    if _is_class(first) and not _is_class(others[0]):
+        return f"{first[0].rstrip(' :{')}: {others[0]['kind'].strip()} {names}"
+    return f"{first['place'] or ''}{first['kind'].strip()} {first['name']}, {names}"
+
+
+def repeats_definition(text: str, start: int, end: int) -> bool:
+    """Whether a line is a remark that says no more than the name of what is defined right before or behind it."""
+    remark = _REMARK.fullmatch(text, start, end) if text[start : start + 1] in _MARKS_OF_REMARK else None
+    said = _stems(remark["words"]) if remark else set()
+    if not said:
+        return False
+    line_start = text.rfind("\n", 0, start) + 1
+    before = text.rfind("\n", max(0, line_start - _REACH_OF_NAME), max(0, line_start - 1)) + 1
+    behind = text[end + 1 : line_around(text, min(len(text), end + 1))[1]]
+    for line in (text[before : max(0, line_start - 1)], behind):
+        name = bare_definition(line.strip())
+        if name and len(said & _stems(name)) >= _SHARE_REPEATED * len(said):
+            return True
+    return False
+
+
+def _stems(text: str) -> set[str]:
+    parts = (part.lower() for part in _PARTS_OF_NAME.findall(text))
+    return {part[:_STEM_CHARS] for part in parts if len(part) >= _SHORTEST_PART}
 
 
 # -- JSON as it is read ------------------------------------------------------------------------------------------------

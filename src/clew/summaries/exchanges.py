@@ -83,6 +83,8 @@ def brief_target(target: str) -> str:
 
 def _brief_command(command: str) -> str:
     """The start of a command, cut at a blank or, in a long word, at a mark: a name alone says little of a command."""
+    # A script that begins with a remark says there what it is for.
+    command = command.split("\n", 1)[0] if command.startswith("#") else command
     brief = shorten_redacted(command, _BRIEF_CHARS)
     if len(brief) > _LEAST_BRIEF_CHARS or not brief.endswith("…"):
         return brief
@@ -131,17 +133,25 @@ def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable
         for path, ended in action.files.items() if not action.failed else ():
             if ended or action.verb in ("WROTE", "CHANGED"):
                 by_file.setdefault(path, []).append(action)
+    told: list[tuple[str, str, str]] = []
     for path, own in by_file.items():
         name = brief_target(path) if path in known_files else path
         # What a file ended as stands for what was done to it before.
         ended = own[-1].files[path]
         if ended:
             word, _, where = ended.partition(" ")
-            yield " ".join(f"{word.upper()} {name} {where} (m{own[-1].number})".split())
+            told.append((word.upper(), name, " ".join(f"{where} (m{own[-1].number})".split())))
             continue
         word = "WROTE" if all(action.verb == "WROTE" for action in own) else "CHANGED"
-        size = f" {own[0].change}" if len(own) == 1 and own[0].change else ""
-        yield f"{word} {name}{size} ({_when(own)})"
+        size = f"{own[0].change.removesuffix(' -0')} " if len(own) == 1 and own[0].change else ""
+        told.append((word, name, f"{size}({_when(own)})"))
+    for word, alike in groupby(told, key=lambda one: one[0]):
+        by_how = groupby(alike, key=lambda one: one[2])
+        yield f"{word} {', '.join(f'{_names(same)} {how}' for how, same in by_how)}"
+
+
+def _names(told: Iterable[tuple[str, str, str]]) -> str:
+    return ", ".join(name for _, name, _ in told)
 
 
 def _runs(actions: Iterable[Action]) -> Iterable[str]:
@@ -279,6 +289,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
         if before := folders.get(brief):
             brief = _unlike(target, before)
+        called = [without_folder(line) for line in called]
         names = list(dict.fromkeys(called if begins else [brief, *called]))
         folders[brief_target(target)] = target
         told = [line for _, is_call, line in own if not is_call]

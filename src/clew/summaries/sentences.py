@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clew.ledger import atoms_in, is_opening
+from clew.ledger import atoms_in, is_opening, joined_definitions
 from clew.summaries.handoff import BLOCK, IN_PART
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
@@ -328,7 +328,7 @@ _LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]
 
 def framed_passage(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -> str:
     """What was called and what came of it on one line; several long lines of it below each other."""
-    shown = list(_side_by_side(shown))
+    shown = list(_side_by_side(joined_definitions(shown)))
     pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
     if block := as_block(f"{verb} {names[0]}", where, pieces):
         return block
