@@ -20,6 +20,8 @@ from clew.ledger.spans import (
     FEWEST_WORDS,
     FINDS_BY_FILE,
     LONGEST_LINE,
+    MARKS_OF_REMARK,
+    OPENS_BODY,
     ROUTINE_LINE,
     ROUTINE_WORDS,
     QuoteSpan,
@@ -336,7 +338,8 @@ class QuoteSelector:
         age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
         newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
         # Names of definitions stand side by side.
-        chars = len(bare_definition(text)) or span.end - span.start
+        name = bare_definition(text) if text.endswith(OPENS_BODY) else ""
+        chars = len(name or text)
         return _QuoteCandidate(span, chars, atoms, newness, *self._line_of(span.number, span.part))
 
     def _worths_in(self, word: str) -> dict[str, float]:
@@ -360,6 +363,8 @@ class QuoteSelector:
                 if not rare:
                     continue
                 span = None if is_long else whole_line(text, start, end, fewest)
+                if span and text[span[0]] in MARKS_OF_REMARK and repeats_definition(text, *span):
+                    continue
                 if not is_long and not span and bare_definition(text[start:end].strip()):
                     span = trimmed(text, start, end)
                 block = block_span(text, start, end, fewest) if not is_long and not span else None
@@ -367,8 +372,6 @@ class QuoteSelector:
                     if is_long:
                         at = text.find(atom, start, end)
                         span = line_span(text, start, end, at, at + len(atom), fewest)
-                    if span and repeats_definition(text, *span):
-                        continue
                     if span:
                         lines.setdefault(atom, []).append(QuoteSpan(number, part, *span))
                     elif block:

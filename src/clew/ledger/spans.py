@@ -266,15 +266,17 @@ _MODIFIERS = r"(?:(?:export|default|public|private|protected|static|abstract|asy
 _NO_PARAMETERS = r"\(\s*(?:self|cls|this|&(?:mut )?self|\w \*testing\.[TB])?\s*\)"
 _DEFINITION = re.compile(
     rf"{_PLACE}(?P<kind>{_MODIFIERS}*(?:def|function|func|fn)|{_MODIFIERS}+)\s*"
-    rf"(?P<name>[\w$]{{2,}}){_NO_PARAMETERS}[^=;,(]*?[:{{]?"
+    rf"(?P<name>[\w$]{{2,}}){_NO_PARAMETERS}[^=;,(]*?[:{{]"
 )
 _CLASS = re.compile(
     rf"{_PLACE}(?P<kind>{_MODIFIERS}*(?:class|interface|struct|enum|trait))\s+"
     r"(?P<name>\w{2,})(?:[(<][^()]*[)>])?(?: (?:extends|implements) [\w., <>]+)?\s*[:{]"
 )
-_DEFINING_WORDS = ("def ", "class ", "fn ", "func", "() ", "():", "interface ", "struct ", "enum ", "trait ")
+OPENS_BODY = (":", "{")
+"""How a line ends that defines something."""
 _REMARK = re.compile(r"(?:\"{3}|\'{3}|//+!?|#+|/\*+|\*)\s*(?P<words>[^\n]*?)\s*(?:\"{3}|\'{3}|\*/)?")
-_MARKS_OF_REMARK = frozenset("\"'/#*")
+MARKS_OF_REMARK = frozenset("\"'/#*")
+"""What a remark begins with."""
 _PARTS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _SHORTEST_PART, _STEM_CHARS = 4, 5
 _SHARE_REPEATED = 0.6
@@ -282,7 +284,7 @@ _REACH_OF_NAME = 300
 
 
 def _definition(line: str) -> re.Match[str] | None:
-    if not any(word in line for word in _DEFINING_WORDS):
+    if not line.endswith(OPENS_BODY):
         return None
     return _CLASS.fullmatch(line) or _DEFINITION.fullmatch(line)
 
@@ -336,7 +338,7 @@ def _names_of(group: Sequence[re.Match[str]]) -> str:
 
 def repeats_definition(text: str, start: int, end: int) -> bool:
     """Whether a line is a remark that says no more than the name of what is defined right before or behind it."""
-    remark = _REMARK.fullmatch(text, start, end) if text[start : start + 1] in _MARKS_OF_REMARK else None
+    remark = _REMARK.fullmatch(text, start, end)
     said = _stems(remark["words"]) if remark else set()
     if not said:
         return False
