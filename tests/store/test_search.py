@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from clew.store import NewSession, SearchResult, open_store
+from clew.store import NewSession, SearchResult, SearchScope, open_store
 from clew.store.search.forms import forms_of
 from clew.store.search.query import FoldedText, parse_query
 from clew.store.search.ranking import cut_snippet
@@ -158,6 +158,30 @@ async def test_the_snippet_shows_the_rarest_word(tmp_path: Path) -> None:
         await store.append("s", [user(text), *(assistant(f"the worker said {n}") for n in range(30))])
         best = (await store.search("worker said quokka")).hits[0]
     assert best.seq == 0 and "quokka" in best.snippet.text
+
+
+@pytest.mark.parametrize("rare", ["sessi", "ruse", "sessionless"])
+async def test_a_rare_word_is_found_among_many_that_begin_like_it(tmp_path: Path, rare: str) -> None:
+    async with open_store(tmp_path / "state.db") as store:
+        await store.start_session(NewSession(id="s"))
+        await store.start_session(NewSession(id="t"))
+        await store.append("s", [user(f"the session of user {n} was open") for n in range(80)])
+        await store.append("s", [user(f"it was a {rare} all along")])
+        await store.append("t", [user(f"another {rare}")])
+        found = await store.search(rare, SearchScope(conversation_of="s"))
+        assert [hit.seq for hit in found.hits] == [80]
+        assert {hit.session for hit in (await store.search(rare)).hits[:2]} == {"s", "t"}
+
+
+async def test_a_word_that_only_another_conversation_holds_is_not_found(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "state.db") as store:
+        await store.start_session(NewSession(id="s"))
+        await store.start_session(NewSession(id="t"))
+        await store.append("s", [user("a walrus")])
+        await store.append("t", [user("a quokka")])
+        answer = await store.search("quokka", SearchScope(conversation_of="s"))
+    assert not answer.hits
+    assert answer.searched is not None and answer.searched.messages == 1
 
 
 def test_folding_gives_each_character_its_own_form_wherever_it_stands() -> None:

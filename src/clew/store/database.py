@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
 
 from clew.errors import DamagedRow, DatabaseDamaged, InvalidArgument
 from clew.store.search.base import Candidates, IndexQuery, SearchDocument
@@ -28,8 +28,7 @@ _plain = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), check_circu
 _escaped = json.JSONEncoder(ensure_ascii=True, separators=(",", ":"), check_circular=True)
 
 
-@dataclass(frozen=True, slots=True)
-class SqlStatement:
+class SqlStatement(NamedTuple):
     """SQL with `?` for parameters. With `many`, `params` holds one sequence per execution, and no rows come back.
 
     A statement that ends in `FOR_UPDATE` locks its rows. SQLite does not run it, since a writer has locked the whole
@@ -93,8 +92,13 @@ class WordIndex(Protocol):
     def look_up(self, query: IndexQuery) -> Steps[Candidates]:
         """The newest documents that match."""
 
-    def look_up_few(self, *queries: IndexQuery) -> Steps[Candidates | None]:
-        """All documents that match the last query, if each has but a few anywhere; None where one may have more."""
+    def look_up_few(self, query: IndexQuery) -> Steps[tuple[int, ...] | None]:
+        """All documents that match, newest first, those that the filters leave out included; None where it is not
+        known for sure, and cheaply, that they are but a few."""
+
+    def look_up_beginning(self, beginning: str) -> Steps[tuple[int, ...] | None]:
+        """All documents with words that begin so, newest first; None where it is not known for sure, and cheaply,
+        that they are but a few."""
 
     def known_words(self, words: Sequence[str]) -> Steps[set[str]]:
         """Those of some words that may be in a document; the others are in none."""

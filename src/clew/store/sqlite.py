@@ -28,7 +28,7 @@ from clew.errors import (
 )
 from clew.store.database import ROW_LOCK, Row, Steps, WordIndex, lenient_text
 from clew.store.migrate import apply_next, refuse_newer, schema_version
-from clew.store.search.index import Fts5Index
+from clew.store.search.index import LIST_WORD_PLACES, Fts5Index
 
 T = TypeVar("T")
 Flush = Literal["full", "normal"]
@@ -101,6 +101,7 @@ class SqliteConnection:
                 self.fetch("SELECT count(*) FROM sqlite_master")
             else:
                 self._configure(flush)
+            self.fetch(LIST_WORD_PLACES)
         except BaseException as error:
             self._raw.close()
             if isinstance(error, sqlite3.Error | UnicodeDecodeError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 DocKind: TypeAlias = Literal["message", "summary", "output", "system"]
 KINDS: tuple[DocKind, ...] = ("message", "summary", "output", "system")
@@ -37,8 +37,8 @@ class SearchDocument:
     id: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Phrase:
+# A tuple, because clauses of phrases are hashed all through a search.
+class Phrase(NamedTuple):
     """Words one after the other; with `is_prefix` the last is the beginning of a word."""
 
     words: tuple[str, ...]

@@ -19,12 +19,12 @@ _READ_OF_A_TERM = 2
 """So many more are read for a term that none of the best has."""
 _MOST_COMBINED = 4
 _SHORTEST_PREFIX = 3
-_MOST_GUESSED = 8
 _FEWEST_NAMED = 5
 _SHARE_NAMED = 0.75
 """From so many turns with a name on, and so large a share of them of one role, it is the name of the other one."""
 _DAYS_READ_WHOLE = 3
 _READ_OF_DAYS = 40
+_EVERYWHERE = SearchFilters()
 _RELATIVE: Clause = tuple(Phrase((word,)) for word in RELATIVE_WORDS)
 
 
@@ -35,6 +35,8 @@ class FoundCandidates:
     docs: tuple[int, ...]
     query: ParsedQuery
     rarities: dict[QueryTerm, float]
+    filters: SearchFilters = _EVERYWHERE
+    """What the documents are still to be filtered by."""
 
 
 def find_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters, most: int) -> Steps[FoundCandidates]:
@@ -130,9 +132,12 @@ def _each_term(
     for written in parsed.terms:
         term = yield from _with_known_forms(index, written)
         wanted = IndexQuery((term.any_of,), filters, _PER_TERM)
-        candidates = (yield from index.look_up_few(wanted)) if is_alone else None
-        if candidates is None:
+        few = (yield from index.look_up_few(wanted)) if is_alone else None
+        if few is None:
             candidates = yield from index.look_up(wanted)
+        else:
+            docs = yield from _passing(few, filters)
+            candidates = Candidates(docs, len(docs))
         looser = _looser(term) if not candidates.docs else ()
         if not looser:
             found[term] = candidates
@@ -142,18 +147,25 @@ def _each_term(
 
 
 def guess_candidates(index: WordIndex, parsed: ParsedQuery, filters: SearchFilters) -> Steps[FoundCandidates | None]:
-    """The documents of a rare word, whatever its form, by a look for how all forms begin; None where it is not rare.
+    """The documents of a rare word, whatever its form, by one look for how all forms begin; None where it is not rare.
 
     Most words that are searched alone are rare, and there would be a look for each form.
     """
     term = parsed.terms[0] if len(parsed.terms) == 1 and not parsed.is_question else None
     if term is None or len(term.stems) != 1:
         return None
-    begins_alike = Phrase((term.stems[0][0],), is_prefix=True)
-    # The second look reads all that begins alike, so that a common word must be known for one by the first.
-    wanted = ((term.any_of[:1],), ((begins_alike,),))
-    found = yield from index.look_up_few(*(IndexQuery(clauses, filters, _MOST_GUESSED) for clauses in wanted))
-    return None if found is None else FoundCandidates(found.docs, parsed, {term: 1.0})
+    found = yield from index.look_up_beginning(term.stems[0][0])
+    return None if found is None else FoundCandidates(found, parsed, {term: 1.0}, filters)
+
+
+def _passing(docs: Sequence[int], filters: SearchFilters) -> Steps[tuple[int, ...]]:
+    """Those of a few documents that pass the filters, in the same order."""
+    if not docs:
+        return ()
+    conditions, params = filter_conditions(filters, BY_NAME)
+    where = " AND ".join([f"id IN ({', '.join('?' * len(docs))})", *conditions])
+    rows = yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id DESC", *docs, *params)  # noqa: S608 (fixed texts)
+    return tuple([int(row[0]) for row in rows])
 
 
 def _with_known_forms(index: WordIndex, term: QueryTerm) -> Steps[QueryTerm]:

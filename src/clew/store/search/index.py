@@ -37,6 +37,9 @@ _LONGEST_WORD = 255
 _EVERYWHERE = SearchFilters()
 _FEW = 40
 """So many documents are filtered one by one sooner than by the facets of all."""
+_LAST_CHARACTER = "\U0010ffff"
+LIST_WORD_PLACES = "CREATE VIRTUAL TABLE temp.word_places USING fts5vocab(main, words, instance)"
+"""Run once for each connection to SQLite: the words of the index, with every place of each."""
 
 
 def filter_conditions(filters: SearchFilters, columns: Mapping[str, str]) -> tuple[list[str], list[Any]]:
@@ -114,17 +117,24 @@ class Fts5Index:
         found = yield from self._newest(query)
         return (yield from _candidates(found, query.limit))
 
-    def look_up_few(self, *queries: IndexQuery) -> Steps[Candidates | None]:
+    def look_up_few(self, query: IndexQuery) -> Steps[tuple[int, ...] | None]:
         # The facet of a conversation stands in each of its documents. What is rare is sooner filtered by columns.
-        found: list[Row] = []
-        for query in queries:
-            most = min(query.limit, _FEW)
-            found = yield from self._newest(IndexQuery(query.clauses, _EVERYWHERE, most + 1, query.ids))
-            if len(found) > most:
-                return None
-        if found:
-            found = yield from _filtered(found, queries[-1].filters)
-        return Candidates(tuple([int(row[0]) for row in found]), len(found))
+        most = min(query.limit, _FEW)
+        found = yield from self._newest(IndexQuery(query.clauses, _EVERYWHERE, most + 1, query.ids))
+        return None if len(found) > most else tuple([int(row[0]) for row in found])
+
+    def look_up_beginning(self, beginning: str) -> Steps[tuple[int, ...] | None]:
+        # A prefix in a MATCH reads every document of every word that begins so before it gives the first; the list of
+        # places is read as far as it is asked for.
+        found = yield from fetch_all(
+            "SELECT doc, col FROM temp.word_places WHERE term >= ? AND term < ? LIMIT ?",
+            beginning,
+            beginning + _LAST_CHARACTER,
+            _FEW,
+        )
+        if len(found) == _FEW:
+            return None
+        return tuple(sorted({int(doc) for doc, column in found if column != "facets"}, reverse=True))
 
     def _newest(self, query: IndexQuery) -> Steps[list[Row]]:
         match, filters = match_text(query), query.filters
@@ -175,14 +185,6 @@ class Fts5Index:
         # Raises where something is wrong, and that becomes `IndexDamaged`.
         yield from execute("INSERT INTO words (words) VALUES ('integrity-check')")
         return []
-
-
-def _filtered(found: Sequence[Row], filters: SearchFilters) -> Steps[list[Row]]:
-    """Those of a few documents that pass the filters, in the same order."""
-    conditions, params = filter_conditions(filters, BY_NAME)
-    ids = [row[0] for row in found]
-    where = " AND ".join([f"id IN ({', '.join('?' * len(ids))})", *conditions])
-    return (yield from fetch_all(f"SELECT id FROM docs WHERE {where} ORDER BY id DESC", *ids, *params))  # noqa: S608 (fixed texts)
 
 
 def match_text(query: IndexQuery) -> str:
@@ -306,9 +308,14 @@ class TsvectorIndex:
         )
         return (yield from _candidates(found, query.limit))
 
-    def look_up_few(self, *queries: IndexQuery) -> Steps[Candidates | None]:
+    def look_up_few(self, query: IndexQuery) -> Steps[tuple[int, ...] | None]:
         # The server filters by columns as it is.
-        del queries
+        del query
+        yield from ()
+        return None
+
+    def look_up_beginning(self, beginning: str) -> Steps[tuple[int, ...] | None]:
+        del beginning
         yield from ()
         return None
 

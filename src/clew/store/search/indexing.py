@@ -20,6 +20,7 @@ from clew.store.database import (
 )
 from clew.store.rows import BODY, read_message, read_messages
 from clew.store.search.base import KINDS, DocKind, DocumentOrigin, SearchDocument
+from clew.store.search.index import LIST_WORD_PLACES
 from clew.store.search.words import chunks_of, normalized_text, searchable_text
 
 TABLES: dict[DocKind, str] = {
@@ -88,19 +89,22 @@ def build_side_index(index: WordIndex) -> Steps[None]:
 
     Until `drop_side_index`, those stand for the tables of the same names. SQLite only: elsewhere no rows wait.
     """
+    yield from execute("DROP TABLE temp.word_places")
     yield from execute("CREATE TEMP TABLE indexed AS SELECT kind, upto FROM main.indexed")
     yield from execute("CREATE TEMP TABLE docs AS SELECT * FROM main.docs WHERE 0")
     yield from execute(
         "CREATE VIRTUAL TABLE temp.words USING fts5 ("
         "text, parts, facets, content = '', tokenize = 'unicode61 remove_diacritics 0')"
     )
+    yield from execute(LIST_WORD_PLACES.replace("main", "temp"))
     while (yield from catch_up(index)):
         pass
 
 
 def drop_side_index() -> Steps[None]:
-    for table in ("words", "docs", "indexed"):
+    for table in ("word_places", "words", "docs", "indexed"):
         yield from execute(f"DROP TABLE IF EXISTS temp.{table}")
+    yield from execute(LIST_WORD_PLACES)
 
 
 def catch_up(index: WordIndex) -> Steps[bool]:

@@ -35,6 +35,7 @@ _TURNS_ALIKE = 0.6
 _REPEATED = 0.6
 _LOOKED_AT = 4
 _COMPARED_CHARS = 400
+_NO_WORDS: frozenset[str] = frozenset()
 
 Place = tuple[int, int]
 """A conversation, and the number of a message in it."""
@@ -136,7 +137,7 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
     while waiting and len(chosen) < limit:
         score, number, compared = heappop(waiting)
         document = ranked[number]
-        words = frozenset(_compared(document).split())
+        words = frozenset(_compared(document).split()) if waiting or shown else _NO_WORDS
         repeated = sum(
             len(words & others) >= alike * max(len(words), len(others), 1) for others, alike in shown[compared:]
         )

@@ -133,7 +133,7 @@ def parse_query(text: str, today: int | None = None) -> ParsedQuery:
         row += words
         for term in _terms_of(quoted, written, words):
             terms.setdefault(term.any_of, term)
-        for term in _parts_of(written) if not quoted and written.isascii() else ():
+        for term in _parts_of(written) if len(pieces) > 1 and not quoted and written.isascii() else ():
             parts.setdefault(term.any_of, term)
     if len(terms) > 1:
         terms |= {clause: term for clause, term in parts.items() if clause not in terms}
@@ -153,7 +153,7 @@ def _says_nothing(written: str, word: str) -> bool:
 
 def may_ask(text: str) -> bool:
     """Whether a query may be a question; a look that is cheap, and right wherever it says no."""
-    return "?" in text or _asks_first.match(text) is not None or _ASKING_UNSPACED.search(text) is not None
+    return "?" in text or _asks_first.match(text) is not None or _asks_unspaced(text)
 
 
 def _told_by(folded: str) -> Speaker | None:
@@ -164,9 +164,11 @@ def _told_by(folded: str) -> Speaker | None:
 
 def _is_question(text: str, pieces: list[tuple[bool, str, list[str]]]) -> bool:
     is_sentence = len(pieces) > 1 and not any(quoted for quoted, _, _ in pieces)
-    return (is_sentence and (text.rstrip().endswith("?") or pieces[0][2][0] in _ASKING)) or bool(
-        _ASKING_UNSPACED.search(text)
-    )
+    return (is_sentence and (text.rstrip().endswith("?") or pieces[0][2][0] in _ASKING)) or _asks_unspaced(text)
+
+
+def _asks_unspaced(text: str) -> bool:
+    return not text.isascii() and _ASKING_UNSPACED.search(text) is not None
 
 
 def _pieces_of(text: str) -> list[tuple[bool, str, list[str]]]:
@@ -175,7 +177,7 @@ def _pieces_of(text: str) -> list[tuple[bool, str, list[str]]]:
     for match in _piece.finditer(text):
         quoted = match[3] is None
         written = match[1] or match[2] or match[3] or ""
-        if not quoted and (shortened := _shortened.fullmatch(written)) is not None:
+        if not quoted and not written.isalnum() and (shortened := _shortened.fullmatch(written)) is not None:
             written = shortened[1] + shortened[2]
         words = words_of(case_folded(written))
         if words:
@@ -196,12 +198,13 @@ def _terms_of(quoted: bool, written: str, words: list[str]) -> list[QueryTerm]:
 
 
 def _word_term(written: str, word: str) -> QueryTerm:
-    bare = "".join(character for character in written if character.isalnum())
-    parts = [part.lower() for part in split_camel_case(bare)] if bare.isascii() else []
-    if len(parts) > 1 and any(character.isupper() for character in bare[1:]) and not bare.isupper():
-        return QueryTerm("name", (Phrase((word,)), Phrase(tuple(parts))), 1.5)
-    forms = (word,) if any(character.isdigit() for character in word) else forms_of(word)
-    return QueryTerm("word", tuple(Phrase((form,)) for form in forms))
+    bare = written if written.isalnum() else "".join(character for character in written if character.isalnum())
+    if bare.isascii() and not bare[1:].islower() and not bare.isupper():
+        parts = [part.lower() for part in split_camel_case(bare)]
+        if len(parts) > 1 and any(character.isupper() for character in bare[1:]):
+            return QueryTerm("name", (Phrase((word,)), Phrase(tuple(parts))), 1.5)
+    forms = forms_of(word) if word.isalpha() or not any(map(str.isdigit, word)) else (word,)
+    return QueryTerm("word", tuple([Phrase((form,)) for form in forms]))
 
 
 def _parts_of(written: str) -> list[QueryTerm]:

@@ -15,7 +15,10 @@ from clew.store.search.query import FoldedText, ParsedQuery, QueryTerm, TermMatc
 from clew.store.search.words import case_folded
 
 SNIPPET_CHARS = 320
-_end_of_sentence = re.compile(r"(?:[.!?…]+[\"'”’)\]]*(?=\s)|[。！？｡]+[」』”’）]*|\n)")
+# Its first character is one of a set: the rest is tried only where such a one stands.
+_end_of_sentence = re.compile(
+    r"[.!?…。！？｡\n](?:(?<=[.!?…])[.!?…]*[\"'”’)\]]*(?=\s)|(?<=[。！？｡])[。！？｡]*[」』”’）]*|(?<=\n))"
+)
 
 _OF_QUESTIONS = (1.2, 0.5)
 _OF_WORDS = (0.8, 0.3)
@@ -145,7 +148,9 @@ def cut_snippet(
     `terms` has for each match the number and weight of its term; by default a match weighs as much as it is long.
     """
     weights = terms or [(number, match.stop - match.start) for number, match in enumerate(matches)]
-    low, high = _best_span(matches, weights, chars * 2 // 3) if matches else (0, 0)
+    low, high = (matches[0].start, matches[0].stop) if len(matches) == 1 else (0, 0)
+    if len(matches) > 1:
+        low, high = _best_span(matches, weights, chars * 2 // 3)
     spare = max(0, chars - (high - low)) // 2
     start = _sentence_start(text, low, spare)
     stop = _sentence_stop(text, high, max(chars - (high - start), spare))

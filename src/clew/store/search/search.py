@@ -20,9 +20,9 @@ from clew.store.search.base import (
     Snippet,
     SnippetSizes,
 )
-from clew.store.search.candidates import find_candidates, guess_candidates
+from clew.store.search.candidates import FoundCandidates, find_candidates, guess_candidates
 from clew.store.search.days import day_of
-from clew.store.search.index import filter_conditions
+from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.indexing import build_side_index, documents_where, drop_side_index, is_behind
 from clew.store.search.passages import Place, RankedDocument, first_page, places_beside, with_neighbours
 from clew.store.search.query import ParsedQuery, QueryTerm, may_ask, parse_query
@@ -57,10 +57,10 @@ def run_search(
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
         found = yield from guess_candidates(index, parsed, filters)
-        ranked = (yield from _read_and_score(found.docs, found.query, found.rarities)) if found else []
+        ranked = (yield from _read_and_score(found)) if found else []
         if found is None or (found.docs and not ranked):
             found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
-            ranked = yield from _read_and_score(found.docs, found.query, found.rarities)
+            ranked = yield from _read_and_score(found)
         if found.query.is_question:
             places = places_beside(ranked, found.query.told_by)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
@@ -93,14 +93,14 @@ def run_search_unwritten(
     return SearchResult(query, hits, None if hits else indexed.searched)
 
 
-def _read_and_score(
-    docs: Sequence[int], parsed: ParsedQuery, rarities: Mapping[QueryTerm, float]
-) -> Steps[list[RankedDocument]]:
+def _read_and_score(found: FoundCandidates) -> Steps[list[RankedDocument]]:
     """Documents with their texts and scores, the best first, each row once."""
+    docs, parsed, rarities = found.docs, found.query, found.rarities
     if not docs:
         return []
-    marks = ", ".join("?" * len(docs))
-    read = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE id IN ({marks})", *docs)  # noqa: S608
+    conditions, params = filter_conditions(found.filters, BY_NAME)
+    where = " AND ".join([f"id IN ({', '.join('?' * len(docs))})", *conditions])
+    read = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE {where}", *docs, *params)  # noqa: S608
     ids = {(row[1], row[2], row[3]): int(row[0]) for row in read}
     best: dict[tuple[str, int], RankedDocument] = {}
     for kind in dict.fromkeys(row[1] for row in read):

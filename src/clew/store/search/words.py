@@ -27,9 +27,10 @@ _unspaced_run = re.compile(f"[{UNSPACED}]+")
 _word = re.compile(f"[{UNSPACED}]|[^\\W_{UNSPACED}]+")
 # Beside ASCII: characters of which nothing but `lower` makes the folded form. Few texts have many others.
 _folded_otherwise = re.compile(
-    "[^\x00-\x7f\u00ab\u00bb\u2013\u2014\u2018\u2019\u201c-\u201e\u2022\u2192\u2500-\u259f\u2e80-\ufefe]"
+    "[^\x00-\x7f\u00ab\u00bb\u0410-\u0418\u041a-\u0438\u043a-\u044f\u2013\u2014\u2018\u2019\u201c-\u201e\u2022\u2192\u2500-\u259f"
+    "\u2e80-\ufefe]"
 )
-# Characters whose folded form has another lower case, or a longer one.
+# Those of them whose folded form has another lower case, or a longer one.
 _folded_alone = re.compile(
     "[\u0130\u03d2-\u03d4\u1d2c-\u1d42\u2102-\u2145\u2c7d\U0001d400-\U0001d7ff\U0001f12b-\U0001f149]"
 )
@@ -76,13 +77,13 @@ def case_folded(text: str) -> str:
     """A text in lower case and without accents; every character keeps its index."""
     if text.isascii():
         return text.lower()
-    if _folded_alone.search(text):
+    others = set(_folded_otherwise.findall(text))
+    if any(map(_folded_alone.match, others)):
         return text.translate(_FOLDS)
-    return _folded_otherwise.sub(_folded_match, text).lower()
-
-
-def _folded_match(found: re.Match[str]) -> str:
-    return _FOLDS[ord(found[0])]
+    # A text has few different ones, and replacing a character takes less than looking up each.
+    for character in others:
+        text = text.replace(character, _FOLDS[ord(character)])
+    return text.lower()
 
 
 def words_of(folded_text: str) -> list[str]:
