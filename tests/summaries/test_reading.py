@@ -320,18 +320,26 @@ def test_a_long_folder_of_many_paths_is_told_once() -> None:
     assert told.count(folder) == 1
 
 
-def test_of_many_files_with_a_long_folder_the_newest_have_it_and_the_others_have_it_once() -> None:
-    folder = "/home/ana/work/trees/shop-of-the-north/src"
+def test_the_folder_that_many_files_have_in_common_is_told_once_and_read_back() -> None:
+    folder = "/home/ana/work/trees/shop-of-the-north/"
     messages = [user("Add a title to each part.")]
     for place in PLACES:
-        messages += edited(f"{folder}/{place}.ts", "old text", "new text", place)
+        messages += edited(f"{folder}src/{place}.ts", "old text", "new text", place)
+    messages += edited("/etc/shop.conf", "old text", "new text", "conf")
+    messages += ran(f"cat {folder}docs/parts.md", "# Parts of the page", "docs")
     handoff = handoff_of(messages)
-    newest = f"search.ts (changed, m11) · {folder}/status.ts (changed, m9) · {folder}/sidebar.ts (changed, m7)"
-    others = "editor.ts (changed, m5), footer.ts (changed, m3), header.ts (changed, m1)"
-    assert handoff.lines(FILES) == [f"{folder}/{newest} · {folder}/: {others}"]
+    changed = " · ".join(f"src/{place}.ts (changed, m{2 * at + 1})" for at, place in reversed([*enumerate(PLACES)]))
+    assert handoff.lines(FILES) == [
+        f"Below {folder}: {changed}",
+        "/etc/shop.conf (changed, m13)",
+        f"Below {folder}: docs/parts.md (read, m15)",
+    ]
     source = replace(summary_input_of([*messages, user("Thanks."), assistant("Welcome.")]), previous=handoff)
     again = write_handoff(replace(source, ledger=Ledger(len(messages)), first=len(messages)), 2_000, count)
-    assert all(f"{place}.ts" in again.lines(FILES)[0] for place in PLACES)
+    told = again.lines(FILES)
+    assert told[0].startswith(f"Below {folder}src/: ")
+    assert all(f"{place}.ts (changed, m{2 * at + 1})" in told[0] for at, place in enumerate(PLACES))
+    assert told[1] == "/etc/shop.conf (changed, m13)"
 
 
 def test_a_pasted_diff_states_no_rule_and_replaces_none() -> None:

@@ -8,6 +8,7 @@ nor tokens are known here.
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -329,12 +330,16 @@ def _plan(ledger: Ledger) -> list[HandoffLine]:
 
 _NEWEST_READ = 12
 _LONG_FOLDER = 24
-_NEWEST_WITH_FOLDER = 3
+_FEWEST_IN_ROOT = 3
+_BELOW = "Below "
 _JOINED = ", "
 _SEPARATOR = " · "
 # A name before the path is what handoffs of earlier versions have.
 _FILE_LINE = re.compile(r"(?:\w+: )?(?P<paths>.+) \((?P<how>[^()]*?),? (?:.*, )?m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$")
 _FOLDER = re.compile(r".*[/\\]")
+_FOLDERS = re.compile(r"[/\\]")
+_ABSOLUTE = re.compile(r"(?:~|[A-Za-z]:)?[/\\]")
+_BELOW_ROOT = re.compile(rf"{_BELOW}(?P<root>\S.*?[/\\]): (?P<files>.+)$")
 _FILES_OF_FOLDER = re.compile(r"(?P<folder>\S.*?[/\\]): (?P<files>.+ \(.*)$")
 _BETWEEN_FILES = re.compile(r"(?<=\)), ")
 _READ = "read"
@@ -420,33 +425,42 @@ def joined_lines(lines: Iterable[str]) -> list[str]:
 
 
 def lines_by_kind(lines: Iterable[str]) -> list[str]:
-    """One line for the files that are there and were changed, one for those that are not, and one for those read."""
+    """One line for the files that are there and were changed, one for those that are not, and one for those read.
+
+    Of many with a long folder in common those that are in it stand on a line of their own: `Below /srv/shop/: a.py`.
+    """
     kinds: dict[str, list[str]] = {}
     for line in lines:
         found = _FILE_LINE.match(line)
         how = found["how"].split()[0] if found else ""
-        kinds.setdefault(_KINDS.get(how, line), []).append(line)
-    return [
-        _SEPARATOR.join(_by_folder(own, whole=0 if kind == _READ else _NEWEST_WITH_FOLDER))
-        for kind, own in kinds.items()
-    ]
+        kinds.setdefault(_KINDS.get(how, line), []).extend(_apart(line))
+    root = _root_of([line.partition(" (")[0] for own in kinds.values() for line in own])
+    told: list[str] = []
+    for own in kinds.values():
+        below = joined_lines(line.removeprefix(root) for line in own if root and line.startswith(root))
+        others = joined_lines(line for line in own if not root or not line.startswith(root))
+        told += [f"{_BELOW}{root}: {_SEPARATOR.join(_by_folder(below))}"] if below else []
+        told += [_SEPARATOR.join(_by_folder(others))] if others else []
+    return told
 
 
-def _by_folder(lines: Sequence[str], whole: int) -> list[str]:
-    """The lines with a long folder named once for its files: `/srv/shop/src/: a.py (read, m6), b.py (read, m9)`.
+def _root_of(paths: Sequence[str]) -> str:
+    """The folder of several files that is worth being told once for all of them; empty where there is none."""
+    whole = filter(_ABSOLUTE.match, paths)
+    inside = Counter(path[: found.end()] for path in whole for found in _FOLDERS.finditer(path))
+    shared = (one for one, times in inside.items() if times >= _FEWEST_IN_ROOT and len(one) > _LONG_FOLDER)
+    return max(shared, key=lambda folder: (inside[folder] - 1) * len(folder), default="")
 
-    The first `whole` ones, which are the newest, stay as they are: they are likely worked on next.
-    """
+
+def _by_folder(lines: Sequence[str]) -> list[str]:
+    """The lines with a long folder named once for its files: `/srv/shop/src/: a.py (read, m6), b.py (read, m9)`."""
     folders: dict[str, list[str]] = {}
-    for line in (one for joined in lines[whole:] for one in _apart(joined)):
+    for line in (one for joined in lines for one in _apart(joined)):
         folder = _FOLDER.match(line.partition(" (")[0])
         folders.setdefault(folder[0] if folder and len(folder[0]) > _LONG_FOLDER else line, []).append(line)
     return [
-        *lines[:whole],
-        *(
-            own[0] if len(own) == 1 else f"{folder}: {_JOINED.join(line.removeprefix(folder) for line in own)}"
-            for folder, own in folders.items()
-        ),
+        own[0] if len(own) == 1 else f"{folder}: {_JOINED.join(line.removeprefix(folder) for line in own)}"
+        for folder, own in folders.items()
     ]
 
 
@@ -472,6 +486,9 @@ def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
 
 def _files_in(text: str) -> Iterator[FileLine]:
     """The files of a line that `joined_lines` wrote; of one in which a model tells a change, the first path."""
+    if below := _BELOW_ROOT.match(text):
+        yield from (replace(line, path=below["root"] + line.path) for line in _files_in(below["files"]))
+        return
     for one in (path for joined in text.split(_SEPARATOR) for path in _out_of_folder(joined)):
         if found := _FILE_LINE.match(one):
             first, last = int(found["first"]), int(found["last"] or found["first"])
