@@ -84,6 +84,9 @@ def rules(text: str) -> list[str]:
         "From now on, run the tests first.",
         "The key never leaves this machine.",
         "Forget the draft in notes.md.",
+        "Remember that the build needs make 4.",
+        "Remember to run the linter.",
+        "This script must never delete a file.",
         "Could you please never push to main?",
         "Fass die Migrationen auf keinen Fall an.",
         "Antworte auf Deutsch.",
@@ -136,10 +139,28 @@ def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
         "no, dimGray should be that, no need for linkGray",
         "btw, can we make it so we keep the old code around for reference?",
         "can leave it",
+        "also remember the docs/refactor.md file btw. could read it now",
+        "i remember seeing a code there",
+        "this plan must be written in such a way that you can start a new session from it",
+        "I don't have the order number at hand.",
+        "I'm a teacher, so I don't typically deal with codes.",
+        "I noticed that these values don't currently come from the form.",
+        "i think we only do this in interactive mode no?",
+        "And you said that only managers may do it, so there's no other way?",
+        "You can avoid this by instead using \\A and \\Z.",
+        'It says:\n400 {"type":"error","error":{"message":"Each call\nmust have a result in the\nnext one."},"id":"r1"}',
+        "I only know the name of the event.",
+        "I think this was booked as a guest rather than with an account.",
+        "ana@box ~ % ./audit.sh\nScreen sharing must be enabled from the settings.\nNever run this twice.",
+        "➜  shop git:(main) make\nerror: a target must not be empty",
     ],
 )
 def test_what_describes_asks_or_is_pasted_is_no_rule(text: str) -> None:
     assert rules(text) == []
+
+
+def test_what_a_person_says_behind_pasted_output_may_be_a_rule() -> None:
+    assert rules("ana@box ~ % ./audit.sh\nIt must be enabled.\n\nNever run it as root.") == ["Never run it as root."]
 
 
 def test_rules_in_a_list_are_found_one_by_one_without_their_marks() -> None:

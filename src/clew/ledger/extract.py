@@ -73,7 +73,11 @@ _RULE_OPENINGS = (
 )  # fmt: skip
 # Markers that say what somebody thinks or what went wrong, and state no rule.
 _DESCRIBES = re.compile(
-    r"\bi (?:\w+ )?(?:don't|dont|do not) (?:really )?(?:think|tink|know|understand|see|get|remember|recall|mind|care)\b"
+    r"\bi (?:\w+ )?(?:don't|dont|do not) (?:really |typically |usually )?"
+    r"(?:think|tink|know|understand|see|get|remember|recall|mind|care|have|deal|believe|feel)\b"
+    r"|\bi (?:\w+ )?remember\b|\bremember (?:the|this|these|those|my|our|@)(?!\w)|\bi noticed that\b.*"
+    r"|^(?:this|that|the) (?:plan|answer|reply|report|summary|list|overview) (?:must|should|needs to)\b"
+    r"|^you (?:can|could|may|might)\b.*|\bi only (?:know|have|saw|remember)\b|\bi think (?:this|that|it) (?:was|is)\b.*"
     r"|\b(?:never|always) (?:(?:finish|crash)(?:es|ed)|(?:end|work|happen|fail|complete|terminate)(?:s|ed)"
     r"|hangs|breaks)\b"
     r"|\b(?:don't|do not) (?:seem|appear|work|understand)\b"
@@ -82,11 +86,26 @@ _DESCRIBES = re.compile(
     r"|^(?:can|you can|we can|just)? ?leave it\W*$"
 )
 # One of these is in all that it finds: plain strings are found many times as fast.
-_MAY_DESCRIBE = ("n't ", "dont ", "do not ", "never", "always ", "no ", "not every", "only", "i think", "leave it")
+_MAY_DESCRIBE = (
+    *("n't ", "dont ", "do not ", "never", "always ", "no ", "not every", "only", "i think", "leave it", "remember"),
+    *(
+        "plan ",
+        "answer ",
+        "reply ",
+        "report ",
+        "summary ",
+        "list ",
+        "overview ",
+        "you ca",
+        "you co",
+        "you m",
+        "noticed",
+    ),
+)
 _ASKS = re.compile(
     r"(?:^|[,:;] )(?:(?:and|but|so|ok|hm|wait|btw)[, ]+)?(?:what|why|how|when|where|who|which|is|are|was|were|does"
     r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|(?:can|could|should|shall) (?:we|i)"
-    r"|any|anything|right|no)\b"
+    r"|any|anything|right|no|you (?:said|mentioned|told))\b|\b(?:no|right)\?$"
 )
 _ASKS_WITHOUT_MARK = re.compile(
     r"(?:and |so |but )?(?:who|what|why|how|when|where|which) (?:\w+ )?(?:do|does|did|can|could|should|would)"
@@ -148,6 +167,10 @@ _TAGS = (
 )
 _PASTED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
 _PASTED_RECORD = re.compile(r'[\[{]\s*"[^"\n]{1,60}":[^\n]*":[^\n]*":[^\n]*')
+# The answer of a server, broken over lines by the screen that it was copied from.
+_PASTED_ANSWER = re.compile(r'\{"\w+":\s?["{\[].{0,4000}?\}(?=\s|\Z)', re.DOTALL)
+_PROMPT = re.compile(r"^(?:(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+[: ][^\n]{0,80}?[%$#] |➜ |PS [A-Z]:\\)", re.MULTILINE)
+_PROMPT_MARKS = ("@", "➜ ", "PS ")
 # A line of a diff as a screen shows it, with its number.
 _DIFF_LINE = re.compile(r"^[ \t]*[+-] ?\d+ .*$", re.MULTILINE)
 _MAY_BE_DIFF = re.compile(r"[+-] ?\d+ ")
@@ -181,9 +204,20 @@ class LedgerStatement:
 def without_pasted_text(text: str) -> str:
     """A user message without fenced code, records of JSON, and what a program put between tags."""
     if '":' in text:
-        text = _PASTED_RECORD.sub("\n", text)
+        text = _PASTED_RECORD.sub("\n", _PASTED_ANSWER.sub("\n", text))
+    if any(mark in text for mark in _PROMPT_MARKS):
+        text = _without_screen(text)
     own = _DIFF_LINE.sub("", text) if _MAY_BE_DIFF.search(text) else text
     return _PASTED.sub("\n", own).strip() if "```" in own or "<" in own or "~~~" in own else own.strip()
+
+
+def _without_screen(text: str) -> str:
+    """The text without what a terminal showed, from its prompt on; behind the last empty line a person may go on."""
+    prompt = _PROMPT.search(text)
+    if prompt is None:
+        return text
+    behind = text.rfind("\n\n", prompt.end())
+    return text[: prompt.start()] + (text[behind:] if behind >= 0 else "")
 
 
 def rules_in(text: str, number: int) -> list[LedgerStatement]:
