@@ -148,7 +148,7 @@ def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
         "i think we only do this in interactive mode no?",
         "And you said that only managers may do it, so there's no other way?",
         "You can avoid this by instead using \\A and \\Z.",
-        'It says:\n400 {"type":"error","error":{"message":"Each call\nmust have a result in the\nnext one."},"id":"r1"}',
+        'It says:\n400 {"type":"error","error":{"message":"Each call\nmust have a result in\nthe next."},"id":"r1"}',
         "I only know the name of the event.",
         "I think this was booked as a guest rather than with an account.",
         "ana@box ~ % ./audit.sh\nScreen sharing must be enabled from the settings.\nNever run this twice.",
