@@ -280,7 +280,7 @@ def test_a_call_of_a_tool_of_its_own_is_told_with_its_name_and_what_it_asked() -
         assistant("It is there."),
     ]
     told = "\n".join(handoff_of(messages).lines(COMPLETED))
-    assert "CALLED AskUserQuestion Where shall the repository be? -> " in told
+    assert 'ASKED "Where shall the repository be?" -> "The user chose ~/Dev." (m2)' in told
     assert "CALLED get_row row 4711 -> 12 pieces of part_9 (m3)" in told
 
 

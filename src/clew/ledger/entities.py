@@ -15,8 +15,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from clew.ledger.assignments import Assignment, assignments_in_command, assignments_in_edit
 from clew.ledger.extract import LedgerStatement, decisions_in, first_sentence, rule_replaced_by, rules_in, shorten
-from clew.ledger.ledger import branch_in, commit_in, serving_in
-from clew.ledger.outcomes import CallOutcome, outcome_of
+from clew.ledger.outcomes import CallOutcome, branch_in, commit_in, outcome_of, serving_in
 from clew.ledger.requests import person_said, repetition_key, takes_back_task
 from clew.ledger.tools import (
     PlanItem,

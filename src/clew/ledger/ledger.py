@@ -21,8 +21,9 @@ from clew.ledger.extract import (
     is_question,
     rules_in,
 )
-from clew.ledger.outcomes import CallOutcome, outcome_of
+from clew.ledger.outcomes import PRINTED_COMMIT, CallOutcome, branch_in, commit_in, outcome_of, serving_in
 from clew.ledger.requests import (
+    answers_in,
     chosen_by,
     is_acknowledgement,
     person_said,
@@ -36,6 +37,7 @@ from clew.ledger.tools import (
     file_shown_by,
     files_changed_by,
     files_edited,
+    offered_by,
     plan_in,
     size_of_edit,
     target_of,
@@ -49,50 +51,7 @@ from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 # atoms would have to outrank all later ones to be quoted.
 _READ_IN_FULL_CHARS = 3_000_000
 
-_STATE_CHARS = 2_000
 _SHORTEST_PASTED = 24
-_COMMIT = re.compile(
-    r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
-)
-_ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
-# Plain strings are looked for first, those with most in common as one.
-_SERVING_WORDS = ("ning on", "ning at", "erving HTTP on", "erving on", "erving at", "tarted server on")
-# Where it listens is said behind these words: an address or a port.
-_SERVING = re.compile(
-    r"^.*(?:listening (?:on|at)|running (?:at|on)|serving (?:HTTP )?(?:at|on)|started server on)\b.*?"
-    r"(?:\w+://|localhost|\bport\b|:\d{2,5}\b|\.sock\b).*$",
-    re.I | re.MULTILINE,
-)
-
-
-@dataclass(frozen=True, slots=True)
-class PrintedCommit:
-    """A commit, as git tells of it when it is made."""
-
-    branch: str
-    hash: str
-    subject: str
-
-
-def commit_in(text: str) -> PrintedCommit | None:
-    """The commit that the end of a result tells of."""
-    end = text[-_STATE_CHARS:]
-    found = _COMMIT.search(end) if "\n[" in end or end.startswith("[") else None
-    return PrintedCommit(found["branch"], found["commit"], found["subject"].strip()) if found else None
-
-
-def branch_in(text: str) -> str:
-    """The branch that the end of a result says one is on; empty where it says none."""
-    end = text[-_STATE_CHARS:]
-    found = _ON_BRANCH.search(end) if "branch " in end else None
-    return found[1] if found else ""
-
-
-def serving_in(text: str) -> str:
-    """The line at the end of a result that says where something listens; empty where there is none."""
-    end = text[-_STATE_CHARS:]
-    found = _SERVING.search(end) if any(word in end for word in _SERVING_WORDS) else None
-    return found[0][:160] if found else ""
 
 
 @dataclass(slots=True)
@@ -112,6 +71,8 @@ class Action:
     outcome: CallOutcome | None = None
     commit: tuple[str, str] | None = None
     """The hash and the subject of the commit that it made."""
+    answers: Sequence[tuple[str, str]] = ()
+    """What a person answered to it, each with its question."""
 
     @property
     def failed(self) -> bool:
@@ -137,6 +98,8 @@ class LedgerExchange:
     request: str = ""
     chosen: str = ""
     """What a short answer chose of what the agent had offered."""
+    offered_in: int = -1
+    """The message that had offered it."""
     closing: str = ""
     """The agent's last words so far."""
     closing_number: int | None = None
@@ -193,6 +156,7 @@ class Ledger:
         self._said_before: dict[str, int] = {}
         self._agent_lines: set[int] = set()
         self._wrappers: dict[str, set[str]] = {}
+        self._offered: tuple[str, int] = ("", -1)
 
     @classmethod
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> Ledger:
@@ -241,10 +205,10 @@ class Ledger:
         own_words = self._own_words(said)
         self.requests.append(UserRequest(number, said))
         self.rules += rules_in(own_words, number)
-        offered = self.exchanges[-1].closing if self.exchanges else ""
+        offered, offered_in = self._offered
         if self.exchanges and takes_back_task(own_words):
             self.exchanges[-1].cancelled_by = number
-        self.exchanges.append(LedgerExchange(number, said, chosen_by(said, offered)))
+        self.exchanges.append(LedgerExchange(number, said, chosen_by(said, offered), offered_in))
 
     def _own_words(self, said: str) -> str:
         """A request without the lines that were pasted from what the agent had said."""
@@ -277,6 +241,7 @@ class Ledger:
             self.exchanges.append(LedgerExchange(number))
         exchange = self.exchanges[-1]
         exchange.closing, exchange.closing_number, exchange.is_ended = text, number, is_last
+        self._offered = (text, number)
         exchange.said.append(number)
         self._agent_lines.update(hash(line.strip()) for line in text.split("\n") if len(line) >= _SHORTEST_PASTED)
         if outline:
@@ -302,6 +267,8 @@ class Ledger:
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
         elif verb == "READ" and target:
             self._touched(target, number).reads += 1
+        elif verb == "ASKED":
+            self._offered = (offered_by(arguments), number)
         for path in files:
             fact = self._touched(path, number)
             fact.is_written = verb == "WROTE" and (fact.is_written or not fact.changes)
@@ -323,13 +290,16 @@ class Ledger:
         action = self.actions[position]
         action.result = number
         action.outcome = outcome_of(action.verb, text, is_error=bool(message.get("is_error")))
+        if action.verb == "ASKED" and not action.failed:
+            action.answers = answers_in(text, action.target)
+            self.rules += [rule for _, answer in action.answers for rule in rules_in(answer, number)]
         for path, ended in action.files.items():
             if not action.failed and ended:
                 self._end_file(path, ended)
             elif action.failed and action.verb in ("WROTE", "CHANGED"):
                 self.files[path].changes -= 1
         if action.verb == "RAN":
-            if "commit" in action.target and (committed := _COMMIT.search(text)):
+            if "commit" in action.target and (committed := PRINTED_COMMIT.search(text)):
                 action.commit = (committed["commit"], committed["subject"].strip())
             self._add_state(text, action.outcome, number)
 

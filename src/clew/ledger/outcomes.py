@@ -342,6 +342,53 @@ _NO_CONTENT = (
 )
 
 
+# -- the state of the work ---------------------------------------------------------------------------------------------
+
+_STATE_CHARS = 2_000
+PRINTED_COMMIT = re.compile(
+    r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
+)
+_ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
+# Plain strings are looked for first, those with most in common as one.
+_SERVING_WORDS = ("ning on", "ning at", "erving HTTP on", "erving on", "erving at", "tarted server on")
+# Where it listens is said behind these words: an address or a port.
+_SERVING = re.compile(
+    r"^.*(?:listening (?:on|at)|running (?:at|on)|serving (?:HTTP )?(?:at|on)|started server on)\b.*?"
+    r"(?:\w+://|localhost|\bport\b|:\d{2,5}\b|\.sock\b).*$",
+    re.I | re.MULTILINE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PrintedCommit:
+    """A commit, as git tells of it when it is made."""
+
+    branch: str
+    hash: str
+    subject: str
+
+
+def commit_in(text: str) -> PrintedCommit | None:
+    """The commit that the end of a result tells of."""
+    end = text[-_STATE_CHARS:]
+    found = PRINTED_COMMIT.search(end) if "\n[" in end or end.startswith("[") else None
+    return PrintedCommit(found["branch"], found["commit"], found["subject"].strip()) if found else None
+
+
+def branch_in(text: str) -> str:
+    """The branch that the end of a result says one is on; empty where it says none."""
+    end = text[-_STATE_CHARS:]
+    found = _ON_BRANCH.search(end) if "branch " in end else None
+    return found[1] if found else ""
+
+
+def serving_in(text: str) -> str:
+    """The line at the end of a result that says where something listens; empty where there is none."""
+    end = text[-_STATE_CHARS:]
+    found = _SERVING.search(end) if any(word in end for word in _SERVING_WORDS) else None
+    return found[0][:160] if found else ""
+
+
 # -- pruned results ----------------------------------------------------------------------------------------------------
 
 _LONGEST_PRUNED_CHARS = 600
@@ -358,6 +405,7 @@ _VERB_PHRASES: dict[Verb, str] = {
     "FETCHED": "fetched",
     "PLANNED": "updated the plan",
     "DELEGATED": "delegated",
+    "ASKED": "asked",
     "CALLED": "was called with",
 }
 _PRUNED = re.compile(r"\[[^\]\n]+\] (?:[a-z ]+(?: \"(?:[^\"\\\n]|\\.)*\")? -> )?(?P<how>[^\n]+?) \(whole: m\d+\)\Z")

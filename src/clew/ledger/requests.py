@@ -204,6 +204,20 @@ def _without_marks(text: str) -> str:
     return " ".join(text.replace("**", "").replace("__", "").strip("*#- ").split())
 
 
+_ANSWER = re.compile(r'"((?:[^"\\]|\\.)+)"="((?:[^"\\]|\\.)*)"', re.DOTALL)
+_REFUSED = re.compile(
+    r"The user doesn't want to proceed|\W*(?:cancelled|canceled|declined|rejected|error|no answer)\b", re.I
+)
+_LONGEST_ANSWERS = 1_500
+
+
+def answers_in(result: str, asked: str) -> list[tuple[str, str]]:
+    """What a person answered to the questions of a call, each with its question; empty where they did not."""
+    if _REFUSED.match(result) or len(result) > _LONGEST_ANSWERS or not result.strip():
+        return []
+    return _ANSWER.findall(result) or [(asked, result.strip())]
+
+
 # -- a change of mind --------------------------------------------------------------------------------------------------
 
 _CANCELS = re.compile(

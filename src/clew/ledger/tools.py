@@ -15,7 +15,7 @@ from typing import Any, Literal, TypeAlias
 from clew.messages import ToolCall
 
 Verb: TypeAlias = Literal[
-    "READ", "WROTE", "CHANGED", "RAN", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "CALLED"
+    "READ", "WROTE", "CHANGED", "RAN", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "ASKED", "CALLED"
 ]
 
 _PATH = ("path", "file_path", "filePath", "filename", "file", "target_file", "absolute_path", "notebook_path", "uri")
@@ -58,6 +58,12 @@ _TABLE = (
     KnownTool("LISTED", "ls list list_dir list_files list_directory tree", (*_PATH, "directory")),
     KnownTool("FETCHED", "webfetch web_fetch fetch browse read_url http_get web_extract", ("url", "urls", "uri")),
     KnownTool("PLANNED", "todowrite todo_write update_plan todo write_todos todos manage_todo_list set_plan", ()),
+    KnownTool(
+        "ASKED",
+        "askuserquestion ask_user_question ask_user ask_followup_question ask_question question request_user_input "
+        "ask_human",
+        ("question", "prompt", "message"),
+    ),
     KnownTool("DELEGATED", "task agent delegate subagent spawn delegate_task", ("description", "prompt", "task")),
 )
 _BY_NAME = {name: tool for tool in _TABLE for name in tool.names.split()}
@@ -123,6 +129,22 @@ def _target_inside(arguments: Mapping[str, Any]) -> str:
     if texts := list(filter(None, inside)):
         return " ".join(texts)[:_LONGEST_TARGET]
     return ", ".join(f"{key} {value}" for key, value in arguments.items() if isinstance(value, int | float))
+
+
+def offered_by(arguments: Mapping[str, Any]) -> str:
+    """The question that a call puts to a person, with its numbered options; empty where it puts several."""
+    listed = arguments.get("questions")
+    questions = [one for one in listed if isinstance(one, Mapping)] if isinstance(listed, list) else [arguments]
+    options = questions[0].get("options") if len(questions) == 1 else None
+    told = [_option_text(option) for option in options] if isinstance(options, list) else []
+    return "\n".join(f"{number}. {text}" for number, text in enumerate(told, 1))
+
+
+def _option_text(option: Any) -> str:
+    if not isinstance(option, Mapping):
+        return _as_text(option)
+    texts = (_as_text(option.get(key)) for key in ("label", "title", "text", "value", "description"))
+    return ": ".join(filter(None, texts))
 
 
 def files_edited(name: str, arguments: Mapping[str, Any]) -> dict[str, str]:

@@ -22,9 +22,9 @@ from clew.summaries.exchanges import (
     LEAST_REQUEST_CHARS,
     HandoffMaterial,
     ToldExchange,
-    commits_of,
     deeds_of,
     exchange_text,
+    lasting_deeds_of,
     lines_to_tell_again,
     reference_of,
     told_target,
@@ -93,7 +93,7 @@ _SEPARATOR = " · "
 _HEADINGS_OF_REQUESTS = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES})
 # Told under headings of their own.
 _CHANGING = frozenset({"WROTE", "CHANGED"})
-_TOLD_ELSEWHERE = _CHANGING | {"PLANNED"}
+_TOLD_ELSEWHERE = _CHANGING | {"PLANNED", "ASKED"}
 
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
@@ -338,7 +338,7 @@ class _Composer:
             actions = self._material.actions.get(n, ())
             # Of an older exchange, its conclusion and its commits say what was done, the list of files where.
             is_brief = n < newest and entry.sentences
-            for line in commits_of(actions) if is_brief else deeds_of(actions, listed):
+            for line in lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed):
                 is_failure = " -> " in line and reference_of(line) in failures
                 if len(line) + _ENTRY_CHARS <= room and not is_failure:
                     entry.deeds.append(line)
@@ -422,8 +422,8 @@ class _Composer:
                 continue  # nothing would say that it was taken back
             entry = draft.entries.get(n) or self._stretch_with(draft, n)
             owner = self._material.owners.get((number, part))
-            if owner is not None and owner.verb == "PLANNED":
-                continue  # told under headings of its own
+            if owner is not None and (owner.verb == "PLANNED" or owner.answers):
+                continue  # told on lines of their own
             if owner is not None and owner.verb in _CHANGING and number == owner.result and not owner.failed:
                 continue  # that it was done is told
             is_result = owner is not None and number == owner.result and not entry.commit_told(owner)

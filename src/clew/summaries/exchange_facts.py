@@ -54,7 +54,7 @@ def _request(source: SummaryInput, exchange: LedgerExchange, age: int) -> Iterat
     if not exchange.request or _stays(source, exchange.number):
         return
     is_new = age < _NEWEST_WHOLE
-    line = quoted_request(source.ledger, exchange, TASK_CHARS if is_new else _OLD_REQUEST_CHARS)
+    line = quoted_request(exchange, TASK_CHARS if is_new else _OLD_REQUEST_CHARS)
     if exchange.cancelled_by is not None:
         line = f"{line[:-1]}; cancelled by m{exchange.cancelled_by})"
     words = _compared(exchange.request, TASK_CHARS if is_new else _OLD_WORDS_COMPARED)

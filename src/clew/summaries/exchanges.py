@@ -35,14 +35,12 @@ from clew.summaries.handoff import (
     SummaryInput,
     number_at_end,
     number_in,
+    quoted,
     quoted_request,
     shorten_redacted,
     told_entries,
 )
-from clew.summaries.required_facts import (
-    TASK_CHARS,
-    certain_lines,
-)
+from clew.summaries.required_facts import TASK_CHARS, certain_lines
 from clew.summaries.sentences import (
     Sentence,
     as_block,
@@ -63,11 +61,12 @@ _WORDS_BEFORE_DIFFERENCE = 2
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
 _COMMAND_CHARS = 100
 _SUBJECT_CHARS = 120
+_ANSWER_CHARS = 300
 _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
 _DEED = re.compile(
-    r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED "
+    r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED "
     r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
 )
 
@@ -113,18 +112,24 @@ def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset(
     A command that ran once and went well is left to whoever quotes what it printed.
     """
     changes = " · ".join(_changes(actions, known_files))
-    return [*commits_of(actions), *([changes] if changes else []), *_runs(actions)]
+    return [*lasting_deeds_of(actions), *([changes] if changes else []), *_runs(actions)]
 
 
-def commits_of(actions: Iterable[Action]) -> list[str]:
-    """A line for each commit that was made; of one that was made anew, the last."""
+def lasting_deeds_of(actions: Sequence[Action]) -> list[str]:
+    """What a person answered to a call, and a line for each commit that was made; of one made anew, the last."""
+    answered = [f"ASKED {_answers(action)} (m{action.result})" for action in actions if action.answers]
     made = {
         subject: (commit, action.result) for action in actions if action.commit for commit, subject in [action.commit]
     }
-    return [
+    return answered + [
         f'COMMITTED {commit} "{shorten_redacted(subject, _SUBJECT_CHARS)}" (m{number})'
         for subject, (commit, number) in made.items()
     ]
+
+
+def _answers(action: Action) -> str:
+    told = (f"{quoted(asked, _SUBJECT_CHARS)} -> {quoted(said, _ANSWER_CHARS)}" for asked, said in action.answers)
+    return " · ".join(told)
 
 
 def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable[str]:
@@ -147,11 +152,7 @@ def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable
         told.append((word, name, f"{size}({_when(own)})"))
     for word, alike in groupby(told, key=lambda one: one[0]):
         by_how = groupby(alike, key=lambda one: one[2])
-        yield f"{word} {', '.join(f'{_names(same)} {how}' for how, same in by_how)}"
-
-
-def _names(told: Iterable[tuple[str, str, str]]) -> str:
-    return ", ".join(name for _, name, _ in told)
+        yield f"{word} " + ", ".join(f"{', '.join(name for _, name, _ in same)} {how}" for how, same in by_how)
 
 
 def _runs(actions: Iterable[Action]) -> Iterable[str]:
@@ -417,12 +418,11 @@ class HandoffMaterial:
 
     def conclusion(self, n: int, told: Collection[str]) -> list[Sentence]:
         """What stands for the exchange, of what was not told; nothing where its commits tell it better."""
-        exchange = self.exchanges[n]
-        closing, is_newest = self.closing(n), n == len(self.exchanges) - 1
-        if not (exchange.is_ended and closing) and any(action.commit for action in self.actions.get(n, ())):
+        is_ended, is_newest = self.exchanges[n].is_ended, n == len(self.exchanges) - 1
+        if not (is_ended and self.closing(n)) and any(action.commit for action in self.actions.get(n, ())):
             return []
-        closing, said = ([one for one in own if one.text not in told] for own in (closing, self.sentences(n)))
-        return conclusion_of(closing, said, is_ended=exchange.is_ended or is_newest)
+        closing, said = ([one for one in own if one.text not in told] for own in (self.closing(n), self.sentences(n)))
+        return conclusion_of(closing, said, is_ended=is_ended or is_newest)
 
     def stays_whole(self, number: int) -> bool:
         """Whether the message can be read below the handoff."""
@@ -468,7 +468,7 @@ class HandoffMaterial:
             return f"{word} (m{exchange.number}{cancelled})"
         if self.stays_whole(exchange.number):
             return f"{ASKED_BELOW} (m{exchange.number}{cancelled})"
-        head = quoted_request(self.source.ledger, exchange, most)
+        head = quoted_request(exchange, most)
         return head[:-1] + cancelled + ")" if cancelled else head
 
     def may_fit(self, n: int, above: Collection[int], room: int) -> bool:

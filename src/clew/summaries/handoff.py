@@ -174,14 +174,13 @@ def quoted(text: str, most: int) -> str:
     return said if len(said) > 2 and said[0] == '"' == said[-1] and said.count('"') == 2 else f'"{said}"'
 
 
-def quoted_request(ledger: Ledger, exchange: LedgerExchange, most: int) -> str:
+def quoted_request(exchange: LedgerExchange, most: int) -> str:
     """`"2", that is "Use PowerShell" (m387; offered in m386)`"""
     quote = quoted(exchange.request, most)
     if not exchange.chosen:
         return f"{quote} (m{exchange.number})"
-    offered = max((one.closing_number or 0 for one in ledger.exchanges if one.number < exchange.number), default=0)
     chosen = quoted(exchange.chosen, _CHOSEN_CHARS)
-    return f"{quote}, that is {chosen} (m{exchange.number}; offered in m{offered})"
+    return f"{quote}, that is {chosen} (m{exchange.number}; offered in m{exchange.offered_in})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 HANDOFF_MARK: Final = "handoff_mark"
 """The type of the tokens of references (`m12`) and of marks that something was not verified."""
-_VERB: Final = re.compile(r"^(?:READ|WROTE|CHANGED|RAN|SEARCHED|LISTED|FETCHED|PLANNED|DELEGATED|CALLED)\b")
+_VERB: Final = re.compile(r"^(?:READ|WROTE|CHANGED|RAN|SEARCHED|LISTED|FETCHED|PLANNED|DELEGATED|ASKED|CALLED)\b")
 _SOURCE: Final = re.compile(r"\s\[[^\[\]\n]{1,80} m\d+\]$")
 _MARKED: Final = re.compile(rf"(?P<unverified>{UNVERIFIED_MARK})|(?<![\w/.])m(?P<number>\d+)(?![\w/]|\.\w)")
 _BULLET: Final = re.compile(r"^([ \t]*)•(?=\s)", re.MULTILINE)

@@ -103,7 +103,7 @@ def _task(source: SummaryInput) -> Iterator[RequiredFact]:
         reference = f" (m{source.task_number})" if source.task_number is not None else ""
         yield RequiredFact(parts.ACTIVE_TASK, f"{quoted(said, TASK_CHARS)}{reference}", said)
     elif newest is not None:
-        yield RequiredFact(parts.ACTIVE_TASK, quoted_request(source.ledger, newest, TASK_CHARS), newest.request)
+        yield RequiredFact(parts.ACTIVE_TASK, quoted_request(newest, TASK_CHARS), newest.request)
     elif told := source.previous_lines(parts.ACTIVE_TASK):
         yield RequiredFact(parts.ACTIVE_TASK, told[0], told[0])
 
@@ -116,7 +116,7 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
     asked = [one for one in source.ledger.exchanges if one.request]
     first = next((one for one in asked if _says_what_for(one.request)), asked[0] if asked else None)
     if first is not None:
-        line = quoted_request(source.ledger, first, _GOAL_CHARS)
+        line = quoted_request(first, _GOAL_CHARS)
         if len(asked) - asked.index(first) > _MANY_REQUESTS:
             # Much later it may no longer be what all of it is for.
             line = f"{line[:-1]}{_ASKED_FIRST}"
@@ -143,7 +143,7 @@ def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
     exchange = next((one for one in source.ledger.exchanges if one.number == number and one.request), None)
     if exchange is None or '…" (m' not in line.text:
         return line
-    whole = source.clean(quoted_request(source.ledger, exchange, TASK_CHARS))
+    whole = source.clean(quoted_request(exchange, TASK_CHARS))
     return replace(line, text=f"{whole[:-1]}{_ASKED_FIRST}" if line.text.endswith(_ASKED_FIRST) else whole)
 
 
