@@ -5,12 +5,11 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
-from itertools import accumulate
-from typing import Any
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
 
 from clew.ledger.extract import arguments_of, decoded_text
 from clew.messages import Message
@@ -50,7 +49,7 @@ STOP_WORDS = frozenset(
 _COMMON = STOP_WORDS.union(
     "very over src test tests file files code docs main index home work json type name path read".split()
 )
-_HEX = frozenset("0123456789abcdef")
+_HEX = "0123456789abcdef"
 
 # Caches of what each word holds; both are pure functions of the word.
 _PLAIN: set[str] = set()
@@ -72,9 +71,9 @@ def candidate_words(text: str) -> set[str]:
     return set(text.split()) - _PLAIN
 
 
-def words_with_atoms(text: str) -> list[str]:
-    """The words of a text in order, without those that are known to hold no atom."""
-    return [word for word in text.split() if word not in _PLAIN]
+def words_with_atoms(words: Iterable[str]) -> list[str]:
+    """The words in their order, without those that are known to hold no atom."""
+    return [word for word in words if word not in _PLAIN]
 
 
 def atoms_in(text: str) -> set[str]:
@@ -136,13 +135,23 @@ def is_path(atom: str) -> bool:
 
 def is_name(atom: str) -> bool:
     """Whether it is an identifier, and no number, hash or path."""
-    return not is_path(atom) and atom[0].isalpha() and not set(atom) <= _HEX
+    return not is_path(atom) and atom[0].isalpha() and bool(atom.strip(_HEX))
 
 
 # -- where atoms occur -------------------------------------------------------------------------------------------------
 
 _REQUEST_CHARS = 6_000
+_FEW_ATOMS = 32
 _NEVER = -1
+
+
+class AtomLine(NamedTuple):
+    """A line of a text: where it starts and ends, the atoms that it was found for, and its words."""
+
+    start: int
+    end: int
+    held: Sequence[str]
+    words: Sequence[str]
 
 
 class AtomStats:
@@ -167,6 +176,27 @@ class AtomStats:
     def newest_numbers(self) -> tuple[int, ...]:
         """The one or two newest messages with the atom, the newest first."""
         return (self.last, self.last_but_one) if self.last_but_one != _NEVER else (self.last,)
+
+
+def _split_lines(text: str) -> list[tuple[int, int, list[str]]]:
+    """Each line of a text: where it starts and ends, and its words."""
+    lines = text.split("\n")
+    ends = list(accumulate(map(len, lines), lambda end, chars: end + 1 + chars))
+    return [(end - len(line), end, line.split()) for line, end in zip(lines, ends, strict=True)]
+
+
+def _lines_around(text: str, atoms: Iterable[AtomStats]) -> list[tuple[int, int, list[str]]]:
+    """The lines of a text that have one of the atoms in them, be it as a part of another."""
+    ends: dict[int, int] = {}
+    for stats in atoms:
+        at = text.find(stats.atom)
+        while at >= 0:
+            end = text.find("\n", at)
+            if end < 0:
+                end = len(text)
+            ends[text.rfind("\n", 0, at) + 1] = end
+            at = text.find(stats.atom, end)
+    return [(start, end, text[start:end].split()) for start, end in sorted(ends.items())]
 
 
 class AtomIndex:
@@ -208,34 +238,47 @@ class AtomIndex:
             for stats in new:
                 stats.user += 1
 
-    def lines_with(self, atoms: Set[AtomStats], text: str) -> Iterator[tuple[int, int, Iterable[str]]]:
-        """Each line of a text that holds one of the atoms: where it starts and ends, and those that it holds.
+    def lines_with(self, atoms: Set[AtomStats], text: str, most: int, longest: int) -> Iterator[AtomLine]:
+        """The lines of a text that hold one of the atoms, in order: of each atom the first `most` lines.
 
-        Each word is looked up once, whatever is searched for: that is faster than a search for each atom. The text may
-        have words that no message has, such as those that stood between marks of JSON.
+        Lines with more than `longest` chars do not count. The text may have words that no message has, such as those
+        that stood between marks of JSON.
         """
-        words = candidate_words(text)
-        known = words & self._by_word.keys()
+        # A few strings are found faster than a text is split into its words.
+        lines = _lines_around(text, atoms) if len(atoms) <= _FEW_ATOMS else _split_lines(text)
+        if not lines:
+            return
+        words = set(chain.from_iterable(of_line for _, _, of_line in lines)) - _PLAIN
+        by_word = self._by_word
+        known = words & by_word.keys()
         wanted = {
-            word: own for word in known if (own := [stats.atom for stats in self._by_word[word] if stats in atoms])
+            word: [stats.atom for stats in by_word[word] if stats in atoms]
+            for word in known
+            if not atoms.isdisjoint(by_word[word])
         }
         for word, others in atoms_by_word(words.difference(known)).items():
             if own := [atom for atom in others if self.atoms.get(atom) in atoms]:
                 wanted[word] = own
-        start = 0
-        for line in text.split("\n"):
-            end = start + len(line)
+        wanted_words = wanted.keys()
+        times: dict[str, int] = {}
+        for start, end, of_line in lines:
             # Most lines hold none, which is found out without a look at each of their words.
-            if not wanted.keys().isdisjoint(of_line := line.split()):
-                held = [atom for word in of_line if word in wanted for atom in wanted[word]]
-                yield start, end, list(dict.fromkeys(held)) if len(held) > 1 else held
-            start = end + 1
+            if end - start > longest or wanted_words.isdisjoint(of_line):
+                continue
+            held = [atom for word in of_line if word in wanted for atom in wanted[word]]
+            few = []
+            for atom in dict.fromkeys(held) if len(held) > 1 else held:
+                times[atom] = often = times.get(atom, 0) + 1
+                if often <= most:
+                    few.append(atom)
+            if few:
+                yield AtomLine(start, end, few, of_line)
 
     def newest(self, most: int) -> list[str]:
         """The `most` atoms that were seen last."""
         if len(self.atoms) <= most:
             return sorted(self.atoms)
-        oldest = heapq.nlargest(most, (stats.last for stats in self.atoms.values()))[-1]
+        oldest = sorted((stats.last for stats in self.atoms.values()), reverse=True)[most - 1]
         newer = sorted(atom for atom, stats in self.atoms.items() if stats.last > oldest)
         # Sorted, since sets have no order: the same history must give the same choice among equally old ones.
         as_old = sorted(atom for atom, stats in self.atoms.items() if stats.last == oldest)
@@ -266,8 +309,12 @@ class AtomIndex:
         return 1 / (1 + math.exp(-score))
 
     def _learn(self, words: set[str]) -> None:
+        known = self.atoms
         for word, atoms in atoms_by_word(words).items():
+            own = []
             for atom in atoms:
-                if atom not in self.atoms:
-                    self.atoms[atom] = AtomStats(atom)
-            self._by_word[word] = tuple(self.atoms[atom] for atom in atoms)
+                stats = known.get(atom)
+                if stats is None:
+                    stats = known[atom] = AtomStats(atom)
+                own.append(stats)
+            self._by_word[word] = tuple(own)

@@ -105,31 +105,86 @@ class _QuoteSelection:
         return any(span.start < other.end and other.start < span.end for other in taken)
 
 
+class _QuotablePart:
+    """A text of a message, and all that its quotes have in common; what is found in it once is kept."""
+
+    __slots__ = (
+        "_has_routine",
+        "clean",
+        "is_result",
+        "line",
+        "line_chars",
+        "newness",
+        "quotes",
+        "shapes",
+        "text",
+    )
+
+    def __init__(self, text: str, newness: float, line: Hashable, line_chars: int, *, is_result: bool) -> None:
+        self.text = text
+        self.newness = newness
+        self.line = line
+        self.line_chars = line_chars
+        self.is_result = is_result
+        self.clean: str | None = None
+        """The text on one line without its secrets; empty where it has none."""
+        self.shapes: dict[int, str] = {}
+        """The shapes of its lines, by where they start."""
+        self.quotes: dict[tuple[int, int], str] = {}
+        self._has_routine: bool | None = None
+
+    def is_routine(self, start: int, end: int) -> bool:
+        """Whether a line of it is one of routine."""
+        if self._has_routine is None:
+            text = self.text
+            self._has_routine = any(word in text for word in ROUTINE_WORDS)
+        return self._has_routine and ROUTINE_LINE.match(self.text, start, end) is not None
+
+    def shape_at(self, start: int, end: int) -> str:
+        shape = self.shapes.get(start)
+        if shape is None:
+            shape = self.shapes[start] = shape_of(self.text[start:end])
+        return shape
+
+    def quote(self, span: tuple[int, int]) -> str:
+        quote = self.quotes.get(span)
+        if quote is None:
+            quote = self.quotes[span] = quote_of(self.text, *span)
+        return quote
+
+
 class _QuoteCandidate:
     """A span that may be quoted, with everything about it that does not depend on what was selected before."""
 
-    __slots__ = ("atoms", "chars", "chars_with_line", "line", "newness", "power", "power_with_line", "span")
+    __slots__ = (
+        "atoms", "chars", "chars_with_line", "line", "newness", "part", "power", "power_with_line", "span", "worth"
+    )  # fmt: skip
 
-    def __init__(
-        self, span: QuoteSpan, chars: int, atoms: dict[str, float], newness: float, line: Hashable, line_chars: int
-    ) -> None:
+    def __init__(self, span: QuoteSpan, chars: int, part: _QuotablePart, atoms: dict[str, float]) -> None:
         self.span = span
+        self.part = part
         self.atoms = atoms
         """What each of its atoms is worth."""
-        self.newness = newness
-        self.line = line
+        self.worth = 0.0
+        for own in atoms.values():
+            self.worth += own
+        self.newness = part.newness
+        self.line = part.line
         self.chars = chars + _SEPARATOR_CHARS
-        self.chars_with_line = self.chars + line_chars
+        self.chars_with_line = self.chars + part.line_chars
         self.power = math.pow(self.chars, _LENGTH_POWER)
         self.power_with_line = math.pow(self.chars_with_line, _LENGTH_POWER)
 
     def density(self, selection: _QuoteSelection) -> float:
         """The worth of the atoms that it would add, by its length."""
         covered = selection.covered
-        worth = selection.least
-        for atom, own in self.atoms.items():
-            if atom not in covered:
-                worth += own
+        if not selection.least and covered.isdisjoint(self.atoms):
+            worth = self.worth
+        else:
+            worth = selection.least
+            for atom, own in self.atoms.items():
+                if atom not in covered:
+                    worth += own
         return worth * self.newness / (self.power if self.line in selection.lines else self.power_with_line)
 
     def chars_in(self, selection: _QuoteSelection) -> int:
@@ -156,17 +211,14 @@ class QuoteSelector:
         self._read, self._redacted = read, redacted
         self._first = first
         self._favour_new = favour_new
-        self._texts: dict[int, list[str]] = {}
+        self._parts: dict[int, list[_QuotablePart]] = {}
         self._found: dict[QuoteSpan, _QuoteCandidate] = {}
         self._searched = 0
         self._alike: Counter[tuple[int, int, str]] = Counter()
         self._selected: Mapping[tuple[int, int], list[QuoteSpan]] = {}
-        self._shapes: dict[tuple[int, int, int], str] = {}
         self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self._worth: dict[str, float] = {}
         self._worth_by_word: dict[str, dict[str, float]] = {}
-        self._clean: dict[tuple[int, int], str | None] = {}
-        self._has_routine: dict[tuple[int, int], bool] = {}
         self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
 
     def select(
@@ -183,7 +235,7 @@ class QuoteSelector:
             selection.room, selection.least = for_first, _FAVOURED_WORTH
             told: set[int] = set()
             for favoured in first:
-                self._cover([self._candidate(span) for span in favoured], selection)
+                self._cover([self._candidate_at(span) for span in favoured], selection)
                 told.update(span.number for span in favoured)
             selection.room, selection.least = room, 0.0
             candidates = [one for one in candidates if not selection.overlaps(one.span)]
@@ -210,19 +262,19 @@ class QuoteSelector:
                 continue
             # What the agent said is told by sentences; the first line that a call was given is its target.
             first = int(self._read(number)["role"] == "assistant")
-            for part, text in list(enumerate(self.texts(number)))[first:]:
+            for at, part in list(enumerate(self._parts_of(number)))[first:]:
                 most = selection.spent + max(LONGEST_LINE, (room - selection.spent) // _PARTS_OF_ROOM)
-                for found in islice(_LINE.finditer(text), min(1, part), None):
-                    span = QuoteSpan(number, part, *trimmed(text, *found.span()))
-                    line, frame = self._line_of(number, part)
-                    chars = span.end - span.start + _SEPARATOR_CHARS + (0 if line in selection.lines else frame)
+                for found in islice(_LINE.finditer(part.text), min(1, at), None):
+                    span = QuoteSpan(number, at, *trimmed(part.text, *found.span()))
+                    frame = 0 if part.line in selection.lines else part.line_chars
+                    chars = span.end - span.start + _SEPARATOR_CHARS + frame
                     if selection.spent + chars > min(most, room):
                         break
-                    quote = quote_of(text, span.start, span.end)
-                    is_new = len(quote) <= LONGEST_LINE and quote not in told and not self._is_routine(span)
-                    if is_new and has_words(text, *span[2:], FEWEST_WORDS) and self._may_take(span, selection):
+                    quote = part.quote(span[2:])
+                    is_new = len(quote) <= LONGEST_LINE and quote not in told and not part.is_routine(*span[2:])
+                    if is_new and has_words(part.text, *span[2:], FEWEST_WORDS) and _may_take(span, part, selection):
                         told += f"\n{quote}"
-                        selection.take(span, line, chars)
+                        selection.take(span, part.line, chars)
             if room - selection.spent < LONGEST_LINE // 4:
                 break
         for part_of, spans in selection.spans.items():
@@ -231,9 +283,20 @@ class QuoteSelector:
 
     def texts(self, number: int) -> Sequence[str]:
         """The quotable texts of a message."""
-        if number not in self._texts:
-            self._texts[number] = quotable_texts(self._read(number))
-        return self._texts[number]
+        return [part.text for part in self._parts_of(number)]
+
+    def _parts_of(self, number: int) -> Sequence[_QuotablePart]:
+        parts = self._parts.get(number)
+        if parts is None:
+            message = self._read(number)
+            is_result = message["role"] == "tool"
+            age = 1 - max(0, number - self._first) / max(1, self._index.last - self._first)
+            newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
+            parts = self._parts[number] = [
+                _QuotablePart(text, newness, *self._line_of(number, at), is_result=is_result)
+                for at, text in enumerate(quotable_texts(message))
+            ]
+        return parts
 
     def worth_of(self, atom: str) -> float:
         """What it is worth to quote the atom; 0 where the index does not have it."""
@@ -245,62 +308,38 @@ class QuoteSelector:
 
     def _cover(self, candidates: list[_QuoteCandidate], selection: _QuoteSelection) -> None:
         """Take spans by density; what a span adds is weighed again when its turn comes."""
-        left = selection.room - selection.spent
+        left, takes = selection.room - selection.spent, 0
         heap = [
-            (-density, order, one)
+            (-density, order, takes, one)
             for order, one in enumerate(candidates)
             if one.chars <= left and (density := one.density(selection))
         ]
         heapq.heapify(heap)
-        shortest = min((one.chars for _, _, one in heap), default=0)
+        shortest = min((one.chars for _, _, _, one in heap), default=0)
         while heap and selection.spent + shortest <= selection.room:
-            before, order, one = heap[0]
+            density, order, weighed, one = heap[0]
             if selection.spent + one.chars > selection.room:
                 heapq.heappop(heap)
                 continue
-            density = -one.density(selection)
-            if density > before and len(heap) > 1:
-                # What was selected since has some of its atoms: it goes back to where it belongs now.
-                if density:
-                    heapq.heapreplace(heap, (density, order, one))
-                else:
-                    heapq.heappop(heap)
-                continue
+            if weighed != takes:
+                before, density = density, -one.density(selection)
+                if density > before and len(heap) > 1:
+                    # What was selected since has some of its atoms: it goes back to where it belongs now.
+                    if density:
+                        heapq.heapreplace(heap, (density, order, takes, one))
+                    else:
+                        heapq.heappop(heap)
+                    continue
             heapq.heappop(heap)
             chars = one.chars_in(selection)
             if not density or selection.spent + chars > selection.room:
                 continue
             if selection.most_of_part and selection.has_enough_of(one.span):
                 selection.held.append(one)
-            elif self._may_take(one.span, selection):
+            elif _may_take(one.span, one.part, selection):
                 selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
-
-    def _may_take(self, span: QuoteSpan, selection: _QuoteSelection) -> bool:
-        """Whether there are not enough lines like it yet: more of a listing or of a log are told by their count.
-
-        What the agent said is no listing: each line was worth writing.
-        """
-        text = self.texts(span.number)[span.part]
-        place = _PLACE.match(text, span.start, span.end)
-        line = text[place.end() if place else span.start : span.end]
-        if len(line) >= _SHORTEST_REPEATED:
-            if line in selection.quoted:
-                return False
-            selection.quoted.add(line)
-        if not span.part and self._read(span.number)["role"] != "tool":
-            return True
-        start, end = line_around(text, span.start)
-        # A clause of a long line is a find of its own.
-        shape = self._shape_at(span.number, span.part, start, end) if end - start <= LONGEST_LINE else ""
-        if not shape:
-            return True
-        key = (span.number, span.part, shape)
-        selection.alike[key] += 1
-        if selection.alike[key] == _MOST_ALIKE:
-            # The first and the last such line will stand beside it.
-            selection.spent += 2 * (end - start)
-        return selection.alike[key] <= _MOST_ALIKE
+                takes += 1
 
     def _candidates(self, room: int) -> list[_QuoteCandidate]:
         """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""
@@ -309,130 +348,152 @@ class QuoteSelector:
         for atom in self._best[self._searched : most]:
             stats = self._index.atoms[atom]
             for number in stats.newest_numbers:
-                wanted.setdefault(number, set()).add(stats)
+                if number in wanted:
+                    wanted[number].add(stats)
+                else:
+                    wanted[number] = {stats}
         for number, atoms in wanted.items():
             if self._may_quote(number):
-                is_result = self._read(number)["role"] == "tool"
-                for span in self._spans_with(atoms, number):
-                    if span not in self._found and not (is_result and self._is_routine(span)):
-                        self._found[span] = self._candidate(span)
+                self._find_spans(atoms, number)
         self._searched = max(self._searched, most)
         return list(self._found.values())
 
-    def _is_routine(self, span: QuoteSpan) -> bool:
-        text = self.texts(span.number)[span.part]
-        key = (span.number, span.part)
-        if key not in self._has_routine:
-            self._has_routine[key] = any(word in text for word in ROUTINE_WORDS)
-        return self._has_routine[key] and ROUTINE_LINE.match(text, span.start, span.end) is not None
+    def _candidate_at(self, span: QuoteSpan) -> _QuoteCandidate:
+        part = self._parts_of(span.number)[span.part]
+        return self._candidate(span, part, _with_words(span, part.text)[1])
 
-    def _candidate(self, span: QuoteSpan) -> _QuoteCandidate:
-        text = self.texts(span.number)[span.part][span.start : span.end]
+    def _candidate(self, span: QuoteSpan, part: _QuotablePart, words: Iterable[str]) -> _QuoteCandidate:
         atoms: dict[str, float] = {}
         known = self._worth_by_word
-        for word in words_with_atoms(text):
+        for word in words_with_atoms(words):
             worths = known.get(word)
             if worths is None:
                 worths = known[word] = self._worths_in(word)
             atoms.update(worths)
-        age = 1 - max(0, span.number - self._first) / max(1, self._index.last - self._first)
-        newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
         # Names of definitions stand side by side.
-        name = bare_definition(text) if text.endswith(OPENS_BODY) else ""
-        chars = len(name or text)
-        return _QuoteCandidate(span, chars, atoms, newness, *self._line_of(span.number, span.part))
+        name = bare_definition(part.text[span.start : span.end]) if part.text.endswith(OPENS_BODY, 0, span.end) else ""
+        return _QuoteCandidate(span, len(name) or span.end - span.start, part, atoms)
 
     def _worths_in(self, word: str) -> dict[str, float]:
         """What each atom of a word is worth."""
         return {atom: self.worth_of(atom) for atom in atoms_of_word(word) if atom in self._index.atoms}
 
-    def _spans_with(self, wanted: Set[AtomStats], number: int) -> list[QuoteSpan]:
-        """The lines of a message that hold such an atom beside other words; else a short line with its neighbours."""
-        lines: dict[str, list[QuoteSpan]] = {}
-        blocks: dict[str, QuoteSpan] = {}
+    def _find_spans(self, wanted: Set[AtomStats], number: int) -> None:
+        """Find the lines that hold such an atom beside other words; else a short line with its neighbours."""
+        lines: dict[str, list[tuple[QuoteSpan, Sequence[str]]]] = {}
+        blocks: dict[str, tuple[QuoteSpan, Sequence[str]]] = {}
+        parts = self._parts_of(number)
         is_said = self._read(number)["role"] == "assistant"
-        for part, text in enumerate(self.texts(number)):
-            fewest = _FEWEST_WORDS_OF_CALL if part else FEWEST_WORDS
-            often: Counter[str] = Counter()
-            for start, end, held in self._index.lines_with(wanted, text):
-                is_long = end - start > LONGEST_LINE
-                if is_long and is_said and not part:
-                    continue  # what the agent said is told by whole sentences
-                often.update(held)
-                rare = [atom for atom in held if often[atom] <= _OCCURRENCES]
-                if not rare:
-                    continue
-                span = None if is_long else whole_line(text, start, end, fewest)
-                if span and text[span[0]] in MARKS_OF_REMARK and repeats_definition(text, *span):
-                    continue
-                if not is_long and not span and bare_definition(text[start:end].strip()):
-                    span = trimmed(text, start, end)
-                block = block_span(text, start, end, fewest) if not is_long and not span else None
-                for atom in rare:
-                    if is_long:
-                        at = text.find(atom, start, end)
-                        span = line_span(text, start, end, at, at + len(atom), fewest)
-                    if span:
-                        lines.setdefault(atom, []).append(QuoteSpan(number, part, *span))
-                    elif block:
-                        blocks.setdefault(atom, QuoteSpan(number, part, *block))
-        return [
-            *(span for own in lines.values() for span in own),
-            *(blocks[atom] for atom in blocks if atom not in lines),
-        ]
+        for at, part in enumerate(parts):
+            text = part.text
+            fewest = _FEWEST_WORDS_OF_CALL if at else FEWEST_WORDS
+            # What the agent said is told by whole sentences.
+            longest = LONGEST_LINE if is_said and not at else len(text)
+            for start, end, held, words in self._index.lines_with(wanted, text, _OCCURRENCES, longest):
+                if end - start > LONGEST_LINE:
+                    for atom in held:
+                        place = text.find(atom, start, end)
+                        if clause := line_span(text, start, end, place, place + len(atom), fewest):
+                            lines.setdefault(atom, []).append(_with_words(QuoteSpan(number, at, *clause), text))
+                elif line := whole_line(text, start, end, fewest) or _definition_in(text, start, end):
+                    if text[line[0]] in MARKS_OF_REMARK and repeats_definition(text, *line):
+                        continue
+                    whole = (QuoteSpan(number, at, *line), words)
+                    for atom in held:
+                        lines.setdefault(atom, []).append(whole)
+                elif near := block_span(text, start, end, fewest):
+                    block = _with_words(QuoteSpan(number, at, *near), text)
+                    for atom in held:
+                        blocks.setdefault(atom, block)
+        found = [one for own in lines.values() for one in own]
+        for span, words in (*found, *(block for atom, block in blocks.items() if atom not in lines)):
+            part = parts[span.part]
+            if span not in self._found and not (part.is_result and part.is_routine(span.start, span.end)):
+                self._found[span] = self._candidate(span, part, words)
 
     def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
         folded: dict[tuple[int, int], list[str]] = {}
-        for number, part, shape in (key for key, times in selection.alike.items() if times >= _MOST_ALIKE):
-            folded.setdefault((number, part), []).append(shape)
+        for number, at, shape in (key for key, times in selection.alike.items() if times >= _MOST_ALIKE):
+            folded.setdefault((number, at), []).append(shape)
         quotes: dict[tuple[int, int], list[str]] = {}
-        for (number, part), spans in sorted(selection.spans.items()):
-            text = self.texts(number)[part]
+        for (number, at), spans in sorted(selection.spans.items()):
+            part = self._parts_of(number)[at]
+            text = part.text
             counts: dict[str, str] = {}
-            for shape in folded.get((number, part), ()):
-                like = self._lines_like(number, part, shape)
+            for shape in folded.get((number, at), ()):
+                like = self._lines_like(number, at, shape)
                 if len(like) > _MOST_ALIKE + 1:
-                    spans = [*spans, *(QuoteSpan(number, part, *ends) for ends in (like[0], like[-1]))]
-                    counts[quote_of(text, *like[-1])] = f" ({len(like)} such lines)"
+                    spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
+                    counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
             apart: Iterable[tuple[int, int]]
             apart = [line for span in joined_spans(spans) for line in lines_of_span(text, *span)]
-            if self._read(number)["role"] == "tool":
-                apart = [line for line in apart if not ROUTINE_LINE.match(text, *line)]
+            if part.is_result:
+                apart = [line for line in apart if not part.is_routine(*line)]
             if FINDS_BY_FILE.search(text, 0, _FIRST_CHARS):
                 apart = with_files(text, apart)
-            lines = dict.fromkeys(quote_of(text, *line) for line in apart)
-            if clean := [line + counts.get(line, "") for line in lines if self._is_clean(number, part, line)]:
-                quotes[number, part] = clean
+            lines = dict.fromkeys(map(part.quote, apart))
+            if clean := [line + counts.get(line, "") for line in lines if self._is_clean(part, line)]:
+                quotes[number, at] = clean
         return quotes
 
-    def _shape_at(self, number: int, part: int, start: int, end: int) -> str:
-        key = (number, part, start)
-        if key not in self._shapes:
-            self._shapes[key] = shape_of(self.texts(number)[part][start:end])
-        return self._shapes[key]
-
-    def _lines_like(self, number: int, part: int, shape: str) -> list[tuple[int, int]]:
+    def _lines_like(self, number: int, at: int, shape: str) -> list[tuple[int, int]]:
         """Where the lines of a shape stand; found once for all sizes of a handoff."""
-        key = (number, part, shape)
+        key = (number, at, shape)
         if key not in self._like:
-            text = self.texts(number)[part]
-            lines = [found.span() for found in _LINE.finditer(text)]
-            like = [line for line in lines if self._shape_at(number, part, *line) == shape]
-            self._like[key] = [trimmed(text, *line) for line in like]
+            part = self._parts_of(number)[at]
+            lines = [found.span() for found in _LINE.finditer(part.text)]
+            like = [line for line in lines if part.shape_at(*line) == shape]
+            self._like[key] = [trimmed(part.text, *line) for line in like]
         return self._like[key]
 
-    def _is_clean(self, number: int, part: int, quote: str) -> bool:
+    def _is_clean(self, part: _QuotablePart, quote: str) -> bool:
         """Whether the quote holds no secret, nor a piece of one that would not be recognised alone.
 
         Encoded bytes, such as a line of a key that a program complains about, are never quoted.
         """
-        if max(map(len, quote.split()), default=0) >= _ENCODED_CHARS and any(
-            blob.count("/") * _CHARS_PER_FOLDER <= len(blob) for blob in _ENCODED.findall(quote)
+        if (
+            len(quote) >= _ENCODED_CHARS
+            and max(map(len, quote.split())) >= _ENCODED_CHARS
+            and any(blob.count("/") * _CHARS_PER_FOLDER <= len(blob) for blob in _ENCODED.findall(quote))
         ):
             return False
-        key = (number, part)
-        if key not in self._clean:
-            clean = self._redacted(text := self.texts(number)[part])
-            self._clean[key] = None if clean == text else quote_of(clean, 0, len(clean))
-        clean_text = self._clean[key]
-        return clean_text is None or quote.removesuffix("…") in clean_text
+        if part.clean is None:
+            clean = self._redacted(part.text)
+            part.clean = "" if clean == part.text else quote_of(clean, 0, len(clean))
+        return not part.clean or quote.removesuffix("…") in part.clean
+
+
+def _with_words(span: QuoteSpan, text: str) -> tuple[QuoteSpan, Sequence[str]]:
+    return span, text[span.start : span.end].split()
+
+
+def _definition_in(text: str, start: int, end: int) -> tuple[int, int] | None:
+    """The line without its indent, where it only names what is defined there."""
+    return trimmed(text, start, end) if bare_definition(text[start:end].strip()) else None
+
+
+def _may_take(span: QuoteSpan, part: _QuotablePart, selection: _QuoteSelection) -> bool:
+    """Whether there are not enough lines like it yet: more of a listing or of a log are told by their count.
+
+    What the agent said is no listing: each line was worth writing.
+    """
+    text = part.text
+    place = _PLACE.match(text, span.start, span.end)
+    line = text[place.end() if place else span.start : span.end]
+    if len(line) >= _SHORTEST_REPEATED:
+        if line in selection.quoted:
+            return False
+        selection.quoted.add(line)
+    if not span.part and not part.is_result:
+        return True
+    start, end = line_around(text, span.start)
+    # A clause of a long line is a find of its own.
+    shape = part.shape_at(start, end) if end - start <= LONGEST_LINE else ""
+    if not shape:
+        return True
+    key = (span.number, span.part, shape)
+    selection.alike[key] += 1
+    if selection.alike[key] == _MOST_ALIKE:
+        # The first and the last such line will stand beside it.
+        selection.spent += 2 * (end - start)
+    return selection.alike[key] <= _MOST_ALIKE

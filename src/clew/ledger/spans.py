@@ -235,18 +235,16 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def has_words(text: str, start: int, end: int, fewest: int) -> bool:
-    """Whether the span has so many different words; no more of it is read than needed."""
-    span = text[start:end]
-    is_ascii = span.isascii()
-    if not is_ascii and _PROGRESS_BAR.search(span):
-        return False
-    words: set[str] = set()
-    for found in (_ASCII_WORD if is_ascii else _WORD).finditer(span):
-        words.add(found[0])
-        # Numbers alone, such as a row of a table, say nothing.
-        if len(words) >= fewest and not all(map(str.isdigit, words)):
-            return True
-    return False
+    """Whether the span has so many different words. Numbers alone, such as a row of a table, say nothing."""
+    if text.isascii():
+        words = set(_ASCII_WORD.findall(text, start, end))
+    else:
+        span = text[start:end]
+        is_ascii = span.isascii()
+        if not is_ascii and _PROGRESS_BAR.search(span):
+            return False
+        words = set((_ASCII_WORD if is_ascii else _WORD).findall(span))
+    return len(words) >= fewest and not all(map(str.isdigit, words))
 
 
 def quote_of(text: str, start: int, end: int) -> str:
