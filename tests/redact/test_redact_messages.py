@@ -145,6 +145,49 @@ def test_a_long_history_is_redacted_as_its_messages_are_alone(first: int) -> Non
     assert redact_messages(history) == [redact_messages([message])[0] for message in history]
 
 
+OVER_LINES = (
+    "token: |\n    Fake0Block1Scalar2x3",
+    "- name: API_TOKEN\n  value: Fake0Value1Line2x3",
+    'variable "db_password" {\n  type    = string\n  default = "FakeHcl97x"\n}',
+    "What is the password?\nFakeAnswer#77",
+    "login: joe\npassword fakelogin77 now",
+    "user\njoe password fakelogin77 now",
+    "mysql -u root \\\n  -pFakeMysql77 shop",
+    "curl https://example.org \\\n  -u joe:FakeCurl77",
+    "net use Z: ^\n/user:joe FakeShare77",
+    "user,password\njoe,FakeCsv077x",
+    "| user | password |\n|---|---|\n| joe | FakeCell077 |",
+    "user   password\njoe    FakeBlank77",
+    "密码\nFakeScript77",
+    f"{TOKEN[:12]}\n{TOKEN[12:]}",
+    f"{TOKEN[:30]}\n> {TOKEN[30:]} and more",
+    f"the key is\\n{TOKEN}",
+)
+
+
+@pytest.mark.parametrize("text", OVER_LINES)
+def test_a_secret_that_only_several_lines_show_is_found_in_a_long_history(text: str) -> None:
+    history = [user(LOG), user(text), *(user(line) for line in text.split("\n"))]
+    clean = redact_messages(history)
+    assert clean == [redact_messages([message])[0] for message in history]
+    assert clean[1] != history[1]
+
+
+BESIDE = (
+    ("a title \x1b]0;that is cut", "password=hunter2plus\x07"),
+    ("[REDACTED:password", "password=hunter2plus]"),
+    ("\uff21 wide letter", "password: hunter2plus\uff0cand more"),
+)
+
+
+@pytest.mark.parametrize(("first", "second"), BESIDE)
+@pytest.mark.parametrize("log", ["", LOG])
+def test_what_a_message_has_does_not_change_how_the_next_is_read(first: str, second: str, log: str) -> None:
+    history = [user(log), user(first), user(second)]
+    assert redact_messages(history) == [redact_messages([message])[0] for message in history]
+    assert "hunter2plus" not in str(redact_messages(history))
+
+
 def test_a_long_history_without_secrets_stays_as_it_is() -> None:
     history = [user(f"Nothing to hide in part {number}, all of it. " * 400) for number in range(60)]
     assert all(new is old for new, old in zip(redact_messages(history), history, strict=True))

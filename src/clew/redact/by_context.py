@@ -245,6 +245,7 @@ _USER_AND_PASSWORD = re.compile(
     rb"|[^\s:%\"'$<{\\]{1,128}+[:%](?P<bare>[^\s\"'\\]{1,256}))"
 ).match
 _CLIENTS = re.compile(rb"\b(?:curl|wget|smbclient|https?|xh)\b(?!:)")
+_ALL_COMMANDS = (_CLIENTS, *(expression for rows in _COMMANDS_OF.values() for expression, _ in rows))
 
 _ECHO = re.compile(
     rb"echo[ ](?:-[ne]{1,2}[ ])?\\{0,4}[\"']?(?:(?P<user>[A-Za-z_][\w.-]{0,31}):)?(?P<value>[^\s\"'|\\]{3,128})"
@@ -266,7 +267,7 @@ def secrets_in_commands(text: bytes, literals: Container[bytes]) -> Iterator[Sec
         elif option == b"S":
             if finding := echoed_password(text, match.start()):
                 yield finding
-        elif _takes_password(text, match):
+        elif _takes_password(match, _command(text, match.start())):
             yield from _finding(text, match.end())
     for match in _HTPASSWD.finditer(text) if _HTPASSWD_LITERAL in literals else ():
         options = [word for word in match["arguments"].split() if word.startswith(b"-")]
@@ -279,6 +280,35 @@ def secrets_in_commands(text: bytes, literals: Container[bytes]) -> Iterator[Sec
     for match in _PGPASS.finditer(text) if _PGPASS_LITERAL in literals else ():
         if not is_placeholder(match["value"]) and not is_number(match["value"]):
             yield SecretFinding(*match.span("value"), "password")
+
+
+def commands_over_lines(text: bytes, literals: Container[bytes]) -> Iterator[int]:
+    """Places of which a line may have a secret only together with the lines before it, in a text of lines in any order.
+
+    Each line stands between null characters in lines of their own.
+    """
+    for match in _AFTER_USER.finditer(text) if _USER_LITERAL in literals else ():
+        if looks_like_password(match["value"]):
+            yield match.start()
+    commands = b" ".join(_commands_that_go_on(text))
+    for match in _OPTION.finditer(text) if commands else ():
+        is_pair = match["option"] in (b"a", *_USER_OPTIONS) and _USER_AND_PASSWORD(text, match.end())
+        if (is_pair and _CLIENTS.search(commands)) or _takes_password(match, commands):
+            yield match.start()
+
+
+def _commands_that_go_on(text: bytes) -> set[bytes]:
+    """The commands in lines that end with a backslash."""
+    found: set[bytes] = set()
+    end = text.find(_GOES_ON)
+    while end >= 0:
+        line = text[text.rfind(b"\n", 0, end) + 1 : end]
+        found.update(match[0] for command in _ALL_COMMANDS for match in command.finditer(line))
+        end = text.find(_GOES_ON, end + 1)
+    return found
+
+
+_GOES_ON = b"\\\n\0"
 
 
 def echoed_password(text: bytes, at: int) -> SecretFinding | None:
@@ -299,9 +329,8 @@ def echoed_password(text: bytes, at: int) -> SecretFinding | None:
     return SecretFinding(start, start + len(echo["value"]), "password")
 
 
-def _takes_password(text: bytes, match: re.Match[bytes]) -> bool:
+def _takes_password(match: re.Match[bytes], command: bytes) -> bool:
     is_spaced = bool(match["space"])
-    command = _command(text, match.start())
     return any(
         needs_space in (None, is_spaced) and expression.search(command)
         for expression, needs_space in _COMMANDS_OF.get(match["option"], ())

@@ -18,6 +18,8 @@ from clew.redact.in_prose import (
     FOREIGN_LABELS,
     HAS_LABEL_IN_SCRIPTS,
     LABELS_IN_SCRIPTS,
+    is_told_over_lines,
+    names_in_headers,
     secrets_in_tables,
     told_in_other_script,
     told_password,
@@ -51,8 +53,35 @@ def named_secrets(
     `text` has one byte for each character of `original`, and `folded` is the same in lower case; `words` are `words_in`
     it, or more, and `literals` those that it may have.
     """
+    found, others = _after_names(text, folded, original, words, literals)
+    return [*found, *secrets_in_tables(text, folded, others)] if others else found
+
+
+def names_over_lines(
+    text: bytes, folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
+) -> Iterator[int]:
+    """Places of which a line may have a secret only together with other lines, in a text of lines in any order.
+
+    Each line stands between null characters in lines of their own. The arguments are those of `named_secrets`.
+    """
+    for word in _BLOCKS_BELOW:
+        for match in _BLOCKS_BELOW[word].finditer(folded) if word in words else ():
+            yield match.start()
+    for match in _VALUE_LINE.finditer(folded) if b"value" in folded else ():
+        yield match.end()
+    if not original.isascii() and HAS_LABEL_IN_SCRIPTS(not_ascii(original)):
+        yield from (match.start() for match in LABELS_IN_SCRIPTS.finditer(original))
+    _, others = _after_names(text, folded, original, words, literals)
+    yield from names_in_headers(text, folded, others)
+    yield from (at for at in others if _OPENS_BLOCK(text, at) or is_told_over_lines(folded, at))
+
+
+def _after_names(
+    text: bytes, folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
+) -> tuple[list[SecretFinding], list[int]]:
+    """What is found beside the names of secrets, and the places of the names beside which there is nothing."""
     found: list[SecretFinding] = []
-    in_tables: list[int] = []
+    others: list[int] = []
     for word, place in names_of_secrets(folded, words):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
@@ -72,13 +101,13 @@ def named_secrets(
         if finding is not None:
             found.append(finding)
         else:
-            in_tables.append(place.start())
+            others.append(place.start())
     for at, word in _foreign_labels(folded, original, words, literals):
         if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, original, at):
             found.append(finding)
         else:
-            in_tables.append(at)
-    return [*found, *secrets_in_tables(text, folded, in_tables)] if in_tables else found
+            others.append(at)
+    return found, others
 
 
 def _foreign_labels(
@@ -170,6 +199,19 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
         % (word, word, *_ONLY_IF[word], tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, _OTHER_FORMS[word])
     )
 
+
+# What the forms above may have in another line: the block of `token: |`, and the value of `name: TOKEN, value: ...`, by
+# what every value that counts has.
+_BLOCKS_BELOW = {
+    word: re.compile(
+        rb"%b[a-z0-9_.\-]{0,40}+(?:%b|\]){0,3}[ \t]{0,8}+[=:]{1,3}>?[ ]?[|>][-+]?[ ]{0,2}\r?\n" % (word, QUOTE)
+    )
+    for word in _ONLY_IF
+}
+_VALUE_LINE = re.compile(
+    rb"\0\n\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]"
+    rb"(?=[^\n]{0,1200}?(?:[0-9!@#$%%^&*+~?]|[^a-z\s]{3}|\S{20}))" % {b"q": QUOTE}
+)
 
 # Every known name contains one of these words. The expressions are for lower-cased text, and each begins with a
 # literal, which makes it as fast as a search for that literal. Passwords and secrets are chosen by people and may be
@@ -267,9 +309,10 @@ _ON_A_ROUTER = re.compile(rb"(?:enable|username[ ]\S{1,24}|privilege[ ][0-9]{1,2
 _VALUE_OF_TYPE = re.compile(rb"[a-z]*[ ](?:[05789][ ])(?P<quoted>(?!))?(?P<bare>\S{4,128})").match
 # In HCL the name of a variable stands before a block, and its value inside.
 _DEFAULT_IN_BLOCK = re.compile(
-    rb"[\w-]*%(q)b[ ]{0,4}\{[^{}]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\n\\]{4,256})" % {b"q": QUOTE},
+    rb"[\w-]*%(q)b[ ]{0,4}\{[^{}\0]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\n\\]{4,256})" % {b"q": QUOTE},
     re.IGNORECASE,
 ).match
+_OPENS_BLOCK = re.compile(rb"[\w-]*%b[ ]{0,4}\{" % QUOTE).match
 
 
 def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | None:

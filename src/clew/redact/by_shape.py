@@ -122,6 +122,28 @@ def _continues(word: bytes) -> bool:
     return mixes_letters_and_digits(word) and not is_wordy(word) and b"//" not in word
 
 
+def may_go_on(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Places of lines that may begin with the rest of a key, of which the line before has the first part.
+
+    Each line of the text stands between null characters in lines of their own.
+    """
+    for start, end in candidates:
+        if text.rfind(b"\n", max(0, start - _MARKS_CHARS), start + 1) >= 0:
+            rest = _rest_of_key(text, start + 1, end)
+            if rest and _continues(rest):
+                yield start + 1
+    # Any word may go on a candidate. Where these are few, each is tried behind each.
+    firsts = {text[start + 1 : end] for start, end in candidates if _LINE_END.match(text, end)}
+    places = [match.start(1) for match in _FIRST_WORD.finditer(text) if _continues(match[1])] if firsts else []
+    rests = {word[0] for place in places if (word := _WORD.match(text, place))}
+    if len(firsts) * len(rests) > _MOST_JOINTS or _across_line_ends([(a, 0, b, 0) for a in firsts for b in rests]):
+        yield from places
+
+
+_MOST_JOINTS = 10_000
+_FIRST_WORD = re.compile(rb"\0\n[ \t>|+]{0,12}(?=[A-Za-z_+/=~.-]{0,512}[0-9])([A-Za-z0-9_+/=~.-]{4,}+)(?=\s)")
+
+
 def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
     expressions = _catalog_expressions()
     for match in expressions.by_start.finditer(searched):
@@ -319,6 +341,19 @@ def key_bodies(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[S
         done = max(done, body.end())
 
 
+def keys_over_lines(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[int]:
+    """Places of which a line may be one of a private key, in a text of lines in any order."""
+    yield from (match.start() for match in _KEY_BEGINS_IN_LINE.finditer(text))
+    for start, end in candidates:
+        if end - start < _SHORTEST_LINE:
+            continue
+        begin = _first_of_line(text, start, end)
+        if end - begin < _LONG_LINE and _BODY_BEGINS(text, begin, end):
+            yield begin
+
+
+_KEY_BEGINS_IN_LINE = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_BODY_BEGINS = re.compile(rb"%b{%d}" % (_BASE64, _SHORTEST_LINE)).match
 _BEFORE_LINE = re.compile(rb"[^A-Za-z0-9+/]*").match
 
 

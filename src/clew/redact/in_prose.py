@@ -151,6 +151,22 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     return SecretFinding(start, start + len(value), "password") if is_secret else None
 
 
+# What a label of a line may be joined to in another: a question that the next line answers, and a value beside a label
+# that counts because of the login in the line before.
+_ASKS = re.compile(rb"[a-z?' ]{2,24}[?][ \t]*\r?\n").match
+_HAS_VALUE_BESIDE = re.compile(rb"[a-z?' ]{2,24}[ \t]+(?=\S{0,128}?[0-9!@#$%^&*+~?])").match
+_LOGIN_CHARS = 72
+_GENERATED = (b"token", b"secret", b"key")
+
+
+def is_told_over_lines(folded: bytes, at: int) -> bool:
+    """Whether the label at that place may tell a password together with the line before or behind."""
+    if folded.startswith(_GENERATED, at):
+        return False
+    is_near_start = folded.rfind(b"\n", max(0, at - _LOGIN_CHARS), at) >= 0
+    return bool(_ASKS(folded, at) or (is_near_start and _HAS_VALUE_BESIDE(folded, at)))
+
+
 def _has_pair_sign(folded: bytes, at: int) -> bool:
     """Whether there is anything that may separate a user from a password: cheaper than the expression."""
     end = at + _PAIR_CHARS
@@ -297,11 +313,16 @@ _CELL_EDGES = b" \t\r\"'`*\\"
 
 def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list[SecretFinding]:
     """The secrets of the tables whose header, or one of whose rows, has a name at one of these places."""
-    names = [at for at in places if _NAME_ENDS(folded, at) and _ENDS_HEADER(text, at) and _may_head(text, at)]
+    names = names_in_headers(text, folded, places)
     if not names:
         return []
     lines = _Lines(text)
     return [finding for at in names for finding in _cells(lines, at)]
+
+
+def names_in_headers(text: bytes, folded: bytes, places: Sequence[int]) -> list[int]:
+    """Those of the places of names whose line may be the header or a row of a table."""
+    return [at for at in places if _NAME_ENDS(folded, at) and _ENDS_HEADER(text, at) and _may_head(text, at)]
 
 
 def _may_head(text: bytes, at: int) -> bool:

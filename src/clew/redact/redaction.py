@@ -11,13 +11,21 @@ import json
 import re
 from bisect import bisect_right
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, cast
 
 from clew.messages import Message
-from clew.redact.by_context import CONTEXT_LITERALS, secrets_in_commands, secrets_in_context
-from clew.redact.by_name import NAME_LITERALS, named_secrets, not_ascii, secret_under, words_in
-from clew.redact.by_shape import key_bodies, key_candidates, prefixed_secrets, private_keys, wrapped_secrets
+from clew.redact.by_context import CONTEXT_LITERALS, commands_over_lines, secrets_in_commands, secrets_in_context
+from clew.redact.by_name import NAME_LITERALS, named_secrets, names_over_lines, not_ascii, secret_under, words_in
+from clew.redact.by_shape import (
+    key_bodies,
+    key_candidates,
+    keys_over_lines,
+    may_go_on,
+    prefixed_secrets,
+    private_keys,
+    wrapped_secrets,
+)
+from clew.redact.distinct_lines import ALONE, DistinctLines, SuspectLines, literals_in
 from clew.redact.frequent import FREQUENT_NAMES, FrequentSecrets, frequent_secrets
 from clew.redact.values import (
     PLACEHOLDER_END,
@@ -35,28 +43,17 @@ from clew.redact.values import (
 _KEY_BEGINS = b"-----begin "
 _LITERALS = frozenset((_KEY_BEGINS, *NAME_LITERALS, *CONTEXT_LITERALS))
 
-
-@dataclass(frozen=True, slots=True)
-class TextContents:
-    """What a text may have. To find out that it has none of the literals takes most of the time of a search."""
-
-    literals: Container[bytes] = _LITERALS
-    hides: bool = True
-    """Whether a reader may see something else than what is written."""
-
-
-_ANYTHING = TextContents()
 # Removing a secret can show another only where the two overlapped, and hardly ever twice.
 _PASSES = 4
 
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    return _redacted(text, _ANYTHING)
+    return _redacted(text, _LITERALS)
 
 
-def _redacted(text: str, may_have: TextContents) -> RedactedText:
-    shown, frequent, found = _search(text, may_have)
+def _redacted(text: str, literals: Container[bytes]) -> RedactedText:
+    shown, frequent, found = _search(text, literals)
     if not found and frequent is None:
         return RedactedText(text, ())
     if not found and frequent is not None and shown.text is text:
@@ -67,7 +64,7 @@ def _redacted(text: str, may_have: TextContents) -> RedactedText:
 
 def redact_text(text: str) -> str:
     """The text with every secret replaced; the same object where there is none."""
-    shown, frequent, found = _search(text, _ANYTHING)
+    shown, frequent, found = _search(text, _LITERALS)
     if not found and frequent is None:
         return text
     if not found and frequent is not None and shown.text is text:
@@ -75,19 +72,19 @@ def redact_text(text: str) -> str:
     return _replaced(text, _settled(shown, frequent, found))
 
 
-def _search(text: str, may_have: TextContents) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
+def _search(text: str, literals: Container[bytes]) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
     """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others."""
-    shown = readable(text) if may_have.hides else ReadableText(text)
+    shown = readable(text)
     read = shown.text
     raw = _one_byte_each(read)
     folded = raw.lower()
-    words = words_in(folded, may_have.literals)
+    words = words_in(folded, literals)
     frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
     if frequent is not None:
         read = _CUT_OUT.join(between(read, frequent.names, frequent.ends))
         raw = _one_byte_each(read)
         folded = raw.lower()
-    found = _scan(raw, folded, read, words, may_have.literals)
+    found = _scan(raw, folded, read, words, literals)
     if found:
         found = _with_uncovered(found, read)
         if frequent is not None:
@@ -151,8 +148,16 @@ def _one_byte_each(text: str) -> bytes:
 def _scan(
     raw: bytes, folded: bytes, text: str, words: Sequence[bytes], literals: Container[bytes]
 ) -> list[SecretFinding]:
+    found = _findings(raw, folded, text, words, literals)
+    return outside_placeholders(without_overlaps(found), text) if found else found
+
+
+def _findings(
+    raw: bytes, folded: bytes, text: str, words: Sequence[bytes], literals: Container[bytes]
+) -> list[SecretFinding]:
+    """What every finder finds. `literals` are those that the text may have."""
     candidates = key_candidates(raw)
-    found = [
+    return [
         *prefixed_secrets(raw, candidates),
         *wrapped_secrets(raw, candidates),
         *(private_keys(raw) if _KEY_BEGINS in literals else ()),
@@ -161,9 +166,6 @@ def _scan(
         *named_secrets(raw, folded, text, words, literals),
         *secrets_in_commands(raw, literals),
     ]
-    if not found:
-        return found
-    return outside_placeholders(without_overlaps(found), text)
 
 
 def _replaced(text: str, found: Sequence[SecretFinding]) -> str:
@@ -178,12 +180,14 @@ _COLOUR = r"\[[0-9;:?]{0,24}[A-Za-z]"
 _ESCAPED = rf"\\(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
 # Each begins with a literal or a set of characters, which makes it as fast as a search for those.
 _FORMS = (
-    re.compile(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"),
+    re.compile(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"),
     re.compile(_ESCAPED),
     re.compile(f"[{_INVISIBLE}](?P<code>)"),
 )
 _NOT_PLAIN = re.compile(f"[{_INVISIBLE}\uff10-\uff1a\uff1d\uff21-\uff3a\uff41-\uff5a]")
 _WIDE = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+# What may hide the end of a line: a title of a terminal, whose bracket may be written out.
+_HIDES_LINES = re.compile(f"\x1b[{_INVISIBLE}]*[\\]\\\\]")
 _FULL_WIDTH = {0xFF01 + n: 0x21 + n for n in range(94)}
 
 
@@ -272,7 +276,8 @@ _STRING = re.compile(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
 # Many short texts are searched faster at once. More at a time would be searched as a long text is.
 _BATCH_CHARS = 100_000
 _MANY_CHARS = 1_000_000
-_BETWEEN = "\n\0\n"
+# A line that is distinct has to come again so often, or to look at lines takes longer than to search the texts.
+_TIMES_AGAIN = 3
 
 
 def redact_messages(messages: Sequence[Message]) -> list[Message]:
@@ -293,43 +298,71 @@ def _suspects(messages: Sequence[Message]) -> Iterator[int]:
     texts_of: list[tuple[int, list[str]]] = []
     for number, message in enumerate(messages):
         texts: list[str] = []
-        if _collect(message, "", {}, texts, 0):
+        # In a text with wide letters other wide characters are read as well, but not in the texts beside it.
+        if _collect(message, "", {}, texts, 0) or not all(text.isascii() or not _WIDE.search(text) for text in texts):
             yield number
         else:
             texts_of.append((number, texts))
-    may_have = _contents_of(texts_of)
+    literals: Container[bytes] = _LITERALS
+    chars = sum(len(text) for _, texts in texts_of for text in texts)
+    if chars >= _MANY_CHARS:
+        distinct = DistinctLines.of(text for _, texts in texts_of for text in texts)
+        if _HIDES_LINES.search(distinct.text) is None:
+            if len(distinct.text) * _TIMES_AGAIN <= chars:
+                suspect = _suspect_lines(distinct)
+                may_have = texts_of if suspect.any else ()
+                yield from (n for n, texts in may_have if any(_has_some(text, suspect) for text in texts))
+                return
+            literals = literals_in(_one_byte_each(readable(distinct.text).text).lower(), _LITERALS)
+    yield from _found_in_batches(texts_of, literals)
+
+
+def _found_in_batches(texts_of: Sequence[tuple[int, list[str]]], literals: Container[bytes]) -> Iterator[int]:
     batch: list[str] = []
     owners: list[tuple[int, int]] = []
     chars = 0
     for number, texts in texts_of:
         owners.append((chars, number))
         batch += texts
-        chars += sum(map(len, texts)) + len(_BETWEEN) * len(texts)
+        chars += sum(map(len, texts)) + len(ALONE) * len(texts)
         if chars > _BATCH_CHARS:
-            yield from _found_in(batch, owners, may_have)
+            yield from _found_in(batch, owners, literals)
             batch, owners, chars = [], [], 0
-    yield from _found_in(batch, owners, may_have)
+    yield from _found_in(batch, owners, literals)
 
 
-def _contents_of(texts_of: Sequence[tuple[int, list[str]]]) -> TextContents:
-    """What these texts may have. In much text many lines and words come again, and need not be searched again."""
-    if sum(len(text) for _, texts in texts_of for text in texts) < _MANY_CHARS:
-        return _ANYTHING
-    lines: set[str] = set()
-    for _, texts in texts_of:
-        for text in texts:
-            lines.update(text.split("\n"))
-    written = "\n".join(lines)
-    if "\x1b]" in written:
-        return _ANYTHING  # what is hidden so may go over several lines
-    read = readable(written).text
-    words = b" ".join(set(_one_byte_each(read).lower().split()))
-    literals = {literal for literal in _LITERALS if all(part in words for part in literal.split())}
-    return TextContents(literals, hides=read is not written)
+def _suspect_lines(distinct: DistinctLines) -> SuspectLines:
+    read = readable(distinct.text).text
+    raw = _one_byte_each(read)
+    folded = raw.lower()
+    literals = literals_in(folded, _LITERALS)
+    words = words_in(folded, literals)
+    frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
+    candidates = key_candidates(raw)
+    places = (
+        *(frequent.starts if frequent is not None else ()),
+        *(finding.start for finding in _findings(raw, folded, read, words, literals)),
+        *keys_over_lines(raw, candidates),
+        *names_over_lines(raw, folded, read, words, literals),
+        *commands_over_lines(raw, literals),
+    )
+    alone = set(distinct.at(read, places))
+    return SuspectLines(alone, alone.union(distinct.at(read, may_go_on(raw, candidates))))
 
 
-def _found_in(batch: Sequence[str], owners: Sequence[tuple[int, int]], may_have: TextContents) -> list[int]:
-    found = _redacted(_BETWEEN.join(batch), may_have).found
+def _has_some(text: str, suspect: SuspectLines) -> bool:
+    """Whether a text has lines by which it may have a secret."""
+    lines = text.split("\n")
+    if suspect.any.isdisjoint(lines):
+        return False
+    if not suspect.alone.isdisjoint(lines):
+        return True
+    raw = _one_byte_each(readable(text).text)
+    return bool(wrapped_secrets(raw, key_candidates(raw)))
+
+
+def _found_in(batch: Sequence[str], owners: Sequence[tuple[int, int]], literals: Container[bytes]) -> list[int]:
+    found = _redacted(ALONE.join(batch), literals).found
     starts = [start for start, _ in owners]
     # A message without text starts where the next does.
     return list(dict.fromkeys(owners[bisect_right(starts, finding.start) - 1][1] for finding in found))
@@ -355,7 +388,11 @@ def _collect(value: Any, name: str, owner: Mapping[Any, Any], texts: list[str], 
                 return True
     elif isinstance(value, Mapping):
         for key, inner in value.items():
-            if _collect(inner, str(key), value, texts, depth + 1):
+            if type(inner) is str and key in _USUAL_FIELDS:
+                texts.append(inner)
+            elif (type(inner) is not str or key not in _KEPT_FIELDS) and _collect(
+                inner, str(key), value, texts, depth + 1
+            ):
                 return True
     return False
 
@@ -389,7 +426,7 @@ def _collect_arguments(arguments: str, texts: list[str]) -> bool:
 def redact_arguments(arguments: str) -> str:
     """The arguments of a tool call without secrets. JSON stays JSON: only strings are changed, and no other byte."""
     texts: list[str] = []
-    if not _collect_arguments(arguments, texts) and not redact(_BETWEEN.join(texts)).found:
+    if not _collect_arguments(arguments, texts) and not redact(ALONE.join(texts)).found:
         return arguments
     if not _is_json(arguments):
         return redact_text(arguments)

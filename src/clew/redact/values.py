@@ -89,7 +89,10 @@ def placeholders_in(text: str) -> list[tuple[int, int]]:
     spans = []
     start = text.find(PLACEHOLDER_START)
     while start >= 0:
-        end = text.find(PLACEHOLDER_END, start, start + 64) + 1 or start + len(PLACEHOLDER_START)
+        end = text.find(PLACEHOLDER_END, start, start + 64) + 1
+        # One that is not closed does not go on in another text that is searched together with this.
+        if not end or text.find("\0", start, end) >= 0:
+            end = start + len(PLACEHOLDER_START)
         spans.append((start, end))
         start = text.find(PLACEHOLDER_START, end)
     return spans
