@@ -38,7 +38,7 @@ from clew.store.rows import (
     tool_names,
     tools_of,
 )
-from clew.store.sessions import SessionKey, SessionRow
+from clew.store.sessions import ConversationOf, SessionKey, SessionRow
 
 _LAST = "SELECT seq, chain FROM messages WHERE conversation = ? ORDER BY seq DESC LIMIT 1"
 _LOCK = "SELECT s.id FROM sessions s JOIN conversations c ON c.id = s.conversation WHERE s.name = ? FOR_UPDATE"
@@ -176,7 +176,7 @@ def chain_before(found: SessionRow, seq: int) -> Steps[bytes]:
     raise InvalidArgument(f"session {found.session.id!r} has no message {seq - 1}")
 
 
-def segments_of(found: SessionRow) -> Steps[list[Segment]]:
+def segments_of(found: SessionRow | ConversationOf) -> Steps[list[Segment]]:
     """The segments that a conversation is made of, oldest first."""
     segments = [Segment(found.conversation, found.origin_seq, None)]
     branch, origin, stop = found.conversation, found.origin, found.origin_seq

@@ -79,6 +79,11 @@ class PostgresDatabase:
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY", operation)
 
+    async def read_briefly(self, operation: Callable[[], Steps[T | None]]) -> T | None:
+        """Nothing can be had at once: the server is asked by `read`."""
+        del operation
+        return None
+
     async def write(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._transact("BEGIN", operation)
 

@@ -1,7 +1,8 @@
 """SQLite: private files, two connections in threads of their own, and what its errors mean.
 
 One thread writes and one reads, so that a long search does not hold up an append. An operation is handed to its thread
-once, not once per statement.
+once, not once per statement. To read a few short rows costs less than the way to a thread and back: a third connection,
+which neither waits nor reads anything large, does so at once.
 """
 
 from __future__ import annotations
@@ -37,6 +38,9 @@ MEMORY = ":memory:"
 _OLDEST = (3, 35, 0)
 _RETRY_SECONDS = 0.02
 _MOST_PROBLEMS = 20
+_LONGEST_NEAR_BYTES = 200_000
+_LONGEST_NEAR_SECONDS = 0.01
+_NEAR_RESTS = 32
 _NOT_UTF8 = "Could not decode to UTF-8"
 
 
@@ -50,10 +54,21 @@ class SqliteDatabase:
         self.unwritable = unwritable
         self.index: WordIndex = Fts5Index()
         self.now_sql: str | None = None
-        # `length` of a text reads all of it; that of a blob does not.
         self.bytes_sql = "length(CAST(m.body AS BLOB))"
         self._writer = writer
         self._reader = reader
+        self._near = None if where == MEMORY or unwritable else NearConnection(where)
+
+    async def read_briefly(self, operation: Callable[[], Steps[T | None]]) -> T | None:
+        if self._near is None:
+            return None
+        if not self._near.is_open:
+            self._reader.submit_unwatched(self._near.open)
+            return None
+        result = self._near.read(operation)
+        # A task that does nothing but brief reads would let no other run, and could not be cancelled.
+        await asyncio.sleep(0)
+        return result
 
     async def read(self, operation: Callable[[], Steps[T]]) -> T:
         return await self._reader.submit(lambda connection: connection.transact("BEGIN", operation))
@@ -74,27 +89,42 @@ class SqliteDatabase:
         return await self._reader.submit(lambda connection: connection.damage(_MOST_PROBLEMS, thorough=True))
 
     async def close(self) -> None:
-        # One after the other: the last connection to close merges the write-ahead log into the file.
+        # One after the other: the last connection to close merges the write-ahead log into the file, in its thread.
         try:
+            if self._near is not None:
+                self._near.close()
             await self._writer.stop()
         finally:
             await self._reader.stop()
 
 
 class SqliteConnection:
-    """A connection, used in the thread that made it only."""
+    """A connection, used by one thread at a time, and by the one that made it only unless it is `is_near`."""
 
     def __init__(
-        self, where: str, busy_seconds: float, flush: Flush | None, on_statement: OnStatement | None, uri: str = ""
+        self,
+        where: str,
+        busy_seconds: float,
+        flush: Flush | None,
+        on_statement: OnStatement | None,
+        uri: str = "",
+        is_near: bool = False,
     ) -> None:
-        """`flush` None: the file is only read, by the address `uri`."""
+        """`flush` None: the file is only read, by the address `uri`. `is_near`: by any thread, and no long row."""
         self._where = where
         self._busy_seconds = busy_seconds
         self._on_statement = on_statement
         # Statements recur, and compiling one costs more than running it.
         self._raw = sqlite3.connect(
-            uri or where, timeout=busy_seconds, isolation_level=None, cached_statements=512, uri=bool(uri)
+            uri or where,
+            timeout=busy_seconds,
+            isolation_level=None,
+            cached_statements=512,
+            uri=bool(uri),
+            check_same_thread=not is_near,
         )
+        if is_near:
+            self._raw.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, _LONGEST_NEAR_BYTES)
         try:
             if flush is None:
                 self.fetch("PRAGMA temp_store=MEMORY")
@@ -111,19 +141,24 @@ class SqliteConnection:
     def transact(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
         """Run an operation in one transaction."""
         try:
-            self.fetch(begin)
-            try:
-                result = self._run_steps(operation())
-                self.fetch("COMMIT")
-            except BaseException:
-                self._roll_back()
-                raise
+            result = self.run(begin, operation)
         except (sqlite3.Error, OverflowError, UnicodeError) as error:
             raise as_store_error(error, self._where, self._busy_seconds) from error
         except (TypeError, ValueError, LookupError, AttributeError, AssertionError) as error:
             # A damaged page gives columns of other types, or rows without those that they refer to.
             if not isinstance(error, ClewError) and (problems := self.damage(1)):
                 raise DatabaseDamaged(self._where, problems[0]) from error
+            raise
+        return result
+
+    def run(self, begin: str, operation: Callable[[], Steps[T]]) -> T:
+        """As `transact`, with the errors as they come."""
+        self.fetch(begin)
+        try:
+            result = self._run_steps(operation())
+            self.fetch("COMMIT")
+        except BaseException:
+            self._roll_back()
             raise
         return result
 
@@ -210,6 +245,53 @@ class SqliteConnection:
                 time.sleep(_RETRY_SECONDS)
         for setting in (f"synchronous={flush.upper()}", "foreign_keys=ON", "secure_delete=ON", "temp_store=MEMORY"):
             self.fetch(f"PRAGMA {setting}")
+
+
+class NearConnection:
+    """A connection for brief reads in the thread that asks, which is mostly that of an event loop.
+
+    It gives up where it would wait, where a row is long and where anything is wrong, which the thread that reads finds
+    out again. After a read that took long, as one from a slow disk does, it rests for some reads.
+    """
+
+    def __init__(self, where: str) -> None:
+        self._where = where
+        self._connection: SqliteConnection | None = None
+        self._lock = threading.Lock()
+        self._rests, self._is_closed = 0, False
+
+    @property
+    def is_open(self) -> bool:
+        return self._connection is not None
+
+    def open(self, _: object = None) -> None:
+        """Connect, which takes longer than a brief read: a job for a thread."""
+        with self._lock:
+            if self._connection is None and not self._is_closed:
+                uri = f"{Path(self._where).absolute().as_uri()}?mode=ro"
+                self._connection = SqliteConnection(self._where, 0.0, None, None, uri, is_near=True)
+
+    def read(self, operation: Callable[[], Steps[T | None]]) -> T | None:
+        """The result of an operation; None where it cannot be had at once."""
+        self._rests = max(0, self._rests - 1)
+        if self._rests or not self._lock.acquire(blocking=False):
+            return None
+        started = time.monotonic()
+        try:
+            return self._connection.run("BEGIN", operation) if self._connection is not None else None
+        except (sqlite3.Error, ArithmeticError, TypeError, ValueError, LookupError, AttributeError, AssertionError):
+            return None
+        finally:
+            self._lock.release()
+            if time.monotonic() - started > _LONGEST_NEAR_SECONDS:
+                self._rests = _NEAR_RESTS
+
+    def close(self) -> None:
+        with self._lock:
+            self._is_closed = True
+            if self._connection is not None:
+                self._connection.close()
+                self._connection = None
 
 
 Job = Callable[[SqliteConnection], Any]

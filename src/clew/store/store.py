@@ -38,7 +38,7 @@ from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store
 from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope, SnippetSizes
 from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where, is_behind
 from clew.store.search.ranking import SNIPPET_CHARS
-from clew.store.search.search import run_search, run_search_if_indexed, run_search_unwritten
+from clew.store.search.search import run_search, run_search_if_indexed, run_search_of_rare_word, run_search_unwritten
 from clew.store.sessions import NewSession
 from clew.store.state import NewOutput
 from clew.store.sync import KnownHistory
@@ -401,6 +401,10 @@ class Store(NodeStore, OverviewStore):
         sizes = SnippetSizes(snippet_chars) if isinstance(snippet_chars, int) else snippet_chars
         asked = (self._database.index, query, scope or SearchScope(), limit, sizes)
         try:
+            if query.isalnum():  # one word, which may be rare
+                found = await self._database.read_briefly(lambda: run_search_of_rare_word(*asked))
+                if found is not None:
+                    return found
             if (found := await self._database.read(lambda: run_search_if_indexed(*asked))) is not None:
                 return found
             await self.index_waiting()

@@ -35,7 +35,6 @@ _TURNS_ALIKE = 0.6
 _REPEATED = 0.6
 _LOOKED_AT = 4
 _COMPARED_CHARS = 400
-_NO_WORDS: frozenset[str] = frozenset()
 
 Place = tuple[int, int]
 """A conversation, and the number of a message in it."""
@@ -109,6 +108,8 @@ def first_page(
 
     Otherwise many rows with all the common words of a query would hide the one row with its rare word.
     """
+    if len(ranked) == 1 and ranked[0].result.found:
+        return list(ranked)
     page = _spread(ranked, limit)
     shown = {id(it) for it in page}
     rest = [it for it in ranked if id(it) not in shown]
@@ -137,7 +138,7 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
     while waiting and len(chosen) < limit:
         score, number, compared = heappop(waiting)
         document = ranked[number]
-        words = frozenset(_compared(document).split()) if waiting or shown else _NO_WORDS
+        words = frozenset(_compared(document).split())
         repeated = sum(
             len(words & others) >= alike * max(len(words), len(others), 1) for others, alike in shown[compared:]
         )

@@ -70,6 +70,24 @@ def run_search(
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
 
 
+def run_search_of_rare_word(
+    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
+) -> Steps[SearchResult | None]:
+    """The best hits for a word that a few rows hold, where no row waits to be indexed; else None.
+
+    However much the database holds, it reads few rows.
+    """
+    if limit < 1 or may_ask(query) or (yield from is_behind()):
+        return None
+    filters = yield from _filters(scope)
+    found = yield from guess_candidates(index, parse_query(query), filters)
+    ranked = (yield from _read_and_score(found)) if found else []
+    if found is None or not ranked:
+        return None
+    hits = yield from _hits(first_page(ranked, found.rarities, limit), found.rarities, sizes)
+    return SearchResult(query, tuple(hits), None)
+
+
 def run_search_if_indexed(
     index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
 ) -> Steps[SearchResult | None]:
@@ -215,7 +233,7 @@ def _filters(scope: SearchScope) -> Steps[SearchFilters]:
     if scope.session is not None:
         only = ((yield from sessions.find(scope.session, scope.owner)).id,)
     if scope.conversation_of is not None:
-        found = yield from sessions.find(scope.conversation_of, scope.owner)
+        found = yield from sessions.find_conversation(scope.conversation_of, scope.owner)
         segments = tuple((it.conversation, it.stop) for it in (yield from segments_of(found)))
     return SearchFilters(
         owner=scope.owner,

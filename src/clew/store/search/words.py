@@ -54,7 +54,9 @@ STOP_WORDS = frozenset(
 def searchable_text(message: Message) -> str:
     """What search finds of a message: its text, and the names and arguments of its calls."""
     pieces = [text_of(message)]
-    for call in calls_of(message):
+    if not (calls := calls_of(message)):
+        return normalized_text(pieces[0])
+    for call in calls:
         function: Mapping[str, Any] = call.get("function", {})
         pieces.append(f"{function.get('name', '')} {'; '.join(_argument_texts(function.get('arguments')))}")
     return normalized_text("\n".join(piece for piece in pieces if piece))
