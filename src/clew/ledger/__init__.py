@@ -31,7 +31,7 @@ from clew.ledger.ledger import (
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
-from clew.ledger.requests import person_said
+from clew.ledger.requests import alike_in_a_row, person_said
 from clew.ledger.spans import is_routine, joined_definitions
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
 from clew.ledger.verify import UNVERIFIED_MARK
@@ -58,6 +58,7 @@ __all__ = [
     "Verb",
     "WorkState",
     "actions_by_exchange",
+    "alike_in_a_row",
     "arguments_text",
     "atoms_in",
     "entities_of",

@@ -392,12 +392,12 @@ def last_failures(actions: Sequence[Action], since: int) -> list[tuple[Action, b
 
     None does from before message `since`.
     """
-    last: dict[str, Action] = {}
+    last = {_key(action): action for action in actions if action.failed and not _found_nothing(action)}
+    oldest = min((action.number for action in last.values()), default=0)
     worked: dict[str, int] = {}
-    for action in actions:
-        if action.failed and not _found_nothing(action):
-            last[_key(action)] = action
-        elif action.outcome and not action.failed:
+    for action in actions if last else ():
+        # What went well before the first of them says nothing about it.
+        if action.number >= oldest and action.outcome and not action.failed:
             worked[_key(action)] = action.number
             if action.outcome.tests:
                 worked[_TESTS] = action.number

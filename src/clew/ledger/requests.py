@@ -8,6 +8,8 @@ openings that common harnesses use. What is repeated word for word is found by t
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from itertools import groupby
 
 _TAGS = (
     r"task-notification|system-reminder|reminder|command-[\w-]+|local-command-[\w-]+|environment[_-]\w+|user_instructions"
@@ -53,6 +55,8 @@ _REQUEST_TAG = re.compile(r"task|issue|request|query|question|prompt|description
 _WORDS_BESIDE_BLOCKS = 40
 _DIGITS = re.compile(r"\d+")
 _SHORTEST_REPEATED = 60
+_OPENING_CHARS, _COMPARED_CHARS = 16, 120
+_FEWEST_ALIKE, _NEWEST_ALIKE = 4, 2
 
 
 def without_harness_blocks(text: str) -> str:
@@ -104,6 +108,16 @@ def repetition_key(said: str) -> str | None:
     """By what a text is known again when a program sends it a second time; None where it is too short to tell."""
     # Word for word: a person says "the same for part 7" about part 8 too.
     return said if len(said) >= _SHORTEST_REPEATED else None
+
+
+def alike_in_a_row(requests: Sequence[str]) -> frozenset[int]:
+    """The places of requests that came again and again but for their numbers, without the newest of each row."""
+    compared = [request[:_COMPARED_CHARS] for request in requests]
+    # Most differ from the next one in their first words already.
+    openings = groupby(range(len(compared)), key=lambda n: _DIGITS.split(compared[n][:_OPENING_CHARS], maxsplit=1)[0])
+    alike = (own for _, run in openings if len(own := list(run)) >= _FEWEST_ALIKE)
+    rows = (list(run) for own in alike for _, run in groupby(own, key=lambda n: _DIGITS.sub("0", compared[n])))
+    return frozenset(n for row in rows if len(row) >= _FEWEST_ALIKE for n in row[:-_NEWEST_ALIKE])
 
 
 # -- short answers -----------------------------------------------------------------------------------------------------

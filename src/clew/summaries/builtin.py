@@ -144,6 +144,8 @@ class _Draft:
 
     left: int
     top: list[HandoffLine] = field(default_factory=list)
+    above: set[int] = field(default_factory=set)
+    """The requests that stand under the first headings."""
     former: list[tuple[int, list[str]]] = field(default_factory=list)
     stretches: list[tuple[RequestStretch, ToldExchange]] = field(default_factory=list)
     entries: dict[int, ToldExchange] = field(default_factory=dict)
@@ -163,6 +165,12 @@ class _Composer:
     def __init__(self, material: HandoffMaterial) -> None:
         self._material = material
         self._exchanges = {exchange.number: exchange for exchange in material.exchanges}
+        # Of thousands of requests, what is the same for every size is found once.
+        self._request_chars = sorted(len(exchange.request) for exchange in material.exchanges)
+        self._old_request_chars = sum(min(chars, _OLD_REQUEST_CHARS) for chars in self._request_chars)
+        self._folded_requests = [
+            (n, one) for n, one in enumerate(material.exchanges) if one.request and not material.stays_whole(one.number)
+        ]
 
     def compose(self, room: int) -> tuple[Handoff, int]:
         """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
@@ -204,6 +212,7 @@ class _Composer:
                 failures -= line.chars if is_failure else 0
                 # Of a file in a list nothing is said.
                 draft.covered |= atoms_in(line.text) if line.heading != parts.FILES else set()
+        draft.above = self._asked_above(draft.top)
 
     def _tell_former(self, draft: _Draft) -> None:
         """What was told before, newest first: each request, then with it what came of it, then all that was told."""
@@ -239,15 +248,15 @@ class _Composer:
         return held - (before - draft.left)
 
     def _room_for_requests(self, draft: _Draft) -> int:
-        above = self._asked_above(draft)
-        untold = [one.request for one in self._material.exchanges if one.number not in above]
-        chars = sum(min(len(request), _OLD_REQUEST_CHARS) + _REFERENCE_CHARS + _ENTRY_CHARS for request in untold)
+        above = [len(self._exchanges[number].request) for number in draft.above & self._exchanges.keys()]
+        chars = self._old_request_chars - sum(min(chars, _OLD_REQUEST_CHARS) for chars in above)
+        chars += (len(self._request_chars) - len(above)) * (_REFERENCE_CHARS + _ENTRY_CHARS)
         share = int(draft.left * _SHARE_OF_REQUESTS)
         return max(share, chars) if chars <= draft.left * _LARGEST_SHARE_OF_REQUESTS else share
 
     def _tell_requests(self, draft: _Draft, room: int, topic: FocusTopic | None = None) -> None:
         """Every request, newest first; with a topic only those about it, each in detail."""
-        above = self._asked_above(draft)
+        above = draft.above
         material = self._material
         last = len(material.exchanges) - 1
         each = self._chars_for_each_request(room, above)
@@ -272,9 +281,11 @@ class _Composer:
         leave no room for a short one that says what all of it is for. Where there are too many, the newest go first.
         """
         frame = _REFERENCE_CHARS + _ENTRY_CHARS
-        lengths = sorted(len(one.request) + frame for one in self._material.exchanges if one.number not in above)
-        for at, length in enumerate(lengths):
-            share = room // (len(lengths) - at)
+        lengths = self._request_chars.copy()
+        for number in self._exchanges.keys() & above:
+            lengths.remove(len(self._exchanges[number].request))
+        for at, chars in enumerate(lengths):
+            share, length = room // (len(lengths) - at), chars + frame
             if length > share:
                 return share - frame if share - frame >= LEAST_REQUEST_CHARS else TASK_CHARS
             room -= length
@@ -282,7 +293,7 @@ class _Composer:
 
     def _tell_stretches(self, draft: _Draft, room: int) -> None:
         """The requests that there was no room for, several in one line."""
-        above = self._asked_above(draft)
+        above = draft.above
         untold = self._material.former[: len(self._material.former) - len(draft.former)]
         old = [
             RequestStretch.of_line(lines[0])
@@ -292,20 +303,19 @@ class _Composer:
         counted = max((one.last for one in old), default=-1)
         new = [
             one
-            for n, one in enumerate(self._material.exchanges)
-            if n not in draft.entries and one.request and one.number > counted
-            if one.number not in above and not self._material.stays_whole(one.number)
+            for n, one in self._folded_requests
+            if n not in draft.entries and one.number > counted and one.number not in above
         ]
         for stretch in joined_stretches(old, new, room) if old or new else ():
             if len(stretch.text) + _ENTRY_CHARS <= draft.left:
                 draft.stretches.append((stretch, ToldExchange(stretch.text)))
                 draft.left -= len(stretch.text) + _ENTRY_CHARS
 
-    def _asked_above(self, draft: _Draft) -> set[int]:
+    def _asked_above(self, top: Iterable[HandoffLine]) -> set[int]:
         """The requests that stand under the first headings: the task, the goal, and what is all of it a rule."""
         return {
             number
-            for line in draft.top
+            for line in top
             if line.heading in _HEADINGS_OF_REQUESTS and (number := number_at_end(line.text)) >= 0
             if line.heading != parts.RULES or line.text.startswith(self._whole_request(number))
         }
@@ -380,7 +390,7 @@ class _Composer:
 
     def _tell_whole_requests(self, draft: _Draft) -> None:
         """With room left, what people asked is told whole, however long ago."""
-        above = self._asked_above(draft)
+        above = draft.above
         for at, line in enumerate(draft.top):
             if (
                 line.heading == parts.GOAL
@@ -407,9 +417,7 @@ class _Composer:
         for stretch, entry in draft.stretches:
             if stretch.first <= number <= stretch.last:
                 return entry
-        return draft.entries.setdefault(
-            n, ToldExchange(self._material.head(n, self._asked_above(draft), LEAST_REQUEST_CHARS))
-        )
+        return draft.entries.setdefault(n, ToldExchange(self._material.head(n, draft.above, LEAST_REQUEST_CHARS)))
 
     def _place(self, draft: _Draft, chosen: Mapping[tuple[int, int], list[str]], spent: int) -> None:
         """Put quotes under the exchanges that they are of."""

@@ -17,6 +17,7 @@ from clew.ledger import (
     LedgerExchange,
     QuoteSelector,
     actions_by_exchange,
+    alike_in_a_row,
     is_opening,
     is_routine,
     owners_of,
@@ -320,8 +321,6 @@ _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
 _NO_OUTPUT = frozenset({"(no output)", "(no content)", "(empty)"})
 _NUMBERS = re.compile(r"\d+")
-_COMPARED_CHARS = 120
-_FEWEST_REPEATED, _NEWEST_REPEATED = 4, 2
 _FEWEST_FOLDED = 4
 _RULER = re.compile(r"[\s=+|_─━-]*")
 """A line that only parts others."""
@@ -335,7 +334,8 @@ class HandoffMaterial:
         self.source = source
         ledger = source.ledger
         self.exchanges = ledger.exchanges or [LedgerExchange(source.first)]
-        folded = (action for action in ledger.actions if not self.stays_whole(action.number))
+        shortened = source.shortened
+        folded = [action for action in ledger.actions if action.number < source.last or action.number in shortened]
         self.actions = actions_by_exchange(self.exchanges, folded)
         self.owners = owners_of(ledger.actions)
         self._requests = {exchange.number for exchange in self.exchanges if exchange.request}
@@ -366,9 +366,7 @@ class HandoffMaterial:
     @cached_property
     def repeated(self) -> frozenset[int]:
         """The exchanges whose request came again and again but for its numbers, without the newest."""
-        shapes = [_NUMBERS.sub("0", one.request[:_COMPARED_CHARS]) for one in self.exchanges]
-        runs = (list(run) for _, run in groupby(range(len(shapes)), key=shapes.__getitem__))
-        return frozenset(n for run in runs if len(run) >= _FEWEST_REPEATED for n in run[:-_NEWEST_REPEATED])
+        return alike_in_a_row([one.request for one in self.exchanges])
 
     @cached_property
     def told_first(self) -> list[int]:

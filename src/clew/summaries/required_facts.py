@@ -386,13 +386,13 @@ def _each_once(files: Iterable[FileFact]) -> list[FileFact]:
         by_name.setdefault(path.rpartition("/")[2], []).append(path)
     once: dict[str, FileFact] = {}
     for path, fact in known.items():
-        ending = f"/{path.removeprefix('./')}"
+        whole, alike = path, by_name[path.rpartition("/")[2]]
         # A name without a folder may be that of another file.
-        longer = [other for other in by_name[path.rpartition("/")[2]] if other.endswith(ending)] if "/" in path else []
-        whole = max(longer, key=len, default=path)
-        if not all(whole.endswith(other) for other in longer):
-            whole = path
-        named = replace(fact, path=known[whole].path)
+        if len(alike) > 1 and "/" in path:
+            longer = [other for other in alike if other.endswith(f"/{path.removeprefix('./')}")]
+            longest = max(longer, key=len, default=path)
+            whole = longest if all(longest.endswith(other) for other in longer) else path
+        named = fact if whole == path else replace(fact, path=known[whole].path)
         once[whole] = _joined_facts(once[whole], named) if whole in once else named
     return list(once.values())
 
