@@ -117,6 +117,16 @@ def test_a_sentence_that_announces_a_list_stands_with_the_list() -> None:
     assert "with: - the order of the steps - a check for each step" in first
 
 
+def test_short_entries_of_a_list_stand_behind_what_announces_them() -> None:
+    closing = sentences_in(
+        "I've successfully removed most of the packages of the modem:\n\n- modem-init\n- smstools3\n\nBye now.",
+        3,
+        lambda _: 0,
+    )
+    told = [one.text for one in conclusion_of(closing, closing, is_ended=True)]
+    assert told == ["I've successfully removed most of the packages of the modem:", "- modem-init", "- smstools3"]
+
+
 def test_a_short_answer_is_told_whole() -> None:
     messages = [
         user("Which bucket is it?"),

@@ -113,6 +113,12 @@ def test_a_command_that_failed_is_told_with_its_error_and_one_that_went_well_is_
     ]
 
 
+def test_what_went_well_in_the_end_and_a_look_for_what_is_not_there_are_no_deeds() -> None:
+    failing, passing = "error: busy\n[exit 1]", "done\nall of it\n[exit 0]"
+    assert deeds(*ran("make all", failing, "a"), *ran("make all", passing, "b")) == []
+    assert deeds(*ran("ls /etc/init.d/x", "ls: /etc/init.d/x: No such file or directory\n[exit 1]", "a")) == []
+
+
 def test_changes_are_one_line_and_a_change_that_failed_is_none() -> None:
     def patch(id: str, result: str) -> list[Message]:
         arguments = {"path": "src/a.py", "old_string": "a", "new_string": "b\nc"}

@@ -392,7 +392,7 @@ def last_failures(actions: Sequence[Action], since: int) -> list[tuple[Action, b
 
     None does from before message `since`.
     """
-    last = {_key(action): action for action in actions if action.failed and not _found_nothing(action)}
+    last = {_key(action): action for action in actions if action.failed and not found_nothing(action)}
     oldest = min((action.number for action in last.values()), default=0)
     worked: dict[str, int] = {}
     for action in actions if last else ():
@@ -407,7 +407,7 @@ def last_failures(actions: Sequence[Action], since: int) -> list[tuple[Action, b
     ]
 
 
-def _found_nothing(action: Action) -> bool:
+def found_nothing(action: Action) -> bool:
     """Whether the call only looked for something that was not there."""
     if action.verb != "RAN" or action.outcome is None:
         return False

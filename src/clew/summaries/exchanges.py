@@ -18,6 +18,7 @@ from clew.ledger import (
     QuoteSelector,
     actions_by_exchange,
     alike_in_a_row,
+    found_nothing,
     is_opening,
     is_routine,
     owners_of,
@@ -166,9 +167,9 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
         last = own[-1]
         ended = last.outcome.describe() if last.outcome else ""
         failed = sum(action.failed for action in own)
-        # That a command ran twice and went well says nothing; what it printed is quoted.
-        is_told = failed or (len(own) > 1 and last.outcome and last.outcome.tests)
-        if not ended or not is_told or (len(own) == 1 and not last.failed):
+        # That a command went well in the end says nothing; what it printed is quoted, and what failed told as tried.
+        is_told = last.failed and not found_nothing(last)
+        if not ended or not (is_told or (len(own) > 1 and last.outcome and last.outcome.tests)):
             continue
         how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last" if len(own) > 1 else " ->"
         error = last.outcome.error if last.failed and last.outcome else ""

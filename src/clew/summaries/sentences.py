@@ -82,6 +82,7 @@ _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _EXTRA_WIDTH = 2
 """What a char of a script that writes a word in one or two chars counts beside itself."""
 _NARROWEST, _LONGEST = 25, 700
+_NARROWEST_ITEM = 5
 _SHORT_CLOSING_CHARS = 240
 _TOLD_WHOLE_CHARS = 180
 _LEAST_CONCLUSION = 1.3
@@ -136,7 +137,7 @@ def sentences_in(
     if "# " in plain:
         plain = _HEADING_LINE.sub(lambda found: found[0].replace(". ", f".{_KEPT_BLANK}"), plain)
     pieces = end.split(plain)
-    is_summary = False
+    is_summary = is_announced = False
     for order, raw in enumerate(pieces):
         said = _THOUGHT.sub("", " ".join(raw.split()), count=1)
         if is_heading := bool(_NO_SENTENCE.match(raw)):
@@ -144,7 +145,10 @@ def sentences_in(
             if finding := _finding_in(raw):
                 is_numbered = bool(_NUMBERED.match(finding))
                 found.append(Sentence(finding, number, order, *_worth(finding, False, worth_of), is_numbered))
-        is_told = len(said) <= _LONGEST and _width(said) >= _NARROWEST and not is_heading and _says_something(said)
+        is_item = is_announced and said[:1] in _LIST_ITEM
+        narrowest = _NARROWEST_ITEM if is_item else _NARROWEST
+        is_told = len(said) <= _LONGEST and _width(said) >= narrowest and not is_heading and _says_something(said)
+        is_announced = is_item or (is_told and said.endswith((":", "："))) or (is_announced and not said)
         if is_told and (with_openings or not is_opening(said)):
             worth, conclusion = _worth(said, not found, worth_of)
             conclusion += is_summary and said[0] not in _LIST_ITEM
