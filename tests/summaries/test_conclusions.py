@@ -6,7 +6,7 @@ from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
 from clew.summaries.handoff import COMPLETED
-from clew.summaries.sentences import conclusion_of, sentences_in
+from clew.summaries.sentences import closing_sentences, conclusion_of, sentences_in
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -115,6 +115,11 @@ def test_a_sentence_that_announces_a_list_stands_with_the_list() -> None:
     ]
     first = "\n".join(told_of(messages, 260)[0])
     assert "with: - the order of the steps - a check for each step" in first
+
+
+def test_a_short_answer_that_was_broken_off_is_marked() -> None:
+    [told] = closing_sentences("So `ui.invalidate()` is called, which should call `invali", 3, lambda _: 0)
+    assert told.text.endswith("`invali…")
 
 
 def test_short_entries_of_a_list_stand_behind_what_announces_them() -> None:

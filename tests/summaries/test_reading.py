@@ -450,3 +450,12 @@ def test_of_a_file_of_tests_the_names_stand_together() -> None:
     told = "\n".join(handoff_of([user("Test the parts."), *wrote, user("Go on.")]).lines(COMPLETED))
     assert "class TestPart1: def test_loads_part_1, test_saves_part_1(self):" in told
     assert '"""Test part 1"""' not in told
+
+
+def test_a_test_runner_that_is_not_there_blocks_nothing_once_another_ran_the_tests() -> None:
+    messages = [
+        user("Fix the units."),
+        *ran("pytest units/test_system.py", "bash: line 1: pytest: command not found\nexit code 127", "a"),
+        *ran("bin/test units/test_system.py", "Ran 8 tests in 0.28s\n\nOK\nexit code 0", "b"),
+    ]
+    assert not handoff_of(messages).lines(BLOCKED)

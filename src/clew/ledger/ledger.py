@@ -364,6 +364,7 @@ _KEY_CHARS = 60
 _WORDS_OF_KEY = 4
 _SHARE_ALIKE = 0.7
 _TESTS = "any tests"
+_TEST_RUNNERS = frozenset("pytest py.test nose nosetests tox nox jest vitest mocha rspec phpunit ctest".split())
 _CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
 _REMOTE = re.compile(r"(?:sudo\s+|ssh\s+(?:-\S+\s+(?:\w+=\S+\s+)?)*\S+\s+[\"']?)*")
 _LOOKS = frozenset(
@@ -438,6 +439,8 @@ def _overcomes(later: Action, failed: Action) -> bool:
     assert failed.outcome is not None and later.outcome is not None
     missing = _MISSING.search(failed.outcome.error)
     if missing and (name := next(filter(None, missing.groups()))):
+        if name in _TEST_RUNNERS and later.outcome.tests:
+            return True  # the tests were run by another one
         # It may fail in another way: what was missing is there.
         return name in later.target.split() and name not in later.outcome.error
     words, other = (_words(action) for action in (failed, later))

@@ -27,6 +27,7 @@ from clew.ledger.spans import (
     QuoteSpan,
     bare_definition,
     block_span,
+    command_span,
     has_words,
     joined_spans,
     line_around,
@@ -393,7 +394,8 @@ class QuoteSelector:
                 if end - start > LONGEST_LINE:
                     for atom in held:
                         place = text.find(atom, start, end)
-                        if clause := line_span(text, start, end, place, place + len(atom), fewest):
+                        own = command_span(text, start, end, place, place + len(atom)) if at else None
+                        if clause := line_span(text, *(own or (start, end)), place, place + len(atom), fewest):
                             lines.setdefault(atom, []).append(_with_words(QuoteSpan(number, at, *clause), text))
                 elif line := whole_line(text, start, end, fewest) or _definition_in(text, start, end):
                     if text[line[0]] in MARKS_OF_REMARK and repeats_definition(text, *line):

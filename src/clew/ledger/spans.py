@@ -72,6 +72,7 @@ ROUTINE_WORDS = (
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
 _WITHOUT_WORDS = re.compile(r"(?:\d+[→:|-])?[\W_]*")
+_BETWEEN_COMMANDS = re.compile(r"; |;(?=do |then )| && | \|\| | \| ")
 _ENDS_FIELD = frozenset(",}")
 # `Line 12: …` below `/srv/shop/src/retry.py:`, or `L12: …` below `File: src/retry.py`.
 FINDS_BY_FILE = re.compile(r"^(?:\S*[/\\.]\S*:|File: \S+)\n\s*(?:Line |L)\d+: ", re.MULTILINE)
@@ -149,6 +150,18 @@ def line_span(text: str, start: int, end: int, at: int, to: int, fewest: int) ->
     if end - start > LONGEST_LINE:
         start, end = _clause_span(text, start, end, at, to)
     return (start, end) if has_words(text, start, end, fewest) else None
+
+
+def command_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int] | None:
+    """Of a long line of commands, the one around a place; None where that is long itself."""
+    low, high = start, end
+    for found in _BETWEEN_COMMANDS.finditer(text, start, end):
+        if found.end() <= at:
+            low = found.end()
+        elif found.start() >= to:
+            high = found.start()
+            break
+    return (low, high) if high - low <= LONGEST_LINE else None
 
 
 def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:

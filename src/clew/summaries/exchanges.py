@@ -215,7 +215,7 @@ class ToldExchange:
         new = [line for line in lines if not any(text in line for text in said)]
         if owner is None:
             plain = (line.removeprefix("THOUGHT: ") for line in new)
-            return [line for line in plain if not is_opening(line) and not _HEADING.fullmatch(line)]
+            return [line for line in plain if not (is_opening(line) or is_thought(line) or _HEADING.fullmatch(line))]
         if commit := self.commit_told(owner):
             return [line for line in new if commit[0] not in line and not (part and commit[1] in line)]
         return new

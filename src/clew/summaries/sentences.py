@@ -166,7 +166,7 @@ def closing_sentences(
     """
     said = " ".join(text.split())
     if _NARROWEST < len(said) <= _TOLD_WHOLE_CHARS and not (_CODE.search(text) or is_opening(said)):
-        return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
+        return [Sentence(said + ("…" if _is_cut(said) else ""), number, 0, *_worth(said, True, worth_of))]
     found = sentences_in(text, number, worth_of, with_openings=is_newest)
     if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
         return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
