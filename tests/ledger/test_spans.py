@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.ledger.spans import ROUTINE_WORDS, is_routine, readable_result
+from clew.ledger.spans import ROUTINE_WORDS, command_span, is_routine, readable_result, shape_of
 
 NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
 RECORD = {
@@ -95,3 +95,18 @@ def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> No
 @pytest.mark.parametrize("line", ["ida@pier-4 has 3 mails", "git@example.org:tides.git", "FAILED tests/test_tides.py"])
 def test_other_lines_may_be_one(line: str) -> None:
     assert not is_routine(line)
+
+
+def test_lines_of_names_alone_are_alike() -> None:
+    shapes = {
+        shape_of(line) for line in ("milli_mass_unit, quart, lightyear,", "'kg', 'coulomb', 'byte',", "12: a_b, c")
+    }
+    assert shapes == {"names"}
+    assert shape_of("read, then write it, please") != "names"
+
+
+def test_of_a_long_line_of_commands_the_one_around_a_place_is_told() -> None:
+    line = f"cd /srv/shop && curl -s https://shop.example/{'x' * 260} && wc -l src/retry_policy.py; ls"
+    at = line.index("retry_policy")
+    assert line[slice(*command_span(line, 0, len(line), at, at + 5) or (0, 0))] == "wc -l src/retry_policy.py"
+    assert command_span(line, 0, len(line), line.index("xxx"), line.index("xxx") + 3) is None

@@ -30,6 +30,8 @@ _DIAGNOSTIC = re.compile(
     r"\s*[^\s:(]+(?::\d+(?::\d+)?:|\(\d+(?:,\d+)?\):)\s+"
     r"(?=(?:fatal )?(?:error|warning|note|info)\b|[A-Z]{1,4}\d{2,5}\b)"
 )
+# Names of a long import or a list, several on a line.
+_ONLY_NAMES = re.compile(r"\s*(?:\d+[→:|]\s*)?['\"]?[\w.]+['\"]?(?:, *['\"]?[\w.]+['\"]?)+,?\s*")
 _QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
@@ -103,6 +105,8 @@ def shape_of(line: str) -> str:
     Empty for a line that gives a name its value: what such a line says stands in no other. Names that are defined are
     told side by side.
     """
+    if _ONLY_NAMES.fullmatch(line):
+        return "names"
     if placed := _DIAGNOSTIC.match(line):
         return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
     if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):
