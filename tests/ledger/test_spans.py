@@ -108,5 +108,5 @@ def test_lines_of_names_alone_are_alike() -> None:
 def test_of_a_long_line_of_commands_the_one_around_a_place_is_told() -> None:
     line = f"cd /srv/shop && curl -s https://shop.example/{'x' * 260} && wc -l src/retry_policy.py; ls"
     at = line.index("retry_policy")
-    assert line[slice(*command_span(line, 0, len(line), at, at + 5) or (0, 0))] == "wc -l src/retry_policy.py"
-    assert command_span(line, 0, len(line), line.index("xxx"), line.index("xxx") + 3) is None
+    assert line[slice(*command_span(line, 0, len(line), at, at + 5))] == "wc -l src/retry_policy.py"
+    assert command_span(line, 0, len(line), line.index("xxx"), line.index("xxx") + 3) == (0, len(line))

@@ -354,7 +354,8 @@ _PLAIN_ARGUMENTS = frozenset(
     "newText oldText new_str old_str patch text prompt url query pattern".split()
 )
 _EMPTY_ARGUMENTS = frozenset(
-    "description activeForm status timeout limit offset run_in_background replace_all task_id id head_limit subagent_type".split()
+    "description activeForm status timeout limit offset run_in_background replace_all task_id id head_limit "
+    "subagent_type".split()
 )
 
 

@@ -57,8 +57,7 @@ _ATOMS_WEIGHED = 6_000
 _LENGTH_POWER = 0.8
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
-# Of like lines so many are quoted, beside the first and the last.
-_MOST_ALIKE = 2
+_MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the last
 # No more than this share of the room goes to one result while others have something to say.
 _SHARE_OF_PART = 0.15
 _LEAST_OF_PART = 600
@@ -394,8 +393,8 @@ class QuoteSelector:
                 if end - start > LONGEST_LINE:
                     for atom in held:
                         place = text.find(atom, start, end)
-                        own = command_span(text, start, end, place, place + len(atom)) if at else None
-                        if clause := line_span(text, *(own or (start, end)), place, place + len(atom), fewest):
+                        line_of_call = command_span(text, start, end, place, place + len(atom)) if at else (start, end)
+                        if clause := line_span(text, *line_of_call, place, place + len(atom), fewest):
                             lines.setdefault(atom, []).append(_with_words(QuoteSpan(number, at, *clause), text))
                 elif line := whole_line(text, start, end, fewest) or _definition_in(text, start, end):
                     if text[line[0]] in MARKS_OF_REMARK and repeats_definition(text, *line):

@@ -156,8 +156,8 @@ def line_span(text: str, start: int, end: int, at: int, to: int, fewest: int) ->
     return (start, end) if has_words(text, start, end, fewest) else None
 
 
-def command_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int] | None:
-    """Of a long line of commands, the one around a place; None where that is long itself."""
+def command_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:
+    """Of a long line of commands, the one around a place; the line where that is long itself."""
     low, high = start, end
     for found in _BETWEEN_COMMANDS.finditer(text, start, end):
         if found.end() <= at:
@@ -165,7 +165,7 @@ def command_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
         elif found.start() >= to:
             high = found.start()
             break
-    return (low, high) if high - low <= LONGEST_LINE else None
+    return (low, high) if high - low <= LONGEST_LINE else (start, end)
 
 
 def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:
