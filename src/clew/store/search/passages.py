@@ -133,14 +133,16 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
     waiting = [(-it.score, number, 0) for number, it in enumerate(ranked[: limit * _LOOKED_AT])]
     heapify(waiting)
     chosen: list[RankedDocument] = []
-    shown: list[tuple[frozenset[str], float]] = []
+    shown: list[tuple[int, float]] = []
+    bits = _WordBits()
     without_terms = 0
     while waiting and len(chosen) < limit:
         score, number, compared = heappop(waiting)
         document = ranked[number]
-        words = frozenset(_compared(document).split())
+        words = bits.of(number, document)
         repeated = sum(
-            len(words & others) >= alike * max(len(words), len(others), 1) for others, alike in shown[compared:]
+            (words & others).bit_count() >= alike * max(words.bit_count(), others.bit_count(), 1)
+            for others, alike in shown[compared:]
         )
         if repeated:
             heappush(waiting, (score * _REPEATED**repeated, number, len(chosen)))
@@ -152,6 +154,24 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
         chosen.append(document)
         shown.append((words, _ALIKE if document.place is None else _TURNS_ALIKE))
     return chosen
+
+
+class _WordBits:
+    """The words of documents as numbers, a bit for each word: what two have in common is found without making a set."""
+
+    def __init__(self) -> None:
+        self._bits: dict[str, int] = {}
+        self._of: dict[int, int] = {}
+
+    def of(self, number: int, document: RankedDocument) -> int:
+        """The words of a document, which is known by its number from then on."""
+        words = self._of.get(number)
+        if words is None:
+            words = 0
+            for word in _compared(document).split():
+                words |= self._bits.setdefault(word, 1 << len(self._bits))
+            self._of[number] = words
+        return words
 
 
 def _compared(document: RankedDocument) -> str:
