@@ -141,6 +141,21 @@ async def test_the_only_row_with_a_rare_word_is_on_the_first_page(tmp_path: Path
     assert 0 in [hit.seq for hit in answer.hits]
 
 
+async def test_a_common_word_alone_takes_no_place_on_a_full_page(tmp_path: Path) -> None:
+    async with open_store(tmp_path / "state.db") as store:
+        await store.start_session(NewSession(id="s"))
+        # Each in words of its own, so that none is left behind for being like another.
+        own = [" ".join(f"place{n}of{k}" for k in range(9)) for n in range(14)]
+        drives = [user(f"I spent hours driving: {words}") for words in own]
+        totals = [user(f"The total of bill {n} was fine") for n in range(60)]
+        await store.append(
+            "s", [*totals, *(user(f"thought number {n} is of other things") for n in range(200)), *drives]
+        )
+        answer = await store.search("How many hours in total did I spend driving?", limit=10)
+    assert len(answer.hits) == 10
+    assert all("driving" in hit.snippet.text for hit in answer.hits)
+
+
 async def test_a_page_of_one_hit_holds_the_best(tmp_path: Path) -> None:
     (hit,) = (await _answer(tmp_path, QUERY, 1)).hits
     assert hit.seq != 0

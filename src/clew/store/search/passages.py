@@ -29,6 +29,8 @@ _WITHOUT_TERMS = 0.4
 """At most this share of a page are neighbours that hold no term of the query."""
 _RARE_TERM_SHARE = 3
 """One in so many hits may be shown for a term that the better hits do not have."""
+_RARE = 0.9
+"""A term is rare from this share of the weight of the rarest on: for "total" or "three" no good hit gives way."""
 _ALIKE = 0.8
 _TURNS_ALIKE = 0.6
 """From this share of equal words on, two documents are alike."""
@@ -49,6 +51,8 @@ class RankedDocument:
     score: float
     id: int = 0
     """The id of the document; 0 for a neighbour, which the index was not asked for."""
+    begins: int = 0
+    """Where the passage begins that is like the question, for a document that was found by its meaning."""
 
     @property
     def turn(self) -> Place | None:
@@ -115,8 +119,10 @@ def first_page(
     rest = [it for it in ranked if id(it) not in shown]
     held = {term for document in page for term in document.result.found}
     with_rare_terms: list[RankedDocument] = []
-    for term in sorted(rarities, key=lambda term: -rarities[term] * term.weight):
-        if len(with_rare_terms) == limit // _RARE_TERM_SHARE:
+    weights = {term: rarity * term.weight for term, rarity in rarities.items()}
+    rarest = max(weights.values(), default=0.0)
+    for term in sorted(weights, key=lambda term: -weights[term]):
+        if len(with_rare_terms) == limit // _RARE_TERM_SHARE or weights[term] < _RARE * rarest:
             break
         if term not in held and (best := next((it for it in rest if term in it.result.found), None)) is not None:
             with_rare_terms.append(best)
