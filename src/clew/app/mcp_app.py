@@ -21,7 +21,7 @@ from clew.errors import ClewError, InvalidArgument
 from clew.importers.follow import FolderFollower, FollowState
 from clew.importers.program_folders import ImportedFiles, program_folders
 from clew.install import install_command
-from clew.store import open_store
+from clew.store import installed_embedder, open_store
 
 if TYPE_CHECKING:
     from clew.integrations.mcp_server import RecallServer
@@ -42,6 +42,8 @@ class McpAppOptions:
     """What is imported; None for the usual folders, empty for nothing."""
     redacts: bool = True
     """Secrets in what clients are told are replaced."""
+    with_vectors: bool = False
+    """Questions are searched by their meaning too, where the extra `vectors` is installed."""
 
 
 @asynccontextmanager
@@ -55,7 +57,8 @@ async def open_recall_server(environ: Mapping[str, str], options: McpAppOptions)
     usual = options.places is None
     places = [it.path for it in program_folders(environ)] if usual else list(options.places or ())
     importing = BackgroundImport(environ, options, places)
-    async with open_store(options.store) as store:
+    embedder = installed_embedder(wanted=options.with_vectors)
+    async with open_store(options.store, embedder=embedder) as store:
         if places:
             importing.start()
         try:

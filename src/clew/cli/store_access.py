@@ -45,6 +45,8 @@ class StoreLocation:
     url: str
     path: Path | None
     """The file; None for a server."""
+    with_vectors: bool = False
+    """Whether questions are searched by their meaning too, where the extra `vectors` is installed."""
 
     @property
     def label(self) -> str:
@@ -76,15 +78,15 @@ def configured_store(arguments: argparse.Namespace, console: Console) -> StoreLo
 def store_location(settings: Settings, environ: Mapping[str, str]) -> StoreLocation:
     """What `store.url` means; a relative path counts from the folder of Clew, whatever the folder one is in."""
     place = store_place(settings.store.url, environ)
-    return StoreLocation(str(place), place if isinstance(place, Path) else None)
+    return StoreLocation(str(place), place if isinstance(place, Path) else None, settings.store.vectors)
 
 
 @asynccontextmanager
 async def open_location(location: StoreLocation) -> AsyncIterator[Store]:
     """The store, created if it does not exist."""
-    from clew.store import open_store
+    from clew.store import installed_embedder, open_store
 
-    async with open_store(location.url) as store:
+    async with open_store(location.url, embedder=installed_embedder(wanted=location.with_vectors)) as store:
         yield store
 
 

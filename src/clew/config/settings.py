@@ -171,6 +171,7 @@ class StoreSettings:
     url: str | None = setting(
         None, "Where sessions are kept, for ever; null: state.db in the folder of Clew, ~/.clew", shape=STORE
     )
+    vectors: bool = setting(False, "Find what a question means, beside its words; needs the extra vectors")
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ from clew.integrations.hermes_conversation import (
     HermesConversation,
     compression_root,
 )
-from clew.store import Store, open_store
+from clew.store import Store, installed_embedder, open_store
 from clew.summaries import BUILTIN, ModelSummarizer, Summarize, summary_model
 from clew.tokens import DEFAULT_WINDOW, counter_for
 from clew.turn import EventLoopThread, ModelTarget, RuntimeOptions, spill_folder
@@ -87,7 +87,8 @@ class SharedStore:
             if self._store is None:
                 stack = AsyncExitStack()
                 place = store_place(self.settings.store.url, self.environ)
-                self._store = await stack.enter_async_context(open_store(str(place)))
+                embedder = installed_embedder(wanted=self.settings.store.vectors)
+                self._store = await stack.enter_async_context(open_store(str(place), embedder=embedder))
                 self._stack = stack
         return await work(self._store)
 

@@ -71,6 +71,8 @@ from clew.store.search.base import (
     Snippet,
     SnippetSizes,
 )
+from clew.store.search.encoder import installed_embedder
+from clew.store.search.vectors import Embedder
 from clew.store.sessions import NewSession
 from clew.store.sqlite import MEMORY, Flush, OnStatement, open_sqlite
 from clew.store.state import NewOutput
@@ -88,11 +90,13 @@ async def open_store(
     flush: Flush = "full",
     clock: Clock = wall_clock,
     on_statement: OnStatement | None = None,
+    embedder: Embedder | None = None,
 ) -> AsyncIterator[Store]:
     """A store in a file (created if it is not there), in memory (":memory:"), or on a server (postgresql://...).
 
     `busy_seconds` is how long to wait for other processes. `flush="normal"` is faster and may lose the last moments
     before a power cut; SQLite only. `on_statement` gets each statement before it runs, for tests and tracing.
+    With an `embedder` questions are also found by what they mean.
     """
     text = str(url)
     database: Database
@@ -103,10 +107,11 @@ async def open_store(
     else:
         where = text[len(_SQLITE) :] or MEMORY if text.startswith(_SQLITE) else text
         database = await open_sqlite(where, busy_seconds=busy_seconds, flush=flush, on_statement=on_statement)
+    store = Store(database, clock, embedder)
     try:
-        yield Store(database, clock)
+        yield store
     finally:
-        await database.close()
+        await store.close()
 
 
 __all__ = [
@@ -129,6 +134,7 @@ __all__ = [
     "DatabaseDamaged",
     "DatabaseFull",
     "DocKind",
+    "Embedder",
     "EngineRecord",
     "Grouping",
     "HashChain",
@@ -177,6 +183,7 @@ __all__ = [
     "WrittenMessage",
     "export_in_shape",
     "history_rows",
+    "installed_embedder",
     "open_store",
     "system_message",
 ]

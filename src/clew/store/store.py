@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
-from clew.errors import DatabaseFull, IndexDamaged, ReadOnlyStore
 from clew.messages import Message
 from clew.store import calls, compactions, history, maintenance, quarantine, rows, sessions, state, sync
 from clew.store.base import (
@@ -35,10 +34,10 @@ from clew.store.nodes import NodePublication, NodeStore
 from clew.store.overview import OverviewStore
 from clew.store.quarantine import QuarantinedRow
 from clew.store.rows import FIRST_CHAIN, HashChain, chains_after, plain_to_store, tool_names
-from clew.store.search.base import KINDS, DocKind, SearchResult, SearchScope, SnippetSizes
-from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where, is_behind
-from clew.store.search.ranking import SNIPPET_CHARS
-from clew.store.search.search import run_search, run_search_if_indexed, run_search_of_rare_word, run_search_unwritten
+from clew.store.search.base import DocKind
+from clew.store.search.indexing import NOT_INDEXED, catch_up, index_where
+from clew.store.search.vectors import Embedder
+from clew.store.searching import SearchStore
 from clew.store.sessions import NewSession
 from clew.store.state import NewOutput
 from clew.store.sync import KnownHistory
@@ -48,16 +47,15 @@ _INDEX_EVERY_ROWS = 128
 """So many rows may wait to be indexed; a search indexes them before it looks."""
 
 
-class Store(NodeStore, OverviewStore):
+class Store(SearchStore, NodeStore, OverviewStore):
     """A history of conversations that is only added to. Open one with `open_store`.
 
     With `owner` an operation sees only what belongs to that owner (for a gateway: that of a key), and another's
     session is as unknown as one that never was; None sees everything.
     """
 
-    def __init__(self, database: Database, clock: Clock = wall_clock) -> None:
-        super().__init__(database, clock)
-        self._waiting_rows = 0
+    def __init__(self, database: Database, clock: Clock = wall_clock, embedder: Embedder | None = None) -> None:
+        super().__init__(database, clock, embedder)
         self._calls: dict[str, dict[str, str]] = {}
 
     @property
@@ -74,6 +72,7 @@ class Store(NodeStore, OverviewStore):
         await self.close()
 
     async def close(self) -> None:
+        await self._stop_embedding()
         await self._database.close()
 
     # Sessions
@@ -371,7 +370,7 @@ class Store(NodeStore, OverviewStore):
     async def learnt_windows(self) -> list[LearntWindow]:
         return await self._database.read(state.learnt_windows)
 
-    # Outputs and search
+    # Outputs
 
     async def keep_output(self, new: NewOutput) -> str:
         """Store a spilled output, once per text; its id."""
@@ -389,60 +388,11 @@ class Store(NodeStore, OverviewStore):
     async def output(self, output: str, *, owner: str | None = None) -> StoredOutput | None:
         return await self._database.read(lambda: state.read_output(output, owner))
 
-    async def search(
-        self,
-        query: str,
-        scope: SearchScope | None = None,
-        *,
-        limit: int = 20,
-        snippet_chars: int | SnippetSizes = SNIPPET_CHARS,
-    ) -> SearchResult:
-        """The best hits for any of the words of a query. Every text is a valid query."""
-        sizes = SnippetSizes(snippet_chars) if isinstance(snippet_chars, int) else snippet_chars
-        asked = (self._database.index, query, scope or SearchScope(), limit, sizes)
-        try:
-            if query.isalnum():  # one word, which may be rare
-                found = await self._database.read_briefly(lambda: run_search_of_rare_word(*asked))
-                if found is not None:
-                    return found
-            if (found := await self._database.read(lambda: run_search_if_indexed(*asked))) is not None:
-                return found
-            await self.index_waiting()
-            return await self._database.read(lambda: run_search(*asked))
-        except (DatabaseFull, ReadOnlyStore):
-            return await self._database.read(lambda: run_search_unwritten(*asked))
-        except IndexDamaged:
-            # Nothing is lost: the index is made from the rows.
-            await self.rebuild_index()
-            return await self._database.read(lambda: run_search(*asked))
-
-    async def index_waiting(self) -> None:
-        """Index every row that waits for it."""
-        if self._database.index.is_immediate:
-            return
-        if await self._database.read(is_behind):
-            while await self._database.write(lambda: catch_up(self._database.index)):
-                pass
-        self._waiting_rows = 0
-
     # Health
 
     async def check(self) -> list[HealthProblem]:
         """Everything that is wrong. Reads the whole database."""
         return await maintenance.check_database(self._database, self.index_waiting)
-
-    async def rebuild_index(self) -> None:
-        """Make the full-text index again from the rows."""
-        index = self._database.index
-
-        def operation() -> Steps[None]:
-            yield from index.clear()
-            if index.is_immediate:
-                for kind in KINDS:
-                    yield from index_where(index, kind, "1 = 1")
-
-        await self._database.write(operation)
-        await self.index_waiting()
 
     async def quarantine(self) -> list[QuarantinedRow]:
         """Set aside every row that cannot be read, with a note in its place; those rows. Rebuild the index then."""
@@ -496,3 +446,5 @@ class Store(NodeStore, OverviewStore):
         if self._waiting_rows >= _INDEX_EVERY_ROWS and not self._database.index.is_immediate:
             self._waiting_rows = 0
             self._database.write_soon(lambda: catch_up(self._database.index))
+        if self._embedder is not None:
+            self._count_unembedded(added)

@@ -36,6 +36,7 @@ from clew.testing.store_contract_nodes import NodeContract
 from clew.testing.store_contract_overview import OverviewContract
 from clew.testing.store_contract_owners import KeyContract, OwnerContract, SavingContract
 from clew.testing.store_contract_search import QuestionContract, SearchContract
+from clew.testing.store_contract_vectors import VectorContract
 from clew.usage import CanonicalUsage
 
 
@@ -393,6 +394,7 @@ class StoreContract(
     NodeContract,
     SearchContract,
     QuestionContract,
+    VectorContract,
     OwnerContract,
     KeyContract,
     SavingContract,

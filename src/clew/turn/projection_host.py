@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 from clew.config import Settings, clew_home
 from clew.engines import EngineFactory, engine_catalog
 from clew.events import Event, Events
-from clew.store import open_store
+from clew.store import installed_embedder, open_store
 from clew.summaries import ModelSummarizer, SummaryModel, summary_model
 from clew.tokens import counter_for
 from clew.tooloutput import SpillFolder
@@ -58,7 +58,8 @@ class ProjectionHost:
         async with self._opening:
             if self._runtime is None:
                 self._stack = AsyncExitStack()
-                store = await self._stack.enter_async_context(open_store(self.address))
+                embedder = installed_embedder(wanted=self.settings.store.vectors)
+                store = await self._stack.enter_async_context(open_store(self.address, embedder=embedder))
                 folder = Path(self._stack.enter_context(TemporaryDirectory(prefix="clew-")))
                 options = RuntimeOptions(self.new_engine, SpillFolder(folder), self.settings, summarizes=False)
                 events = Events(self.on_event) if self.on_event else None

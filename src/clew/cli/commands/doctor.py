@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import base64
 import contextlib
 import os
 import sqlite3
@@ -20,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 from clew.cli.arguments import add_store_flags
 from clew.cli.console import Console
 from clew.cli.store_access import StoreLocation, configured_store, run_with_store
-from clew.cli.views.amounts import format_time, iso_time, plural
+from clew.cli.views.amounts import plural
 from clew.cli.views.text import pad, printable, wrap
 from clew.errors import InvalidArgument, StoreError
+from clew.install import has_extra, install_command
 
 if TYPE_CHECKING:
     from clew.integrations.hermes_setup import HermesCheck
@@ -40,6 +40,7 @@ Reads everything, so that it takes a while on a large database. What it checks:
   views      every compaction refers to messages that are there
   maps       every message that a map stands for is in one part, and can be opened
   index      every message is found by search, and nothing else is
+  vectors    with store.vectors: every turn has its vectors
 
 --repair makes a copy of the database beside it, says where, and then rebuilds the
 index from the rows and makes the files private. A row that cannot be read is set
@@ -72,6 +73,7 @@ CHECK_OF = {
 _OTHERS = 0o077
 _OTHERS_WRITE = 0o022
 _BACKUP_MARK = ".backup-"
+_EMBEDDED_FIRST = 256
 CHECKS: tuple[str, ...] = ("files", "database", "rows", "chain", "orphans", "views", "maps", "index")
 PASSED = {
     "files": "only their owner may read them",
@@ -82,6 +84,7 @@ PASSED = {
     "views": "every compaction refers to messages that are there",
     "maps": "every folded message is in one part, and can be opened",
     "index": "in step with the rows",
+    "vectors": "in step with the index",
 }
 
 
@@ -110,6 +113,11 @@ class DoctorReport:
     @property
     def is_ok(self) -> bool:
         return not self.findings
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Every check that there is for such a store, in order."""
+        return (*CHECKS, "vectors") if "vectors" in self.checked else CHECKS
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -196,9 +204,11 @@ def _diagnose(location: StoreLocation, console: Console) -> DoctorReport:
     with console.phase(f"checking {location.label}"):
         try:
             findings, set_aside = run_with_store(location, _check, named="the database")
+            findings += run_with_store(location, _check_vectors, named="the database") if location.with_vectors else []
             # What was found sound in a damaged file may not be all that was in it.
             is_damaged = any(finding.check == "database" for finding in findings)
-            checked = ("files", "database") if is_damaged else CHECKS
+            with_vectors = ("vectors",) if location.with_vectors else ()
+            checked = ("files", "database") if is_damaged else (*CHECKS, *with_vectors)
         except (DatabaseBusy, DatabaseFull, SchemaTooNew):
             # Nothing is wrong with the database; the error itself says what to do.
             raise
@@ -220,6 +230,19 @@ async def _check(store: Store) -> tuple[list[DoctorFinding], int]:
     return [_finding(problem) for problem in await store.check()], len(await store.quarantined())
 
 
+async def _check_vectors(store: Store) -> list[DoctorFinding]:
+    """Whether every turn has its vectors; a few that wait are made first, as rows that wait are indexed first."""
+    if not has_extra("vectors"):
+        what = f"store.vectors is on, and the extra vectors is missing: {install_command('vectors')}"
+        return [DoctorFinding("vectors", what, False)]
+    try:
+        await store.embed_waiting(_EMBEDDED_FIRST)
+        waiting = await store.vectors_waiting()
+    except StoreError as error:
+        return [DoctorFinding("vectors", str(error), False)]
+    return [DoctorFinding("vectors", f"{waiting:,} turns wait for their vectors", True)] if waiting else []
+
+
 def _finding(problem: HealthProblem) -> DoctorFinding:
     # Newer SQLite looks into full-text indexes when it checks itself; those can be made anew.
     if problem.kind == "index" or "fts5" in problem.what.lower():
@@ -239,6 +262,10 @@ def _repair(location: StoreLocation, report: DoctorReport, console: Console) -> 
             set_aside = _repair_store(location, backup)
         repaired += (f"{row.what}: set aside, and a note is in its place ({row.problem})" for row in set_aside)
         repaired.append("the index: rebuilt from the rows")
+    if location.with_vectors and any(finding.is_repairable for finding in report.findings):
+        with console.phase("making vectors"):
+            count = run_with_store(location, lambda store: store.embed_waiting(), named="the database")
+        repaired += [f"vectors: made of {plural(count, 'turn')}"] if count else []
     again = _diagnose(location, console)
     return replace(again, repaired=tuple(repaired), backup=backup)
 
@@ -262,33 +289,17 @@ def _repair_store(location: StoreLocation, backup: Path | None) -> list[Quaranti
 
 
 def _show_quarantined(location: StoreLocation, console: Console, *, as_json: bool) -> int:
+    from clew.cli.views.quarantined import print_quarantined, quarantined_json
+
     async def read(store: Store) -> list[QuarantinedRow]:
         return await store.quarantined()
 
     found = run_with_store(location, read, named="the database")
     if as_json:
-        console.print_json({"store": location.label, "quarantined": [_quarantined_json(row) for row in found]})
-        return 0
-    if not found:
-        console.print(f"Nothing was set aside in {printable(location.label)}.")
-    for row in found:
-        console.print(console.style(printable(f"{row.what}: {row.problem}"), "bold"))
-        console.print(f"set aside {format_time(row.at)}, {len(row.body):,} bytes:")
-        for line in row.body.decode(errors="replace").splitlines():
-            console.print(f"  {printable(line)}")
+        console.print_json({"store": location.label, "quarantined": [quarantined_json(row) for row in found]})
+    else:
+        print_quarantined(found, location.label, console)
     return 0
-
-
-def _quarantined_json(row: QuarantinedRow) -> dict[str, Any]:
-    return {
-        "kind": row.kind,
-        "what": row.what,
-        "message": row.seq,
-        "problem": row.problem,
-        "at": iso_time(row.at),
-        "text": row.body.decode(errors="replace"),
-        "bytes_base64": base64.b64encode(row.body).decode(),
-    }
 
 
 def _make_files_private(location: StoreLocation) -> Iterator[str]:
@@ -445,7 +456,7 @@ def doctor_json(report: DoctorReport) -> dict[str, Any]:
                     {"what": it.what, "repairable": it.is_repairable} for it in report.findings if it.check == name
                 ],
             }
-            for name in CHECKS
+            for name in report.names
         ],
         "mended": list(report.repaired),
         "backup": None if report.backup is None else str(report.backup),
@@ -456,7 +467,7 @@ def doctor_json(report: DoctorReport) -> dict[str, Any]:
 
 def _check_lines(report: DoctorReport, console: Console) -> Iterator[str]:
     good, bad, open_ = ("✓", "✗", "·") if console.unicode else ("+", "x", "-")
-    for name in CHECKS:
+    for name in report.names:
         wrong = [finding.what for finding in report.findings if finding.check == name]
         if wrong:
             for number, what in enumerate(wrong):

@@ -82,7 +82,9 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if sys.stdin.isatty():
         console.note("an MCP client starts this, and talks to it; `clew mcp --show all` prints how. Ctrl-C ends it")
     chosen = [] if arguments.no_import else places or None
-    options = McpAppOptions(location.url, location.label, chosen, redacts=not arguments.unredacted)
+    options = McpAppOptions(
+        location.url, location.label, chosen, redacts=not arguments.unredacted, with_vectors=location.with_vectors
+    )
     log = logging.StreamHandler(console.err)
     log.setLevel(logging.WARNING)
     logging.getLogger().addHandler(log)

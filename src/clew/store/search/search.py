@@ -34,6 +34,15 @@ from clew.store.search.ranking import (
     score_days,
     score_text,
 )
+from clew.store.search.vectors import (
+    NEAREST,
+    AskedMeaning,
+    DocumentKey,
+    NearDocument,
+    fused_ranks,
+    nearest_documents,
+    passages_of,
+)
 
 _READ = 60
 _SHOWN_WELL = 6
@@ -43,9 +52,14 @@ _LONGEST_NEIGHBOUR = 8_000
 
 
 def run_search(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
+    index: WordIndex,
+    query: str,
+    scope: SearchScope,
+    limit: int,
+    sizes: SnippetSizes,
+    meaning: AskedMeaning | None = None,
 ) -> Steps[SearchResult]:
-    """The best hits for a query."""
+    """The best hits for a query; with the meaning of a question also by that."""
     if limit < 1:
         raise InvalidArgument(f"limit is {limit}; ask for at least 1 hit")
     filters = yield from _filters(scope)
@@ -65,7 +79,10 @@ def run_search(
             places = places_beside(ranked, found.query.told_by)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
             ranked = with_neighbours([*ranked, *beside], found.query.told_by)
-        page = first_page(ranked, found.rarities, limit)
+        near = (yield from nearest_documents(meaning, filters)) if meaning and found.query.is_question else []
+        page = first_page(ranked, found.rarities, max(NEAREST, limit) if near else limit)
+        if near:
+            page = yield from _fused_page(page, near, found, limit)
         hits = yield from _hits(page, found.rarities, sizes)
     return SearchResult(query, tuple(hits), None if hits else (yield from _coverage(filters)))
 
@@ -89,11 +106,16 @@ def run_search_of_rare_word(
 
 
 def run_search_if_indexed(
-    index: WordIndex, query: str, scope: SearchScope, limit: int, sizes: SnippetSizes
+    index: WordIndex,
+    query: str,
+    scope: SearchScope,
+    limit: int,
+    sizes: SnippetSizes,
+    meaning: AskedMeaning | None = None,
 ) -> Steps[SearchResult | None]:
     """The best hits, where no row waits to be indexed; else None. In one transaction: nearly always none does."""
     is_waiting = not index.is_immediate and (yield from is_behind())
-    return None if is_waiting else (yield from run_search(index, query, scope, limit, sizes))
+    return None if is_waiting else (yield from run_search(index, query, scope, limit, sizes, meaning))
 
 
 def run_search_unwritten(
@@ -113,24 +135,47 @@ def run_search_unwritten(
 
 def _read_and_score(found: FoundCandidates) -> Steps[list[RankedDocument]]:
     """Documents with their texts and scores, the best first, each row once."""
-    docs, parsed, rarities = found.docs, found.query, found.rarities
+    best: dict[tuple[str, int], RankedDocument] = {}
+    for number, doc in (yield from _read(found.docs, found.filters)):
+        scored = _scored(doc, found.query, found.rarities)
+        key = (doc.origin.kind, doc.origin.ref)
+        if scored.score > 0 and (key not in best or scored.score > best[key].score):
+            best[key] = RankedDocument(doc, scored, scored.score, number)
+    return sorted(best.values(), key=lambda it: (-round(it.score, 9), -it.id))
+
+
+def _fused_page(
+    by_words: Sequence[RankedDocument], near: Sequence[NearDocument], found: FoundCandidates, limit: int
+) -> Steps[list[RankedDocument]]:
+    """The best hits by words and by meaning together. Of those by meaning only what is shown is read."""
+    documents: dict[DocumentKey, RankedDocument] = {(it.doc.origin.kind, it.doc.origin.ref): it for it in by_words}
+    scores = fused_ranks(list(documents), [it.key for it in near], limit)
+    best = {it.key: it for it in reversed(near)}
+    wanted = {it.id: it for key, it in best.items() if key in scores and key not in documents}
+    for number, doc in (yield from _read(tuple(wanted), SearchFilters())):
+        it = wanted[number]
+        starts = [start for start, _ in passages_of(doc.text)]
+        begins = starts[it.passage] if it.passage < len(starts) else 0
+        scored = _scored(doc, found.query, found.rarities)
+        documents[it.key] = RankedDocument(doc, scored, scored.score, number, begins)
+    return [replace(documents[key], score=score) for key, score in scores.items() if key in documents]
+
+
+def _read(docs: Sequence[int], filters: SearchFilters) -> Steps[list[tuple[int, SearchDocument]]]:
+    """Those of some documents that pass filters, with their texts, by their ids."""
     if not docs:
         return []
-    conditions, params = filter_conditions(found.filters, BY_NAME)
+    conditions, params = filter_conditions(filters, BY_NAME)
     where = " AND ".join([f"id IN ({', '.join('?' * len(docs))})", *conditions])
-    read = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE {where}", *docs, *params)  # noqa: S608
-    ids = {(row[1], row[2], row[3]): int(row[0]) for row in read}
-    best: dict[tuple[str, int], RankedDocument] = {}
-    for kind in dict.fromkeys(row[1] for row in read):
-        for doc in (yield from _documents(kind, [row[2] for row in read if row[1] == kind])):
+    rows = yield from fetch_all(f"SELECT id, kind, ref, start FROM docs WHERE {where}", *docs, *params)  # noqa: S608
+    ids = {(row[1], row[2], row[3]): int(row[0]) for row in rows}
+    read: list[tuple[int, SearchDocument]] = []
+    for kind in dict.fromkeys(row[1] for row in rows):
+        for doc in (yield from _documents(kind, [row[2] for row in rows if row[1] == kind])):
             number = ids.get((kind, doc.origin.ref, doc.start))
-            if number is None:
-                continue
-            scored = _scored(doc, parsed, rarities)
-            key = (kind, doc.origin.ref)
-            if scored.score > 0 and (key not in best or scored.score > best[key].score):
-                best[key] = RankedDocument(doc, scored, scored.score, number)
-    return sorted(best.values(), key=lambda it: (-round(it.score, 9), -it.id))
+            if number is not None:
+                read.append((number, doc))
+    return read
 
 
 def _scored(doc: SearchDocument, parsed: ParsedQuery, rarities: Mapping[QueryTerm, float]) -> TextScore:
@@ -224,6 +269,9 @@ def _snippet(ranked: RankedDocument, rarities: Mapping[QueryTerm, float], chars:
         key=lambda it: it[0].start,
     )
     matches, terms = [it[0] for it in marked], [it[1] for it in marked]
+    if not matches and ranked.begins:
+        snippet = cut_snippet(ranked.doc.text[ranked.begins :], (), chars, ranked.doc.start + ranked.begins)
+        return replace(snippet, is_start=False)
     return cut_snippet(ranked.doc.text, matches, chars, ranked.doc.start, terms)
 
 
