@@ -278,10 +278,12 @@ class AtomIndex:
         """The `most` atoms that were seen last."""
         if len(self.atoms) <= most:
             return sorted(self.atoms)
-        oldest = sorted((stats.last for stats in self.atoms.values()), reverse=True)[most - 1]
-        newer = sorted(atom for atom, stats in self.atoms.items() if stats.last > oldest)
+        known = self.atoms.values()
+        oldest = sorted([stats.last for stats in known], reverse=True)[most - 1]
+        newest = [stats for stats in known if stats.last >= oldest]
+        newer = sorted(stats.atom for stats in newest if stats.last > oldest)
         # Sorted, since sets have no order: the same history must give the same choice among equally old ones.
-        as_old = sorted(atom for atom, stats in self.atoms.items() if stats.last == oldest)
+        as_old = sorted(stats.atom for stats in newest if stats.last == oldest)
         return [*newer, *as_old[: most - len(newer)]]
 
     def worth(self, atom: str, first: int) -> float:

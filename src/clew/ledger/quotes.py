@@ -129,7 +129,6 @@ class _QuotablePart:
         self.clean: str | None = None
         """The text on one line without its secrets; empty where it has none."""
         self.shapes: dict[int, str] = {}
-        """The shapes of its lines, by where they start."""
         self.quotes: dict[tuple[int, int], str] = {}
         self._has_routine: bool | None = None
 
@@ -217,9 +216,10 @@ class QuoteSelector:
         self._alike: Counter[tuple[int, int, str]] = Counter()
         self._selected: Mapping[tuple[int, int], list[QuoteSpan]] = {}
         self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
-        self._worth: dict[str, float] = {}
         self._worth_by_word: dict[str, dict[str, float]] = {}
-        self._best = sorted(index.newest(_ATOMS_WEIGHED), key=lambda atom: (-self.worth_of(atom), atom))
+        # In the order of their names, by which those stay that are worth the same.
+        self._worth = {atom: index.worth(atom, first) for atom in sorted(index.newest(_ATOMS_WEIGHED))}
+        self._best = sorted(self._worth, key=self._worth.__getitem__, reverse=True)
 
     def select(
         self, room: int, covered: set[str], first: Iterable[list[QuoteSpan]] = (), for_first: int = 0

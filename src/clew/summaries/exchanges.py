@@ -478,12 +478,14 @@ class HandoffMaterial:
         exchange = self.exchanges[n]
         if not exchange.request or exchange.number in above or self.stays_whole(exchange.number):
             return True
-        if n not in self._shortest_heads:
+        chars = self._shortest_heads.get(n)
+        if chars is None:
             words = " ".join(exchange.request[: LEAST_REQUEST_CHARS + _WORD_CHARS].split())
             if len(words) <= LEAST_REQUEST_CHARS:
                 words = exchange.request[: 4 * LEAST_REQUEST_CHARS]
-            self._shortest_heads[n] = len(f'"{shorten(words, LEAST_REQUEST_CHARS)}" (m{exchange.number})')
-        return self._shortest_heads[n] <= room
+            chars = len(shorten(words, LEAST_REQUEST_CHARS)) + len(f'"" (m{exchange.number})')
+            self._shortest_heads[n] = chars
+        return chars <= room
 
     def short_output(self, action: Action) -> str:
         """What a call gave back, whole, where that is short: then it is the outcome."""

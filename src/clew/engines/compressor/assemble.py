@@ -103,8 +103,9 @@ def _stubs(repaired: Repaired) -> frozenset[int]:
     """The positions of what a repair put in: its index is that of a message before it."""
     if not repaired.repairs:
         return frozenset()
-    first = {index: at for at, index in reversed(list(enumerate(repaired.indexes)))}
-    return frozenset(at for at, index in enumerate(repaired.indexes) if first[index] != at)
+    positions = range(len(repaired.indexes))
+    first = dict(zip(reversed(repaired.indexes), reversed(positions), strict=True))
+    return frozenset(positions).difference(first.values())
 
 
 def _covered(
