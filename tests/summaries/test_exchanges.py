@@ -43,6 +43,11 @@ ok."""
     ]
 
 
+def test_a_list_that_begins_a_text_keeps_its_first_number() -> None:
+    told = said("1. Hotel Borges in Chiado, 118 euros a night\n2. Casa do Jasmim in Estrela, 96 euros a night")
+    assert told == ["1. Hotel Borges in Chiado, 118 euros a night", "2. Casa do Jasmim in Estrela, 96 euros a night"]
+
+
 def test_sentences_in_chinese_end_where_they_end() -> None:
     first = "上传模块现在是异步的，所有的接口都保持不变，测试也全部通过了。"
     second = "重试的等待时间从半秒开始加倍，最多八秒为止，与网关的要求一致！"

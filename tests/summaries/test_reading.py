@@ -459,3 +459,22 @@ def test_a_test_runner_that_is_not_there_blocks_nothing_once_another_ran_the_tes
         *ran("bin/test units/test_system.py", "Ran 8 tests in 0.28s\n\nOK\nexit code 0", "b"),
     ]
     assert not handoff_of(messages).lines(BLOCKED)
+
+
+def test_of_a_talk_each_answer_is_told_before_those_to_a_question_that_came_again_and_again() -> None:
+    messages = [
+        user("Which hotel is it?"),
+        assistant("1. Hotel Borges, 118 euros a night\n2. Casa do Jasmim, 96 euros a night, with a garden"),
+        user("2"),
+        assistant("Casa do Jasmim it is: five nights, 480 euros together. Write to them, since the lift is small."),
+        user("How do we get to Sintra?"),
+        assistant("Take the train from Rossio, every 20 minutes, 40 minutes to Sintra, 2.45 euros each way."),
+    ]
+    for week in range(20):
+        messages += [
+            user(f"And how warm is it in week {week} in the evening, by the river?"),
+            assistant(f"In week {week} the evenings have about {14 + week % 5} degrees, so take a light jacket along."),
+        ]
+    told = "\n".join(handoff_of([*messages, user("Write it down.")], 420).lines(COMPLETED))
+    assert "Casa do Jasmim it is: five nights, 480 euros together." in told
+    assert "Take the train from Rossio, every 20 minutes" in told

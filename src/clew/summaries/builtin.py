@@ -71,6 +71,7 @@ _SHARE_OF_REQUESTS = 0.38
 _LARGEST_SHARE_OF_REQUESTS = 0.7
 _SHARE_OF_FORMER = 0.4
 _SHARE_OF_CONCLUSIONS = 0.3
+_SHARE_OF_CONCLUSIONS_OF_TALK = 0.6
 _SHARE_OF_DEEDS = 0.25
 _SHARE_OF_SENTENCES = 0.05
 # Of a handoff, for what it shall tell most of; of that, for requests and for the agent's own sentences.
@@ -183,7 +184,8 @@ class _Composer:
         self._tell_stretches(draft, room)
         self._tell_conclusions(draft)
         self._tell_deeds(draft)
-        sentences = by_worth({n: self._material.sentences(n) for n in draft.entries}, len(self._material.exchanges) - 1)
+        said = {n: self._material.sentences(n) for n in draft.entries}
+        sentences = by_worth(said, len(self._material.exchanges) - 1, self._material.repeated)
         self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
         self._tell_again(draft)
         draft.left += held
@@ -326,7 +328,7 @@ class _Composer:
         return f'"{" ".join(exchange.request.split())}" (m' if exchange else " "
 
     def _tell_conclusions(self, draft: _Draft) -> None:
-        room = int(draft.left * _SHARE_OF_CONCLUSIONS)
+        room = int(draft.left * (_SHARE_OF_CONCLUSIONS if self._material.actions else _SHARE_OF_CONCLUSIONS_OF_TALK))
         for n in draft.entries:
             told = self._material.conclusion(n, draft.told)
             if told and told[0].chars > room:

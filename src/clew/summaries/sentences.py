@@ -6,7 +6,7 @@ A sentence is worth telling where it states what was found, decided, done or lef
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -133,7 +133,8 @@ def sentences_in(
     """
     found: list[Sentence] = []
     end = _ASCII_END if text.isascii() else _END
-    plain = _CODE.sub("\n", text)
+    # Before the first line stands an end too: the number of a list that begins a text is no sentence.
+    plain = _CODE.sub("\n", f"\n{text}" if text[:1].isdigit() else text)
     if "# " in plain:
         plain = _HEADING_LINE.sub(lambda found: found[0].replace(". ", f".{_KEPT_BLANK}"), plain)
     pieces = end.split(plain)
@@ -300,12 +301,17 @@ def _times_stating(lowered: str) -> int:
     return words + sum(map(lowered.count, phrases))
 
 
-def by_worth(said: Mapping[int, Sequence[Sentence]], newest: int) -> list[tuple[Sentence, int]]:
-    """The sentences of several exchanges, each with its exchange, the most telling first; new ones tell more."""
+def by_worth(
+    said: Mapping[int, Sequence[Sentence]], newest: int, last: Collection[int] = ()
+) -> list[tuple[Sentence, int]]:
+    """The sentences of several exchanges, each with its exchange, the most telling first; new ones tell more.
 
-    def order(found: tuple[Sentence, int]) -> tuple[float, int, int]:
+    Those of the exchanges in `last` come behind all others.
+    """
+
+    def order(found: tuple[Sentence, int]) -> tuple[bool, float, int, int]:
         one, n = found
-        return -one.worth * (0.6 + 0.4 * n / max(1, newest)) / one.chars**0.6, one.number, one.order
+        return n in last, -one.worth * (0.6 + 0.4 * n / max(1, newest)) / one.chars**0.6, one.number, one.order
 
     return sorted(((one, n) for n, own in said.items() for one in own), key=order)
 
