@@ -8,11 +8,13 @@ only values of which the checks of `values` need not be asked.
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import compress, repeat
+from operator import gt
 
-from clew.redact.by_name import kind_of, name_start_of
+from clew.redact.by_name import kind_of, name_starts_in
 from clew.redact.catalog import CATALOG
 from clew.redact.values import PLACEHOLDER_START, SecretFinding, looks_random, with_placeholders
 
@@ -38,6 +40,28 @@ class FrequentSecrets:
     def replaced_in(self, text: str) -> str:
         """The text with a placeholder for each of them."""
         return with_placeholders(text, self.starts, self.ends, self.kinds)
+
+    def with_others(self, found: Sequence[SecretFinding]) -> FrequentSecrets | None:
+        """These and others that are in order, too, without the places of names; None where some overlap."""
+        if not found:
+            return self
+        starts: list[int] = []
+        ends: list[int] = []
+        kinds: list[str] = []
+        done = 0
+        for start, end, kind in found:
+            at = bisect_right(self.starts, start, done)
+            starts += self.starts[done:at]
+            ends += self.ends[done:at]
+            kinds += self.kinds[done:at]
+            starts.append(start)
+            ends.append(end)
+            kinds.append(kind)
+            done = at
+        starts += self.starts[done:]
+        ends += self.ends[done:]
+        kinds += self.kinds[done:]
+        return None if any(map(gt, ends, starts[1:])) else FrequentSecrets(starts, starts, ends, kinds)
 
     def where(self, are_some: Sequence[bool]) -> FrequentSecrets:
         """Those of which it is true."""
@@ -153,9 +177,10 @@ def _passwords(text: bytes, folded: bytes, word: bytes) -> FrequentSecrets:
         group = match.lastindex or 0
         start, end = match.span(group)
         # With blanks it may be code, whose value has to be random; letters and a number may be a word.
-        if group == spaced and len(set(text[start:end])) < _FEWEST_CHARS:
-            continue
-        if group == numbered and not looks_random(text[start:end], _FEWEST_CHARS_IN_CODE):
+        if group == spaced:
+            if len(set(text[start : start + 8])) < _FEWEST_CHARS and len(set(text[start:end])) < _FEWEST_CHARS:
+                continue
+        elif group == numbered and not looks_random(text[start:end], _FEWEST_CHARS_IN_CODE):
             continue
         names.append(match.start())
         starts.append(start)
@@ -208,9 +233,10 @@ def _tokens(text: bytes, folded: bytes, word: bytes) -> FrequentSecrets:
     if any(context in folded for context in _OTHER_CONTEXTS):
         return found
     placeholders = [mark for mark in (b"xxxxxx", b"environ") if mark in folded]
+    name_start_of = name_starts_in(text)
     for match in _TOKENS[word].finditer(folded):
         at, (start, end) = match.start(), match.span(2)
-        name_start = name_start_of(text, at)
+        name_start = name_start_of(at)
         named = kind_of(text[name_start : at + len(word)])
         if named is None or text.endswith(_NOT_A_NAME, 0, name_start):
             continue

@@ -56,8 +56,8 @@ def _redacted(text: str, literals: Container[bytes]) -> RedactedText:
     shown, frequent, found = _search(text, literals)
     if not found and frequent is None:
         return RedactedText(text, ())
-    if not found and frequent is not None and shown.text is text:
-        return RedactedText(frequent.replaced_in(text), tuple(frequent.findings()))
+    if frequent is not None and shown.text is text and (many := frequent.with_others(found)):
+        return RedactedText(many.replaced_in(text), tuple(many.findings()))
     found = _settled(shown, frequent, found)
     return RedactedText(_replaced(text, found), tuple(found))
 
@@ -67,8 +67,8 @@ def redact_text(text: str) -> str:
     shown, frequent, found = _search(text, _LITERALS)
     if not found and frequent is None:
         return text
-    if not found and frequent is not None and shown.text is text:
-        return frequent.replaced_in(text)
+    if frequent is not None and shown.text is text and (many := frequent.with_others(found)):
+        return many.replaced_in(text)
     return _replaced(text, _settled(shown, frequent, found))
 
 

@@ -105,8 +105,8 @@ def in_original_text(
 
     `starts` and `ends` are those of what was replaced there, and `chars` is how many characters stand for each.
     """
-    lost = [end - start - kept for start, end, kept in zip(starts, ends, chars, strict=True)]
-    shifts = list(accumulate(lost, initial=0))
+    # Of what was replaced there may be one every dozen bytes.
+    shifts = list(accumulate(map(sub, map(sub, ends, starts), chars), initial=0))
     ends_here = [0, *map(sub, ends, shifts[1:])]
 
     def in_original(finding: SecretFinding) -> SecretFinding:
@@ -177,7 +177,7 @@ def is_placeholder(value: bytes) -> bool:
     elif folded.translate(None, _NOT_ALPHANUMERIC) in _PLACEHOLDER_WORDS or value.count(b"?") * 2 > len(value):
         # Text that is not ASCII is question marks here: a sentence, not a secret.
         return True
-    return bool(_MENTIONS_PLACEHOLDER(folded) and is_wordy(value))
+    return is_wordy(value) and bool(_MENTIONS_PLACEHOLDER(folded))
 
 
 def is_wordy(value: bytes) -> bool:
@@ -220,13 +220,15 @@ def looks_like_password(value: bytes, least: int = 6) -> bool:
         return False
     if _ALPHANUMERIC(value):
         return len(set(value)) > 2 and not _PLACEHOLDER_IN_ALPHANUMERIC(value)
-    if (len(value) < 20 and value.isalpha()) or is_path(value) or is_placeholder(value):
-        return False
-    if _JOINS_NAMES(value) and is_wordy(value):
-        return False
+    # From what is tested fast to what is slow.
     if _LETTER(value):
-        return bool(_DIGIT(value) or has_symbol(value)) or (len(value) >= 20 and value.isalpha())
-    return len(value) >= 6 and not value.startswith((b"#", b"."))
+        if not (_DIGIT(value) or has_symbol(value) or (len(value) >= 20 and value.isalpha())):
+            return False
+    elif len(value) < 6 or value.startswith((b"#", b".")):
+        return False
+    if is_path(value) or (_JOINS_NAMES(value) and is_wordy(value)):
+        return False
+    return not is_placeholder(value)
 
 
 def looks_like_words(value: bytes, least: int) -> bool:
