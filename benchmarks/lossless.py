@@ -8,12 +8,14 @@ worth of work: the whole history is sent again, and compared row by row. Every f
 threads included, in milliseconds.
 
 `recall`: what the agents of real sessions needed later (`quality.py` says how that is found), each session folded to
-10,000 tokens in a window of twice its size. In view is what the fold still shows as a fact; recalled is what automatic
-recall shows as a fact in the very request whose reply first uses it, nobody asking. Left out are "facts" that begin
-with the letter of an escape in the JSON of a call (the t of a tab): nobody wrote them. "Named" is about what no choice
-of passages could exceed: facts that stand near a name of the newest request, call or results in a folded message;
-"named, not in view" counts only names, and words of a request, that the view does not show: without one, recall looks
-for nothing.
+10,000 and to 5,000 tokens by the compressor and by the lossless engine, which aims at as much and takes less where its
+map needs less; then turns in a window of twice the session's size. In view is what the fold still shows as a fact;
+recalled is what automatic recall shows as a fact in the very request whose reply first uses it, nobody asking. "Share
+of input" is what recall sends of all that is new in the requests: replies, results and what is injected.
+
+Left out are "facts" that begin with the letter of an escape in the JSON of a call (the t of a tab): nobody wrote them.
+"Named" is about what no choice of passages could exceed: facts that stand near a name of the newest request, call or
+results in a folded message; "named, not in view" counts only names, and words of a request, that are not in view.
 """
 
 from __future__ import annotations
@@ -40,15 +42,17 @@ from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CompactionEntry, NewSession, open_store
 from clew.summaries import Summary, SummaryInput
 from clew.testing import PlainEngine, ScriptedProvider, assistant, synthetic_history, user
+from clew.testing.runtime import flow_with
 from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
-from clew.turn import ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn
+from clew.turn import ModelTarget, Runtime, RuntimeOptions, is_recall, receive, run_turn
 from clew.usage import CanonicalUsage
-from recoverable import as_typed
+from recoverable import FOLDED_SHARE, as_typed
 
 LENGTHS = (1_000, 20_000)
 WINDOW = 200_000
-TARGET_TOKENS = 10_000
+FOLDED_TO = (10_000, 5_000)
+ENGINES = ("compressor", "lcm")
 SESSION = "s"
 _CHARS_EACH = 500
 NEAR_CHARS = 600
@@ -129,17 +133,32 @@ async def _timed(work: Any) -> float:
 # -- recall ------------------------------------------------------------------------------------------------------------
 
 
-async def recall(sessions: Sequence[CutSession], scorer: Any) -> Counter[str]:
+async def recall(sessions: Sequence[CutSession], scorer: Any, engine: str, tokens: int) -> Counter[str]:
     total: Counter[str] = Counter()
     for session in sessions:
         with tempfile.TemporaryDirectory(prefix="clew-bench-") as folder:
-            await _recalled(session, Path(folder), scorer, total)
+            view = await _folded(session, Path(folder), engine, tokens)
+            await _recalled(session, view, Path(folder), scorer, total)
     return total
 
 
-async def _recalled(session: CutSession, folder: Path, scorer: Any, total: Counter[str]) -> None:
+async def _folded(session: CutSession, folder: Path, engine: str, tokens: int) -> list[Any]:
+    """What an engine leaves of a session."""
+    if engine == "compressor":
+        return list(clew.compress(session.before, target_tokens=tokens).messages)
+    where = folder / "fold"
+    where.mkdir()
+    window = int(tokens / FOLDED_SHARE)
+    async with flow_with(ScriptedProvider(), where, window=window, new_engine=LosslessEngine) as flow:
+        await receive(flow.runtime, flow.session, session.before)
+        await flow.compact()
+        return [{**message} for message in (await flow.conversation()).messages]
+
+
+async def _recalled(session: CutSession, view: Sequence[Any], folder: Path, scorer: Any, total: Counter[str]) -> None:
     window = 2 * count_tokens(session.before)
-    view = clew.compress(session.before, target_tokens=TARGET_TOKENS).messages
+    total["view tokens"] += count_tokens(view)
+    total["sessions"] += 1
     lines = {
         atom: scorer.companions(atom, session.before) for atom in session.need if _is_written(atom, session, scorer)
     }
@@ -165,11 +184,12 @@ async def _recalled(session: CutSession, folder: Path, scorer: Any, total: Count
             if message["role"] != "assistant":
                 incoming.append(message)
                 continue
-            await run_turn(runtime, SESSION, incoming)
-            incoming = []
+            incoming_now, incoming = incoming, []
+            await run_turn(runtime, SESSION, incoming_now)
             last = provider.requests[-1].messages[-1]
             passages = text_of(last) if is_recall(last) else ""
             total["turns"] += 1
+            total["new tokens"] += count_tokens([*incoming_now, message])
             total["injected"] += bool(passages)
             total["tokens"] += count_tokens([last]) if passages else 0
             used = scorer.text(message)
@@ -263,23 +283,33 @@ def main() -> None:
         report("lossless", rows, tuple(rows[0]))
     if options.only != "cost" and options.data.exists():
         scorer = load_scorer(options.data.parent / "retention.py")
-        rows = [_recall_row(path, scorer) for path in conversation_files(options.data)]
+        rows = [
+            _recall_row(path, scorer, engine, tokens)
+            for tokens in FOLDED_TO
+            for engine in ENGINES
+            for path in conversation_files(options.data)
+        ]
         report("automatic_recall", rows, tuple(rows[0]))
 
 
-def _recall_row(path: Path, scorer: Any) -> dict[str, Any]:
-    total = asyncio.run(recall(list(cut_sessions(path, scorer)), scorer))
+def _recall_row(path: Path, scorer: Any, engine: str, tokens: int) -> dict[str, Any]:
+    total = asyncio.run(recall(list(cut_sessions(path, scorer)), scorer, engine, tokens))
     facts = max(1, total["facts"])
     return {
         "file": name_of(path),
+        "engine": engine,
+        "folded to": total["view tokens"] // max(1, total["sessions"]),
         "facts": total["facts"],
         "in view %": 100 * total["in view"] / facts,
         "in view or recalled %": 100 * (total["in view"] + total["recalled"]) / facts,
+        "points": 100 * total["recalled"] / facts,
         "named %": 100 * total["named"] / facts,
         "named, not in view %": 100 * total["named unseen"] / facts,
         "turns": total["turns"],
         "with passages": total["injected"],
         "tokens each": total["tokens"] // max(1, total["injected"]),
+        "tokens in all": total["tokens"],
+        "share of input %": 100 * total["tokens"] / max(1, total["new tokens"] + total["tokens"]),
     }
 
 
