@@ -118,17 +118,92 @@ async def test_parameters_and_tags_bring_nothing_back(tmp_path: Path) -> None:
         assert recalled(flow) == ""
 
 
-@pytest.mark.parametrize(("times", "comes"), [(3, 1), (8, 0)], ids=["read three times", "stands everywhere"])
-async def test_a_result_brings_one_passage_of_like_ones_and_none_for_what_stands_everywhere(
-    tmp_path: Path, times: int, comes: int
-) -> None:
+@pytest.mark.parametrize("times", [3, 8])
+async def test_a_line_that_stands_in_many_results_comes_once(tmp_path: Path, times: int) -> None:
     result = "see ledgers/spring_tide.csv, row ebb_4471"
     async with recalling(tmp_path) as flow:
         await folded(flow, *(message for n in range(times) for message in worked(n, {"command": f"cat {n}"}, result)))
         looking = assistant(None, [call("look", {"command": "ls"}, id="c1")])
         await receive(flow.runtime, SESSION, [user("Go on."), looking])
         await flow.turn(tool("c1", "done: ledgers/spring_tide.csv"))
-        assert recalled(flow).count("ebb_4471") == comes
+        assert recalled(flow).count("ebb_4471") == 1
+        again = assistant(None, [call("look", {"command": "ls"}, id="c2")])
+        await receive(flow.runtime, SESSION, [again])
+        await flow.turn(tool("c2", "once more: ledgers/spring_tide.csv"))
+        assert not recalled(flow)
+
+
+TABLE = "\n".join(
+    [
+        "name: ledgers/tide_table.csv",
+        "columns: level_m, taken_at_utc",
+        "",
+        "",
+        "",
+        "name: ledgers/weather.csv",
+        "columns: wind_kn, seen_from_pier",
+    ]
+)
+
+
+async def named_in_view(flow: Flow, *folded_before: Message) -> None:
+    """A conversation whose view still names the tide table, and no longer says what is in it."""
+    await receive(flow.runtime, flow.session, [*rounds(0, 10), *folded_before, *rounds(10, 50)])
+    await receive(flow.runtime, flow.session, [user("Keep ledgers/tide_table.csv in mind."), assistant("I do.")])
+    await flow.compact()
+    shown = "\n".join(text_of(message) for message in await flow.view())
+    assert "ledgers/tide_table.csv" in shown and "level_m" not in shown
+
+
+async def test_what_the_history_says_beside_a_name_comes_back_where_the_view_only_names_it(tmp_path: Path) -> None:
+    async with recalling(tmp_path) as flow:
+        await named_in_view(flow, *worked(0, {"path": "ledgers/index.yaml"}, TABLE))
+        looking = assistant(None, [call("look", {"path": "ledgers/tide_table.csv"}, id="c1")])
+        await receive(flow.runtime, SESSION, [user("Go on."), looking])
+        await flow.turn(tool("c1", "busy, try again"))
+        assert "m22 (tool, look ledgers/index.yaml):\nname: ledgers/tide_table.csv\ncolumns: level_m" in recalled(flow)
+        assert "wind_kn" not in recalled(flow)
+        (told,) = flow.events_of(PassagesRecalled)
+        assert told.messages == ("m22",)
+
+
+async def test_a_file_that_is_named_by_its_end_brings_its_path_back(tmp_path: Path) -> None:
+    async with recalling(tmp_path) as flow:
+        await folded(flow, *worked(0, {"command": "find"}, "found /srv/harbour/ledgers/tide_table.csv, 12 KB"))
+        await flow.turn(user("Now read tide_table.csv, please."))
+        assert "/srv/harbour/ledgers/tide_table.csv" in recalled(flow)
+
+
+async def test_lines_are_remembered_over_a_restart_and_come_again_where_the_call_failed(tmp_path: Path) -> None:
+    def broken(request: Request) -> Reply:
+        raise OSError("no line")
+
+    async with recalling(tmp_path, broken, answers("Yes."), answers("Yes.")) as flow:
+        await named_in_view(flow, *worked(0, {"path": "ledgers/index.yaml"}, TABLE))
+        looking = assistant(None, [call("look", {"path": "ledgers/tide_table.csv"}, id="c1")])
+        await receive(flow.runtime, SESSION, [user("Go on."), looking])
+        with pytest.raises(OSError, match="no line"):
+            await flow.turn(tool("c1", "busy, try again"))
+        assert "level_m" in recalled(flow)
+    async with recalling(tmp_path) as flow:
+        await flow.turn()
+        assert "level_m" in recalled(flow)
+        await receive(flow.runtime, SESSION, [assistant(None, [call("look", {"path": "tide_table.csv"}, id="c2")])])
+        await flow.turn(tool("c2", "busy, try again"))
+        assert "level_m" not in recalled(flow)
+
+
+@pytest.mark.parametrize("most", [100, 200, 320])
+async def test_lines_take_no_more_than_the_setting_allows(tmp_path: Path, most: int) -> None:
+    table = "\n\n\n\n".join(f"ledgers/tide_table.csv holds reading_{n:03} of gauge_{n:03}" for n in range(200))
+    settings = Settings(recall=RecallSettings(max_tokens=most))
+    async with recalling(tmp_path, settings=settings) as flow:
+        await named_in_view(flow, *worked(0, {"path": "ledgers/index.yaml"}, table))
+        looking = assistant(None, [call("look", {"path": "ledgers/tide_table.csv"}, id="c1")])
+        await receive(flow.runtime, SESSION, [user("Go on."), looking])
+        await flow.turn(tool("c1", "busy, try again"))
+        size = request_tokens(Request("scripted-model", [requests(flow)[-1].messages[-1]]))
+        assert not recalled(flow) if most == 100 else "reading_" in recalled(flow) and size <= most + 8
 
 
 async def test_the_same_passage_comes_once_also_after_a_restart(tmp_path: Path) -> None:
@@ -176,6 +251,12 @@ async def test_no_secret_comes_back(tmp_path: Path) -> None:
         await folded(flow, *said)
         await flow.turn(user("Look at gate_api.py, please."))
         assert "gate_api.py" in recalled(flow) and key not in recalled(flow)
+    async with recalling(tmp_path / "lines") as flow:
+        await named_in_view(flow, *worked(0, {}, f"ledgers/tide_table.csv, level_m, token {key}"))
+        looking = assistant(None, [call("look", {"path": "ledgers/tide_table.csv"}, id="c1")])
+        await receive(flow.runtime, SESSION, [user("Go on."), looking])
+        await flow.turn(tool("c1", "busy, try again"))
+        assert "level_m" in recalled(flow) and key not in recalled(flow)
 
 
 @pytest.mark.parametrize("window", [4_000, 16_000, 60_000])

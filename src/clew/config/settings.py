@@ -86,6 +86,9 @@ class RecallSettings:
         "never, from this conversation, or from all conversations of yours",
         choices=("off", "conversation", "everywhere"),
     )
+    max_tokens: int = setting(
+        1_500, "Most that is shown by itself with one turn; never more than 2% of the window", low=100
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@
 Tokens, budgets, headings and models are not known here.
 """
 
-from clew.ledger.atoms import AtomIndex, atoms_in, is_name, is_path, plain_words_in
+from clew.ledger.atoms import AtomIndex, atoms_by_word, atoms_in, candidate_words, is_name, is_path, plain_words_in
 from clew.ledger.entities import ENTITY_KINDS, Entity, EntityChange, EntityKind, EntityReader, entities_of
 from clew.ledger.extract import (
     LedgerStatement,
@@ -61,7 +61,9 @@ __all__ = [
     "actions_by_exchange",
     "alike_in_a_row",
     "arguments_text",
+    "atoms_by_word",
     "atoms_in",
+    "candidate_words",
     "entities_of",
     "files_changed_by",
     "found_nothing",

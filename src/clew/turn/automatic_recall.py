@@ -1,14 +1,17 @@
 """Recall that comes by itself: exact passages of what was folded, behind the newest message, for one turn.
 
 Where the newest request or the newest results name something that the view does not show and the history does, the
-passages that hold it are looked up and injected: bounded, fenced as data, without secrets, never twice the same. They
-stand behind everything that a provider has cached, and are gone from the next request.
+passages that hold it are looked up and injected: bounded, fenced as data, without secrets, never twice the same. Where
+the view still has the name, but not what the history says beside it, the lines that say so come instead of passages.
+They stand behind everything that a provider has cached, and are gone from the next request.
 """
 
 from __future__ import annotations
 
+import base64
 import re
-from collections.abc import AsyncIterator, Iterable, Sequence
+from array import array
+from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
@@ -18,7 +21,8 @@ from clew.events import PassagesRecalled
 from clew.ledger import atoms_in, is_name, is_path, person_said, plain_words_in, text_with_calls
 from clew.messages import Message, arguments_of_call, calls_of, fenced, text_of
 from clew.redact import redact_text
-from clew.store import SearchHit, SearchScope, Store, View
+from clew.store import SearchHit, SearchScope, Store, StoredMessage, View
+from clew.turn.folded_lines import MOST_CHARS, FoldedExcerpt, FoldedLines, LineKey, Unknown, forms_of
 from clew.turn.request import TurnOptions, TurnServices
 from clew.turn.view import ConversationView
 
@@ -45,6 +49,11 @@ _WORDS_PER_SHARED = 3
 _MOST_HELD = 5
 """A name of a result that more folded messages hold is not one to be reminded of."""
 _ATOM_WORTH = 3
+_ROWS_READ = 256
+_TRIES = 3
+_MOST_LINES_REMEMBERED = 4_000
+_ASKED_WEIGHT = 1.5
+"""Of a name that a person asks about, against one of a call or a result."""
 _no_name = re.compile(r"</\w[\w-]*>|(?<!\w)@(?=\w+/)")
 _OWN_TOOLS = ("recall", "state", "lcm_")
 _REFUSE_USER_BEHIND_RESULT = ("mistral", "mixtral", "codestral", "devstral", "magistral")
@@ -130,6 +139,11 @@ class AutomaticRecall:
         """Names that were looked up in vain since the view changed."""
         self._told: dict[_PassageKey, int] | None = None
         """Passages that were injected, each with the message that it was for."""
+        self._told_lines: dict[LineKey, int] = {}
+        self._folded = FoldedLines()
+        self._folded_of: View | None = None
+        self._folded_end: tuple[int, bytes] | None = None
+        """The last row that was taken in, and what tells it from another row of the same number."""
         self.counts = RecallCounts()
 
     async def for_turn(self, options: TurnOptions, window: int, model: str, tokens: int) -> TurnOptions:
@@ -143,9 +157,10 @@ class AutomaticRecall:
             return options
         if self._shown.follow(view, start):
             self._absent.clear()
-        budget = min(int(window * MAX_WINDOW_SHARE), threshold_for(window, 1.0, None) - tokens)
+        most = min(int(window * MAX_WINDOW_SHARE), self._services.options.settings.recall.max_tokens)
+        budget = min(most, threshold_for(window, 1.0, None) - tokens)
         wanted = _wanted(newest, self._shown)
-        if budget < _LEAST_BUDGET or not wanted.names:
+        if budget < _LEAST_BUDGET or not (wanted.names or wanted.named):
             return options
         try:
             return await self._with_passages(options, wanted, budget)
@@ -155,14 +170,18 @@ class AutomaticRecall:
     async def _with_passages(self, options: TurnOptions, wanted: _Wanted, budget: int) -> TurnOptions:
         told = await self._read_told()
         number = self._view.next_seq
+        if wanted.named and self._view.base is not None:
+            await self._read_folded()
         found = [await self._with_answer(it) for it in (await self._passages(wanted))[: 2 * _MOST_PASSAGES]]
         found = [it for it in found if all(told.get(key, number) == number for key in it.keys)]
-        message, chosen, tokens = self._message(found, budget)
-        if message is None:
+        chosen = self._fitting(found, budget)
+        message, excerpts, tokens = self._message(wanted, chosen, budget)
+        if not chosen and not excerpts:
             return options
         told.update((key, number) for passage in chosen for key in passage.keys)
-        labels = tuple(passage.label for passage in chosen)
-        self.counts = RecallCounts(self.counts.passages + len(chosen), self.counts.tokens + tokens, labels)
+        self._told_lines.update((line.key, number) for excerpt in excerpts for line, _ in excerpt.lines)
+        labels = (*(passage.label for passage in chosen), *(f"m{excerpt.seq}" for excerpt in excerpts))
+        self.counts = RecallCounts(self.counts.passages + len(labels), self.counts.tokens + tokens, labels)
         await self._store_told(told)
         self._services.tell(PassagesRecalled(self._view.session, labels, tokens))
         return replace(options, inject=(*options.inject, message))
@@ -172,7 +191,9 @@ class AutomaticRecall:
     async def _passages(self, wanted: _Wanted) -> list[_Passage]:
         """Passages that are not in view, the best first, none of them twice."""
         best: dict[tuple[int, int], _Passage] = {}
-        for name in [name for name in wanted.names if name not in self._absent][:_MOST_LOOKED_UP]:
+        # What a result names comes line by line; a search finds what was said too long ago to have its lines at hand.
+        names = [name for name in wanted.names if name in wanted.asked or not self._has_lines_of(name)]
+        for name in [name for name in names if name not in self._absent][:_MOST_LOOKED_UP]:
             hits = [hit async for hit in self._hits(name)]
             if len(hits) > _MOST_HELD and name not in wanted.asked:
                 hits = []  # what stands everywhere says little of this turn
@@ -184,6 +205,11 @@ class AutomaticRecall:
                 if worth and (key not in best or worth > best[key].worth):
                     best[key] = _Passage(hit, worth, self._label(hit))
         return sorted(best.values(), key=lambda it: (-it.worth, -(it.hit.seq or 0)))
+
+    def _has_lines_of(self, name: str) -> bool:
+        """Whether a search would find no more about a name than the lines of what was folded have."""
+        is_here = self._view.base is not None and (name in self._folded or self._folded.is_whole)
+        return is_here and not self.is_everywhere
 
     def _is_news(self, hit: SearchHit, wanted: _Wanted) -> bool:
         """Whether it says more than what the view shows and the request names; what somebody said always may."""
@@ -217,34 +243,91 @@ class AutomaticRecall:
     def _label(self, hit: SearchHit) -> str:
         return f"m{hit.seq}" if hit.conversation == self._view.stored.conversation else f"{hit.session} m{hit.seq}"
 
+    # -- lines that say more about what is named -----------------------------------------------------------------------
+
+    def _excerpts(self, wanted: _Wanted, chosen: Sequence[_Passage], room: int) -> list[FoldedExcerpt]:
+        """Lines beside what the newest messages name, with what neither the view nor the chosen passages hold."""
+        number = self._view.next_seq
+        known, shown, told = self._shown.atoms, self._shown, self._told_lines
+        here = set(wanted.atoms).union(*(atoms_in(passage.hit.snippet.text) for passage in chosen))
+        unknown = Unknown(
+            is_news=lambda atom: atom not in known and atom not in here,
+            is_hidden=lambda seq: not shown.shows(seq),
+            was_shown=lambda key: told.get(key, number) != number,
+        )
+        return self._folded.excerpts(wanted.named, unknown, room)
+
+    async def _read_folded(self) -> None:
+        """Take in the rows that the fold in effect was made from, the newest of them where there are many."""
+        if self._folded_of is self._view.stored:
+            return
+        end, rows, chars = self._folded_end, list[StoredMessage](), 0
+        stop, is_more = self._view.stored.next_seq, False
+        while stop > 0 and chars < MOST_CHARS and not is_more:
+            start = max(0, stop - _ROWS_READ)
+            block = await self._services.store.messages(self._view.session, start, stop, keep_damaged=True)
+            is_more = end is not None and any((row.seq, row.chain) == end for row in block)
+            rows[:0] = block
+            chars += sum(len(text_with_calls(row.message)) for row in block)
+            stop = start
+        # Begun again where the rows are others than before, and where too many have gathered.
+        if not is_more or self._folded.chars > 2 * MOST_CHARS:
+            self._folded, end = FoldedLines(is_whole=stop == 0), None
+        for row in rows:
+            if (end is None or row.seq > end[0]) and not (row.tool or "").startswith(_OWN_TOOLS):
+                self._folded.add(row)
+        self._folded_of = self._view.stored
+        self._folded_end = (rows[-1].seq, rows[-1].chain) if rows else None
+
     # -- injecting -----------------------------------------------------------------------------------------------------
 
-    def _message(self, found: Sequence[_Passage], budget: int) -> tuple[Message | None, list[_Passage], int]:
-        """The message with as many passages as the budget holds, which they are, and its size."""
+    def _fitting(self, found: Sequence[_Passage], budget: int) -> list[_Passage]:
+        """As many of the passages as the budget holds."""
         chosen: list[_Passage] = []
-        message, tokens = None, 0
         for passage in found:
             if any(_are_alike(passage, other) for other in chosen):
                 continue  # the same file, read again
-            longer = _injected([*chosen, passage])
-            (size,) = self._view.count([longer])
+            (size,) = self._view.count([_injected([*chosen, passage])])
             if size <= budget:
                 chosen.append(passage)
-                message, tokens = longer, size
             if len(chosen) == _MOST_PASSAGES:
                 break
-        return message, chosen, tokens
+        return chosen
+
+    def _message(
+        self, wanted: _Wanted, chosen: Sequence[_Passage], budget: int
+    ) -> tuple[Message, list[FoldedExcerpt], int]:
+        """The message with these passages and as many excerpts as there is room for, which they are, and its size."""
+        message = _injected(chosen)
+        (size,) = self._view.count([message])
+        if self._view.base is None or not wanted.named:
+            return message, [], size
+        room = budget - size
+        for _ in range(_TRIES):
+            excerpts = self._excerpts(wanted, chosen, room)
+            longer = _injected(chosen, excerpts)
+            (tokens,) = self._view.count([longer])
+            if tokens <= budget:
+                return longer, excerpts, tokens
+            room = int(room * (budget - size) / (tokens - size)) - _LEAST_BUDGET  # the sizes of lines are estimates
+        return message, [], size
 
     async def _read_told(self) -> dict[_PassageKey, int]:
         if self._told is None:
             kept = (await self._services.store.state(self._view.session)).get(RECALL_STATE) or {}
             self._told = {(row[0], row[1], row[2]): row[3] for row in kept.get("told", ())}
+            self._told_lines = _lines_from_plain(kept.get("lines"))
             self.counts = RecallCounts(kept.get("passages", 0), kept.get("tokens", 0))
         return self._told
 
     async def _store_told(self, told: dict[_PassageKey, int]) -> None:
         rows = [[*key, number] for key, number in list(told.items())[-_MOST_REMEMBERED:]]
-        kept = {"told": rows, "passages": self.counts.passages, "tokens": self.counts.tokens}
+        kept = {
+            "told": rows,
+            "lines": _lines_to_plain(self._told_lines),
+            "passages": self.counts.passages,
+            "tokens": self.counts.tokens,
+        }
         await self._services.store.set_state(self._view.session, {RECALL_STATE: kept})
 
 
@@ -259,8 +342,8 @@ def is_recall(message: Message) -> bool:
     return message["role"] == "user" and text_of(message).startswith(OPENING)
 
 
-def _injected(passages: Iterable[_Passage]) -> Message:
-    told = redact_text("\n\n".join(passage.render() for passage in passages))
+def _injected(passages: Iterable[_Passage], excerpts: Iterable[FoldedExcerpt] = ()) -> Message:
+    told = redact_text("\n\n".join((*(one.render() for one in passages), *(one.render() for one in excerpts))))
     return {"role": "user", "content": f"{OPENING}\n{fenced('earlier messages', told)}"}
 
 
@@ -275,6 +358,23 @@ def _is_refused(model: str, newest: Sequence[Message]) -> bool:
     return newest[-1]["role"] == "tool" and any(family in name for family in _REFUSE_USER_BEHIND_RESULT)
 
 
+def _lines_to_plain(told: dict[LineKey, int]) -> dict[str, Any]:
+    """The lines that were shown, as JSON: thousands of numbers are written with every turn that shows some."""
+    keys = list(told)[-_MOST_LINES_REMEMBERED:]
+    number = max(told.values(), default=0)
+    newest = [key for key in keys if told[key] == number]
+    older = [key for key in keys if told[key] != number]
+    packed = base64.b64encode(array("I", (*older, *newest)).tobytes()).decode("ascii")
+    return {"keys": packed, "newest": len(newest), "number": number}
+
+
+def _lines_from_plain(kept: dict[str, Any] | None) -> dict[LineKey, int]:
+    keys = array("I")
+    keys.frombytes(base64.b64decode(kept["keys"]) if kept else b"")
+    newest = len(keys) - kept["newest"] if kept else 0
+    return {key: kept["number"] if kept and at >= newest else -1 for at, key in enumerate(keys)}
+
+
 # -- what is wanted ----------------------------------------------------------------------------------------------------
 
 
@@ -287,6 +387,10 @@ class _Wanted:
     """Those that a request names, not only a call or its results."""
     words: frozenset[str] = frozenset()
     """All words of a request, as stems: a passage for a plain word holds another one of them, too."""
+    named: Mapping[str, float] = field(default_factory=dict)
+    """All names of the newest messages, in view or not, each with how much it counts."""
+    atoms: frozenset[str] = frozenset()
+    """What the newest messages hold themselves."""
 
     def worth(self, passage: str) -> int:
         """How much a passage is worth showing; 0 where it is not."""
@@ -305,13 +409,20 @@ def _wanted(newest: Sequence[Message], shown: _ShownNames) -> _Wanted:
         said for message in newest if message["role"] == "user" and (said := person_said(text_of(message)))
     )
     # The call before its results: a long result must not crowd out what was asked for.
-    results = "\n".join(_said_by(message) for message in newest if message["role"] != "user")
-    names = [name for name in _names_in(f"{asked}\n{results}"[:_READ_CHARS]) if name not in shown.atoms]
+    called = "\n".join(_said_by(message) for message in newest if message["role"] == "assistant")
+    results = "\n".join(text_of(message) for message in newest if message["role"] == "tool")
+    names = [name for name in _names_in(f"{asked}\n{called}\n{results}"[:_READ_CHARS]) if name not in shown.atoms]
     words = set(plain_words_in(asked[:_READ_CHARS]))
     unseen = [word for word in words if _may_be_named(word) and _stem(word) not in shown.words]
     # Exact names before words, and of both the longest: they are named least often by chance.
     ordered = (*sorted(names, key=lambda name: (-len(name), name)), *sorted(unseen, key=lambda it: (-len(it), it)))
-    return _Wanted(ordered, frozenset((*_names_in(asked), *unseen)), frozenset(map(_stem, words)))
+    named: dict[str, float] = {}
+    for text, weight in ((results, 1.0), (called, 1.0), (asked, _ASKED_WEIGHT)):
+        forms = (form for name in _names_in(text[:_READ_CHARS]) for form in forms_of(name))
+        named.update((form, weight) for form in forms if _is_exact(form))
+    held = frozenset(atom for message in newest for atom in atoms_in(text_with_calls(message)))
+    asked_for = frozenset((*_names_in(asked), *unseen))
+    return _Wanted(ordered, asked_for, frozenset(map(_stem, words)), named, held)
 
 
 def _names_in(text: str) -> list[str]:
