@@ -235,7 +235,7 @@ class QuoteSelector:
             selection.room, selection.least = for_first, _FAVOURED_WORTH
             told: set[int] = set()
             for favoured in first:
-                self._cover([self._candidate_at(span) for span in favoured], selection)
+                self._cover([self._candidate(span) for span in favoured], selection)
                 told.update(span.number for span in favoured)
             selection.room, selection.least = room, 0.0
             candidates = [one for one in candidates if not selection.overlaps(one.span)]
@@ -358,14 +358,11 @@ class QuoteSelector:
         self._searched = max(self._searched, most)
         return list(self._found.values())
 
-    def _candidate_at(self, span: QuoteSpan) -> _QuoteCandidate:
+    def _candidate(self, span: QuoteSpan, words: Iterable[str] | None = None) -> _QuoteCandidate:
         part = self._parts_of(span.number)[span.part]
-        return self._candidate(span, part, _with_words(span, part.text)[1])
-
-    def _candidate(self, span: QuoteSpan, part: _QuotablePart, words: Iterable[str]) -> _QuoteCandidate:
         atoms: dict[str, float] = {}
         known = self._worth_by_word
-        for word in words_with_atoms(words):
+        for word in words_with_atoms(part.text[span.start : span.end].split() if words is None else words):
             worths = known.get(word)
             if worths is None:
                 worths = known[word] = self._worths_in(word)
@@ -380,8 +377,8 @@ class QuoteSelector:
 
     def _find_spans(self, wanted: Set[AtomStats], number: int) -> None:
         """Find the lines that hold such an atom beside other words; else a short line with its neighbours."""
-        lines: dict[str, list[tuple[QuoteSpan, Sequence[str]]]] = {}
-        blocks: dict[str, tuple[QuoteSpan, Sequence[str]]] = {}
+        lines: dict[str, list[tuple[QuoteSpan, Sequence[str] | None]]] = {}
+        blocks: dict[str, tuple[QuoteSpan, None]] = {}
         parts = self._parts_of(number)
         is_said = self._read(number)["role"] == "assistant"
         for at, part in enumerate(parts):
@@ -395,7 +392,7 @@ class QuoteSelector:
                         place = text.find(atom, start, end)
                         line_of_call = command_span(text, start, end, place, place + len(atom)) if at else (start, end)
                         if clause := line_span(text, *line_of_call, place, place + len(atom), fewest):
-                            lines.setdefault(atom, []).append(_with_words(QuoteSpan(number, at, *clause), text))
+                            lines.setdefault(atom, []).append((QuoteSpan(number, at, *clause), None))
                 elif line := whole_line(text, start, end, fewest) or _definition_in(text, start, end):
                     if text[line[0]] in MARKS_OF_REMARK and repeats_definition(text, *line):
                         continue
@@ -403,14 +400,14 @@ class QuoteSelector:
                     for atom in held:
                         lines.setdefault(atom, []).append(whole)
                 elif near := block_span(text, start, end, fewest):
-                    block = _with_words(QuoteSpan(number, at, *near), text)
+                    block = (QuoteSpan(number, at, *near), None)
                     for atom in held:
                         blocks.setdefault(atom, block)
         found = [one for own in lines.values() for one in own]
-        for span, words in (*found, *(block for atom, block in blocks.items() if atom not in lines)):
+        for span, own_words in (*found, *(block for atom, block in blocks.items() if atom not in lines)):
             part = parts[span.part]
             if span not in self._found and not (part.is_result and part.is_routine(span.start, span.end)):
-                self._found[span] = self._candidate(span, part, words)
+                self._found[span] = self._candidate(span, own_words)
 
     def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
         folded: dict[tuple[int, int], list[str]] = {}
@@ -442,8 +439,10 @@ class QuoteSelector:
         key = (number, at, shape)
         if key not in self._like:
             part = self._parts_of(number)[at]
+            # A plain string is found many times as fast as a shape is made of a line.
+            literal = max(shape.split("\0"), key=len) if "\0" in shape else ""
             lines = [found.span() for found in _LINE.finditer(part.text)]
-            like = [line for line in lines if part.shape_at(*line) == shape]
+            like = [line for line in lines if part.text.find(literal, *line) >= 0 and part.shape_at(*line) == shape]
             self._like[key] = [trimmed(part.text, *line) for line in like]
         return self._like[key]
 
@@ -462,10 +461,6 @@ class QuoteSelector:
             clean = self._redacted(part.text)
             part.clean = "" if clean == part.text else quote_of(clean, 0, len(clean))
         return not part.clean or quote.removesuffix("…") in part.clean
-
-
-def _with_words(span: QuoteSpan, text: str) -> tuple[QuoteSpan, Sequence[str]]:
-    return span, text[span.start : span.end].split()
 
 
 def _definition_in(text: str, start: int, end: int) -> tuple[int, int] | None:
