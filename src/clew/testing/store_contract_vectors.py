@@ -47,6 +47,13 @@ class VectorContract:
             hits = await found(store, QUESTION)
             assert hits[0] == 4 and 0 in hits and 2 not in hits
 
+    async def test_what_the_one_who_asks_told_counts_for_more(self, store_url: str) -> None:
+        async with open_store(store_url, embedder=embedder()) as store:
+            await store.start_session(NewSession(id="s"))
+            await store.append("s", [user("We have a sedan now."), assistant("A hatchback would have done.")])
+            assert await found(store, "Which automobile did I buy?") == [0, 1]
+            assert await found(store, "Which automobile did you suggest?") == [1, 0]
+
     async def test_results_of_tools_have_no_vectors(self, store_url: str) -> None:
         model = embedder()
         async with open_store(store_url, embedder=model) as store:

@@ -55,7 +55,7 @@ class SentenceEncoder(Embedder):
                 self._model = USE(threads=1)
             return self._model
 
-    def nearest(self, question: bytes, documents: Sequence[bytes], limit: int) -> list[tuple[int, int]]:
+    def nearest(self, question: bytes, documents: Sequence[bytes], limit: int) -> list[tuple[int, int, float]]:
         import numpy
 
         counts = numpy.array([len(vectors) // self.dimensions for vectors in documents], dtype=numpy.int64)
@@ -72,10 +72,10 @@ class SentenceEncoder(Embedder):
         owners = numpy.repeat(numpy.arange(len(documents)), counts)
         firsts = numpy.cumsum(counts) - counts
         chosen = numpy.flatnonzero(likeness >= self.least)
-        best: dict[int, int] = {}
+        best: dict[int, tuple[int, int, float]] = {}
         for passage in chosen[numpy.argsort(-likeness[chosen], kind="stable")]:
             owner = int(owners[passage])
-            best.setdefault(owner, int(passage - firsts[owner]))
+            best.setdefault(owner, (owner, int(passage - firsts[owner]), float(likeness[passage])))
             if len(best) == limit:
                 break
-        return list(best.items())
+        return list(best.values())

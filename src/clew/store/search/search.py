@@ -68,19 +68,22 @@ def run_search(
         newest = yield from fetch_number("SELECT at FROM docs ORDER BY id DESC LIMIT 1")
         today = day_of(newest if filters.before is None else min(newest, filters.before))
     parsed = parse_query(query, today)
+    ranks = limit if meaning is None or not parsed.is_question else max(NEAREST, limit)
     hits: list[SearchHit] = []
     if parsed.terms or parsed.days is not None:
         found = yield from guess_candidates(index, parsed, filters)
         ranked = (yield from _read_and_score(found)) if found else []
         if found is None or (found.docs and not ranked):
-            found = yield from find_candidates(index, parsed, filters, max(_READ, limit * 2))
+            found = yield from find_candidates(index, parsed, filters, max(_READ, ranks * 2))
             ranked = yield from _read_and_score(found)
         if found.query.is_question:
             places = places_beside(ranked, found.query.told_by)
             beside = yield from _read_beside(places, filters, found.query, found.rarities)
             ranked = with_neighbours([*ranked, *beside], found.query.told_by)
-        near = (yield from nearest_documents(meaning, filters)) if meaning and found.query.is_question else []
-        page = first_page(ranked, found.rarities, max(NEAREST, limit) if near else limit)
+        near: list[NearDocument] = []
+        if meaning is not None and found.query.is_question:
+            near = yield from nearest_documents(meaning, filters, found.query.told_by)
+        page = first_page(ranked, found.rarities, ranks if near else limit)
         if near:
             page = yield from _fused_page(page, near, found, limit)
         hits = yield from _hits(page, found.rarities, sizes)

@@ -18,6 +18,7 @@ from clew.store.migrate import schema_version
 from clew.store.search.base import SearchFilters
 from clew.store.search.index import BY_NAME, filter_conditions
 from clew.store.search.indexing import documents_where
+from clew.store.search.query import Speaker
 
 FIRST_WITH_VECTORS = 7
 """The schema that has the table. A database that cannot be written keeps an older one."""
@@ -28,8 +29,10 @@ _COMPARED = 20_000
 """So many documents are compared with a question, the newest."""
 NEAREST = 40
 _RANK_OFFSET = 10
-_WORDS_WEIGHT = 2.0
+_WORDS_WEIGHT = 2.5
 """What the first ranks are worth more than later ones, and a rank by words more than one by meaning."""
+_TOLD_BY_OTHERS = 0.7
+"""What the likeness of a turn counts where a question says that another one told it."""
 _ENDS = ("\n", ". ", "? ", "! ", "。", "？", "！")
 _WAITS = (
     "d.kind = 'message' AND d.role IN ('user', 'assistant') AND d.conversation IS NOT NULL"
@@ -56,8 +59,8 @@ class Embedder(ABC):
         Called in threads, also in several at the same time.
         """
 
-    def nearest(self, question: bytes, documents: Sequence[bytes], limit: int) -> list[tuple[int, int]]:
-        """The documents that are most like a question, the best first: the index of each, and of its best passage."""
+    def nearest(self, question: bytes, documents: Sequence[bytes], limit: int) -> list[tuple[int, int, float]]:
+        """The documents most like a question, the best first: index, index of the best passage, and how alike."""
         wanted, size = _numbers(question), self.dimensions
         likeness: list[tuple[int, int, int]] = []
         for document, vectors in enumerate(documents):
@@ -65,10 +68,10 @@ class Embedder(ABC):
                 numbers = _numbers(vectors[start : start + size])
                 if (product := sum(map(mul, wanted, numbers))) >= self.least:
                     likeness.append((product, document, passage))
-        best: dict[int, int] = {}
-        for _, document, passage in sorted(likeness, key=lambda it: (-it[0], it[1], it[2])):
-            best.setdefault(document, passage)
-        return list(best.items())[:limit]
+        best: dict[int, tuple[int, int, float]] = {}
+        for product, document, passage in sorted(likeness, key=lambda it: (-it[0], it[1], it[2])):
+            best.setdefault(document, (document, passage, product))
+        return list(best.values())[:limit]
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,8 +155,10 @@ def keep_vectors(model: str, made: Iterable[tuple[WaitingDocument, bytes]]) -> S
     )
 
 
-def nearest_documents(asked: AskedMeaning, filters: SearchFilters) -> Steps[list[NearDocument]]:
-    """The documents that are most like a question, the best first."""
+def nearest_documents(
+    asked: AskedMeaning, filters: SearchFilters, told_by: Speaker | None
+) -> Steps[list[NearDocument]]:
+    """The documents that are most like a question, the best first; those of whoever told it count for more."""
     if (yield from schema_version()) < FIRST_WITH_VECTORS:
         return []
     conversations = [conversation for conversation, _ in filters.segments]
@@ -178,14 +183,20 @@ def nearest_documents(asked: AskedMeaning, filters: SearchFilters) -> Steps[list
         *conversations,
         _COMPARED,
     )
-    near = asked.embedder.nearest(asked.vector, [bytes(row[1]) for row in rows], NEAREST)
-    passages = {int(rows[index][0]): passage for index, passage in near}
-    if not passages:
+    near = asked.embedder.nearest(asked.vector, [bytes(row[1]) for row in rows], 2 * NEAREST)
+    found = {int(rows[index][0]): (passage, likeness) for index, passage, likeness in near}
+    if not found:
         return []
-    marks = ", ".join("?" * len(passages))
-    read = yield from fetch_all(f"SELECT id, ref FROM docs WHERE id IN ({marks})", *passages)  # noqa: S608
-    refs = {int(id): int(ref) for id, ref in read}
-    return [NearDocument(id, refs[id], passage) for id, passage in passages.items() if id in refs]
+    marks = ", ".join("?" * len(found))
+    read = yield from fetch_all(f"SELECT id, ref, role FROM docs WHERE id IN ({marks})", *found)  # noqa: S608
+    told_in = None if told_by is None else told_by.role
+    documents: list[tuple[float, NearDocument]] = []
+    for id, ref, role in read:
+        passage, likeness = found[int(id)]
+        weight = 1.0 if told_in in (None, role) else _TOLD_BY_OTHERS
+        documents.append((likeness * weight, NearDocument(int(id), int(ref), passage)))
+    documents.sort(key=lambda it: (-it[0], -it[1].id))
+    return [document for _, document in documents[:NEAREST]]
 
 
 def fused_ranks(
