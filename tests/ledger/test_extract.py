@@ -150,6 +150,7 @@ def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
         "You can avoid this by instead using \\A and \\Z.",
         'It says:\n400 {"type":"error","error":{"message":"Each call\nmust have a result in\nthe next."},"id":"r1"}',
         "I only know the name of the event.",
+        "<issue_description>The form must never accept this.\n# Don't include archived ones</issue_description>",
         "I think this was booked as a guest rather than with an account.",
         "ana@box ~ % ./audit.sh\nScreen sharing must be enabled from the settings.\nNever run this twice.",
         "➜  shop git:(main) make\nerror: a target must not be empty",

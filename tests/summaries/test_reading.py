@@ -255,6 +255,11 @@ def test_a_request_that_comes_in_quote_marks_has_them_once() -> None:
     assert handoff_of(messages).lines(ACTIVE_TASK) == ['"Read docs/plan.md and tell what is open." (m0)']
 
 
+def test_a_long_request_in_quote_marks_has_them_once_too() -> None:
+    asked = '" I have a repository. ' + "Please look at each part of it. " * 90 + '"'
+    assert handoff_of([user(asked), assistant("I looked.")]).lines(ACTIVE_TASK)[0].startswith('"I have a repository.')
+
+
 def test_a_file_that_is_named_from_its_folder_too_is_listed_once() -> None:
     messages = [
         user("Harden the hooks."),

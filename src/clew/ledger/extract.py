@@ -164,6 +164,7 @@ _NOW_COMES = re.compile(r"(?:and )?(?:now|next)\b[^.!?:]{0,24}: \S", re.IGNORECA
 _TAGS = (
     r"system-reminder|local-command-\w+|command-\w+|bash-\w+|environment_\w+|ide_\w+|user-prompt-submit-hook|context|file"
     r"|files|file_content|document|documents|attached_files|tool_result|persisted-output|task-notification|output|log"
+    r"|(?:issue|pr|problem|bug|ticket)[_-](?:description|statement|body|text)"
 )
 _PASTED = re.compile(rf"```.*?(?:```|\Z)|~~~.*?(?:~~~|\Z)|<({_TAGS})(?: [^<>\n]*)?>.*?(?:</\1>|\Z)", re.DOTALL)
 _PASTED_RECORD = re.compile(r'[\[{]\s*"[^"\n]{1,60}":[^\n]*":[^\n]*":[^\n]*')

@@ -169,6 +169,8 @@ def shorten_redacted(text: str, most: int) -> str:
 
 
 def quoted(text: str, most: int) -> str:
+    if text.startswith('" ') and text.endswith('"'):
+        text = text[1:-1]
     said = shorten_redacted(text, most)
     # Some programs hand a request on with quote marks of its own.
     return said if len(said) > 2 and said[0] == '"' == said[-1] and said.count('"') == 2 else f'"{said}"'
