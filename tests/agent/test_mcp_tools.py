@@ -202,7 +202,7 @@ for line in sys.stdin:
 
 async def test_whatever_a_server_answers_the_model_is_told_and_the_agent_goes_on(tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text(ODD_SERVER)
-    tools, notices = await connect_servers([stdio(tmp_path / "odd.py", "odd")], {}, tmp_path)
+    tools, notices = await connect_servers([stdio(tmp_path / "odd.py", "odd", seconds=2)], {}, tmp_path)
     assert notices == []
     try:
         for tool in sorted(tools, key=lambda each: each.name == "mcp__odd__gone"):
