@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Hashable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, lru_cache
 from itertools import groupby
 
@@ -410,8 +410,8 @@ class HandoffMaterial:
             found = [*self.closing(n)]
             for number in exchange.said:
                 if number != exchange.closing_number and self.may_quote(number):
-                    said = sentences_in(self.selector.texts(number)[0], number, self.selector.worth_of)
-                    found += [replace(one, worth=one.worth - 0.5) for one in said if not is_thought(one.text)]
+                    text = self.selector.texts(number)[0]
+                    found += sentences_in(text, number, self.selector.worth_of, in_passing=True)
             self._said[n] = found
         return self._said[n]
 

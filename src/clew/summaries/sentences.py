@@ -96,6 +96,7 @@ TELLING_WIDTH = 40
 _GOOD_WIDTHS = range(TELLING_WIDTH, 301)
 _MOST_STATED = 4
 _MOST_ATOMS = 0.8
+_LESS_IN_PASSING = 0.5
 _WORDS_OF_FRAGMENT = 6
 _FIGURE = re.compile(r"\d+")
 
@@ -126,12 +127,20 @@ class Sentence:
 
 
 def sentences_in(
-    text: str, number: int, worth_of: Callable[[str], float], *, with_openings: bool = False
+    text: str,
+    number: int,
+    worth_of: Callable[[str], float],
+    *,
+    with_openings: bool = False,
+    in_passing: bool = False,
 ) -> list[Sentence]:
     """The sentences of a text, each with what it is worth telling; code and openings are left out, and of headings
     those that name a section and state nothing.
+
+    Of what was said in passing, in the middle of the work, thoughts are left out too, and the rest is worth less.
     """
     found: list[Sentence] = []
+    is_first, less = True, _LESS_IN_PASSING if in_passing else 0.0
     end = _ASCII_END if text.isascii() else _END
     # Before the first line stands an end too: the number of a list that begins a text is no sentence.
     plain = _CODE.sub("\n", f"\n{text}" if text[:1].isdigit() else text)
@@ -144,17 +153,23 @@ def sentences_in(
         if is_heading := bool(_NO_SENTENCE.match(raw)):
             is_summary = bool(_SUMMARY.search(said))
             if finding := _finding_in(raw):
-                is_numbered = bool(_NUMBERED.match(finding))
-                found.append(Sentence(finding, number, order, *_worth(finding, False, worth_of), is_numbered))
+                worth, conclusion = _worth(finding, False, worth_of)
+                is_first = False
+                if not (in_passing and is_thought(finding)):
+                    is_numbered = bool(_NUMBERED.match(finding))
+                    found.append(Sentence(finding, number, order, worth - less, conclusion, is_numbered))
         is_item = is_announced and said[:1] in _LIST_ITEM
         narrowest = _NARROWEST_ITEM if is_item else _NARROWEST
         is_told = len(said) <= _LONGEST and _width(said) >= narrowest and not is_heading and _says_something(said)
         is_announced = is_item or (is_told and said.endswith((":", "："))) or (is_announced and not said)
-        if is_told and (with_openings or not is_opening(said)):
-            worth, conclusion = _worth(said, not found, worth_of)
+        if not is_told or ((opens := is_opening(said)) and not with_openings):
+            continue
+        if not (in_passing and is_thought(said)):
+            worth, conclusion = _worth(said, is_first, worth_of, opens=opens)
             conclusion += is_summary and said[0] not in _LIST_ITEM
             cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
-            found.append(Sentence(said + cut, number, order, worth, conclusion))
+            found.append(Sentence(said + cut, number, order, worth - less, conclusion))
+        is_first = False
     return found
 
 
@@ -167,10 +182,11 @@ def closing_sentences(
     """
     said = " ".join(text.split())
     if _NARROWEST < len(said) <= _TOLD_WHOLE_CHARS and not (_CODE.search(text) or is_opening(said)):
-        return [Sentence(said + ("…" if _is_cut(said) else ""), number, 0, *_worth(said, True, worth_of))]
+        worth = _worth(said, True, worth_of)
+        return [Sentence(said + ("…" if _is_cut(said) else ""), number, 0, *worth)]
     found = sentences_in(text, number, worth_of, with_openings=is_newest)
     if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
-        return [Sentence(said, number, 0, *_worth(said, True, worth_of))]
+        return [Sentence(said, number, 0, *_worth(said, True, worth_of, opens=is_opening(said)))]
     return found
 
 
@@ -270,14 +286,15 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else len(text) + _EXTRA_WIDTH * len(_WIDE.findall(text))
 
 
-def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple[float, float]:
-    """What a sentence is worth telling, and how well it stands for an exchange."""
+def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens: bool = False) -> tuple[float, float]:
+    """What a sentence is worth telling, and how well it stands for an exchange. `opens`: it says what comes next."""
+    is_label = bool(_LABEL.match(said))
     atoms: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
     worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
     worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
     worth += (
-        0.5 * (is_first and not _LABEL.match(said))
+        0.5 * (is_first and not is_label)
         + 0.6 * (_width(said) in _GOOD_WIDTHS)
         - 0.4 * said.endswith(("?", "？"))
         - 0.6 * bool(_MUSES.match(said))
@@ -285,12 +302,9 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float]) -> tuple
     )
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
     conclusion -= (
-        0.9 * (said[0] in _LIST_ITEM)
-        + 0.7 * (said[0] == "|")
-        + 0.7 * said.endswith((":", "："))
-        + 0.5 * bool(_LABEL.match(said))
+        0.9 * (said[0] in _LIST_ITEM) + 0.7 * (said[0] == "|") + 0.7 * said.endswith((":", "：")) + 0.5 * is_label
     )
-    conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * is_opening(said)
+    conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * opens
     conclusion -= 0.7 * intends + 0.7 * bool(_ADVISES.match(said))
     return worth + atoms, conclusion
 
