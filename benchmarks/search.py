@@ -70,7 +70,7 @@ def main() -> None:
         if part == "speed":
             report("search_speed", [asyncio.run(speed_of(length)) for length in options.lengths], SPEED_COLUMNS)
         elif part == "facts":
-            rows = asyncio.run(_facts(losses=options.losses))
+            rows = asyncio.run(planted_facts(losses=options.losses))
             report("search_facts", rows, ("asked by", "facts", "visible", "first hit", "hermes-lcm 0.21"))
         else:
             rows = [row for name in options.talks for row in _talks(name)]
@@ -138,7 +138,7 @@ async def _median(store: Store, query: str) -> float:
 # -- facts -------------------------------------------------------------------------------------------------------------
 
 
-async def _facts(*, losses: bool) -> list[dict[str, Any]]:
+async def planted_facts(*, losses: bool) -> list[dict[str, Any]]:
     facts = [line.split(" | ") for line in _lines_of("facts")]
     rng = Random(7)
     history = list(short_messages(2_000, seed=7))
