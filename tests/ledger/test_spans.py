@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.ledger.spans import ROUTINE_WORDS, command_span, is_routine, readable_result, shape_of
+from clew.ledger.readable import readable_result
+from clew.ledger.spans import ROUTINE_WORDS, command_span, is_routine, shape_of
 
 NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
 RECORD = {

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from clew.ledger.readable import readable_result
 from clew.ledger.requests import without_harness_blocks
-from clew.ledger.spans import readable_result
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 

@@ -29,6 +29,7 @@ from clew.summaries.exchanges import (
     reference_of,
     told_target,
 )
+from clew.summaries.file_lines import lines_by_kind
 from clew.summaries.focus_line import focus_line
 from clew.summaries.handoff import (
     CONTINUED,
@@ -43,7 +44,6 @@ from clew.summaries.handoff import (
 from clew.summaries.required_facts import (
     TASK_CHARS,
     HandoffLine,
-    lines_by_kind,
     longer_goal,
     shorter_task,
 )
