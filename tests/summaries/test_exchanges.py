@@ -6,7 +6,8 @@ import pytest
 
 from clew.ledger import Ledger
 from clew.messages import Message
-from clew.summaries.exchanges import LEAST_REQUEST_CHARS, HandoffMaterial, brief_target, deeds_of
+from clew.summaries.deeds import brief_target, deeds_of
+from clew.summaries.exchanges import LEAST_REQUEST_CHARS, HandoffMaterial
 from clew.summaries.sentences import closing_sentences, quoted_sentences, sentences_in
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of

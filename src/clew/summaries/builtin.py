@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from clew.ledger import FocusTopic, atoms_in, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
+from clew.summaries.deeds import deeds_of, lasting_deeds_of, told_target
 from clew.summaries.exchanges import (
     AS_TASK,
     ASKED_ABOVE,
@@ -22,12 +23,9 @@ from clew.summaries.exchanges import (
     LEAST_REQUEST_CHARS,
     HandoffMaterial,
     ToldExchange,
-    deeds_of,
     exchange_text,
-    lasting_deeds_of,
     lines_to_tell_again,
     reference_of,
-    told_target,
 )
 from clew.summaries.file_lines import lines_by_kind
 from clew.summaries.focus_line import focus_line

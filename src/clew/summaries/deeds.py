@@ -1,0 +1,140 @@
+"""What an exchange did, as lines of a handoff: its commits, its changes, the commands that matter.
+
+Like calls are folded into one: `pytest -q: 31 runs, the last exit 0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from itertools import groupby
+
+from clew.ledger import Action, found_nothing, without_folder
+from clew.summaries.handoff import quoted, shorten_redacted
+
+BRIEF_CHARS = 64
+_LEAST_BRIEF_CHARS = 48
+_MARKS = re.compile(r"[,/\\|;&=:'\"()]")
+_WORDS_BEFORE_DIFFERENCE = 2
+_COMMAND_CHARS = 100
+_SUBJECT_CHARS = 120
+_ANSWER_CHARS = 300
+_ERROR_CHARS = 160
+_WORDS_ALIKE = 3
+_MOST_FOLDERS = 2
+DEED = re.compile(
+    r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED "
+    r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
+)
+"""How the lines begin that tell what an exchange did."""
+
+
+@lru_cache(maxsize=2_048)
+def brief_target(target: str) -> str:
+    """The end of a path, the start of a command: what tells most in few chars."""
+    separator = "\\" if "\\" in target and "/" not in target else "/"
+    if " " not in target and target.count(separator) > _MOST_FOLDERS:
+        return f"…{separator}{separator.join(target.rsplit(separator, 2)[1:])}"
+    return _brief_command(without_folder(target))
+
+
+def _brief_command(command: str) -> str:
+    """The start of a command, cut at a blank or, in a long word, at a mark: a name alone says little of a command."""
+    # A script that begins with a remark says there what it is for.
+    command = command.split("\n", 1)[0] if command.startswith("#") else command
+    brief = shorten_redacted(command, BRIEF_CHARS)
+    if len(brief) > _LEAST_BRIEF_CHARS or not brief.endswith("…"):
+        return brief
+    line = " ".join(shorten_redacted(command, 2 * _COMMAND_CHARS).split())[:BRIEF_CHARS]
+    marks = [found.start() for found in _MARKS.finditer(line, _LEAST_BRIEF_CHARS)]
+    return f"{line[: marks[-1]] if marks else line}…"
+
+
+def unlike_target(target: str, other: str) -> str:
+    """A command told by where it begins to differ from one that was told before: `ssh … "dmesg | tail -50"`."""
+    words, others = (without_folder(text).split() for text in (target, other))
+    same = next((at for at, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
+    if same <= _WORDS_BEFORE_DIFFERENCE:
+        return shorten_redacted(brief_target(target), BRIEF_CHARS // 2)
+    return f"{words[0]} … {_brief_command(' '.join(words[same - _WORDS_BEFORE_DIFFERENCE :]))}"
+
+
+def told_target(action: Action) -> str:
+    """What an action is told by: its target, behind the tool's name where no verb says what that does."""
+    return f"{action.tool} {action.target}".rstrip() if action.verb == "CALLED" else action.target
+
+
+def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset()) -> list[str]:
+    """The lines that tell what an exchange did: its commits, its changes in one line, then each command that matters.
+
+    A command that ran once and went well is left to whoever quotes what it printed.
+    """
+    changes = " · ".join(_changes(actions, known_files))
+    return [*lasting_deeds_of(actions), *([changes] if changes else []), *_runs(actions)]
+
+
+def lasting_deeds_of(actions: Sequence[Action]) -> list[str]:
+    """What a person answered to a call, and a line for each commit that was made; of one made anew, the last."""
+    answered = [f"ASKED {_answers(action)} (m{action.result})" for action in actions if action.answers]
+    made = {
+        subject: (commit, action.result) for action in actions if action.commit for commit, subject in [action.commit]
+    }
+    return answered + [
+        f'COMMITTED {commit} "{shorten_redacted(subject, _SUBJECT_CHARS)}" (m{number})'
+        for subject, (commit, number) in made.items()
+    ]
+
+
+def _answers(action: Action) -> str:
+    told = (f"{quoted(asked, _SUBJECT_CHARS)} -> {quoted(said, _ANSWER_CHARS)}" for asked, said in action.answers)
+    return " · ".join(told)
+
+
+def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable[str]:
+    by_file: dict[str, list[Action]] = {}
+    for action in actions:
+        for path, ended in action.files.items() if not action.failed else ():
+            if ended or action.verb in ("WROTE", "CHANGED"):
+                by_file.setdefault(path, []).append(action)
+    told: list[tuple[str, str, str]] = []
+    for path, own in by_file.items():
+        name = brief_target(path) if path in known_files else path
+        # What a file ended as stands for what was done to it before.
+        ended = own[-1].files[path]
+        if ended:
+            word, _, where = ended.partition(" ")
+            told.append((word.upper(), name, " ".join(f"{where} (m{own[-1].number})".split())))
+            continue
+        word = "WROTE" if all(action.verb == "WROTE" for action in own) else "CHANGED"
+        size = f"{own[0].change.removesuffix(' -0')} " if len(own) == 1 and own[0].change else ""
+        told.append((word, name, f"{size}({_when(own)})"))
+    for word, alike in groupby(told, key=lambda one: one[0]):
+        by_how = groupby(alike, key=lambda one: one[2])
+        yield f"{word} " + ", ".join(f"{', '.join(name for _, name, _ in same)} {how}" for how, same in by_how)
+
+
+def _runs(actions: Iterable[Action]) -> Iterable[str]:
+    alike: dict[str, list[Action]] = {}
+    for action in actions:
+        if action.verb == "RAN":
+            key = " ".join(without_folder(action.target).split()[:_WORDS_ALIKE])
+            alike.setdefault(key, []).append(action)
+    for own in alike.values():
+        last = own[-1]
+        ended = last.outcome.describe() if last.outcome else ""
+        failed = sum(action.failed for action in own)
+        # That a command went well in the end says nothing; what it printed is quoted, and what failed told as tried.
+        is_told = last.failed and not found_nothing(last)
+        if not ended or not (is_told or (len(own) > 1 and last.outcome and last.outcome.tests)):
+            continue
+        how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last" if len(own) > 1 else " ->"
+        error = last.outcome.error if last.failed and last.outcome else ""
+        why = f": {shorten_redacted(error, _ERROR_CHARS)}" if error else ""
+        command = shorten_redacted(without_folder(last.target), _COMMAND_CHARS)
+        yield " ".join(f"RAN {command}{how} {ended}{why} (m{last.number})".split())
+
+
+def _when(actions: Sequence[Action]) -> str:
+    first, last = actions[0].number, actions[-1].number
+    return f"m{first}" if len(actions) == 1 else f"{len(actions)}x, m{first}-m{last}"
