@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
 from heapq import heapify, heappop, heappush
+from operator import or_
 
 from clew.store.search.base import SearchDocument
 from clew.store.search.query import QueryTerm, Speaker
@@ -83,7 +85,8 @@ def with_neighbours(documents: Sequence[RankedDocument], told_by: Speaker | None
     for it in documents:
         score = it.result.score + _from_neighbours(it, at, told_by)
         is_told = told_by is not None and it.turn is not None and told_by.wrote(it.doc.origin.role, it.doc.text)
-        ranked.append(replace(it, score=score * _TOLD if is_told else score))
+        score = score * _TOLD if is_told else score
+        ranked.append(it if score == it.score else replace(it, score=score))
     return sorted(
         (it for it in ranked if it.score > 0), key=lambda it: (-round(it.score, 9), -it.id, -it.doc.origin.ref)
     )
@@ -162,21 +165,22 @@ def _spread(ranked: Sequence[RankedDocument], limit: int) -> list[RankedDocument
     return chosen
 
 
-class _WordBits:
+class _WordBits(dict[str, int]):
     """The words of documents as numbers, a bit for each word: what two have in common is found without making a set."""
 
     def __init__(self) -> None:
-        self._bits: dict[str, int] = {}
+        super().__init__()
         self._of: dict[int, int] = {}
+
+    def __missing__(self, word: str) -> int:
+        bit = self[word] = 1 << len(self)
+        return bit
 
     def of(self, number: int, document: RankedDocument) -> int:
         """The words of a document, which is known by its number from then on."""
         words = self._of.get(number)
         if words is None:
-            words = 0
-            for word in _compared(document).split():
-                words |= self._bits.setdefault(word, 1 << len(self._bits))
-            self._of[number] = words
+            words = self._of[number] = reduce(or_, map(self.__getitem__, _compared(document).split()), 0)
         return words
 
 

@@ -284,7 +284,7 @@ class FoldedText:
         start = find(shared)
         while start >= 0 and len(found) < MOST_MATCHES:
             stop = start + len(shared)
-            if self._is_word_border(start):
+            if not start or not folded[start - 1].isalnum() or self._is_word_border(start):
                 stop = self._word_end(stop)
                 number = forms.get(folded[start:stop])
                 if number is not None:
@@ -293,9 +293,10 @@ class FoldedText:
 
     def _word_end(self, index: int) -> int:
         found = _lower_run.match(self.text, index)
-        if found is not None and found.end() > index:
+        if found is not None:
             index = found.end()
-        while not self._is_word_border(index):
+        # Most words end at a space or a sign, which takes no closer look.
+        while index < len(self.text) and self.text[index].isalnum() and not self._is_word_border(index):
             index += 1
         return index
 
