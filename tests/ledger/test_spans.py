@@ -85,6 +85,23 @@ def test_every_text_of_a_record_is_in_what_is_told(record: dict[str, str]) -> No
         "ida@pier-4:~$ ",
         "tests/test_tides.py::test_ebb PASSED [ 20%]",
         "Downloading tides-2.1-py3-none-any.whl (12 kB)",
+        "> @harbour/tides@0.14.2 check",
+        "> tides-example@1.2.2 build /srv/tides/example",
+        "npm error path /srv/tides/packages/almanac",
+        "npm ERR! Lifecycle script `check` failed with error:",
+        "Waiting for the debugger to disconnect...",
+        "    at Module.load (node:internal/modules/cjs/loader:1241:15)",
+        "    at next (/srv/tides/node_modules/tsx/dist/register.cjs:4:1004)",
+        '  File "/usr/lib/python3.12/asyncio/base_events.py", line 691, in run_until_complete',
+        '  File "/srv/venv/lib/python3.12/site-packages/httpx/_client.py", line 914, in send',
+        "<path>/srv/tides/src/almanac.ts</path>",
+        "</content>",
+        "(End of file - total 2502 lines)",
+        "[Showing lines 1-1603 of 2377 (50.0KB limit). Use offset=1604 to continue]",
+        "... (1140 more lines not shown. Use offset=242 to continue reading)",
+        " create mode 100644 src/almanac.ts",
+        " 3 files changed, 1274 insertions(+), 10 deletions(-)",
+        "index 91079e6..704f556 100644",
     ],
 )
 def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> None:
@@ -93,7 +110,20 @@ def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> No
     assert any(word in line for word in ROUTINE_WORDS)
 
 
-@pytest.mark.parametrize("line", ["ida@pier-4 has 3 mails", "git@example.org:tides.git", "FAILED tests/test_tides.py"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "ida@pier-4 has 3 mails",
+        "git@example.org:tides.git",
+        "FAILED tests/test_tides.py",
+        "npm error enoent Could not read package.json",
+        "> the almanac is printed at 12:00",
+        "    at Almanac.load (/srv/tides/src/almanac.ts:41:15)",
+        '  File "/srv/tides/almanac.py", line 12, in load',
+        "index the almanac by day",
+        "2 files changed their names",
+    ],
+)
 def test_other_lines_may_be_one(line: str) -> None:
     assert not is_routine(line)
 
@@ -111,3 +141,11 @@ def test_of_a_long_line_of_commands_the_one_around_a_place_is_told() -> None:
     at = line.index("retry_policy")
     assert line[slice(*command_span(line, 0, len(line), at, at + 5))] == "wc -l src/retry_policy.py"
     assert command_span(line, 0, len(line), line.index("xxx"), line.index("xxx") + 3) == (0, len(line))
+
+
+def test_an_arrow_gives_no_name_its_value() -> None:
+    renamed = {
+        shape_of(f" rename src/{{tui => modes/components}}/{name}.ts (100%)") for name in ("footer", "editor_2", "a-b")
+    }
+    assert len(renamed) == 1 and renamed != {""}
+    assert shape_of("limit = 12") == "" and shape_of("const twice = (n) => 2 * n") == ""

@@ -27,6 +27,7 @@ from clew.ledger.ledger import (
     actions_by_exchange,
     found_nothing,
     last_failures,
+    only_looks,
     owners_of,
     without_folder,
 )
@@ -74,6 +75,7 @@ __all__ = [
     "is_routine",
     "joined_definitions",
     "last_failures",
+    "only_looks",
     "outcome_of",
     "owners_of",
     "person_said",

@@ -408,13 +408,16 @@ def last_failures(actions: Sequence[Action], since: int) -> list[tuple[Action, b
     ]
 
 
+def only_looks(action: Action) -> bool:
+    """Whether it is a command that changes nothing and tells nothing but what it finds."""
+    words = _REMOTE.sub("", without_folder(action.target[:_KEY_CHARS_READ]), count=1).split(maxsplit=1)
+    return action.verb == "RAN" and bool(words) and words[0] in _LOOKS
+
+
 def found_nothing(action: Action) -> bool:
     """Whether the call only looked for something that was not there."""
-    if action.verb != "RAN" or action.outcome is None:
-        return False
-    words = _REMOTE.sub("", without_folder(action.target[:_KEY_CHARS_READ]), count=1).split(maxsplit=1)
-    error = action.outcome.error
-    return bool(words) and words[0] in _LOOKS and (not error or bool(_FOUND_NOTHING.search(error)))
+    error = action.outcome.error if action.outcome else None
+    return error is not None and only_looks(action) and (not error or bool(_FOUND_NOTHING.search(error)))
 
 
 def _is_overcome(action: Action, key: str, worked: dict[str, int], actions: Sequence[Action]) -> bool:

@@ -331,7 +331,7 @@ _SOURCE_LINE = re.compile(
 )
 # Rules, tags, and the warnings that ssh puts between stars.
 _NO_CONTENT = (
-    re.compile(r"<|\*\* |[=\-_\s]+$"),
+    re.compile(r"<|\*\* |[=\-_\s]+$|\((?:no output|no content|empty)\)$"),
     ROUTINE_LINE,
     _POWERSHELL_TRAILER,
     _SOURCE_LINE,

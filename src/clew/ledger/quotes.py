@@ -29,6 +29,7 @@ from clew.ledger.spans import (
     block_span,
     command_span,
     has_words,
+    is_packed,
     joined_spans,
     line_around,
     line_span,
@@ -388,7 +389,7 @@ class QuoteSelector:
             longest = LONGEST_LINE if is_said and not at else len(text)
             for start, end, held, words in self._index.lines_with(wanted, text, _OCCURRENCES, longest):
                 if end - start > LONGEST_LINE:
-                    for atom in held:
+                    for atom in held if not is_packed(text, start, end) else ():
                         place = text.find(atom, start, end)
                         line_of_call = command_span(text, start, end, place, place + len(atom)) if at else (start, end)
                         if clause := line_span(text, *line_of_call, place, place + len(atom), fewest):

@@ -13,6 +13,8 @@ LONGEST_LINE = 260
 _REACH_CHARS = 120
 _SHORTEST_VALUE = 60
 _SHORT_BLOCK_CHARS = 160
+_PACKED_CHARS = 800
+_CHARS_PER_BLANK = 20
 _NEIGHBOURS = 3
 FEWEST_WORDS = 3
 _FEWEST_WORDS_OF_BLOCK = 2
@@ -30,7 +32,7 @@ _DIAGNOSTIC = re.compile(
 # Names of a long import or a list, several on a line.
 _ONLY_NAMES = re.compile(r"\s*(?:\d+[→:|]\s*)?['\"]?[\w.]+['\"]?(?:, *['\"]?[\w.]+['\"]?)+,?\s*")
 _QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
-_VALUE = re.compile(r"[\w\"'\])}] ?(?:=|:(?= ))|[{};]\s*$")
+_VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
 # Begins with a class of chars and looks back from it, since a search for one class is fast.
 _ASCII_WORD = re.compile(
@@ -54,8 +56,18 @@ ROUTINE_LINE = re.compile(
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
-    # How much of a file is not shown.
-    r"|\[\d+ more lines\b"
+    # How much of a file is not shown, and what a tool puts around what is.
+    r"|\[\d+ more lines\b|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"
+    r"|\(End of file - total \d+ lines\)"
+    r"|<path>[^<]*</path>\s*$|<type>\w+</type>\s*$|</?(?:content|entries|file)>\s*$"
+    # How a script was started, where it failed, and that it was watched.
+    r"|> @?[\w./-]+@\d[\w.+-]* \S+(?: /\S*)?\s*$|npm (?:error|ERR!) (?:path|workspace|location|command|code|Lifecycle) "
+    r"|Debugger attached\.|Waiting for the debugger to disconnect"
+    # Places inside of what others wrote.
+    r"|at .*\b(?:node_modules/|node:internal)|File \"[^\"]*/(?:site-packages|lib/python\d[\d.]*)/[^\"]*\", line \d"
+    # What git says beside the commit that it made.
+    r"|(?:create|delete) mode \d{6} |\d+ files? changed(?:, \d+ (?:insertion|deletion)s?\([+-]\))+\s*$"
+    r"|index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}"
     # The line on which a terminal shows what was typed.
     r"|(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:[^\s#$]*[#$](?: |$)"
     # Behind its message PowerShell tells where and of which category.
@@ -66,7 +78,9 @@ ROUTINE_WORDS = (
     "PASSED", "SKIPPED", "XFAIL", " ok", "PASS ", "ok ", "Collecting ", "Downloading ", "Fetching ", "Pouring ",
     "Using cached ", "Downloaded ", "already satisfied", "Preparing ", "Unpacking ", "Setting up ", "Selecting ",
     "Get:", "Hit:", "Compiling ", "npm ", "Bottle ", " objects: ", "deltas: ", ": Pulling ", "post-quantum", "[main] ",
-    ": fork: ", "CategoryInfo", " more lines", "@",
+    ": fork: ", "CategoryInfo", " more lines", "@", "Showing lines ", "(End of file", "path>", "type>", "content>",
+    "entries>", "file>", "ebugger ", "node_modules/", "node:internal", "site-packages/", "lib/python", " mode ",
+    "changed, ", "index ",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
@@ -151,6 +165,12 @@ def line_span(text: str, start: int, end: int, at: int, to: int, fewest: int) ->
     if end - start > LONGEST_LINE:
         start, end = _clause_span(text, start, end, at, to)
     return (start, end) if has_words(text, start, end, fewest) else None
+
+
+def is_packed(text: str, start: int, end: int) -> bool:
+    """Whether a line is a program or bytes in a form that is not meant to be read: long, and hardly with a blank."""
+    line = text[start:end]
+    return len(line) >= _PACKED_CHARS and len(line) > _CHARS_PER_BLANK * line.count(" ") and line.isascii()
 
 
 def command_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int, int]:

@@ -7,19 +7,15 @@ left goes to whole lines of the original text that will likely be needed again. 
 
 from __future__ import annotations
 
-from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable
 
-from clew.ledger import FocusTopic, atoms_in, text_with_calls
+from clew.ledger import FocusTopic, atoms_in, only_looks, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.deeds import deeds_of, lasting_deeds_of, told_target
+from clew.summaries.draft import CHANGING_VERBS, HandoffDraft
 from clew.summaries.exchanges import (
-    AS_TASK,
-    ASKED_ABOVE,
-    ASKED_BELOW,
     LEAST_REQUEST_CHARS,
     HandoffMaterial,
     ToldExchange,
@@ -27,7 +23,6 @@ from clew.summaries.exchanges import (
     lines_to_tell_again,
     reference_of,
 )
-from clew.summaries.file_lines import lines_by_kind
 from clew.summaries.focus_line import focus_line
 from clew.summaries.handoff import (
     CONTINUED,
@@ -88,11 +83,9 @@ _ENTRY_CHARS = 5
 _LEAST_LEFT = 200
 # The same command with the same outcome, over all exchanges.
 _MOST_REPEATED = 2
-_SEPARATOR = " · "
 _HEADINGS_OF_REQUESTS = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES})
 # Told under headings of their own.
-_CHANGING = frozenset({"WROTE", "CHANGED"})
-_TOLD_ELSEWHERE = _CHANGING | {"PLANNED", "ASKED"}
+_TOLD_ELSEWHERE = CHANGING_VERBS | {"PLANNED", "ASKED"}
 
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
@@ -137,27 +130,6 @@ def _chars_per_token(source: SummaryInput, count: CountTokens) -> float:
     return 0.95 * len(sample) / max(1, count(sample)) if sample else 3.0
 
 
-@dataclass(slots=True)
-class _Draft:
-    """A handoff in the making, and the chars that are left for it."""
-
-    left: int
-    top: list[HandoffLine] = field(default_factory=list)
-    above: set[int] = field(default_factory=set)
-    """The requests that stand under the first headings."""
-    former: list[tuple[int, list[str]]] = field(default_factory=list)
-    stretches: list[tuple[RequestStretch, ToldExchange]] = field(default_factory=list)
-    entries: dict[int, ToldExchange] = field(default_factory=dict)
-    told: set[str] = field(default_factory=set)
-    covered: set[str] = field(default_factory=set)
-
-    def take(self, sentence: Sentence, position: int) -> None:
-        self.entries[position].sentences.append(sentence)
-        self.told.add(sentence.text)
-        self.covered |= atoms_in(sentence.text)
-        self.left -= sentence.chars
-
-
 class _Composer:
     """Tells as much of the material as there is room for."""
 
@@ -173,7 +145,7 @@ class _Composer:
 
     def compose(self, room: int) -> tuple[Handoff, int]:
         """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
-        draft = _Draft(room, covered=set(self._material.source.kept_atoms))
+        draft = HandoffDraft(room, covered=set(self._material.source.kept_atoms))
         self._tell_certain(draft)
         held = self._tell_focus(draft, room) if self._material.focus else 0
         draft.left -= held
@@ -195,9 +167,9 @@ class _Composer:
         self._tell_other_actions(draft)
         self._tell_whole_requests(draft)
         self._tell_plain_lines(draft)
-        return self._written(draft), draft.left
+        return draft.written(self._material), draft.left
 
-    def _tell_certain(self, draft: _Draft) -> None:
+    def _tell_certain(self, draft: HandoffDraft) -> None:
         least = draft.left * (1 - _SHARE_OF_CERTAIN)
         failures = min(draft.left * _SHARE_OF_FAILURES, _MOST_OF_FAILURES[0] + draft.left * _MOST_OF_FAILURES[1])
         for whole in self._material.top:
@@ -214,7 +186,7 @@ class _Composer:
                 draft.covered |= atoms_in(line.text) if line.heading != parts.FILES else set()
         draft.above = self._asked_above(draft.top)
 
-    def _tell_former(self, draft: _Draft) -> None:
+    def _tell_former(self, draft: HandoffDraft) -> None:
         """What was told before, newest first: each request, then with it what came of it, then all that was told."""
         room = int(draft.left * _SHARE_OF_FORMER)
         kept: dict[int, list[str]] = {}
@@ -231,7 +203,7 @@ class _Composer:
         draft.former = [(self._material.former[at][0], lines) for at, lines in sorted(kept.items())]
         draft.covered |= atoms_in(" ".join(line for _, lines in draft.former for line in lines))
 
-    def _tell_focus(self, draft: _Draft, room: int) -> int:
+    def _tell_focus(self, draft: HandoffDraft, room: int) -> int:
         """Where the topic comes up and what was asked about it; returns the chars to hold for what else is about it."""
         assert self._material.focus is not None
         told = sum(line.chars for line in draft.top if self._material.focus.is_about(line.text))
@@ -247,14 +219,14 @@ class _Composer:
         self._tell_requests(draft, int(held * _SHARE_OF_FOCUS_REQUESTS), self._material.focus)
         return held - (before - draft.left)
 
-    def _room_for_requests(self, draft: _Draft) -> int:
+    def _room_for_requests(self, draft: HandoffDraft) -> int:
         above = [len(self._exchanges[number].request) for number in draft.above & self._exchanges.keys()]
         chars = self._old_request_chars - sum(min(chars, _OLD_REQUEST_CHARS) for chars in above)
         chars += (len(self._request_chars) - len(above)) * (_REFERENCE_CHARS + _ENTRY_CHARS)
         share = int(draft.left * _SHARE_OF_REQUESTS)
         return max(share, chars) if chars <= draft.left * _LARGEST_SHARE_OF_REQUESTS else share
 
-    def _tell_requests(self, draft: _Draft, room: int, topic: FocusTopic | None = None) -> None:
+    def _tell_requests(self, draft: HandoffDraft, room: int, topic: FocusTopic | None = None) -> None:
         """Every request, newest first; with a topic only those about it, each in detail."""
         above = draft.above
         material = self._material
@@ -291,7 +263,7 @@ class _Composer:
             room -= length
         return TASK_CHARS
 
-    def _tell_stretches(self, draft: _Draft, room: int) -> None:
+    def _tell_stretches(self, draft: HandoffDraft, room: int) -> None:
         """The requests that there was no room for, several in one line."""
         above = draft.above
         untold = self._material.former[: len(self._material.former) - len(draft.former)]
@@ -325,7 +297,7 @@ class _Composer:
         exchange = self._exchanges.get(number)
         return f'"{" ".join(exchange.request.split())}" (m' if exchange else " "
 
-    def _tell_conclusions(self, draft: _Draft) -> None:
+    def _tell_conclusions(self, draft: HandoffDraft) -> None:
         room = int(draft.left * (_SHARE_OF_CONCLUSIONS if self._material.actions else _SHARE_OF_CONCLUSIONS_OF_TALK))
         for n in draft.entries:
             told = self._material.conclusion(n, draft.told)
@@ -338,7 +310,7 @@ class _Composer:
                     draft.take(one, n)
                     room -= one.chars
 
-    def _tell_deeds(self, draft: _Draft) -> None:
+    def _tell_deeds(self, draft: HandoffDraft) -> None:
         room = int(draft.left * _SHARE_OF_DEEDS)
         told = any(line.heading == parts.FILES for line in draft.top)
         listed = frozenset(self._material.source.ledger.files) if told else frozenset()
@@ -356,7 +328,9 @@ class _Composer:
                     room -= len(line) + _ENTRY_CHARS
                     draft.left -= len(line) + _ENTRY_CHARS
 
-    def _tell_sentences(self, draft: _Draft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float) -> int:
+    def _tell_sentences(
+        self, draft: HandoffDraft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float
+    ) -> int:
         """Sentences of the agent, in this order as far as there is room; returns the chars they take."""
         left = room
         quoted: dict[int, str] = {}
@@ -370,7 +344,7 @@ class _Composer:
                 left -= one.chars
         return room - left
 
-    def _tell_again(self, draft: _Draft) -> None:
+    def _tell_again(self, draft: HandoffDraft) -> None:
         """What was quoted of exchanges that were told before, newest first: it may no longer be read."""
         room = int(draft.left * _SHARE_OF_FORMER)
         for n in sorted(draft.entries, reverse=True):
@@ -383,12 +357,12 @@ class _Composer:
                     draft.left -= len(line) + _ENTRY_CHARS
                     draft.covered |= atoms_in(line)
 
-    def _tell_passages(self, draft: _Draft, for_focus: int) -> None:
+    def _tell_passages(self, draft: HandoffDraft, for_focus: int) -> None:
         about = [number for number in self._material.about if self._material.may_quote(number)] if for_focus else []
         favoured = self._material.focus.spans_in(about, self._material.selector.texts) if self._material.focus else ()
-        self._place(draft, *self._material.selector.select(draft.left, draft.covered, favoured, for_focus))
+        draft.place(self._material, *self._material.selector.select(draft.left, draft.covered, favoured, for_focus))
 
-    def _tell_whole_requests(self, draft: _Draft) -> None:
+    def _tell_whole_requests(self, draft: HandoffDraft) -> None:
         """With room left, what people asked is told whole, however long ago."""
         above = draft.above
         for at, line in enumerate(draft.top):
@@ -405,54 +379,13 @@ class _Composer:
                 draft.entries[n].head = head
                 draft.left -= more
 
-    def _tell_plain_lines(self, draft: _Draft) -> None:
+    def _tell_plain_lines(self, draft: HandoffDraft) -> None:
         """With room left, lines that hold nothing exact too: of a talk they may be all there is."""
         if draft.left > _LEAST_LEFT:
             told = [line.text for line in draft.top] + [exchange_text(entry) for entry in draft.entries.values()]
-            self._place(draft, *self._material.selector.plain_lines(draft.left, "\n".join(told)))
+            draft.place(self._material, *self._material.selector.plain_lines(draft.left, "\n".join(told)))
 
-    def _stretch_with(self, draft: _Draft, n: int) -> ToldExchange:
-        """Where an exchange is told that has no entry: the line that it is counted on, else a new entry."""
-        number = self._material.exchanges[n].number
-        for stretch, entry in draft.stretches:
-            if stretch.first <= number <= stretch.last:
-                return entry
-        return draft.entries.setdefault(n, ToldExchange(self._material.head(n, draft.above, LEAST_REQUEST_CHARS)))
-
-    def _place(self, draft: _Draft, chosen: Mapping[tuple[int, int], list[str]], spent: int) -> None:
-        """Put quotes under the exchanges that they are of."""
-        draft.left -= spent
-        top = " ".join(line.text for line in draft.top)
-        starts = [exchange.number for exchange in self._material.exchanges]
-        for (number, part), lines in chosen.items():
-            n = max(0, bisect_right(starts, number) - 1)
-            if n not in draft.entries and self._material.exchanges[n].cancelled_by is not None:
-                continue  # nothing would say that it was taken back
-            entry = draft.entries.get(n) or self._stretch_with(draft, n)
-            owner = self._material.owners.get((number, part))
-            if owner is not None and (owner.verb == "PLANNED" or owner.answers):
-                continue  # told on lines of their own
-            if owner is not None and owner.verb in _CHANGING and number == owner.result and not owner.failed:
-                continue  # that it was done is told
-            is_result = owner is not None and number == owner.result and not entry.commit_told(owner)
-            if is_result and owner and (short := self._material.short_output(owner)):
-                draft.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
-                lines = [short]
-            above = f"{top} {entry.head}"
-            new = [line for line in lines if line not in draft.told and line.strip("…") not in above]
-            new = entry.without_told(new, number, part, owner)
-            own = entry.passages.setdefault(self._material.line_of(number, part)[0], [])
-            source = (owner.number if owner else number, bool(part))
-            # Lines that came before are among those that come now, which are in their order.
-            came = [(*source, line) for line in new]
-            own[:] = [*(one for one in own if one not in came), *came]
-            is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
-            # What was run is not told without what came of it, where that is short.
-            if not is_told and owner and (short := self._material.short_output(owner)):
-                own.append((owner.number, False, short))
-                draft.left -= len(short)
-
-    def _tell_other_actions(self, draft: _Draft) -> None:
+    def _tell_other_actions(self, draft: HandoffDraft) -> None:
         """With room left, the actions that nothing was told of, newest first: a short output is the outcome."""
         failures = _failures_in(draft.top)
         told_before: Counter[tuple[str, str]] = Counter()
@@ -466,6 +399,8 @@ class _Composer:
                     continue
                 told = entry.passages.setdefault(key, [])
                 shown = self._material.short_output(action)
+                if not shown and only_looks(action):
+                    continue
                 told_before[action.target, shown] += 1
                 if told_before[action.target, shown] > _MOST_REPEATED:
                     continue
@@ -473,23 +408,6 @@ class _Composer:
                 if chars <= draft.left and all(is_call and shown for _, is_call, _ in told):
                     told.append((action.number, False, shown))
                     draft.left -= chars
-
-    def _written(self, draft: _Draft) -> Handoff:
-        sections: dict[str, list[str]] = {}
-        for line in sorted(draft.top, key=lambda line: line.number):
-            sections.setdefault(line.heading, []).append(self._material.source.clean(line.text))
-        if files := sections.get(parts.FILES):
-            sections[parts.FILES] = lines_by_kind(files)
-        entries = [(stretch.first, exchange_text(entry)) for stretch, entry in draft.stretches]
-        entries += [(number, CONTINUED.join(lines)) for number, lines in draft.former]
-        for n, entry in draft.entries.items():
-            text = exchange_text(entry)
-            # Without another line they tell nothing that is not told already.
-            if CONTINUED in text or not text.startswith((AS_TASK, ASKED_ABOVE, ASKED_BELOW)):
-                entries.append((self._material.exchanges[n].number, text))
-        if told := [self._material.source.clean(text) for _, text in sorted(entries, key=lambda one: one[0]) if text]:
-            sections[parts.COMPLETED] = told
-        return Handoff(sections)
 
 
 def _failures_in(top: Iterable[HandoffLine]) -> set[str]:

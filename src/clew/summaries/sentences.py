@@ -36,6 +36,8 @@ _FEWEST_OF_REPORT = 2
 _FEWEST_WORDS_OF_FINDING = 3
 _FEWEST_WORDS_OF_HEADLINE, _FEWEST_WORDS_OF_PLAIN_HEADLINE = 4, 6
 _LONGEST_HEADLINE = 160
+_LABEL_LINE = re.compile(r"(?:#{1,6} |\*\*)\W*\w")
+_LONGEST_LABEL = 60
 _LIST_ITEM = frozenset("-*|•0123456789")
 # Says little without the sentence before it.
 _POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
@@ -114,6 +116,8 @@ class Sentence:
     """How well it stands for what came of an exchange: what it states counts, not how many exact strings it has."""
     is_finding: bool = False
     """Whether it is one of the numbered headings of a report."""
+    label: str = ""
+    """What stands above the list that it is an entry of: "**Remaining:**"."""
 
     @property
     def chars(self) -> int:
@@ -148,10 +152,12 @@ def sentences_in(
         plain = _HEADING_LINE.sub(lambda found: found[0].replace(". ", f".{_KEPT_BLANK}"), plain)
     pieces = end.split(plain)
     is_summary = is_announced = False
+    label = ""
     for order, raw in enumerate(pieces):
         said = _THOUGHT.sub("", " ".join(raw.split()), count=1)
         if is_heading := bool(_NO_SENTENCE.match(raw)):
             is_summary = bool(_SUMMARY.search(said))
+            label = said.lstrip("# ") if _LABEL_LINE.match(said) and len(said) <= _LONGEST_LABEL else ""
             if finding := _finding_in(raw):
                 worth, conclusion = _worth(finding, False, worth_of)
                 is_first = False
@@ -168,7 +174,10 @@ def sentences_in(
             worth, conclusion = _worth(said, is_first, worth_of, opens=opens)
             conclusion += is_summary and said[0] not in _LIST_ITEM
             cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
-            found.append(Sentence(said + cut, number, order, worth - less, conclusion))
+            above = label if said[0] in _LIST_ITEM else ""
+            found.append(Sentence(said + cut, number, order, worth - less, conclusion, label=above))
+        if said[0] not in _LIST_ITEM:
+            label = said if said.endswith((":", "：")) and len(said) <= _LONGEST_LABEL else ""
         is_first = False
     return found
 
@@ -333,10 +342,16 @@ def by_worth(
 def quoted_sentences(sentences: list[Sentence]) -> str:
     """Sentences of one message as one quote, what is left out between them marked."""
     ordered = sorted(sentences, key=lambda sentence: sentence.order)
-    text = ordered[0].text
-    for before, after in pairwise(ordered):
-        space = "" if before.text.endswith(("。", "！", "？")) else " "
-        text += (space if after.order == before.order + 1 else " … ") + after.text
+    told = {one.text for one in ordered}
+    text, label = "", ""
+    for before, after in pairwise([None, *ordered]):
+        assert after is not None
+        is_next = before is not None and after.order == before.order + 1
+        if before is not None:
+            text += " … " if not is_next else "" if before.text.endswith(("。", "！", "？")) else " "
+        if after.label != label and after.label and after.label not in told:
+            text += f"{after.label} "
+        text, label = text + after.text, after.label
     return f'"{text}" (m{ordered[0].number})'
 
 

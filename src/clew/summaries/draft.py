@@ -1,0 +1,109 @@
+"""A handoff in the making: what is told so far of each exchange, and how many chars are left.
+
+Quotes are put under the exchanges that they are of, without what is told there already; in the end all is written.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from clew.ledger import atoms_in
+from clew.summaries import handoff as parts
+from clew.summaries.exchanges import (
+    AS_TASK,
+    ASKED_ABOVE,
+    ASKED_BELOW,
+    LEAST_REQUEST_CHARS,
+    HandoffMaterial,
+    ToldExchange,
+    exchange_text,
+)
+from clew.summaries.file_lines import lines_by_kind
+from clew.summaries.handoff import CONTINUED, Handoff, RequestStretch
+from clew.summaries.required_facts import HandoffLine
+from clew.summaries.sentences import Sentence
+
+_SEPARATOR = " · "
+# Told under headings of their own.
+CHANGING_VERBS = frozenset({"WROTE", "CHANGED"})
+
+
+@dataclass(slots=True)
+class HandoffDraft:
+    """A handoff in the making, and the chars that are left for it."""
+
+    left: int
+    top: list[HandoffLine] = field(default_factory=list)
+    above: set[int] = field(default_factory=set)
+    """The requests that stand under the first headings."""
+    former: list[tuple[int, list[str]]] = field(default_factory=list)
+    stretches: list[tuple[RequestStretch, ToldExchange]] = field(default_factory=list)
+    entries: dict[int, ToldExchange] = field(default_factory=dict)
+    told: set[str] = field(default_factory=set)
+    covered: set[str] = field(default_factory=set)
+
+    def take(self, sentence: Sentence, position: int) -> None:
+        self.entries[position].sentences.append(sentence)
+        self.told.add(sentence.text)
+        self.covered |= atoms_in(sentence.text)
+        self.left -= sentence.chars
+
+    def _stretch_with(self, material: HandoffMaterial, n: int) -> ToldExchange:
+        """Where an exchange is told that has no entry: the line that it is counted on, else a new entry."""
+        number = material.exchanges[n].number
+        for stretch, entry in self.stretches:
+            if stretch.first <= number <= stretch.last:
+                return entry
+        return self.entries.setdefault(n, ToldExchange(material.head(n, self.above, LEAST_REQUEST_CHARS)))
+
+    def place(self, material: HandoffMaterial, chosen: Mapping[tuple[int, int], list[str]], spent: int) -> None:
+        """Put quotes under the exchanges that they are of."""
+        self.left -= spent
+        top = " ".join(line.text for line in self.top)
+        starts = [exchange.number for exchange in material.exchanges]
+        for (number, part), lines in chosen.items():
+            n = max(0, bisect_right(starts, number) - 1)
+            if n not in self.entries and material.exchanges[n].cancelled_by is not None:
+                continue  # nothing would say that it was taken back
+            entry = self.entries.get(n) or self._stretch_with(material, n)
+            owner = material.owners.get((number, part))
+            if owner is not None and (owner.verb == "PLANNED" or owner.answers):
+                continue  # told on lines of their own
+            if owner is not None and owner.verb in CHANGING_VERBS and number == owner.result and not owner.failed:
+                continue  # that it was done is told
+            is_result = owner is not None and number == owner.result and not entry.commit_told(owner)
+            if is_result and owner and (short := material.short_output(owner)):
+                self.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
+                lines = [short]
+            above = f"{top} {entry.head}"
+            new = [line for line in lines if line not in self.told and line.strip("…") not in above]
+            new = entry.without_told(new, number, part, owner)
+            own = entry.passages.setdefault(material.line_of(number, part)[0], [])
+            source = (owner.number if owner else number, bool(part))
+            # Lines that came before are among those that come now, which are in their order.
+            came = [(*source, line) for line in new]
+            own[:] = [*(one for one in own if one not in came), *came]
+            is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
+            # What was run is not told without what came of it, where that is short.
+            if not is_told and owner and (short := material.short_output(owner)):
+                own.append((owner.number, False, short))
+                self.left -= len(short)
+
+    def written(self, material: HandoffMaterial) -> Handoff:
+        sections: dict[str, list[str]] = {}
+        for line in sorted(self.top, key=lambda line: line.number):
+            sections.setdefault(line.heading, []).append(material.source.clean(line.text))
+        if files := sections.get(parts.FILES):
+            sections[parts.FILES] = lines_by_kind(files)
+        entries = [(stretch.first, exchange_text(entry)) for stretch, entry in self.stretches]
+        entries += [(number, CONTINUED.join(lines)) for number, lines in self.former]
+        for n, entry in self.entries.items():
+            text = exchange_text(entry)
+            # Without another line they tell nothing that is not told already.
+            if CONTINUED in text or not text.startswith((AS_TASK, ASKED_ABOVE, ASKED_BELOW)):
+                entries.append((material.exchanges[n].number, text))
+        if told := [material.source.clean(text) for _, text in sorted(entries, key=lambda one: one[0]) if text]:
+            sections[parts.COMPLETED] = told
+        return Handoff(sections)
