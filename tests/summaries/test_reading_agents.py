@@ -77,3 +77,29 @@ def test_an_entry_of_a_list_stands_behind_the_label_that_says_what_of() -> None:
     told = completed([user("Port the modes to the new core."), assistant(PORTED), user("Go on.")])
     assert "**Remaining:** - `chat_mode.py`, which is the largest one of them all" in told
     assert told.count("**Remaining:**") == 1
+
+
+def test_steps_that_are_counted_are_told_once_with_the_last_count() -> None:
+    messages = [user("Port all packages of the shop, and commit each.")]
+    for done in (3, 5, 8):
+        said = f"We've completed the packages 1 to {done} of the shop's plan."
+        messages += [assistant(said, [call("bash", {"command": f"make check_{done}"}, f"c{done}")])]
+        messages += [tool(f"c{done}", "ok")]
+    told = completed([*messages, assistant("The ninth package needs a decision: keep the old queue?"), user("Yes.")])
+    assert told.count("We've completed the packages") == 1
+    assert "the packages 1 to 8" in told
+
+
+def test_an_exchange_is_told_by_its_conclusion_before_any_other_sentence() -> None:
+    messages: list[Message] = []
+    for n in range(12):
+        messages += [
+            user(f"Make the box of kind {n} open by itself when the lid is lifted, please."),
+            assistant(
+                f"I fixed the hinge of kind {n}: the spring was mounted the wrong way round, so it never opened.\n\n"
+                f"- `hinge_{n}.py`: `open_lid()`\n- `spring_{n}.py`: `turn_spring()`"
+            ),
+        ]
+    told = completed([*messages, user("Thanks, now the kind 12.")], 420)
+    for line in told.split("\n"):
+        assert "open_lid" not in line or "fixed the hinge" in line

@@ -67,6 +67,8 @@ _SHARE_OF_CONCLUSIONS = 0.3
 _SHARE_OF_CONCLUSIONS_OF_TALK = 0.6
 _SHARE_OF_DEEDS = 0.25
 _SHARE_OF_SENTENCES = 0.05
+# Of a large handoff more: there is room for answers as they were given.
+_SHARE_OF_CLOSINGS, _SHARE_OF_CLOSINGS_OF_LARGE, _LARGE_CHARS = 0.06, 0.2, 30_000
 # Of a handoff, for what it shall tell most of; of that, for requests and for the agent's own sentences.
 _SHARE_OF_FOCUS = 0.64
 _SHARE_OF_FOCUS_LINE = 0.06
@@ -74,6 +76,7 @@ _SHARE_OF_FOCUS_REQUESTS = 0.3
 _SHARE_OF_FOCUS_SENTENCES = 0.4
 _NEWEST_WHOLE = 3
 _NEWEST_WITH_DEEDS = 8
+_NEWEST_IN_DETAIL = 4
 _OLD_REQUEST_CHARS = 340
 _ROOM_FOR_ANY_HEAD = 2 * LEAST_REQUEST_CHARS
 _SHORTEST_ENTRY_CHARS = 25
@@ -154,6 +157,7 @@ class _Composer:
         self._tell_stretches(draft, room)
         self._tell_conclusions(draft)
         self._tell_deeds(draft)
+        self._tell_closings(draft)
         said = {n: self._material.sentences(n) for n in draft.entries}
         sentences = by_worth(said, len(self._material.exchanges) - 1, self._material.repeated)
         self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
@@ -304,11 +308,7 @@ class _Composer:
             if told and told[0].chars > room:
                 # An older one that is shorter would be told in the place of this one, and not where there is more room.
                 break
-            for one in told:
-                if one.chars <= room:
-                    draft.entries[n].conclusion = one.number
-                    draft.take(one, n)
-                    room -= one.chars
+            room -= draft.conclude(n, told, room)
 
     def _tell_deeds(self, draft: HandoffDraft) -> None:
         room = int(draft.left * _SHARE_OF_DEEDS)
@@ -334,15 +334,29 @@ class _Composer:
         """Sentences of the agent, in this order as far as there is room; returns the chars they take."""
         left = room
         quoted: dict[int, str] = {}
+        waiting: set[int] = set()
         for one, n in sentences:
-            if one.worth <= least or one.chars > left or one.text in draft.told:
+            if one.worth <= least or one.chars > left or one.text in draft.told or n in waiting:
                 continue
             if n not in quoted:
                 quoted[n] = draft.entries[n].quoted_lines()
-            if one.text not in quoted[n]:
+                if draft.entries[n].conclusion is None and (first := self._material.conclusion(n, draft.told)):
+                    # Before any other sentence of an exchange, the one that says what came of it.
+                    left -= draft.conclude(n, first, left)
+                    waiting |= {n} if draft.entries[n].conclusion is None else set()
+            if n not in waiting and one.chars <= left and one.text not in draft.told and one.text not in quoted[n]:
                 draft.take(one, n)
                 left -= one.chars
         return room - left
+
+    def _tell_closings(self, draft: HandoffDraft) -> None:
+        """More of the agent's last words on the newest requests, then on older ones: what it found and left open."""
+        newest = len(self._material.exchanges) - 1
+        room = int(draft.left * _SHARE_OF_CLOSINGS + max(0, draft.left - _LARGE_CHARS) * _SHARE_OF_CLOSINGS_OF_LARGE)
+        ended = {n: self._material.closing(n) for n in draft.entries if self._material.exchanges[n].is_ended}
+        for some in (range(newest - _NEWEST_IN_DETAIL, newest + 1), range(newest - _NEWEST_IN_DETAIL)):
+            said = {n: own for n, own in ended.items() if n in some}
+            room -= self._tell_sentences(draft, by_worth(said, newest, self._material.repeated), room, _LEAST_WORTH)
 
     def _tell_again(self, draft: HandoffDraft) -> None:
         """What was quoted of exchanges that were told before, newest first: it may no longer be read."""

@@ -6,7 +6,7 @@ Quotes are put under the exchanges that they are of, without what is told there 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from clew.ledger import atoms_in
@@ -50,6 +50,16 @@ class HandoffDraft:
         self.covered |= atoms_in(sentence.text)
         self.left -= sentence.chars
 
+    def conclude(self, position: int, conclusion: Iterable[Sentence], room: int) -> int:
+        """Tell what came of an exchange, as far as there is room; returns the chars it takes."""
+        left = room
+        for one in conclusion:
+            if one.chars <= left:
+                self.entries[position].conclusion = one.number
+                self.take(one, position)
+                left -= one.chars
+        return room - left
+
     def _stretch_with(self, material: HandoffMaterial, n: int) -> ToldExchange:
         """Where an exchange is told that has no entry: the line that it is counted on, else a new entry."""
         number = material.exchanges[n].number
@@ -71,6 +81,9 @@ class HandoffDraft:
             owner = material.owners.get((number, part))
             if owner is not None and (owner.verb == "PLANNED" or owner.answers):
                 continue  # told on lines of their own
+            if owner is None and entry.conclusion is None and material.conclusion(n, self.told):
+                self.left += sum(map(len, lines))
+                continue  # first comes what came of it, which there was no room for yet
             if owner is not None and owner.verb in CHANGING_VERBS and number == owner.result and not owner.failed:
                 continue  # that it was done is told
             is_result = owner is not None and number == owner.result and not entry.commit_told(owner)

@@ -47,6 +47,7 @@ from clew.summaries.sentences import (
     is_thought,
     quoted_sentences,
     sentences_in,
+    without_repeated,
 )
 
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
@@ -276,12 +277,12 @@ class HandoffMaterial:
         """What the agent said in an exchange, its last words included."""
         if n not in self._said:
             exchange = self.exchanges[n]
-            found = [*self.closing(n)]
+            closing, found = self.closing(n), []
             for number in exchange.said:
                 if number != exchange.closing_number and self.may_quote(number):
                     text = self.selector.texts(number)[0]
                     found += sentences_in(text, number, self.selector.worth_of, in_passing=True)
-            self._said[n] = found
+            self._said[n] = [*closing, *without_repeated(found, closing)]
         return self._said[n]
 
     def conclusion(self, n: int, told: Collection[str]) -> list[Sentence]:

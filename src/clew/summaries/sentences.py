@@ -339,6 +339,19 @@ def by_worth(
     return sorted(((one, n) for n, own in said.items() for one in own), key=order)
 
 
+def without_repeated(said: Iterable[Sentence], closing: Iterable[Sentence]) -> list[Sentence]:
+    """What was said in passing, in the order of the messages, of what differs in numbers alone only the last; nothing
+    that the closing words say again."""
+    last = {_without_figures(one): one for one in said}
+    for one in closing:
+        last.pop(_without_figures(one), None)
+    return list(last.values())
+
+
+def _without_figures(one: Sentence) -> str:
+    return _FIGURE.sub("0", one.text).rstrip(".:!")
+
+
 def quoted_sentences(sentences: list[Sentence]) -> str:
     """Sentences of one message as one quote, what is left out between them marked."""
     ordered = sorted(sentences, key=lambda sentence: sentence.order)
