@@ -1,6 +1,13 @@
-"""How property tests draw examples: the same every time, or random ones in a longer search (`./check search`)."""
+"""How property tests draw examples: the same every time, or random ones in a longer search (`./check search`).
+
+And what every run needs to be quick: compiled files are kept, and what stands after collecting is not looked at again.
+"""
 
 from __future__ import annotations
+
+import gc
+import os
+import sys
 
 import pytest
 from hypothesis import is_hypothesis_test, settings
@@ -9,7 +16,11 @@ from hypothesis import is_hypothesis_test, settings
 for _suite in ("engine_contract", "store_contract", "store_contract_history", "store_contract_search"):
     pytest.register_assert_rewrite(f"clew.testing.{_suite}")
 
-settings.register_profile("fixed", derandomize=True, database=None, deadline=None)
+# Hundreds of tests start programs of their own, and each would compile the package again.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
+settings.register_profile("fixed", max_examples=50, derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")
 
 
@@ -21,6 +32,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         metavar="N",
         help="run the property tests alone, each with N random examples instead of its fixed ones",
     )
+
+
+def pytest_collection_finish() -> None:
+    # Half a million objects of modules and of tests outlive every test; a collector that walks through them as often as
+    # its thresholds say takes a sixth of the run.
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

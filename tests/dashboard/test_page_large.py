@@ -29,7 +29,7 @@ MOST_ELEMENTS = 2_500
 async def large_store(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[tuple[Store, str, Path]]:
     """Many sessions, and the id of a long one."""
     folder = tmp_path_factory.mktemp("large")
-    async with open_store(folder / "state.db") as store:
+    async with open_store(folder / "state.db", flush="normal") as store:
         for number in range(SESSIONS - 1):
             new = NewSession(source="terminal", model=DASHBOARD_MODEL, title=f"Session {number}")
             made = await store.start_session(new)

@@ -6,6 +6,7 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -35,30 +36,31 @@ NAMED_TYPES = {
 }
 
 
-def defined(path: Path) -> Iterator[str]:
-    """The names that a module defines at its top, methods and fields of its classes included."""
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name
+@cache
+def outline(path: Path) -> tuple[tuple[str, ...], frozenset[str]]:
+    """The classes at the top of a module, and all classes, functions and methods that it defines."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    kinds = (ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    defined = frozenset(node.name for node in ast.walk(tree) if isinstance(node, kinds))
+    return tuple(node.name for node in tree.body if isinstance(node, ast.ClassDef)), defined
 
 
 def test_no_class_name_exists_twice() -> None:
     homes: defaultdict[str, list[str]] = defaultdict(list)
     for path in FILES:
-        for node in ast.parse(path.read_text(encoding="utf-8")).body:
-            if isinstance(node, ast.ClassDef):
-                homes[node.name].append(str(path.relative_to(SOURCE)))
+        for name in outline(path)[0]:
+            homes[name].append(str(path.relative_to(SOURCE)))
     assert {name: where for name, where in homes.items() if len(where) > 1} == {}
 
 
 @pytest.mark.parametrize(("name", "room"), sorted(NAMED_TYPES))
 def test_the_types_of_the_glossary_exist_in_their_rooms(name: str, room: str) -> None:
-    assert any(name in defined(path) for path in (SOURCE / room).rglob("*.py"))
+    assert any(name in outline(path)[1] for path in (SOURCE / room).rglob("*.py"))
 
 
 def test_words_that_hide_what_they_hold_are_not_used_in_names() -> None:
     assert len(UNUSED) > 10
-    names = {(name, path) for path in FILES for name in (path.stem, *defined(path))}
+    names = {(name, path) for path in FILES for name in (path.stem, *outline(path)[1])}
     used = {
         f"{path.relative_to(SOURCE)}: {name}"
         for name, path in names

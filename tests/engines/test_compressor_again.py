@@ -142,25 +142,28 @@ def test_the_view_does_not_grow_over_the_years() -> None:
 
 PROGRAM = """
 import json, sys, clew
-done = clew.compress(json.load(sys.stdin), **json.loads(sys.argv[1]))
-print(json.dumps([done.messages, done.summary, done.warnings, done.fates, done.tokens_after]))
+messages = json.load(sys.stdin)
+for how in json.loads(sys.argv[1]):
+    done = clew.compress(messages, **how)
+    print(json.dumps([done.messages, done.summary, done.warnings, done.fates, done.tokens_after]))
 """
 
 
-@pytest.mark.parametrize("how", [{"context_length": WINDOW}, {"target_tokens": 3_000}])
-def test_the_same_input_gives_the_same_bytes_in_every_process_and_under_every_hash_seed(how: dict[str, Any]) -> None:
+def test_the_same_input_gives_the_same_bytes_in_every_process_and_under_every_hash_seed() -> None:
     rule = user("Never touch harbour.db, always answer in German, and prefer short lines.")
     wire = json.dumps([PROMPT, rule, *talk(40)])
+    ways: list[dict[str, Any]] = [{"context_length": WINDOW}, {"target_tokens": 3_000}]
     outputs = {
         subprocess.run(
-            [sys.executable, "-c", PROGRAM, json.dumps(how)],
+            [sys.executable, "-c", PROGRAM, json.dumps(ways)],
             input=wire.encode(),
             env={**os.environ, "PYTHONHASHSEED": seed},
             stdout=subprocess.PIPE,
             check=True,
         ).stdout
-        for seed in ("0", "1", "4242")
+        for seed in ("0", "4242")
     }
     assert len(outputs) == 1
-    done: Any = clew.compress(json.loads(wire), **how)
-    assert json.loads(outputs.pop())[0] == done.messages
+    for how, told in zip(ways, outputs.pop().splitlines(), strict=True):
+        done: Any = clew.compress(json.loads(wire), **how)
+        assert json.loads(told)[0] == done.messages

@@ -26,24 +26,27 @@ def ran(script: str, where: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 
 
+_FORKED = """
+import asyncio, os, sys
+waiting, begins = os.pipe()
+racers = []
+for number in range(8):
+    racers.append(os.fork())
+    if racers[-1] == 0:
+        os.close(begins)
+        os.read(waiting, 1)
+        asyncio.run(main(sys.argv[1], number))
+        os._exit(0)
+os.close(begins)
+sys.exit(any([os.waitpid(racer, 0)[1] for racer in racers]))
+"""
+
+
 def race(script: str, where: Path) -> None:
-    """Eight processes that wait for one word and then all begin."""
-    racers = [
-        subprocess.Popen(
-            [sys.executable, "-c", dedent(script), str(where), str(racer)],
-            stdin=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for racer in range(8)
-    ]
-    for racer in racers:
-        assert racer.stdin is not None
-        racer.stdin.write("go\n")
-        racer.stdin.flush()
-    for racer in racers:
-        _, said = racer.communicate(timeout=120)
-        assert racer.returncode == 0, said
+    """Eight processes of one program that all begin at once; `main` of the script gets the place and its number."""
+    command = [sys.executable, "-c", dedent(script) + _FORKED, str(where)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr
 
 
 async def contents(store: Store) -> list[str]:
@@ -225,18 +228,14 @@ async def test_a_clock_set_back_neither_reorders_nor_holds_a_lease_for_ever(tmp_
 @pytest.mark.slow
 async def test_eight_processes_start_on_one_new_database_at_once(tmp_path: Path) -> None:
     script = """
-        import asyncio, sys
         from clew.store import NewSession, open_store
         from clew.testing import user
 
-        async def main():
-            sys.stdin.readline()
-            async with open_store(sys.argv[1]) as store:
+        async def main(where, racer):
+            async with open_store(where) as store:
                 await store.start_session(NewSession(id="s"))
                 for number in range(5):
-                    await store.append("s", [user(f"{sys.argv[2]} {number}")])
-
-        asyncio.run(main())
+                    await store.append("s", [user(f"{racer} {number}")])
     """
     where = tmp_path / "deep" / "s.db"
     race(script, where)

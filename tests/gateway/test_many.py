@@ -27,10 +27,11 @@ from clew.testing.messages import call
 from clew.testing.store_contract import empty_schema, postgres_server
 from clew.testing.upstream import StreamedAnswer, Upstream, UpstreamAnswer
 
-TURNS = 36
+TURNS = 20
 LIMITED = ("--set", "gateway.requests_per_minute=10")
 ANN, BOB = ({"Authorization": f"Bearer fake-key-of-{name}"} for name in ("ann", "bob"))
 WINDOW = 8_000
+LONG = 60
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ async def test_requests_of_one_session_may_meet_any_gateway(
     tmp_path: Path, store_url: str, wire: str, stream: bool
 ) -> None:
     async with two_gateways(Upstream(*answers(TURNS), caches=True), tmp_path, store_url) as flows:
-        async with CLIENTS[wire](GATEWAY_MODEL, stream=stream) as client:
+        async with CLIENTS[wire](GATEWAY_MODEL, stream=stream, repeated=LONG) as client:
             for turn in range(TURNS):
                 await client.turn(flows[turn % 2].root)
         for flow in flows:
@@ -96,9 +97,9 @@ async def test_requests_of_one_session_may_meet_any_gateway(
 async def test_a_count_is_of_what_another_gateway_folded(tmp_path: Path, store_url: str) -> None:
     upstream = Upstream(*answers(TURNS), caches=True)
     async with two_gateways(upstream, tmp_path, store_url) as flows:
-        async with CLIENTS["messages"](GATEWAY_MODEL, stream=False) as client:
+        async with CLIENTS["messages"](GATEWAY_MODEL, stream=False, repeated=LONG) as client:
             await client.turn(flows[1].root)
-            for _ in range(19):
+            for _ in range(TURNS // 2):
                 await client.turn(flows[0].root)
             for flow in flows:
                 await flow.wait_for_recordings()
@@ -247,7 +248,7 @@ async def test_one_that_is_killed_in_the_middle_of_a_compaction_holds_nobody_up(
 @pytest.mark.skipif(sys.platform != "linux", reason="finds the workers in /proc")
 async def test_workers_answer_on_one_port_and_one_that_ends_is_started_again(tmp_path: Path) -> None:
     upstream = Upstream(*answers(60), caches=True)
-    async with upstream, CLIENTS["messages"](GATEWAY_MODEL, stream=True) as client:
+    async with upstream, CLIENTS["messages"](GATEWAY_MODEL, stream=True, repeated=LONG) as client:
         async with served(tmp_path, upstream, "--workers", "2") as gateway:
             workers = gateway.workers()
             assert len(workers) == 2

@@ -17,7 +17,7 @@ from clew.testing.gateway_clients import find_folds
 from clew.testing.upstream import Upstream
 
 KEY = "fake-key-of-a-test"
-ROUNDS = 44
+ROUNDS = 24
 TASK = "Go through the house step by step, and never touch the blue door."
 # The SDK of Google makes a class of its own out of a session.
 pytestmark = pytest.mark.filterwarnings("ignore:Inheritance class .* from ClientSession:DeprecationWarning")

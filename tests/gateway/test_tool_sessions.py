@@ -16,7 +16,8 @@ from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import ReceivedRequest, Upstream, UpstreamAnswer
 from clew.testing.upstream_rules import UpstreamRules
 
-OUTPUT = "a line of output that says little\n" * 40
+OUTPUT = "a line of output that says little\n" * 80
+TURNS = 30
 BOUND = "claude-fable-5-1"
 STRICT = UpstreamRules(window=8_000, pairs=True, binds_thinking=True)
 
@@ -131,7 +132,7 @@ async def test_a_session_of_tools_is_folded_twice_and_no_rule_of_the_provider_is
     async with gateway_with(Upstream(answers=ToolCaller(), rules=STRICT), tmp_path, environ=environ) as flow:
         items: list[Any] = [user(wire, "TASK-7: mend the clock in hall 3")]
         sizes: list[int] = []
-        for turn in range(60):
+        for turn in range(TURNS):
             said = client.said(await post(flow, client, items, model))
             await flow.wait_for_recordings()
             sizes.append(len(flow.upstream.received[-1].body[client.field]))
@@ -141,10 +142,10 @@ async def test_a_session_of_tools_is_folded_twice_and_no_rule_of_the_provider_is
         folds = [at for at in range(1, len(sizes)) if sizes[at] < sizes[at - 1]]
         assert len(folds) >= 2
         # Each was answered at once: no refusal of the upstream had to be recovered from.
-        assert len(flow.upstream.received) == 60
+        assert len(flow.upstream.received) == TURNS
         assert not [record for record in flow.exchanges if record.recovered or record.is_fallback]
         assert "TASK-7" in json.dumps(flow.upstream.received[-1].body[client.field])
-        for turn in range(1, 60):
+        for turn in range(1, TURNS):
             before, now = (flow.upstream.received[at].body[client.field] for at in (turn - 1, turn))
             assert turn in folds or json.dumps(now[: len(before)]) == json.dumps(before)
         assert {it.kind for it in await flow.store.list_sessions()} == {"root", "continuation"}
@@ -155,7 +156,7 @@ async def test_counting_agrees_with_the_usage_that_is_told_and_leaves_no_trace(t
     client = CLIENTS["messages"]
     async with gateway_with(Upstream(answers=ToolCaller(), rules=rules), tmp_path) as flow:
         items: list[Any] = [user("messages", "TASK-7")]
-        for turn in range(30):
+        for turn in range(16):
             answer = await post(flow, client, items, GATEWAY_MODEL)
             await flow.wait_for_recordings()
             usage = answer["usage"]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,8 @@ from clew.testing.gateway import GATEWAY_MODEL, GatewayFlow, gateway_with
 from clew.testing.upstream import Upstream, UpstreamAnswer, UpstreamFault
 
 KEY = "fake-key-of-a-test"
-LONG = "many words of a question that goes on " * 40
+LONG = "many words of a question that goes on " * 80
+TURNS = 20
 TOOLS = [{"type": "function", "function": {"name": "look", "description": "looks", "parameters": {"type": "object"}}}]
 
 
@@ -27,45 +28,44 @@ def answers(count: int) -> list[UpstreamAnswer]:
     return [UpstreamAnswer(f"answer {number}") for number in range(count)]
 
 
-def openai_client(flow: GatewayFlow) -> AsyncOpenAI:
+async def ask_chat(client: AsyncOpenAI, history: list[Any], *, stream: bool) -> str:
+    if not stream:
+        reply = await client.chat.completions.create(model=GATEWAY_MODEL, messages=history)
+        return reply.choices[0].message.content or ""
+    text = ""
+    async for chunk in await client.chat.completions.create(model=GATEWAY_MODEL, messages=history, stream=True):
+        text += chunk.choices[0].delta.content or "" if chunk.choices else ""
+    return text
+
+
+async def ask_messages(client: AsyncAnthropic, history: list[Any], *, stream: bool) -> str:
+    if not stream:
+        reply = await client.messages.create(model=GATEWAY_MODEL, max_tokens=500, messages=history)
+        return "".join(block.text for block in reply.content if block.type == "text")
+    async with client.messages.stream(model=GATEWAY_MODEL, max_tokens=500, messages=history) as events:
+        return await events.get_final_text()
+
+
+async def ask_responses(client: AsyncOpenAI, history: list[Any], *, stream: bool) -> str:
+    if not stream:
+        return (await client.responses.create(model=GATEWAY_MODEL, input=history)).output_text
+    text = ""
+    async for event in await client.responses.create(model=GATEWAY_MODEL, input=history, stream=True):
+        text += event.delta if event.type == "response.output_text.delta" else ""
+    return text
+
+
+WIRES: dict[str, tuple[Callable[..., Awaitable[str]], str]] = {
+    "chat": (ask_chat, "messages"),
+    "messages": (ask_messages, "messages"),
+    "responses": (ask_responses, "input"),
+}
+
+
+def sdk_client(flow: GatewayFlow, wire: str) -> AsyncAnthropic | AsyncOpenAI:
+    if wire == "messages":
+        return AsyncAnthropic(base_url=flow.root, api_key=KEY, max_retries=0)
     return AsyncOpenAI(base_url=flow.base_url, api_key=KEY, max_retries=0)
-
-
-def anthropic_client(flow: GatewayFlow) -> AsyncAnthropic:
-    return AsyncAnthropic(base_url=flow.root, api_key=KEY, max_retries=0)
-
-
-async def ask_chat(flow: GatewayFlow, history: list[Any], *, stream: bool) -> str:
-    async with openai_client(flow) as client:
-        if not stream:
-            reply = await client.chat.completions.create(model=GATEWAY_MODEL, messages=history)
-            return reply.choices[0].message.content or ""
-        text = ""
-        async for chunk in await client.chat.completions.create(model=GATEWAY_MODEL, messages=history, stream=True):
-            text += chunk.choices[0].delta.content or "" if chunk.choices else ""
-        return text
-
-
-async def ask_messages(flow: GatewayFlow, history: list[Any], *, stream: bool) -> str:
-    async with anthropic_client(flow) as client:
-        if not stream:
-            reply = await client.messages.create(model=GATEWAY_MODEL, max_tokens=500, messages=history)
-            return "".join(block.text for block in reply.content if block.type == "text")
-        async with client.messages.stream(model=GATEWAY_MODEL, max_tokens=500, messages=history) as events:
-            return await events.get_final_text()
-
-
-async def ask_responses(flow: GatewayFlow, history: list[Any], *, stream: bool) -> str:
-    async with openai_client(flow) as client:
-        if not stream:
-            return (await client.responses.create(model=GATEWAY_MODEL, input=history)).output_text
-        text = ""
-        async for event in await client.responses.create(model=GATEWAY_MODEL, input=history, stream=True):
-            text += event.delta if event.type == "response.output_text.delta" else ""
-        return text
-
-
-WIRES = {"chat": (ask_chat, "messages"), "messages": (ask_messages, "messages"), "responses": (ask_responses, "input")}
 
 
 def items_of(flow: GatewayFlow, number: int, field: str) -> list[Any]:
@@ -77,19 +77,19 @@ def items_of(flow: GatewayFlow, number: int, field: str) -> list[Any]:
 @pytest.mark.parametrize("stream", [False, True], ids=["whole", "streamed"])
 async def test_a_session_passes_the_threshold_twice_and_goes_on(tmp_path: Path, wire: str, stream: bool) -> None:
     ask, field = WIRES[wire]
-    async with gateway_with(Upstream(*answers(40)), tmp_path) as flow:
+    async with gateway_with(Upstream(*answers(TURNS)), tmp_path) as flow, sdk_client(flow, wire) as client:
         history: list[dict[str, Any]] = []
         sizes: list[int] = []
-        for turn in range(40):
+        for turn in range(TURNS):
             history.append({"role": "user", "content": f"question {turn}: {LONG}"})
-            assert await ask(flow, history, stream=stream) == f"answer {turn}"
+            assert await ask(client, history, stream=stream) == f"answer {turn}"
             history.append({"role": "assistant", "content": f"answer {turn}"})
             sent = items_of(flow, turn, field)
             sizes.append(len(sent))
             assert f"question {turn}: " in json.dumps(sent[-1])
-        folds = [at for at in range(1, 40) if sizes[at] < sizes[at - 1]]
+        folds = [at for at in range(1, TURNS) if sizes[at] < sizes[at - 1]]
         assert len(folds) >= 2
-        for turn in range(1, 40):
+        for turn in range(1, TURNS):
             if turn not in folds:  # between folds each request begins with the one before
                 before, now = items_of(flow, turn - 1, field), items_of(flow, turn, field)
                 assert json.dumps(now[: len(before)]) == json.dumps(before)

@@ -81,7 +81,7 @@ print(seen, hashlib.sha256(text.encode()).hexdigest())
 
 def test_the_same_history_gives_the_same_bytes_under_every_hash_seed() -> None:
     told = set()
-    for seed in ("0", "1", "4711"):
+    for seed in ("0", "4711"):
         environment = {**os.environ, "PYTHONHASHSEED": seed}
         done = subprocess.run(
             [sys.executable, "-c", _WRITE], env=environment, capture_output=True, text=True, check=True
