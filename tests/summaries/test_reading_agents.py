@@ -103,3 +103,70 @@ def test_an_exchange_is_told_by_its_conclusion_before_any_other_sentence() -> No
     told = completed([*messages, user("Thanks, now the kind 12.")], 420)
     for line in told.split("\n"):
         assert "open_lid" not in line or "fixed the hinge" in line
+
+
+def test_a_listing_is_told_by_its_folder_and_the_names_in_it() -> None:
+    kinds = ("router", "catalog", "pricing", "metering", "stream", "proxy", "quota", "receipt", "trace", "vertex")
+    paths = [
+        f"/srv/shop/apps/api/src/inference/{kind}_{part}.ts" for kind in kinds for part in ("core", "test", "fake")
+    ]
+    messages = [
+        user("Which files has the inference gateway?"),
+        assistant(None, [call("glob", {"pattern": "**/inference/*"}, "a")]),
+        tool("a", "\n".join(paths)),
+        assistant("I start with the router."),
+    ]
+    told = completed(messages)
+    assert told.count("/srv/shop/apps/api/src/inference") == 1
+    assert "/srv/shop/apps/api/src/inference: router_core.ts router_test.ts router_fake.ts catalog_core.ts" in told
+    assert "vertex_fake.ts" in told
+    assert "(30 in all)" in completed(messages, 260)
+
+
+def test_of_a_long_listing_the_names_stand_with_their_sizes() -> None:
+    names = ("changelog.ts", "cli.ts", "export_html.ts", "fuzzy.ts", "main.ts", "messages.ts")
+    rows = [f"-rw-r--r--@ 1 ida  staff  {n}668 Dec  {n} 16:13 /srv/shop/src/{name}" for n, name in enumerate(names, 1)]
+    told = completed([user("What is in src?"), *ran("ls -la src/*.ts", "\n".join(rows), "a"), assistant("Six files.")])
+    assert "/srv/shop/src: changelog.ts 1668 cli.ts 2668 export_html.ts 3668 fuzzy.ts 4668" in told
+    assert "rw-r--r--" not in told
+
+
+TREE = """Done. This is how it stands now:
+
+```
+src/
+├── cli.ts, main.ts        # Entry points
+
+├── core/                  # What all modes share
+│   ├── session_store.ts
+│   ├── bash_runner.ts
+│   └── tools/
+│       ├── read_tool.ts
+│       └── write_tool.ts
+└── utils/
+    └── fuzzy_match.ts     # For the selectors
+```
+"""
+
+
+def test_a_tree_is_told_by_its_folders() -> None:
+    told = completed([user("Move the files where they belong."), assistant(TREE), user("Good.")])
+    assert "├" not in told and "│" not in told
+    assert "core: session_store.ts, bash_runner.ts" in told
+    assert "core/tools: read_tool.ts, write_tool.ts" in told
+    assert "utils: fuzzy_match.ts # For the selectors" in told
+
+
+def test_a_path_is_told_whole_where_it_comes_first() -> None:
+    path = "/srv/shop/apps/api/src/inference/model_router.ts"
+    messages: list[Message] = []
+    for n, line in enumerate(("const FIRST_LANE = pick_lane(0)", "const SECOND_LANE = pick_lane(1)")):
+        messages += [
+            user(f"Which lane is taken in case {n}?"),
+            assistant(None, [call("read", {"path": path}, f"c{n}")]),
+            tool(f"c{n}", f"{line}\n"),
+            assistant("The lane stands there."),
+        ]
+    told = completed([*messages, user("Good.")])
+    assert told.count(f"READ {path}: ") == 1
+    assert "READ …/inference/model_router.ts: " in told

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.ledger.readable import readable_result
+from clew.ledger.readable import readable_result, without_drawing
 from clew.ledger.requests import without_harness_blocks
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
@@ -380,7 +380,8 @@ def quotable_texts(message: Message) -> list[str]:
         text = _WRAPPER.sub("", text)
     if message["role"] == "tool":
         text = readable_result(text)
-    return [text, *(_decoded(_as_it_became(own)) for own in arguments_of(message))]
+    given = (_decoded(_as_it_became(own)) for own in arguments_of(message))
+    return [without_drawing(one) for one in (text, *given)]
 
 
 def arguments_of(message: Message) -> list[dict[str, Any]]:

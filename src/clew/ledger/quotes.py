@@ -7,23 +7,29 @@ The selection is a greedy cover: each step takes the line that adds the most wor
 from __future__ import annotations
 
 import heapq
-import math
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
-from dataclasses import dataclass, field
 from itertools import islice
 
 from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_atoms
+from clew.ledger.candidates import (
+    LISTINGS,
+    MOST_ALIKE,
+    SEPARATOR_CHARS,
+    QuotablePart,
+    QuoteCandidate,
+    QuoteSelection,
+    may_take,
+)
 from clew.ledger.extract import quotable_texts
+from clew.ledger.readable import listing
 from clew.ledger.spans import (
     FEWEST_WORDS,
     FINDS_BY_FILE,
     LONGEST_LINE,
     MARKS_OF_REMARK,
     OPENS_BODY,
-    ROUTINE_LINE,
-    ROUTINE_WORDS,
     QuoteSpan,
     bare_definition,
     block_span,
@@ -31,12 +37,10 @@ from clew.ledger.spans import (
     has_words,
     is_packed,
     joined_spans,
-    line_around,
     line_span,
     lines_of_span,
     quote_of,
     repeats_definition,
-    shape_of,
     trimmed,
     whole_line,
     with_files,
@@ -51,144 +55,18 @@ LineOf = Callable[[int, int], tuple[Hashable, int]]
 _OCCURRENCES = 3
 _FEWEST_WORDS_OF_CALL = 5  # the lines of a script follow from each other more than those of a result
 _FAVOURED_WORTH = 0.5
-_SEPARATOR_CHARS = 3
 _CHARS_PER_ATOM = 16
 _ATOMS_WEIGHED = 6_000
-# Under 1, so that one long path that is likely needed beats two short names that are less so.
-_LENGTH_POWER = 0.8
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
-_MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the last
 # No more than this share of the room goes to one result while others have something to say.
 _SHARE_OF_PART = 0.15
 _LEAST_OF_PART = 600
-_SHORTEST_REPEATED = 20
-_PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
 _FIRST_CHARS = 600
 _ENCODED_CHARS = 44
 _ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
 _CHARS_PER_FOLDER = 16  # a path has more of them
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
-
-
-@dataclass(slots=True)
-class _QuoteSelection:
-    """What was selected so far, and how many chars it takes."""
-
-    room: int
-    covered: set[str]
-    least: float = 0.0
-    """What a span is worth of itself, without its atoms."""
-    spent: int = 0
-    lines: set[Hashable] = field(default_factory=set)
-    spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
-    alike: Counter[tuple[int, int, str]] = field(default_factory=Counter)
-    """How many lines of one shape were taken from a part of a message."""
-    most_of_part: int = 0
-    """How many chars may be taken from one part of a message; 0 where any number may."""
-    of_part: Counter[tuple[int, int]] = field(default_factory=Counter)
-    held: list[_QuoteCandidate] = field(default_factory=list)
-    """What was not taken because enough of its part had been."""
-    quoted: set[str] = field(default_factory=set)
-    """The lines that were taken."""
-
-    def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
-        self.spent += chars
-        self.lines.add(line)
-        self.spans.setdefault((span.number, span.part), []).append(span)
-        self.of_part[span.number, span.part] += chars
-
-    def has_enough_of(self, span: QuoteSpan) -> bool:
-        return self.of_part[span.number, span.part] + span.end - span.start > self.most_of_part
-
-    def overlaps(self, span: QuoteSpan) -> bool:
-        taken = self.spans.get((span.number, span.part), ())
-        return any(span.start < other.end and other.start < span.end for other in taken)
-
-
-class _QuotablePart:
-    """A text of a message, and all that its quotes have in common; what is found in it once is kept."""
-
-    __slots__ = (
-        "_has_routine",
-        "clean",
-        "is_result",
-        "line",
-        "line_chars",
-        "newness",
-        "quotes",
-        "shapes",
-        "text",
-    )
-
-    def __init__(self, text: str, newness: float, line: Hashable, line_chars: int, *, is_result: bool) -> None:
-        self.text = text
-        self.newness = newness
-        self.line = line
-        self.line_chars = line_chars
-        self.is_result = is_result
-        self.clean: str | None = None
-        """The text on one line without its secrets; empty where it has none."""
-        self.shapes: dict[int, str] = {}
-        self.quotes: dict[tuple[int, int], str] = {}
-        self._has_routine: bool | None = None
-
-    def is_routine(self, start: int, end: int) -> bool:
-        """Whether a line of it is one of routine."""
-        if self._has_routine is None:
-            text = self.text
-            self._has_routine = any(word in text for word in ROUTINE_WORDS)
-        return self._has_routine and ROUTINE_LINE.match(self.text, start, end) is not None
-
-    def shape_at(self, start: int, end: int) -> str:
-        shape = self.shapes.get(start)
-        if shape is None:
-            shape = self.shapes[start] = shape_of(self.text[start:end])
-        return shape
-
-    def quote(self, span: tuple[int, int]) -> str:
-        quote = self.quotes.get(span)
-        if quote is None:
-            quote = self.quotes[span] = quote_of(self.text, *span)
-        return quote
-
-
-class _QuoteCandidate:
-    """A span that may be quoted, with everything about it that does not depend on what was selected before."""
-
-    __slots__ = (
-        "atoms", "chars", "chars_with_line", "line", "newness", "part", "power", "power_with_line", "span", "worth"
-    )  # fmt: skip
-
-    def __init__(self, span: QuoteSpan, chars: int, part: _QuotablePart, atoms: dict[str, float]) -> None:
-        self.span = span
-        self.part = part
-        self.atoms = atoms
-        """What each of its atoms is worth."""
-        self.worth = 0.0
-        for own in atoms.values():
-            self.worth += own
-        self.newness = part.newness
-        self.line = part.line
-        self.chars = chars + _SEPARATOR_CHARS
-        self.chars_with_line = self.chars + part.line_chars
-        self.power = math.pow(self.chars, _LENGTH_POWER)
-        self.power_with_line = math.pow(self.chars_with_line, _LENGTH_POWER)
-
-    def density(self, selection: _QuoteSelection) -> float:
-        """The worth of the atoms that it would add, by its length."""
-        covered = selection.covered
-        if not selection.least and covered.isdisjoint(self.atoms):
-            worth = self.worth
-        else:
-            worth = selection.least
-            for atom, own in self.atoms.items():
-                if atom not in covered:
-                    worth += own
-        return worth * self.newness / (self.power if self.line in selection.lines else self.power_with_line)
-
-    def chars_in(self, selection: _QuoteSelection) -> int:
-        return self.chars if self.line in selection.lines else self.chars_with_line
 
 
 class QuoteSelector:
@@ -211,8 +89,8 @@ class QuoteSelector:
         self._read, self._redacted = read, redacted
         self._first = first
         self._favour_new = favour_new
-        self._parts: dict[int, list[_QuotablePart]] = {}
-        self._found: dict[QuoteSpan, _QuoteCandidate] = {}
+        self._parts: dict[int, list[QuotablePart]] = {}
+        self._found: dict[QuoteSpan, QuoteCandidate] = {}
         self._searched = 0
         self._alike: Counter[tuple[int, int, str]] = Counter()
         self._selected: Mapping[tuple[int, int], list[QuoteSpan]] = {}
@@ -230,7 +108,7 @@ class QuoteSelector:
         `covered` are atoms that the handoff has already. With room left, they are quoted from a second line: that says
         something else of them. `for_first` chars go to the spans of `first` before all others, list by list.
         """
-        selection = _QuoteSelection(room, set(covered))
+        selection = QuoteSelection(room, set(covered))
         candidates = self._candidates(room)
         if for_first:
             selection.room, selection.least = for_first, _FAVOURED_WORTH
@@ -257,7 +135,7 @@ class QuoteSelector:
 
         Of a part of a message that has such lines, those that were selected last are among them, all in their order.
         """
-        selection = _QuoteSelection(room, set(), alike=Counter(self._alike))
+        selection = QuoteSelection(room, set(), alike=Counter(self._alike))
         for number in range(self._index.last, self._first - 1, -1):
             if not self._may_quote(number):
                 continue
@@ -268,12 +146,12 @@ class QuoteSelector:
                 for found in islice(_LINE.finditer(part.text), min(1, at), None):
                     span = QuoteSpan(number, at, *trimmed(part.text, *found.span()))
                     frame = 0 if part.line in selection.lines else part.line_chars
-                    chars = span.end - span.start + _SEPARATOR_CHARS + frame
+                    chars = span.end - span.start + SEPARATOR_CHARS + frame
                     if selection.spent + chars > min(most, room):
                         break
                     quote = part.quote(span[2:])
                     is_new = len(quote) <= LONGEST_LINE and quote not in told and not part.is_routine(*span[2:])
-                    if is_new and has_words(part.text, *span[2:], FEWEST_WORDS) and _may_take(span, part, selection):
+                    if is_new and has_words(part.text, *span[2:], FEWEST_WORDS) and may_take(span, part, selection):
                         told += f"\n{quote}"
                         selection.take(span, part.line, chars)
             if room - selection.spent < LONGEST_LINE // 4:
@@ -286,7 +164,7 @@ class QuoteSelector:
         """The quotable texts of a message."""
         return [part.text for part in self._parts_of(number)]
 
-    def _parts_of(self, number: int) -> Sequence[_QuotablePart]:
+    def _parts_of(self, number: int) -> Sequence[QuotablePart]:
         parts = self._parts.get(number)
         if parts is None:
             message = self._read(number)
@@ -294,7 +172,7 @@ class QuoteSelector:
             age = 1 - max(0, number - self._first) / max(1, self._index.last - self._first)
             newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
             parts = self._parts[number] = [
-                _QuotablePart(text, newness, *self._line_of(number, at), is_result=is_result)
+                QuotablePart(text, newness, *self._line_of(number, at), is_result=is_result)
                 for at, text in enumerate(quotable_texts(message))
             ]
         return parts
@@ -307,7 +185,7 @@ class QuoteSelector:
             self._worth[atom] = worth
         return worth
 
-    def _cover(self, candidates: list[_QuoteCandidate], selection: _QuoteSelection) -> None:
+    def _cover(self, candidates: list[QuoteCandidate], selection: QuoteSelection) -> None:
         """Take spans by density; what a span adds is weighed again when its turn comes."""
         left, takes = selection.room - selection.spent, 0
         heap = [
@@ -337,12 +215,12 @@ class QuoteSelector:
                 continue
             if selection.most_of_part and selection.has_enough_of(one.span):
                 selection.held.append(one)
-            elif _may_take(one.span, one.part, selection):
+            elif may_take(one.span, one.part, selection):
                 selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
                 takes += 1
 
-    def _candidates(self, room: int) -> list[_QuoteCandidate]:
+    def _candidates(self, room: int) -> list[QuoteCandidate]:
         """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""
         most = max(50, room // _CHARS_PER_ATOM)
         wanted: dict[int, set[AtomStats]] = {}
@@ -359,7 +237,7 @@ class QuoteSelector:
         self._searched = max(self._searched, most)
         return list(self._found.values())
 
-    def _candidate(self, span: QuoteSpan, words: Iterable[str] | None = None) -> _QuoteCandidate:
+    def _candidate(self, span: QuoteSpan, words: Iterable[str] | None = None) -> QuoteCandidate:
         part = self._parts_of(span.number)[span.part]
         atoms: dict[str, float] = {}
         known = self._worth_by_word
@@ -370,7 +248,7 @@ class QuoteSelector:
             atoms.update(worths)
         # Names of definitions stand side by side.
         name = bare_definition(part.text[span.start : span.end]) if part.text.endswith(OPENS_BODY, 0, span.end) else ""
-        return _QuoteCandidate(span, len(name) or span.end - span.start, part, atoms)
+        return QuoteCandidate(span, len(name) or span.end - span.start, part, atoms)
 
     def _worths_in(self, word: str) -> dict[str, float]:
         """What each atom of a word is worth."""
@@ -410,18 +288,24 @@ class QuoteSelector:
             if span not in self._found and not (part.is_result and part.is_routine(span.start, span.end)):
                 self._found[span] = self._candidate(span, own_words)
 
-    def _quotes(self, selection: _QuoteSelection) -> dict[tuple[int, int], list[str]]:
+    def _quotes(self, selection: QuoteSelection) -> dict[tuple[int, int], list[str]]:
         folded: dict[tuple[int, int], list[str]] = {}
-        for number, at, shape in (key for key, times in selection.alike.items() if times >= _MOST_ALIKE):
+        for number, at, shape in (key for key, times in selection.alike.items() if times >= MOST_ALIKE):
             folded.setdefault((number, at), []).append(shape)
         quotes: dict[tuple[int, int], list[str]] = {}
         for (number, at), spans in sorted(selection.spans.items()):
             part = self._parts_of(number)[at]
             text = part.text
             counts: dict[str, str] = {}
+            listings: dict[str, str] = {}
             for shape in folded.get((number, at), ()):
                 like = self._lines_like(number, at, shape)
-                if len(like) > _MOST_ALIKE + 1:
+                if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
+                    listed = set(like)
+                    spans = [*(span for span in spans if span[2:] not in listed), QuoteSpan(number, at, *like[0])]
+                    names = [name for line in like if self._is_clean(part, name := text[slice(*line)])]
+                    listings[part.quote(like[0])] = listing(names, self.worth_of, selection.listing_chars)
+                elif len(like) > MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
             apart: Iterable[tuple[int, int]]
@@ -431,7 +315,9 @@ class QuoteSelector:
             if FINDS_BY_FILE.search(text, 0, _FIRST_CHARS):
                 apart = with_files(text, apart)
             lines = dict.fromkeys(map(part.quote, apart))
-            if clean := [line + counts.get(line, "") for line in lines if self._is_clean(part, line)]:
+            if clean := [
+                listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)
+            ]:
                 quotes[number, at] = clean
         return quotes
 
@@ -447,7 +333,7 @@ class QuoteSelector:
             self._like[key] = [trimmed(part.text, *line) for line in like]
         return self._like[key]
 
-    def _is_clean(self, part: _QuotablePart, quote: str) -> bool:
+    def _is_clean(self, part: QuotablePart, quote: str) -> bool:
         """Whether the quote holds no secret, nor a piece of one that would not be recognised alone.
 
         Encoded bytes, such as a line of a key that a program complains about, are never quoted.
@@ -467,30 +353,3 @@ class QuoteSelector:
 def _definition_in(text: str, start: int, end: int) -> tuple[int, int] | None:
     """The line without its indent, where it only names what is defined there."""
     return trimmed(text, start, end) if bare_definition(text[start:end].strip()) else None
-
-
-def _may_take(span: QuoteSpan, part: _QuotablePart, selection: _QuoteSelection) -> bool:
-    """Whether there are not enough lines like it yet: more of a listing or of a log are told by their count.
-
-    What the agent said is no listing: each line was worth writing.
-    """
-    text = part.text
-    place = _PLACE.match(text, span.start, span.end)
-    line = text[place.end() if place else span.start : span.end]
-    if len(line) >= _SHORTEST_REPEATED:
-        if line in selection.quoted:
-            return False
-        selection.quoted.add(line)
-    if not span.part and not part.is_result:
-        return True
-    start, end = line_around(text, span.start)
-    # A clause of a long line is a find of its own.
-    shape = part.shape_at(start, end) if end - start <= LONGEST_LINE else ""
-    if not shape:
-        return True
-    key = (span.number, span.part, shape)
-    selection.alike[key] += 1
-    if selection.alike[key] == _MOST_ALIKE:
-        # The first and the last such line will stand beside it.
-        selection.spent += 2 * (end - start)
-    return selection.alike[key] <= _MOST_ALIKE

@@ -1,4 +1,4 @@
-"""A result as a reader takes it in: JSON by its fields, each with its name.
+"""A result as a reader takes it in: JSON by its fields, each with its name; a listing by its folder; a drawn tree too.
 
 Programs print records as JSON, often in one long line, and texts in them with their line breaks escaped. A piece of
 such a line tells a reader nothing; a field with its name, or a line of the text, does. Records that were cut are read
@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from itertools import takewhile
 from operator import is_
 from typing import Any
 
@@ -124,3 +125,87 @@ def _meant(escape: re.Match[str]) -> str:
         char = chr(int(escape[1], 16))
         return "" if "\ud800" <= char <= "\udfff" else char
     return _ESCAPED.get(escape[2], escape[2])
+
+
+# -- listings ----------------------------------------------------------------------------------------------------------
+
+_LONG_LISTING = re.compile(
+    r"[-bcdlps][-rwxsStT]{9}[@+.]? +\d+ \S+ +\S+ +(?P<size>[\d.,]+[KMGT]?) +\S+ +\S+ +(?:[\d:]+ +)?(?P<name>\S.*)"
+)
+_SHORTEST_FOLDER = 4
+_DRAWN = ("├─", "└─", "┣━", "┗━")
+_BRANCH = re.compile(r"(?P<drawn>[\s│┃]*[├└┣┗][─━]+\s?)(?P<name>\S+)(?P<more>.*)")
+_BETWEEN_BRANCHES = re.compile(r"[\s│┃]*")
+
+
+def listing(lines: Sequence[str], worth_of: Callable[[str], float], most: int) -> str:
+    """Paths of a listing as one line: the folder that they have in common, once, then what is in it.
+
+    Of more than fit into `most` chars those that are worth most, in their order, and how many there are.
+    """
+    entries = [_entry_of(line) for line in lines]
+    root = _common_folder([path for path, _ in entries])
+    cut = len(root) + 1 if len(root) >= _SHORTEST_FOLDER else 0
+    names = [f"{path[cut:]}{size}" for path, size in entries]
+    left, told = most - cut, set()
+    for at in sorted(range(len(names)), key=lambda at: -worth_of(entries[at][0])):
+        left -= len(names[at]) + 1
+        if left < 0:
+            break
+        told.add(at)
+    shown = " ".join(name for at, name in enumerate(names) if at in told)
+    return f"{root}: {shown}"[0 if cut else len(root) + 2 :] + (
+        f" ({len(lines)} in all)" if len(told) < len(names) else ""
+    )
+
+
+def _entry_of(line: str) -> tuple[str, str]:
+    """A path, and its size where the line of a listing has it."""
+    found = _LONG_LISTING.fullmatch(line.strip())
+    return (found["name"], f" {found['size']}") if found else (line.strip().rstrip("/"), "")
+
+
+def _common_folder(paths: Sequence[str]) -> str:
+    folders = [path.split("/")[:-1] for path in paths]
+    shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
+    return "/".join(names[0] for names in shared)
+
+
+def without_drawing(text: str) -> str:
+    """The text, a tree that is drawn in it told by folders: `src/core: session.ts, tools.ts`."""
+    if text.isascii() or not any(mark in text for mark in _DRAWN):
+        return text
+    told: list[str] = []
+    branches: list[re.Match[str]] = []
+    between: list[str] = []
+    for line in text.split("\n"):
+        if found := _BRANCH.match(line):
+            branches.append(found)
+            between = []
+        elif branches and _BETWEEN_BRANCHES.fullmatch(line):
+            between.append("")
+        else:
+            told += [*_by_folder(branches), *between, line]
+            branches, between = [], []
+    return "\n".join([*told, *_by_folder(branches), *between])
+
+
+def _by_folder(branches: Sequence[re.Match[str]]) -> Iterator[str]:
+    """The lines that tell a tree; an entry with a remark stands on a line of its own."""
+    above: list[tuple[int, str]] = []
+    plain: dict[str, list[str]] = {}
+    remarked: dict[str, list[str]] = {}
+    for at, one in enumerate(branches):
+        depth, name, more = one.end("drawn"), one["name"], " ".join(one["more"].split())
+        while above and above[-1][0] >= depth:
+            above.pop()
+        folder = "/".join(inner for _, inner in above)
+        if at + 1 < len(branches) and branches[at + 1].end("drawn") > depth:
+            above.append((depth, name.rstrip("/")))
+        elif not more:
+            plain.setdefault(folder, []).append(name)
+        if more:
+            remarked.setdefault(folder, []).append(f"{name} {more}")
+    for folder in dict.fromkeys([*plain, *remarked]):
+        head = f"{folder}: " if folder else ""
+        yield from (head + entry for entry in [", ".join(plain.get(folder, ())), *remarked.get(folder, ())] if entry)

@@ -31,6 +31,11 @@ _DIAGNOSTIC = re.compile(
 )
 # Names of a long import or a list, several on a line.
 _ONLY_NAMES = re.compile(r"\s*(?:\d+[→:|]\s*)?['\"]?[\w.]+['\"]?(?:, *['\"]?[\w.]+['\"]?)+,?\s*")
+_RIGHTS = re.compile(r"\s*[-bcdlps][-rwxsStT]{9}[@+.]? +\d")
+LISTED = "-rw"
+"""The shape of the lines of a long listing."""
+ONLY_PATH = "\0"
+"""The shape of a line that is a path or the name of a file, and no more."""
 _QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
@@ -118,6 +123,8 @@ def shape_of(line: str) -> str:
     """
     if _ONLY_NAMES.fullmatch(line):
         return "names"
+    if _RIGHTS.match(line):
+        return LISTED
     if placed := _DIAGNOSTIC.match(line):
         return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
     if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):

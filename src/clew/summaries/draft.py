@@ -112,8 +112,9 @@ class HandoffDraft:
             sections[parts.FILES] = lines_by_kind(files)
         entries = [(stretch.first, exchange_text(entry)) for stretch, entry in self.stretches]
         entries += [(number, CONTINUED.join(lines)) for number, lines in self.former]
-        for n, entry in self.entries.items():
-            text = exchange_text(entry)
+        named: set[str] = set()
+        for n, entry in sorted(self.entries.items()):
+            text = exchange_text(entry, named)
             # Without another line they tell nothing that is not told already.
             if CONTINUED in text or not text.startswith((AS_TASK, ASKED_ABOVE, ASKED_BELOW)):
                 entries.append((material.exchanges[n].number, text))

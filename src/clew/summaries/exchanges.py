@@ -91,8 +91,12 @@ class ToldExchange:
         return new
 
 
-def exchange_text(entry: ToldExchange) -> str:
-    """Request, conclusion, deeds, then what else was said and shown, in the order in which it came."""
+def exchange_text(entry: ToldExchange, named: set[str] | None = None) -> str:
+    """Request, conclusion, deeds, then what else was said and shown, in the order in which it came.
+
+    `named` are the beginnings of paths that were told whole before; it gets those that are told so here.
+    """
+    named = set() if named is None else named
     by_message: dict[int, list[Sentence]] = {}
     for one in entry.sentences:
         by_message.setdefault(one.number, []).append(one)
@@ -104,7 +108,7 @@ def exchange_text(entry: ToldExchange) -> str:
         (min(number for number, _, _ in own), order) for order, own in enumerate(entry.passages.values()) if own
     )
     passages = list(entry.passages.items())
-    body += _folded([(number, _passage_line(*passages[order], folders)) for number, order in shown])
+    body += _folded([(number, _passage_line(*passages[order], folders, named)) for number, order in shown])
     body += [(number_in(reference_of(line)), line) for line in entry.told_before]
     lines = [entry.head, *conclusion, *entry.deeds, *(text for _, text in sorted(body, key=lambda one: one[0]))]
     return CONTINUED.join(line for line in lines if line)
@@ -144,7 +148,7 @@ def reference_of(line: str) -> str:
     return announcing[announcing.rfind("(") :] if announcing.endswith(")") else ""
 
 
-def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict[str, str]) -> str:
+def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict[str, str], named: set[str]) -> str:
     """`READ src/retry.py: DELAYS = (0.5, 1, 2) · def wait(): (m60)`; `folders`: beginnings told before, each with what
     it was the beginning of."""
     own = sorted(own, key=lambda one: one[0])
@@ -167,10 +171,10 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         folders[brief_target(target)] = target
         told = [line for _, is_call, line in own if not is_call]
     else:
-        # A path that was chosen to be quoted is told whole, and once.
-        is_whole = any(line.startswith(target) for line in called) and target[:BRIEF_CHARS] not in folders
-        names = [target if is_whole else brief_target(target)]
-        folders |= {target[:BRIEF_CHARS]: target} if is_whole else {}
+        # A path is told whole where it comes first, for a reader needs all of it to open a file; a long folder once.
+        begins = target[:BRIEF_CHARS]
+        names = [brief_target(target) if begins in named or " " in target else target]
+        named.add(begins)
         shown = [one for one in own if not (one[1] and _says_target(one[2], verb, target))]
         told = [line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in shown]
     return framed_passage(verb, names, list(dict.fromkeys(filter(None, told))), where)

@@ -1,0 +1,185 @@
+"""What may be quoted, and what was chosen of it: a part of a message, a line of it with its worth, the selection.
+
+What a line is worth changes with what was selected before; all else about it is found once.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from clew.ledger.spans import (
+    LISTED,
+    LONGEST_LINE,
+    ONLY_PATH,
+    ROUTINE_LINE,
+    ROUTINE_WORDS,
+    QuoteSpan,
+    line_around,
+    quote_of,
+    shape_of,
+)
+
+SEPARATOR_CHARS = 3
+# Under 1, so that one long path that is likely needed beats two short names that are less so.
+_LENGTH_POWER = 0.8
+MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the last
+_SHORTEST_REPEATED = 20
+LISTINGS = frozenset({LISTED, ONLY_PATH})
+_LEAST_OF_LISTING, _MOST_OF_LISTING, _LISTINGS_OF_ROOM = 160, 700, 12
+_PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
+
+
+@dataclass(slots=True)
+class QuoteSelection:
+    """What was selected so far, and how many chars it takes."""
+
+    room: int
+    covered: set[str]
+    least: float = 0.0
+    """What a span is worth of itself, without its atoms."""
+    spent: int = 0
+    lines: set[Hashable] = field(default_factory=set)
+    spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
+    alike: Counter[tuple[int, int, str]] = field(default_factory=Counter)
+    """How many lines of one shape were taken from a part of a message."""
+    most_of_part: int = 0
+    """How many chars may be taken from one part of a message; 0 where any number may."""
+    of_part: Counter[tuple[int, int]] = field(default_factory=Counter)
+    held: list[QuoteCandidate] = field(default_factory=list)
+    """What was not taken because enough of its part had been."""
+    quoted: set[str] = field(default_factory=set)
+    """The lines that were taken."""
+
+    @property
+    def listing_chars(self) -> int:
+        """How many chars a listing may take."""
+        return max(_LEAST_OF_LISTING, min(_MOST_OF_LISTING, self.room // _LISTINGS_OF_ROOM))
+
+    def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
+        self.spent += chars
+        self.lines.add(line)
+        self.spans.setdefault((span.number, span.part), []).append(span)
+        self.of_part[span.number, span.part] += chars
+
+    def has_enough_of(self, span: QuoteSpan) -> bool:
+        return self.of_part[span.number, span.part] + span.end - span.start > self.most_of_part
+
+    def overlaps(self, span: QuoteSpan) -> bool:
+        taken = self.spans.get((span.number, span.part), ())
+        return any(span.start < other.end and other.start < span.end for other in taken)
+
+
+class QuotablePart:
+    """A text of a message, and all that its quotes have in common; what is found in it once is kept."""
+
+    __slots__ = (
+        "_has_routine",
+        "clean",
+        "is_result",
+        "line",
+        "line_chars",
+        "newness",
+        "quotes",
+        "shapes",
+        "text",
+    )
+
+    def __init__(self, text: str, newness: float, line: Hashable, line_chars: int, *, is_result: bool) -> None:
+        self.text = text
+        self.newness = newness
+        self.line = line
+        self.line_chars = line_chars
+        self.is_result = is_result
+        self.clean: str | None = None
+        """The text on one line without its secrets; empty where it has none."""
+        self.shapes: dict[int, str] = {}
+        self.quotes: dict[tuple[int, int], str] = {}
+        self._has_routine: bool | None = None
+
+    def is_routine(self, start: int, end: int) -> bool:
+        """Whether a line of it is one of routine."""
+        if self._has_routine is None:
+            text = self.text
+            self._has_routine = any(word in text for word in ROUTINE_WORDS)
+        return self._has_routine and ROUTINE_LINE.match(self.text, start, end) is not None
+
+    def shape_at(self, start: int, end: int) -> str:
+        shape = self.shapes.get(start)
+        if shape is None:
+            shape = self.shapes[start] = shape_of(self.text[start:end])
+        return shape
+
+    def quote(self, span: tuple[int, int]) -> str:
+        quote = self.quotes.get(span)
+        if quote is None:
+            quote = self.quotes[span] = quote_of(self.text, *span)
+        return quote
+
+
+class QuoteCandidate:
+    """A span that may be quoted, with everything about it that does not depend on what was selected before."""
+
+    __slots__ = (
+        "atoms", "chars", "chars_with_line", "line", "newness", "part", "power", "power_with_line", "span", "worth"
+    )  # fmt: skip
+
+    def __init__(self, span: QuoteSpan, chars: int, part: QuotablePart, atoms: dict[str, float]) -> None:
+        self.span = span
+        self.part = part
+        self.atoms = atoms
+        """What each of its atoms is worth."""
+        self.worth = 0.0
+        for own in atoms.values():
+            self.worth += own
+        self.newness = part.newness
+        self.line = part.line
+        self.chars = chars + SEPARATOR_CHARS
+        self.chars_with_line = self.chars + part.line_chars
+        self.power = math.pow(self.chars, _LENGTH_POWER)
+        self.power_with_line = math.pow(self.chars_with_line, _LENGTH_POWER)
+
+    def density(self, selection: QuoteSelection) -> float:
+        """The worth of the atoms that it would add, by its length."""
+        covered = selection.covered
+        if not selection.least and covered.isdisjoint(self.atoms):
+            worth = self.worth
+        else:
+            worth = selection.least
+            for atom, own in self.atoms.items():
+                if atom not in covered:
+                    worth += own
+        return worth * self.newness / (self.power if self.line in selection.lines else self.power_with_line)
+
+    def chars_in(self, selection: QuoteSelection) -> int:
+        return self.chars if self.line in selection.lines else self.chars_with_line
+
+
+def may_take(span: QuoteSpan, part: QuotablePart, selection: QuoteSelection) -> bool:
+    """Whether there are not enough lines like it yet: more of a listing or of a log are told by their count.
+
+    What the agent said is no listing: each line was worth writing.
+    """
+    text = part.text
+    place = _PLACE.match(text, span.start, span.end)
+    line = text[place.end() if place else span.start : span.end]
+    if len(line) >= _SHORTEST_REPEATED:
+        if line in selection.quoted:
+            return False
+        selection.quoted.add(line)
+    if not span.part and not part.is_result:
+        return True
+    start, end = line_around(text, span.start)
+    # A clause of a long line is a find of its own.
+    shape = part.shape_at(start, end) if end - start <= LONGEST_LINE else ""
+    if not shape:
+        return True
+    key = (span.number, span.part, shape)
+    selection.alike[key] += 1
+    if selection.alike[key] == MOST_ALIKE:
+        # The first and the last such line will stand beside it; of paths more names, in the place of all of them.
+        selection.spent += selection.listing_chars if shape in LISTINGS else 2 * (end - start)
+    return selection.alike[key] <= MOST_ALIKE
