@@ -29,6 +29,7 @@ from clew.redact.in_prose import (
 from clew.redact.values import (
     PLACEHOLDER_START,
     QUOTE,
+    SearchedText,
     SecretFinding,
     has_symbol,
     is_number,
@@ -45,44 +46,36 @@ _JOINS_CELLS = (b",", b">")
 _PASSWORD_WORDS = (b"pass", b"pwd", b"psk")
 
 
-def named_secrets(
-    text: bytes, folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
-) -> list[SecretFinding]:
-    """The values after the names of secrets, in no particular order.
-
-    `text` has one byte for each character of `original`, and `folded` is the same in lower case; `words` are `words_in`
-    it, or more, and `literals` those that it may have.
-    """
-    found, others = _after_names(text, folded, original, words, literals)
-    return [*found, *secrets_in_tables(text, folded, others)] if others else found
+def named_secrets(searched: SearchedText) -> list[SecretFinding]:
+    """The values after the names of secrets, in no particular order."""
+    found, others = _after_names(searched)
+    return [*found, *secrets_in_tables(searched.raw, searched.folded, others)] if others else found
 
 
-def names_over_lines(
-    text: bytes, folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
-) -> Iterator[int]:
+def names_over_lines(searched: SearchedText) -> Iterator[int]:
     """Places of which a line may have a secret only together with other lines, in a text of lines in any order.
 
-    Each line stands between null characters in lines of their own. The arguments are those of `named_secrets`.
+    Each line stands between null characters in lines of their own.
     """
+    text, folded = searched.raw, searched.folded
     for word in _BLOCKS_BELOW:
-        for match in _BLOCKS_BELOW[word].finditer(folded) if word in words else ():
+        for match in _BLOCKS_BELOW[word].finditer(folded) if word in searched.words else ():
             yield match.start()
     for match in _VALUE_LINE.finditer(folded) if b"value" in folded else ():
         yield match.end()
-    if not original.isascii() and HAS_LABEL_IN_SCRIPTS(not_ascii(original)):
-        yield from (match.start() for match in LABELS_IN_SCRIPTS.finditer(original))
-    _, others = _after_names(text, folded, original, words, literals)
+    if searched.not_ascii and HAS_LABEL_IN_SCRIPTS(searched.not_ascii):
+        yield from (match.start() for match in LABELS_IN_SCRIPTS.finditer(searched.text))
+    _, others = _after_names(searched)
     yield from names_in_headers(text, folded, others)
     yield from (at for at in others if _OPENS_BLOCK(text, at) or is_told_over_lines(folded, at))
 
 
-def _after_names(
-    text: bytes, folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
-) -> tuple[list[SecretFinding], list[int]]:
+def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]]:
     """What is found beside the names of secrets, and the places of the names beside which there is nothing."""
+    text, folded = searched.raw, searched.folded
     found: list[SecretFinding] = []
     others: list[int] = []
-    for word, place in names_of_secrets(folded, words):
+    for word, place in names_of_secrets(folded, searched.words):
         finding = None
         if (sign := place["sign"]) is not None or place["space"] is not None:
             finding = assigned_secret(text, place)
@@ -102,39 +95,26 @@ def _after_names(
             found.append(finding)
         else:
             others.append(place.start())
-    for at, word in _foreign_labels(folded, original, words, literals):
-        if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, original, at):
+    for at, word in _foreign_labels(searched):
+        if finding := told_password(text, folded, at, word) if word else told_in_other_script(text, searched.text, at):
             found.append(finding)
         else:
             others.append(at)
     return found, others
 
 
-def _foreign_labels(
-    folded: bytes, original: str, words: Sequence[bytes], literals: Container[bytes]
-) -> Iterator[tuple[int, bytes]]:
+def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
-    others = "" if original.isascii() else not_ascii(original)
+    folded, others = searched.folded, searched.not_ascii
     for word in FOREIGN_LABELS if not others else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
-        is_possible = word in (words if word == b"pw" else literals)
+        is_possible = word in (searched.words if word == b"pw" else searched.literals)
         at = folded.find(word) if is_possible else -1
         while at >= 0:
             yield at, word
             at = folded.find(word, at + len(word))
     if others and HAS_LABEL_IN_SCRIPTS(others):
-        for match in LABELS_IN_SCRIPTS.finditer(original):
+        for match in LABELS_IN_SCRIPTS.finditer(searched.text):
             yield match.start(), b""
-
-
-_ASCII = bytes(range(128))
-
-
-def not_ascii(text: str) -> str:
-    """The characters of a text that are not ASCII, which are searched faster where they are few; else the text."""
-    encoded = text.encode("utf-8", "surrogatepass")
-    if len(encoded) * 2 > len(text) * 3:
-        return text
-    return encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
 
 
 # -- assignments ------------------------------------------------------------------------------------------------------

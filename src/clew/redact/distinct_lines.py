@@ -26,7 +26,7 @@ class DistinctLines:
     def of(cls, texts: Iterable[str]) -> DistinctLines:
         lines: set[str] = set()
         for text in texts:
-            lines |= set(text.split("\n"))
+            lines.update(text.split("\n"))
         ordered = ["", *lines, ""]
         return cls(ordered, ALONE.join(ordered))
 
@@ -60,9 +60,10 @@ def literals_in(folded: bytes, literals: Iterable[bytes]) -> set[bytes]:
     text = folded.translate(letters)
     words: set[bytes] = set()
     for start in range(0, len(text), _PIECE_CHARS):
-        words |= set(text[max(0, start - longest) : start + _PIECE_CHARS].split())
+        words.update(text[max(0, start - longest) : start + _PIECE_CHARS].split())
     written = b" ".join(words)
     return {literal for literal in wanted if all(part in written for part in literal.translate(letters).split())}
 
 
-_PIECE_CHARS = 1_000_000
+# The words of so many stay in the processor's cache.
+_PIECE_CHARS = 20_000

@@ -10,12 +10,12 @@ from __future__ import annotations
 import json
 import re
 from bisect import bisect_right
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
 from clew.messages import Message
 from clew.redact.by_context import CONTEXT_LITERALS, commands_over_lines, secrets_in_commands, secrets_in_context
-from clew.redact.by_name import NAME_LITERALS, named_secrets, names_over_lines, not_ascii, secret_under, words_in
+from clew.redact.by_name import NAME_LITERALS, named_secrets, names_over_lines, secret_under, words_in
 from clew.redact.by_shape import (
     key_bodies,
     key_candidates,
@@ -31,9 +31,11 @@ from clew.redact.values import (
     PLACEHOLDER_END,
     PLACEHOLDER_START,
     RedactedText,
+    SearchedText,
     SecretFinding,
     between,
     in_original_text,
+    not_ascii,
     outside_placeholders,
     placeholders_in,
     with_placeholders,
@@ -75,18 +77,14 @@ def redact_text(text: str) -> str:
 def _search(text: str, literals: Container[bytes]) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
     """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others."""
     shown = readable(text)
-    read = shown.text
-    raw = _one_byte_each(read)
-    folded = raw.lower()
-    words = words_in(folded, literals)
-    frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
+    searched = _searched(shown.text, literals)
+    words = searched.words
+    frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(searched.raw, searched.folded, words)
     if frequent is not None:
-        read = _CUT_OUT.join(between(read, frequent.names, frequent.ends))
-        raw = _one_byte_each(read)
-        folded = raw.lower()
-    found = _scan(raw, folded, read, words, literals)
+        searched = _searched(_CUT_OUT.join(between(shown.text, frequent.names, frequent.ends)), literals, words)
+    found = _scan(searched)
     if found:
-        found = _with_uncovered(found, read)
+        found = _with_uncovered(found, searched.text)
         if frequent is not None:
             found = in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
     return shown, frequent, found
@@ -105,11 +103,9 @@ def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding
     """The findings, with those that show only when these are replaced."""
     for _ in range(_PASSES):
         clean = _replaced(text, found)
-        clean_raw = _one_byte_each(clean)
-        if not _may_uncover(clean_raw, clean, found):
+        if not _may_uncover(clean, found):
             break
-        folded = clean_raw.lower()
-        uncovered = _scan(clean_raw, folded, clean, words_in(folded, _LITERALS), _LITERALS)
+        uncovered = _scan(_searched(clean))
         if not uncovered:
             break
         starts, ends = [finding.start for finding in found], [finding.end for finding in found]
@@ -118,18 +114,15 @@ def _with_uncovered(found: list[SecretFinding], text: str) -> list[SecretFinding
     return found
 
 
-def _may_uncover(raw: bytes, text: str, found: Sequence[SecretFinding]) -> bool:
+def _may_uncover(text: str, found: Sequence[SecretFinding]) -> bool:
     """Whether there is anything to find near the placeholders, where these are few in a long text."""
-    if len(found) * 4 * _NEAR_CHARS > len(raw):
+    if len(found) * 4 * _NEAR_CHARS > len(text):
         return True
-    places = placeholders_in(text)
-    for start, end in places:
-        first = max(0, raw.rfind(b"\n", 0, max(0, start - _NEAR_CHARS)), start - 4 * _NEAR_CHARS)
-        last = raw.find(b"\n", end + _NEAR_CHARS)
-        last = min(len(raw) if last < 0 else last, end + 4 * _NEAR_CHARS)
-        near = raw[first:last]
-        folded = near.lower()
-        if _scan(near, folded, text[first:last], words_in(folded, _LITERALS), _LITERALS):
+    for start, end in placeholders_in(text):
+        first = max(0, text.rfind("\n", 0, max(0, start - _NEAR_CHARS)), start - 4 * _NEAR_CHARS)
+        last = text.find("\n", end + _NEAR_CHARS)
+        last = min(len(text) if last < 0 else last, end + 4 * _NEAR_CHARS)
+        if _scan(_searched(text[first:last])):
             return True
     return False
 
@@ -145,25 +138,30 @@ def _one_byte_each(text: str) -> bytes:
     return text.encode("ascii", "replace")
 
 
-def _scan(
-    raw: bytes, folded: bytes, text: str, words: Sequence[bytes], literals: Container[bytes]
-) -> list[SecretFinding]:
-    found = _findings(raw, folded, text, words, literals)
-    return outside_placeholders(without_overlaps(found), text) if found else found
+def _searched(text: str, literals: Container[bytes] = _LITERALS, words: Sequence[bytes] | None = None) -> SearchedText:
+    """What is searched of a text; `literals` are those that it may have, `words` where they are known already."""
+    raw = _one_byte_each(text)
+    folded = raw.lower()
+    return SearchedText(
+        raw, folded, text, words_in(folded, literals) if words is None else words, literals, not_ascii(text)
+    )
 
 
-def _findings(
-    raw: bytes, folded: bytes, text: str, words: Sequence[bytes], literals: Container[bytes]
-) -> list[SecretFinding]:
-    """What every finder finds. `literals` are those that the text may have."""
-    candidates = key_candidates(raw)
+def _scan(searched: SearchedText) -> list[SecretFinding]:
+    found = _findings(searched, key_candidates(searched.raw))
+    return outside_placeholders(without_overlaps(found), searched.text) if found else found
+
+
+def _findings(searched: SearchedText, candidates: Sequence[tuple[int, int]]) -> list[SecretFinding]:
+    """What every finder finds; `candidates` are its `key_candidates`."""
+    raw, literals = searched.raw, searched.literals
     return [
         *prefixed_secrets(raw, candidates),
         *wrapped_secrets(raw, candidates),
         *(private_keys(raw) if _KEY_BEGINS in literals else ()),
         *key_bodies(raw, candidates),
-        *secrets_in_context(raw, folded, literals),
-        *named_secrets(raw, folded, text, words, literals),
+        *secrets_in_context(raw, searched.folded, literals),
+        *named_secrets(searched),
         *secrets_in_commands(raw, literals),
     ]
 
@@ -240,7 +238,7 @@ def readable(text: str) -> ReadableText:
     """The text as it is read; the same string where nothing is hidden in it."""
     plain = text
     forms = [form for form, mark in zip(_FORMS, ("\x1b", "\\"), strict=False) if mark in text and form.search(text)]
-    if not text.isascii() and _NOT_PLAIN.search(others := not_ascii(text)):
+    if (others := not_ascii(text)) and _NOT_PLAIN.search(others):
         # Of the same length, so that places stay.
         plain = text.translate(_FULL_WIDTH) if _WIDE.search(others) else text.replace("：", ":").replace("＝", "=")
         if _FORMS[-1].search(others):
@@ -295,40 +293,43 @@ def redact_messages(messages: Sequence[Message]) -> list[Message]:
 
 def _suspects(messages: Sequence[Message]) -> Iterator[int]:
     """The positions of the messages that may have a secret."""
-    texts_of: list[tuple[int, list[str]]] = []
+    texts: list[str] = []
+    owners: list[int] = []
     for number, message in enumerate(messages):
-        texts: list[str] = []
+        before = len(texts)
+        is_suspect = _collect(message, "", {}, texts, 0)
         # In a text with wide letters other wide characters are read as well, but not in the texts beside it.
-        if _collect(message, "", {}, texts, 0) or not all(text.isascii() or not _WIDE.search(text) for text in texts):
+        own = texts[before:]
+        if is_suspect or (not all(map(str.isascii, own)) and any(map(_WIDE.search, own))):
+            del texts[before:]
             yield number
         else:
-            texts_of.append((number, texts))
+            owners += [number] * len(own)
     literals: Container[bytes] = _LITERALS
-    chars = sum(len(text) for _, texts in texts_of for text in texts)
+    chars = sum(map(len, texts))
     if chars >= _MANY_CHARS:
-        distinct = DistinctLines.of(text for _, texts in texts_of for text in texts)
+        distinct = DistinctLines.of(texts)
         if _HIDES_LINES.search(distinct.text) is None:
             if len(distinct.text) * _TIMES_AGAIN <= chars:
                 suspect = _suspect_lines(distinct)
-                may_have = texts_of if suspect.any else ()
-                yield from (n for n, texts in may_have if any(_has_some(text, suspect) for text in texts))
+                may_have = zip(owners, texts, strict=True) if suspect.any else ()
+                yield from dict.fromkeys(number for number, text in may_have if _has_some(text, suspect))
                 return
             literals = literals_in(_one_byte_each(readable(distinct.text).text).lower(), _LITERALS)
-    yield from _found_in_batches(texts_of, literals)
+    yield from _found_in_batches(texts, owners, literals)
 
 
-def _found_in_batches(texts_of: Sequence[tuple[int, list[str]]], literals: Container[bytes]) -> Iterator[int]:
-    batch: list[str] = []
-    owners: list[tuple[int, int]] = []
-    chars = 0
-    for number, texts in texts_of:
-        owners.append((chars, number))
-        batch += texts
-        chars += sum(map(len, texts)) + len(ALONE) * len(texts)
-        if chars > _BATCH_CHARS:
-            yield from _found_in(batch, owners, literals)
-            batch, owners, chars = [], [], 0
-    yield from _found_in(batch, owners, literals)
+def _found_in_batches(texts: Sequence[str], owners: Sequence[int], literals: Container[bytes]) -> Iterator[int]:
+    first = chars = 0
+    starts: list[int] = []
+    for at, (text, owner) in enumerate(zip(texts, owners, strict=True)):
+        # The texts of one message stay together.
+        if chars > _BATCH_CHARS and owner != owners[at - 1]:
+            yield from _found_in(texts[first:at], owners[first:at], starts, literals)
+            first, chars, starts = at, 0, []
+        starts.append(chars)
+        chars += len(text) + len(ALONE)
+    yield from _found_in(texts[first:], owners[first:], starts, literals)
 
 
 def _suspect_lines(distinct: DistinctLines) -> SuspectLines:
@@ -337,13 +338,14 @@ def _suspect_lines(distinct: DistinctLines) -> SuspectLines:
     folded = raw.lower()
     literals = literals_in(folded, _LITERALS)
     words = words_in(folded, literals)
+    searched = SearchedText(raw, folded, read, words, literals, not_ascii(read))
     frequent = None if FREQUENT_NAMES.isdisjoint(words) else frequent_secrets(raw, folded, words)
     candidates = key_candidates(raw)
     places = (
         *(frequent.starts if frequent is not None else ()),
-        *(finding.start for finding in _findings(raw, folded, read, words, literals)),
+        *(finding.start for finding in _findings(searched, candidates)),
         *keys_over_lines(raw, candidates),
-        *names_over_lines(raw, folded, read, words, literals),
+        *names_over_lines(searched),
         *commands_over_lines(raw, literals),
     )
     alone = set(distinct.at(read, places))
@@ -361,11 +363,12 @@ def _has_some(text: str, suspect: SuspectLines) -> bool:
     return bool(wrapped_secrets(raw, key_candidates(raw)))
 
 
-def _found_in(batch: Sequence[str], owners: Sequence[tuple[int, int]], literals: Container[bytes]) -> list[int]:
-    found = _redacted(ALONE.join(batch), literals).found
-    starts = [start for start, _ in owners]
-    # A message without text starts where the next does.
-    return list(dict.fromkeys(owners[bisect_right(starts, finding.start) - 1][1] for finding in found))
+def _found_in(
+    texts: Sequence[str], owners: Sequence[int], starts: Sequence[int], literals: Container[bytes]
+) -> Iterable[int]:
+    """The owners of the texts in which something is found; `starts` are where the texts stand when they are joined."""
+    found = _redacted(ALONE.join(texts), literals).found
+    return dict.fromkeys(owners[bisect_right(starts, finding.start) - 1] for finding in found)
 
 
 def _collect(value: Any, name: str, owner: Mapping[Any, Any], texts: list[str], depth: int) -> bool:

@@ -10,7 +10,7 @@ import base64
 import binascii
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import gt, sub
@@ -32,6 +32,36 @@ class SecretFinding(NamedTuple):
     @property
     def placeholder(self) -> str:
         return f"{PLACEHOLDER_START}{self.kind}{PLACEHOLDER_END}"
+
+
+_ASCII = bytes(range(128))
+
+
+def not_ascii(text: str) -> str:
+    """The characters of a text that are not ASCII, which are searched faster where they are few; else the text."""
+    if text.isascii():
+        return ""
+    encoded = text.encode("utf-8", "surrogatepass")
+    if len(encoded) * 2 > len(text) * 3:
+        return text
+    return encoded.translate(None, _ASCII).decode("utf-8", "surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class SearchedText:
+    """A text as it is searched for secrets, and what was found out about it before."""
+
+    raw: bytes
+    """One byte for each character of the text."""
+    folded: bytes
+    """The same in lower case."""
+    text: str
+    words: Sequence[bytes]
+    """Those of the words of names of secrets that it has, or more."""
+    literals: Container[bytes]
+    """Those of the literals that it may have."""
+    not_ascii: str
+    """Its characters that are not ASCII, or all of it; empty where there are none."""
 
 
 def between(text: str, starts: Sequence[int], ends: Sequence[int]) -> list[str]:
