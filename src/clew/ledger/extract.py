@@ -6,12 +6,12 @@ Rules and decisions are found sentence by sentence, by markers in the languages 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clew.ledger.readable import readable_result, without_drawing
-from clew.ledger.requests import without_harness_blocks
+from clew.ledger.requests import GroupedWords, has_one, without_harness_blocks
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 
@@ -22,6 +22,17 @@ _DECISION_CHARS = range(20, 260)
 _READ_CHARS = 3_000
 
 
+def _grouped(phrases: Iterable[str]) -> GroupedWords:
+    """The phrases by how they begin."""
+    by_start: dict[str, list[str]] = {}
+    for phrase in phrases:
+        by_start.setdefault(phrase[: _SHARED_CHARS if phrase.isascii() else 1], []).append(phrase)
+    return tuple((start, tuple(own)) if len(own) > 1 else (own[0], ()) for start, own in by_start.items())
+
+
+_SHARED_CHARS = 3
+
+
 class Markers:
     """Words and phrases in lower case; a text is marked when it has one of them."""
 
@@ -30,7 +41,8 @@ class Markers:
         # With punctuation behind each word, so that a text need only be split.
         self._punctuated = frozenset(word + mark for word in self.words for mark in ("", ",", ".", "!", ":", ";", "?"))
         self.phrases = phrases
-        self._ascii_phrases = tuple(phrase for phrase in phrases if phrase.isascii())
+        self._grouped = _grouped(phrases)
+        self._grouped_ascii = _grouped(phrase for phrase in phrases if phrase.isascii())
 
     def __or__(self, other: Markers) -> Markers:
         return Markers(" ".join(self.words | other.words), *self.phrases, *other.phrases)
@@ -38,11 +50,7 @@ class Markers:
     def found_in(self, lowered: str) -> bool:
         if not self._punctuated.isdisjoint(lowered.split()):
             return True
-        # A plain loop is the fastest here, and this runs for every sentence.
-        for phrase in self._ascii_phrases if lowered.isascii() else self.phrases:  # noqa: SIM110
-            if phrase in lowered:
-                return True
-        return False
+        return has_one(lowered, self._grouped_ascii if lowered.isascii() else self._grouped)
 
 
 _FORBIDDEN = Markers(
@@ -85,23 +93,24 @@ _DESCRIBES = re.compile(
     r"|\bthere(?:'s| is| are) only\b|\bi think\b.*\b(?:doesn't|isn't|aren't|does not|is not|are not)\b.*"
     r"|^(?:can|you can|we can|just)? ?leave it\W*$"
 )
-# One of these is in all that it finds: plain strings are found many times as fast.
+_WENT_WRONG = "finish crash end work happen fail complete terminate hangs breaks"
+# One of these is in all that it finds: plain strings are found many times as fast. Where they are frequent in rules,
+# what follows them there is looked for, too.
 _MAY_DESCRIBE = (
-    *("n't ", "dont ", "do not ", "never", "always ", "no ", "not every", "only", "i think", "leave it", "remember"),
+    *((word, ()) for word in ("n't ", "dont ", "do not ", "not every", "i think", "leave it", "remember", "noticed")),
+    ("only", ("i only ", "'s only", "is only", "are only")),
+    ("no ", tuple(f"no {word}" for word in "problem idea worries doubt clue matter wonder need".split())),
     *(
-        "plan ",
-        "answer ",
-        "reply ",
-        "report ",
-        "summary ",
-        "list ",
-        "overview ",
-        "you ca",
-        "you co",
-        "you m",
-        "noticed",
+        (
+            word,
+            tuple(word + what for what in "finish crash end work happen fail complete terminate hangs breaks".split()),
+        )
+        for word in ("never ", "always ")
     ),
+    ("never", ("never mind", "nevermind")),
 )
+# What it finds at the start of a sentence alone.
+_MAY_DESCRIBE_FROM_START = ("this ", "that ", "the ", "you ")
 _ASKS = re.compile(
     r"(?:^|[,:;] )(?:(?:and|but|so|ok|hm|wait|btw)[, ]+)?(?:what|why|how|when|where|who|which|is|are|was|were|does"
     r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|(?:can|could|should|shall) (?:we|i)"
@@ -291,9 +300,10 @@ def _states_rule(lowered: str) -> bool:
         return False
     if _ASKS_WITHOUT_MARK.match(lowered):
         return False
-    if not any(word in lowered for word in _MAY_DESCRIBE):
+    if not lowered.startswith(_MAY_DESCRIBE_FROM_START) and not has_one(lowered, _MAY_DESCRIBE):
         return True
-    return _has_rule_marker(_DESCRIBES.sub("…", lowered))
+    stated = _DESCRIBES.sub("…", lowered)
+    return stated == lowered or _has_rule_marker(stated)
 
 
 def _has_rule_marker(lowered: str) -> bool:

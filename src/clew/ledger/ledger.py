@@ -52,6 +52,7 @@ from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 _READ_IN_FULL_CHARS = 3_000_000
 
 _SHORTEST_PASTED = 24
+_NO_FILES: Mapping[str, str] = {}
 
 
 @dataclass(slots=True)
@@ -256,10 +257,9 @@ class Ledger:
         target = unwrapped(target, self._wrappers) if verb == "RAN" else target
         if verb == "RAN" and (shown := file_shown_by(without_folder(target))):
             verb, target = "READ", shown
-        files: Mapping[str, str] = {}
-        change = ""
+        files, change = _NO_FILES, ""
         if verb == "RAN":
-            files = files_changed_by(target)
+            files = files_changed_by(target) or _NO_FILES
         elif verb in ("WROTE", "CHANGED"):
             files = files_edited(name, arguments)
             change = size_of_edit(arguments)

@@ -219,6 +219,11 @@ _LONGEST_LOOK = 300
 _MAY_WRITE = re.compile(
     r">|\b(?:tee|touch|rm|mv|cp|ln|truncate)\b|\b(?:sed|perl) -|\bgit (?:add|restore|checkout)\b|\*\*\* Begin"
 )
+# One of these is in all that it finds: plain strings are found many times as fast.
+_WORDS_OF_WRITING = (
+    *(">", "tee", "touch", "rm", "mv", "cp", "ln", "truncate", "sed -", "perl -"),
+    *("git add", "git restore", "git checkout", "*** Begin"),
+)
 # Here-documents and quoted arguments are not read as commands.
 _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\b|\Z)", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
@@ -282,7 +287,7 @@ def file_shown_by(command: str) -> str:
 
 def files_changed_by(command: str) -> dict[str, str]:
     """The files that a command line writes, moves or removes, as far as its text shows, each with how it ended."""
-    if not _MAY_WRITE.search(command):
+    if not any(map(command.__contains__, _WORDS_OF_WRITING)) or not _MAY_WRITE.search(command):
         return {}
     text = command[:_COMMAND_CHARS_READ]
     files = patched_files(text) if "*** Begin Patch" in text else {}

@@ -233,9 +233,10 @@ class HistoryRecord:
         clean = redact_messages(messages)
         record.ledger = Ledger.of(clean, numbers)
         # A stub has the number of the message that called, which comes before it and is the one to read.
-        numbered = list(zip(range(len(messages)) if numbers is None else numbers, messages, clean, strict=True))
-        record.log = {number: message for number, message, _ in reversed(numbered)}
-        record._redacted = {number: new for number, old, new in reversed(numbered) if new is not old}
+        last_first = list(reversed(range(len(messages)) if numbers is None else numbers))
+        record.log = dict(zip(last_first, reversed(messages), strict=True))
+        changed = zip(last_first, reversed(messages), reversed(clean), strict=True)
+        record._redacted = {number: new for number, old, new in changed if new is not old}
         return record
 
     def append(self, messages: Sequence[Message]) -> None:
