@@ -79,6 +79,9 @@ def rules(text: str) -> list[str]:
         "No new dependencies, please.",
         "For commits here: imperative mood, and no prefixes.",
         "At most 5 tries per batch.",
+        "Make sure the tests are green before each commit.",
+        "Make sure that all logs are set to UTC.",
+        "Use ruff to format the code.",
         "A rule for all renames: the old name stays for a release.",
         "I prefer small dataclasses to tuples.",
         "From now on, run the tests first.",
@@ -154,6 +157,11 @@ def test_a_rule_is_kept_word_for_word_in_many_languages(rule: str) -> None:
         "I think this was booked as a guest rather than with an account.",
         "ana@box ~ % ./audit.sh\nScreen sharing must be enabled from the settings.\nNever run this twice.",
         "➜  shop git:(main) make\nerror: a target must not be empty",
+        "make sure the scanner is set to strict",
+        "Please ensure that the tunnel is enabled.",
+        "Build the image. Make sure docker is running.",
+        "use the cable to the router to troubleshoot the missing connection",
+        "Check (2) again (use your rights to find technical evidence).",
     ],
 )
 def test_what_describes_asks_or_is_pasted_is_no_rule(text: str) -> None:

@@ -217,6 +217,39 @@ def test_a_change_of_mind_cancels_the_request_before_it(said: str) -> None:
     assert [one.cancelled_by for one in ledger.exchanges] == [None, 4, None]
 
 
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Forget the hotel, we stay with friends.",
+        "Ok, forget about the hotels.",
+        "Actually, never mind the hotel.",
+        "Vergiss das Hotel, wir schlafen bei Freunden.",
+        "Olvida el hotel.",
+    ],
+)
+def test_a_change_of_mind_about_a_thing_cancels_what_was_asked_and_chosen_about_it(said: str) -> None:
+    ledger = Ledger.of(
+        [
+            user("We fly to Lisbon on 12 May with TP 571, four nights, and need a hotel and somewhere to eat fish."),
+            assistant("TP 571 lands at 11:55. Which hotel?\n\n1. Hotel Borges, 118 euros\n2. Casa do Jasmim, 96 euros"),
+            user("2"),
+            assistant("Casa do Jasmim it is. Which table?\n\n1. Ramiro at 20:00\n2. Pinto at 21:00"),
+            user("1"),
+            assistant("Ramiro at 20:00."),
+            user("Look for a hotel with breakfast, too."),
+            assistant("Is the hotel near the river? Yes, ten minutes on foot."),
+            user(said),
+        ]
+    )
+    assert [one.cancelled_by for one in ledger.exchanges] == [None, 8, None, 8, None]
+
+
+@pytest.mark.parametrize("said", ["Do not forget the hotel.", "I forget the hotel's name.", "Forget the price, why?"])
+def test_what_is_not_taken_back_stays(said: str) -> None:
+    ledger = Ledger.of([user("Book the hotel."), assistant("Booked."), user(said)])
+    assert [one.cancelled_by for one in ledger.exchanges] == [None, None]
+
+
 @pytest.mark.parametrize("said", ["Add an undo button.", "Do not forget the docs.", "Cancel buttons are red, why?"])
 def test_a_request_about_such_words_cancels_nothing(said: str) -> None:
     assert not takes_back_task(said)

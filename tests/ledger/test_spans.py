@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.ledger.readable import readable_result
-from clew.ledger.spans import ROUTINE_WORDS, command_span, is_routine, shape_of
+from clew.ledger.spans import ROUTINE_WORDS, command_span, is_routine, line_span, shape_of
 
 NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
 RECORD = {
@@ -149,3 +149,15 @@ def test_an_arrow_gives_no_name_its_value() -> None:
     }
     assert len(renamed) == 1 and renamed != {""}
     assert shape_of("limit = 12") == "" and shape_of("const twice = (n) => 2 * n") == ""
+
+
+def test_a_clause_of_a_long_line_begins_at_a_word_and_not_inside_of_one() -> None:
+    line = (
+        "FAILED tests/test_redaction_of_conversations.py::TestRealWorldScenariosWithManyParts::test_mixed_content_seven"
+        " - assert 'session_id: 5f8a361a' in 'session_id=5f8a361a,timestamp=2025,user=[REDACTED_EMAIL],"
+        + "and so on it goes for very long "
+        * 6
+    )
+    at = line.index("test_mixed_content_seven")
+    start, _ = line_span(line, 0, len(line), at, at + 10, 3) or (-1, -1)
+    assert start == 0 or line[start - 1] == " "

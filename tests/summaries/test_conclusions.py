@@ -192,3 +192,62 @@ def test_a_heading_that_states_an_outcome_is_told_and_one_that_names_a_section_i
     assert told == ["✅ COMMIT SUCCESSFUL - all six reports were pushed", "1. `01-Audit.md` (241 lines)"]
     best = conclusion_of(sentences_in(said, 1, lambda _: 0.5), [], is_ended=True)
     assert best[0].text == "✅ COMMIT SUCCESSFUL - all six reports were pushed"
+
+
+def conclusion_in(text: str) -> str:
+    closing = closing_sentences(text, 4, lambda _: 0.3)
+    return conclusion_of(closing, closing, is_ended=True)[0].text
+
+
+def test_a_whole_sentence_stands_for_an_answer_and_no_entry_of_its_list_with_many_figures() -> None:
+    answer = (
+        "Here is the route to depot.example:\n\n1. **10.0.8.1** - ~1 ms - gateway\n"
+        "2. **203.0.113.77** - ~27 ms - node-4.depot.example, passed, completed\n\n"
+        "The depot is reached in 2 hops, and nothing is lost on the way there."
+    )
+    assert conclusion_in(answer) == "The depot is reached in 2 hops, and nothing is lost on the way there."
+
+
+def test_an_answer_that_begins_with_yes_is_told_by_that() -> None:
+    answer = (
+        "Yes, the depot is reachable from the outside too. It resolved to 203.0.113.77 because node-4 is up and "
+        "its port 8443 is open now."
+    )
+    assert conclusion_in(f"{answer}\n\n" + "The log has more of it. " * 6).startswith("Yes, the depot is reachable")
+
+
+def test_what_is_labelled_as_the_verdict_is_the_conclusion() -> None:
+    answer = (
+        "### Option 1: another shell\nCommands would go through the other shell, which has no such errors at all.\n\n"
+        "### Option 2: an update\nYour version is recent (2.52.0), but there might be a patch release available.\n\n"
+        "**Verdict**: the errors are annoying and prevent nothing.\n\nWhich one would you like me to take?"
+    )
+    assert conclusion_in(answer) == "**Verdict**: the errors are annoying and prevent nothing."
+
+
+def test_a_short_sentence_that_says_what_was_done_is_the_conclusion() -> None:
+    answer = (
+        "Perfect! I've created a rebase script. Here are your instructions:\n\n### Step 1\n"
+        "1. **Close ALL windows and conversations** (including this one)\n"
+        "2. **Open a shell as administrator**:\n   - ✅ Checks if all processes are closed\n"
+    )
+    assert conclusion_in(answer) == "I've created a rebase script."
+
+
+def test_what_was_said_already_does_not_stand_for_the_answer() -> None:
+    told = told_of(
+        [
+            user("Trace the route to depot.example."),
+            *ran("traceroute depot.example", "started in the background", "a", "I'll trace the route."),
+            assistant("The route has 14 hops, and the depot is hosted by Examplenet in Oregon, 38 ms away."),
+            user("<task-notification>\n<task-id>b1</task-id>\n<status>completed</status>\n</task-notification>"),
+            assistant("I've already read and analyzed the output above. Is there anything else?"),
+            *LATER,
+        ]
+    )
+    assert told[0][1].startswith('"The route has 14 hops, and the depot is hosted by Examplenet')
+
+
+def test_a_step_that_is_numbered_and_being_done_is_no_finding_on_the_way() -> None:
+    said = sentences_in("## 4. Creating the file of requirements", 4, lambda _: 0.3, in_passing=True)
+    assert said == []

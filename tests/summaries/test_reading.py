@@ -268,7 +268,8 @@ def test_a_file_that_is_named_from_its_folder_too_is_listed_once() -> None:
         *edited("/srv/shop/src/notes.md", "old text", "new text", "c"),
     ]
     assert handoff_of(messages).lines(FILES) == [
-        "/srv/shop/src/notes.md (changed, m5) · /srv/shop/docs/hooks.md (changed, m1-m3) · notes.md (changed, m3)"
+        "/srv/shop/src/notes.md (changed, m5) · /srv/shop/docs/hooks.md (changed, m1-m3)"
+        " · /srv/shop/notes.md (changed, m3)"
     ]
 
 
@@ -399,7 +400,7 @@ def test_many_lines_that_the_agent_wrote_stand_below_each_other_too() -> None:
         user("Good."),
         assistant("Shall I write it?"),
     ]
-    assert "   SAID (m1), in part:\n\tthis.header_component = " in handoff_of(messages).render()
+    assert "   CODE (m1), in part:\n\tthis.header_component = " in handoff_of(messages).render()
 
 
 def test_lines_of_a_result_stand_in_their_order_whenever_they_were_chosen() -> None:

@@ -16,6 +16,7 @@ from clew.ledger.extract import (
     shorten,
     text_with_calls,
 )
+from clew.ledger.failures import found_nothing, is_slip, last_failures, only_looks
 from clew.ledger.focus import FocusTopic
 from clew.ledger.ledger import (
     Action,
@@ -25,17 +26,13 @@ from clew.ledger.ledger import (
     UserRequest,
     WorkState,
     actions_by_exchange,
-    found_nothing,
-    last_failures,
-    only_looks,
     owners_of,
-    without_folder,
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import alike_in_a_row, person_said
 from clew.ledger.spans import is_routine, joined_definitions
-from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by
+from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, without_folder
 from clew.ledger.verify import UNVERIFIED_MARK
 
 __all__ = [
@@ -73,6 +70,7 @@ __all__ = [
     "is_path",
     "is_question",
     "is_routine",
+    "is_slip",
     "joined_definitions",
     "last_failures",
     "only_looks",

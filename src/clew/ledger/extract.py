@@ -111,6 +111,16 @@ _MAY_DESCRIBE = (
 )
 # What it finds at the start of a sentence alone.
 _MAY_DESCRIBE_FROM_START = ("this ", "that ", "the ", "you ")
+# "Use X to find Y", "make sure that X is running": done once, and then it is done. What shall be set may be a rule for
+# what is being made, unless it is all that was asked.
+_ERRAND_OPENINGS = ("use ", "please use ", "make sure ", "please make sure ", "ensure ", "please ensure ")
+_ERRAND = re.compile(
+    r"\buse [^,;]* to (?:troubleshoot|find|figure out|investigate|debug|diagnose|determine|solve|research|identify"
+    r"|locate|see (?:if|why|what|whether|how)|generate|explain|fix|answer)\b"
+    r"|(?:make sure|ensure) [^,;]*?\b(?:is|are) (?:(?P<wish>set|enabled|disabled|configured|turned (?:on|off))"
+    r"|running|installed|up to date|up|synced|pushed|committed|started|connected|reachable)\b"
+)
+_LASTING = Markers("always never every each all any whenever before after when until unless", "from now on")
 _ASKS = re.compile(
     r"(?:^|[,:;] )(?:(?:and|but|so|ok|hm|wait|btw)[, ]+)?(?:what|why|how|when|where|who|which|is|are|was|were|does"
     r"|did|do (?:we|i|you|they)|has|have|had|isn't|aren't|doesn't|didn't|(?:can|could|should|shall) (?:we|i)"
@@ -233,11 +243,23 @@ def _without_screen(text: str) -> str:
 def rules_in(text: str, number: int) -> list[LedgerStatement]:
     """The sentences of a user message that state a rule or a preference."""
     found = []
-    for sentence in _sentences_where(text, _states_rule):
-        is_hard = _HARD_RULE.found_in(_lowered(sentence))
+    own = list(_sentences(_both_ends(without_pasted_text(text))))
+    for sentence in own:
+        lowered = _lowered(sentence)
+        if not _states_rule(lowered) or is_errand(lowered, is_all=len(own) == 1):
+            continue
+        is_hard = _HARD_RULE.found_in(lowered)
         if len(sentence) <= (_LONGEST_HARD_RULE if is_hard else _LONGEST_RULE):
             found.append(LedgerStatement(sentence, number, is_hard))
     return found
+
+
+def is_errand(lowered: str, *, is_all: bool) -> bool:
+    """Whether a sentence asks for something to be done once, in words that rules have too. `is_all`: of a request."""
+    if not lowered.startswith(_ERRAND_OPENINGS) and "(use " not in lowered:
+        return False
+    found = _ERRAND.search(lowered)
+    return found is not None and (is_all or not found["wish"]) and not _LASTING.found_in(lowered)
 
 
 def decisions_in(text: str, number: int) -> list[LedgerStatement]:
@@ -374,7 +396,9 @@ _EMPTY_ARGUMENTS = frozenset(
 _REMINDER = "<system-reminder>"
 _COLOUR_END = "[0m"
 _WRAPPER = re.compile(
-    r"<returncode>0</returncode>|</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr)>"
+    r"<returncode>0</returncode>|<(retrieval_status|task_id|task_type)>[^<>]*</\1>"
+    r"|</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr|status|exit_code"
+    r"|persisted-output|tool_use_error|task_result)>|<task id=[^<>\n]*>|</task>"
 )
 _COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
 

@@ -7,8 +7,7 @@ Adding a message costs what that message costs, however long the conversation.
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -21,15 +20,27 @@ from clew.ledger.extract import (
     is_question,
     rules_in,
 )
-from clew.ledger.outcomes import PRINTED_COMMIT, CallOutcome, branch_in, commit_in, outcome_of, serving_in
+from clew.ledger.outcomes import (
+    PRINTED_COMMIT,
+    CallOutcome,
+    branch_in,
+    commit_in,
+    outcome_of,
+    says_created,
+    serving_in,
+)  # fmt: skip
 from clew.ledger.requests import (
     answers_in,
     chosen_by,
+    is_about_topic,
     is_acknowledgement,
+    is_client_notice,
     person_said,
     repetition_key,
+    says_it_said_so,
     starts_over,
     takes_back_task,
+    topic_taken_back,
 )
 from clew.ledger.tools import (
     PlanItem,
@@ -37,6 +48,8 @@ from clew.ledger.tools import (
     file_shown_by,
     files_changed_by,
     files_edited,
+    files_written_by,
+    in_folder_of,
     offered_by,
     plan_in,
     size_of_edit,
@@ -44,6 +57,7 @@ from clew.ledger.tools import (
     unwrapped,
     updated_plan,
     verb_of,
+    without_folder,
 )
 from clew.messages import Message, ToolCall, calls_of, name_of_call, text_of
 
@@ -72,6 +86,8 @@ class Action:
     outcome: CallOutcome | None = None
     commit: tuple[str, str] | None = None
     """The hash and the subject of the commit that it made."""
+    creates: bool = False
+    """Whether its result says that the file is a new one."""
     answers: Sequence[tuple[str, str]] = ()
     """What a person answered to it, each with its question."""
 
@@ -123,6 +139,8 @@ class FileFact:
     reads: int = 0
     is_written: bool = False
     """Whether each change wrote the whole file."""
+    is_new: bool = False
+    """Whether a result says that it was created."""
     ended: str = ""
     """`deleted`, `reverted`, `moved to b.py`; empty while it is there."""
 
@@ -147,7 +165,7 @@ class Ledger:
         self.requests: list[UserRequest] = []
         self.exchanges: list[LedgerExchange] = []
         self.program_messages: set[int] = set()
-        """User messages that a program wrote."""
+        """Messages that a program wrote into the place of the person or of the agent."""
         self.rules: list[LedgerStatement] = []
         self.decisions: list[LedgerStatement] = []
         self.files: dict[str, FileFact] = {}
@@ -207,9 +225,16 @@ class Ledger:
         self.requests.append(UserRequest(number, said))
         self.rules += rules_in(own_words, number)
         offered, offered_in = self._offered
-        if self.exchanges and takes_back_task(own_words):
-            self.exchanges[-1].cancelled_by = number
+        self._cancel(own_words, number)
         self.exchanges.append(LedgerExchange(number, said, chosen_by(said, offered), offered_in))
+
+    def _cancel(self, said: str, number: int) -> None:
+        """Mark what a request takes back: all that was asked and chosen about the thing it names, else the last one."""
+        topic = topic_taken_back(said)
+        before = zip(self.exchanges, ["", *(one.closing for one in self.exchanges)], strict=False) if topic else ()
+        taken = [one for one, offered in before if is_about_topic(topic, one.request, one.chosen, offered)]
+        for one in taken or (self.exchanges[-1:] if takes_back_task(said) else ()):
+            one.cancelled_by = number
 
     def _own_words(self, said: str) -> str:
         """A request without the lines that were pasted from what the agent had said."""
@@ -236,7 +261,12 @@ class Ledger:
         self.requests, self.exchanges, self.rules, self.decisions = [], [], [], []
 
     def _add_reply(self, text: str, number: int, *, is_last: bool, outline: bool) -> None:
-        if not text.strip() or (number - 1 in self.program_messages and is_acknowledgement(text)):
+        if is_client_notice(text):
+            self.program_messages.add(number)
+            return
+        if not text.strip():
+            return
+        if number - 1 in self.program_messages and self._adds_nothing(text):
             return
         if not self.exchanges:
             self.exchanges.append(LedgerExchange(number))
@@ -251,27 +281,36 @@ class Ledger:
         if self.requests and self.requests[-1].answer_number is None and is_question(self.requests[-1].text):
             self.requests[-1] = replace(self.requests[-1], answer=first_sentence(text), answer_number=number)
 
+    def _adds_nothing(self, text: str) -> bool:
+        """Whether a reply to what a program wrote says nothing that was not said before."""
+        is_answered = bool(self.exchanges) and self.exchanges[-1].is_ended
+        return is_acknowledgement(text) or (is_answered and says_it_said_so(text))
+
     def _add_call(self, call: ToolCall, arguments: Mapping[str, Any], number: int, index: int) -> None:
         name = name_of_call(call)
         verb, target = verb_of(name, arguments), target_of(name, arguments)
         target = unwrapped(target, self._wrappers) if verb == "RAN" else target
-        if verb == "RAN" and (shown := file_shown_by(without_folder(target))):
-            verb, target = "READ", shown
         files, change = _NO_FILES, ""
+        written: Collection[str] = ()
         if verb == "RAN":
-            files = files_changed_by(target) or _NO_FILES
+            if shown := file_shown_by(without_folder(target)):
+                verb, target = "READ", in_folder_of(target, shown)
+            elif changed := files_changed_by(target):
+                files = {in_folder_of(target, path): ended for path, ended in changed.items()}
+                written = {in_folder_of(target, path) for path in files_written_by(target)}
         elif verb in ("WROTE", "CHANGED"):
             files = files_edited(name, arguments)
+            written = files if verb == "WROTE" else ()
             change = size_of_edit(arguments)
         elif verb == "PLANNED" and (items := plan_in(arguments)):
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
-        elif verb == "READ" and target:
-            self._touched(target, number).reads += 1
         elif verb == "ASKED":
             self._offered = (offered_by(arguments), number)
+        if verb == "READ" and target:
+            self._touched(target, number).reads += 1
         for path in files:
             fact = self._touched(path, number)
-            fact.is_written = verb == "WROTE" and (fact.is_written or not fact.changes)
+            fact.is_written = path in written and (fact.is_written or not fact.changes)
             fact.changes += 1
             fact.ended = ""
         self._open_calls[call.get("id", "")] = len(self.actions)
@@ -298,6 +337,8 @@ class Ledger:
                 self._end_file(path, ended)
             elif action.failed and action.verb in ("WROTE", "CHANGED"):
                 self.files[path].changes -= 1
+            elif action.verb == "WROTE" and says_created(text):
+                action.creates = self.files[path].is_new = True
         if action.verb == "RAN":
             if "commit" in action.target and (committed := PRINTED_COMMIT.search(text)):
                 action.commit = (committed["commit"], committed["subject"].strip())
@@ -355,113 +396,3 @@ def _start_of_last_chars(messages: Sequence[Message], most: int) -> int:
         if chars > most:
             return position + 1
     return 0
-
-
-# -- failures that still stand in the way ------------------------------------------------------------------------------
-
-_KEY_CHARS_READ = 400
-_KEY_CHARS = 60
-_WORDS_OF_KEY = 4
-_SHARE_ALIKE = 0.7
-_TESTS = "any tests"
-_TEST_RUNNERS = frozenset("pytest py.test nose nosetests tox nox jest vitest mocha rspec phpunit ctest".split())
-_CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
-_REMOTE = re.compile(r"(?:sudo\s+|ssh\s+(?:-\S+\s+(?:\w+=\S+\s+)?)*\S+\s+[\"']?)*")
-_LOOKS = frozenset(
-    "ls dir cat head tail which where type command grep egrep rg ag find fd test stat file ps pgrep lsof diff".split()
-)
-_FOUND_NOTHING = re.compile(
-    r"no such file|not found|cannot access|cannot find|does not exist|nicht gefunden|introuvable", re.IGNORECASE
-)
-_MISSING = re.compile(
-    r"No module named '?(?P<module>[\w.]+)|Cannot find (?:module|package) '(?P<package>[^']+)'"
-    r"|(?P<command>[\w.+-]+): (?:command )?not found|command not found: (?P<zsh>[\w.+-]+)"
-    r"|^(?P<which>[\w.+-]+) not found|'(?P<windows>[\w.+-]+)' is not recognized"
-)
-_WRONG_FOLDER = re.compile(
-    r"not a git repository|no (?:package\.json|Makefile|pyproject\.toml|Cargo\.toml)", re.IGNORECASE
-)
-
-
-def without_folder(command: str) -> str:
-    """A command without the change of folder before it."""
-    return _CHANGE_OF_FOLDER.sub("", command)
-
-
-def last_failures(actions: Sequence[Action], since: int) -> list[tuple[Action, bool]]:
-    """The last failure of each command, newest first, each with whether it still stands in the way.
-
-    None does from before message `since`.
-    """
-    last = {_key(action): action for action in actions if action.failed and not found_nothing(action)}
-    oldest = min((action.number for action in last.values()), default=0)
-    worked: dict[str, int] = {}
-    for action in actions if last else ():
-        # What went well before the first of them says nothing about it.
-        if action.number >= oldest and action.outcome and not action.failed:
-            worked[_key(action)] = action.number
-            if action.outcome.tests:
-                worked[_TESTS] = action.number
-    newest = sorted(last.items(), key=lambda item: -item[1].number)
-    return [
-        (action, action.number >= since and not _is_overcome(action, key, worked, actions)) for key, action in newest
-    ]
-
-
-def only_looks(action: Action) -> bool:
-    """Whether it is a command that changes nothing and tells nothing but what it finds."""
-    words = _REMOTE.sub("", without_folder(action.target[:_KEY_CHARS_READ]), count=1).split(maxsplit=1)
-    return action.verb == "RAN" and bool(words) and words[0] in _LOOKS
-
-
-def found_nothing(action: Action) -> bool:
-    """Whether the call only looked for something that was not there."""
-    error = action.outcome.error if action.outcome else None
-    return error is not None and only_looks(action) and (not error or bool(_FOUND_NOTHING.search(error)))
-
-
-def _is_overcome(action: Action, key: str, worked: dict[str, int], actions: Sequence[Action]) -> bool:
-    assert action.outcome is not None
-    tests = worked.get(_TESTS, -1) if action.outcome.tests else -1
-    if max(worked.get(key, -1), tests) > action.number:
-        return True
-    return action.verb == "RAN" and any(_overcomes(later, action) for later in _ran_after(actions, action.number))
-
-
-def _ran_after(actions: Sequence[Action], number: int) -> Iterator[Action]:
-    """The commands behind a message, the newest first."""
-    for action in reversed(actions):
-        if action.number <= number:
-            break
-        if action.verb == "RAN" and action.outcome:
-            yield action
-
-
-def _overcomes(later: Action, failed: Action) -> bool:
-    """Whether a later command shows that a failure no longer stands in the way."""
-    assert failed.outcome is not None and later.outcome is not None
-    missing = _MISSING.search(failed.outcome.error)
-    if missing and (name := next(filter(None, missing.groups()))):
-        if name in _TEST_RUNNERS and later.outcome.tests:
-            return True  # the tests were run by another one
-        # It may fail in another way: what was missing is there.
-        return name in later.target.split() and name not in later.outcome.error
-    words, other = (_words(action) for action in (failed, later))
-    if later.failed or not words or not other:
-        return False
-    if _WRONG_FOLDER.search(failed.outcome.error):
-        return words[0] in other
-    own, its = set(words), set(other)
-    if len(own) >= _WORDS_OF_KEY and own <= its:
-        return True  # the same with something before or behind it
-    return words[0] == other[0] and len(own & its) >= _SHARE_ALIKE * len(own | its)
-
-
-def _words(action: Action) -> list[str]:
-    return without_folder(action.target[:_KEY_CHARS_READ]).split()
-
-
-def _key(action: Action) -> str:
-    """Commands with the same beginning count as the same one, wherever they are run."""
-    words = _words(action) if action.verb == "RAN" else action.target[:_KEY_CHARS_READ].split()
-    return f"{action.verb} {' '.join(words[:_WORDS_OF_KEY])[:_KEY_CHARS]}"

@@ -32,7 +32,7 @@ _EXIT = re.compile(
 # The same, each beginning with a literal, which makes it as fast as a search for that literal.
 _EXITS_ANYWHERE = (
     re.compile(
-        r"xit(?<=\b[Ee]xit)(?:[_ ]?(?:[Cc]ode|status)\"?\s*[:=]?\s*(-?\d+)|ed with (?:code |status )?(-?\d+))"
+        r"xit(?<=\b[Ee]xit)(?:[_ ]?(?:[Cc]ode|status)[\">]?\s*[:=]?\s*(-?\d+)|ed with (?:code |status )?(-?\d+))"
         r"|xit(?<=\[exit) (-?\d+)\]"
     ),
     re.compile(r"eturn(?:(?<=<return)code>(-?\d+)|(?<=\b[Rr]eturn) ?code[:= ]+(-?\d+))"),
@@ -384,6 +384,16 @@ def branch_in(text: str) -> str:
     end = text[-_STATE_CHARS:]
     found = _ON_BRANCH.search(end) if "branch " in end else None
     return found[1] if found else ""
+
+
+_CREATED = re.compile(
+    r"(?:file |successfully |^)created\b|\bnew file\b|\bcreated (?:a )?(?:new )?file\b", re.IGNORECASE
+)
+
+
+def says_created(text: str) -> bool:
+    """Whether the result of writing a file says that there was none before."""
+    return bool(_CREATED.search(text[:_START_CHARS]))
 
 
 def serving_in(text: str) -> str:

@@ -50,6 +50,15 @@ _REMINDER_AT_END = re.compile(
 """What aider puts behind the newest request, and takes away again from the next request on."""
 _ACKNOWLEDGEMENT = re.compile(r"Ok(?:ay)?[.,!]", re.IGNORECASE)
 _LONGEST_ACKNOWLEDGEMENT = 120
+_SAID_SO = re.compile(r"[^.!?\n]{0,120}\b(?:already|schon|déjà|ya)\b|[^。！？\n]{0,60}已经", re.IGNORECASE)
+_LONGEST_REMINDING = 400
+_CLIENT_NOTICE = re.compile(
+    r"API Error\b|(?:You're out of|You've (?:hit|reached) your)\b[^.\n]*\b(?:usage|limit)"
+    r"|Claude (?:AI )?usage limit reached|Credit balance is too low|Prompt is too long\s*\Z|Invalid API key\b"
+    r"|No response requested\.|\[Request interrupted",
+    re.IGNORECASE,
+)
+_LONGEST_NOTICE = 600
 _FORMAT_DEMAND = re.compile(r"EXACTLY ONE (?:action|command|tool)", re.IGNORECASE)
 _BLOCK = re.compile(r"<([A-Za-z][\w-]*)>\n?(.*?)</\1>", re.DOTALL)
 _REQUEST_TAG = re.compile(r"task|issue|request|query|question|prompt|description|problem|message|goal|objective", re.I)
@@ -110,6 +119,16 @@ def starts_over(text: str) -> bool:
 def is_acknowledgement(text: str) -> bool:
     """Whether a reply says no more than that something was taken note of."""
     return len(text) <= _LONGEST_ACKNOWLEDGEMENT and bool(_ACKNOWLEDGEMENT.match(text.lstrip()))
+
+
+def is_client_notice(text: str) -> bool:
+    """Whether a client put it into the agent's place: an error of its connection, a limit of usage."""
+    return len(text) <= _LONGEST_NOTICE and bool(_CLIENT_NOTICE.match(text.lstrip()))
+
+
+def says_it_said_so(text: str) -> bool:
+    """Whether a reply to a program only says that what it tells was told before."""
+    return len(text) <= _LONGEST_REMINDING and bool(_SAID_SO.match(text.lstrip()))
 
 
 def _request_in_template(text: str) -> str:
@@ -272,6 +291,37 @@ _MAY_CANCEL = (
     *((word, ()) for word in ("算了", "取消", "不用了", "やめて", "やっぱり", "취소")),
 )
 _OPENING_CHARS = 160
+
+
+# What is taken back is named: not "do not forget the docs", nor "I forget the name".
+_FORGETS = re.compile(
+    r"(?:^|[.!?;,:]\s+|\b(?:ok(?:ay)?|actually|well|no|please|wait|so|then|also|ja|nein|gut|bon|bueno)[, ]+)"
+    r"(?:forget(?: about)?|never ?mind(?: about)?|scratch|scrap|vergiss|vergessen wir|oublie|laisse tomber|olvida"
+    r"|olvídate de)"
+    r"(?:\s+(?:the|that|this|these|those|my|our|any|all|das|die|den|der|le|la|les|el|los|las)\s+|\s+l['’])"
+    r"(?P<topic>[^\W\d_][\w-]{2,29})(?!['’]s)",
+    re.IGNORECASE,
+)
+_LONGEST_ABOUT_ONE_THING = 12
+
+
+def topic_taken_back(said: str) -> str:
+    """The thing that a request begins by taking back: `hotel` of "Forget the hotel, we stay with friends."."""
+    found = _FORGETS.search(said[:_OPENING_CHARS])
+    return found["topic"] if found else ""
+
+
+def is_about_topic(topic: str, request: str, chosen: str, offered: str) -> bool:
+    """Whether a request is about this thing and no other: a choice of one of them, or a few words that ask for it.
+
+    `offered` is what the agent had offered before it. A question asked for nothing that could be taken back.
+    """
+    stem = topic.lower().removesuffix("s")
+    if chosen:
+        asking = (one for one in _END_OF_SENTENCE.split(offered) if one.rstrip(_CLOSING_MARKS).endswith(("?", "？")))
+        return stem in chosen.lower() or any(stem in one.lower() for one in asking)
+    is_short = len(request.split()) <= _LONGEST_ABOUT_ONE_THING and not request.rstrip().endswith(("?", "？"))
+    return is_short and stem in request.lower()
 
 
 def takes_back_task(said: str) -> bool:

@@ -62,7 +62,8 @@ ROUTINE_LINE = re.compile(
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
     # How much of a file is not shown, and what a tool puts around what is.
-    r"|\[\d+ more lines\b|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"
+    r"|\[\d+ more lines\b|\W*\d[\d,]* (?:characters|chars|lines|bytes) (?:elided|omitted|truncated)\b"
+    r"|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"
     r"|\(End of file - total \d+ lines\)"
     r"|<path>[^<]*</path>\s*$|<type>\w+</type>\s*$|</?(?:content|entries|file)>\s*$"
     # How a script was started, where it failed, and that it was watched.
@@ -73,6 +74,10 @@ ROUTINE_LINE = re.compile(
     # What git says beside the commit that it made.
     r"|(?:create|delete) mode \d{6} |\d+ files? changed(?:, \d+ (?:insertion|deletion)s?\([+-]\))+\s*$"
     r"|index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}"
+    # Behind the report of a subagent; behind any work of pip.
+    r"|agentId: \w+ \(for resuming|\[notice\] (?:A new release of pip|To update, run)"
+    # What a table gives no value.
+    r"|[A-Za-z][\w.]* +: *$"
     # The line on which a terminal shows what was typed.
     r"|(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:[^\s#$]*[#$](?: |$)"
     # Behind its message PowerShell tells where and of which category.
@@ -86,6 +91,7 @@ ROUTINE_WORDS = (
     ": fork: ", "CategoryInfo", " more lines", "@", "Showing lines ", "(End of file", "path>", "type>", "content>",
     "entries>", "file>", "ebugger ", "node_modules/", "node:internal", "site-packages/", "lib/python", " mode ",
     "changed, ", "index ",
+    " elided", " omitted", " truncated", "agentId: ", "[notice] ", " :",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
@@ -98,6 +104,7 @@ _FIND = re.compile(r"\s*(?:Line |L)\d+: ")
 _FILE_OF_FINDS = re.compile(r"^(?:\S*[/\\.]\S*:|File: \S+)$", re.MULTILINE)
 _REACH_OF_FILE = 4_000
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
+_MARKS_IN_WORDS = frozenset(":=,;#")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
 
 
@@ -203,7 +210,8 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
         if closed - opened > _SHORTEST_VALUE or is_field:
             return opened + 1, closed
     if low > start:
-        low = next((place for place in range(low, at) if _begins_at(text, place)), at)
+        begun = next((place for place in range(low, at) if _begins_at(text, place)), -1)
+        low = begun if begun >= 0 else max(low, text.rfind(" ", low, at) + 1)
     if high < end:
         ends = (place for place in range(high, to, -1) if text[place - 1] in _CLOSERS or text[place].isspace())
         high = next(ends, to)
@@ -212,7 +220,12 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
 
 def _begins_at(text: str, place: int) -> bool:
     before = text[place - 1]
-    is_start = before in _OPENERS or (before.isspace() and text[place - 2] in ".!?:;,|>")
+    # A mark opens something where it is not in the middle of a word: `tests/a.py::TestEmail`, `key=value`.
+    word = place - 1
+    while word and text[word] in _MARKS_IN_WORDS:
+        word -= 1
+    is_inside = word < place - 1 and text[word].isalnum() and text[place].isalnum()
+    is_start = (before in _OPENERS and not is_inside) or (before.isspace() and text[place - 2] in ".!?:;,|>")
     return is_start and not text[place].isspace()
 
 

@@ -229,6 +229,7 @@ _HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\b|\Z)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
 _COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n()]")
 _REDIRECTION = re.compile(r"(?<![0-9>=-])>>?\s*([^\s<>&()]+)")
+_OVERWRITING = re.compile(r"(?<![0-9>=-])>(?!>)\s*([^\s<>&()]+)")
 _NAME = re.compile(r"[\w./~@+-]+")
 _FILE_LIKE = re.compile(r"[\w-]\.\w{1,6}$|/[\w-]+$|^(?:Makefile|Dockerfile)$")
 _NO_FILES = ("/dev/", "/proc/")
@@ -285,6 +286,23 @@ def file_shown_by(command: str) -> str:
     return found["path"] if found and _is_file(found["path"]) else ""
 
 
+_FOLDER_OF_COMMAND = re.compile(r"\s*cd (?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<plain>\S+))\s*(?:&&|;|\n)")
+_CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
+_ABSOLUTE = re.compile(r"[~/\\$]|[A-Za-z]:")
+
+
+def without_folder(command: str) -> str:
+    """A command without the change of folder before it."""
+    return _CHANGE_OF_FOLDER.sub("", command)
+
+
+def in_folder_of(command: str, path: str) -> str:
+    """The whole path of a file that a command names from the folder that it changes to first."""
+    found = _FOLDER_OF_COMMAND.match(command) if path and not _ABSOLUTE.match(path) else None
+    folder = found["quoted"] or found["single"] or found["plain"] if found else ""
+    return f"{folder.rstrip('/')}/{path.removeprefix('./')}" if _ABSOLUTE.match(folder or "") else path
+
+
 def files_changed_by(command: str) -> dict[str, str]:
     """The files that a command line writes, moves or removes, as far as its text shows, each with how it ended."""
     if not any(map(command.__contains__, _WORDS_OF_WRITING)) or not _MAY_WRITE.search(command):
@@ -297,6 +315,12 @@ def files_changed_by(command: str) -> dict[str, str]:
         # What is added to a commit may well be that the file is gone.
         files |= {name: files.get(name, "") for name in found} if "git add" in one else found
     return files
+
+
+def files_written_by(command: str) -> set[str]:
+    """Of the files that a command line changes, those that it writes whole: into which its output goes."""
+    plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", command[:_COMMAND_CHARS_READ]))
+    return set(_OVERWRITING.findall(plain))
 
 
 def _changed_by_command(command: str) -> dict[str, str]:

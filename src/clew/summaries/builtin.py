@@ -320,7 +320,8 @@ class _Composer:
             actions = self._material.actions.get(n, ())
             # Of an older exchange, its conclusion and its commits say what was done, the list of files where.
             is_brief = n < newest and entry.sentences
-            for line in lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed):
+            done = lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed, self._material.actions_below(n))
+            for line in (*self._material.reports(n), *done):
                 is_failure = " -> " in line and reference_of(line) in failures
                 if len(line) + _ENTRY_CHARS <= room and not is_failure:
                     entry.deeds.append(line)
@@ -408,8 +409,9 @@ class _Composer:
             references = failures | {reference_of(line) for line in entry.deeds}
             for action in reversed(self._material.actions.get(n, ())):
                 key = (action.verb, told_target(action))
-                known = action.verb in _TOLD_ELSEWHERE or {f"(m{action.number})", f"(m{action.result})"} & references
-                if known or not key[1] or not self._material.may_quote(action.number):
+                is_told = action.verb in _TOLD_ELSEWHERE or (action.verb == "READ" and action.failed)
+                is_told = is_told or bool({f"(m{action.number})", f"(m{action.result})"} & references)
+                if is_told or not key[1] or not self._material.may_quote(action.number):
                     continue
                 told = entry.passages.setdefault(key, [])
                 shown = self._material.short_output(action)

@@ -24,7 +24,7 @@ _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
 DEED = re.compile(
-    r"(?:CHANGED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED "
+    r"(?:CHANGED|CREATED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED |DELEGATED .* -> \""
     r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
 )
 """How the lines begin that tell what an exchange did."""
@@ -65,13 +65,18 @@ def told_target(action: Action) -> str:
     return f"{action.tool} {action.target}".rstrip() if action.verb == "CALLED" else action.target
 
 
-def deeds_of(actions: Sequence[Action], known_files: frozenset[str] = frozenset()) -> list[str]:
+def deeds_of(
+    actions: Sequence[Action], known_files: frozenset[str] = frozenset(), later: Iterable[Action] = ()
+) -> list[str]:
     """The lines that tell what an exchange did: its commits, its changes in one line, then each command that matters.
 
-    A command that ran once and went well is left to whoever quotes what it printed.
+    A command that ran once and went well is left to whoever quotes what it printed, and one that ran again among the
+    `later` actions, which can be read below, to its last run.
     """
     changes = " · ".join(_changes(actions, known_files))
-    return [*lasting_deeds_of(actions), *([changes] if changes else []), *_runs(actions)]
+    below = {_words_alike(action) for action in later}
+    runs = _runs(action for action in actions if _words_alike(action) not in below)
+    return [*lasting_deeds_of(actions), *([changes] if changes else []), *runs]
 
 
 def lasting_deeds_of(actions: Sequence[Action]) -> list[str]:
@@ -106,7 +111,8 @@ def _changes(actions: Iterable[Action], known_files: frozenset[str]) -> Iterable
             word, _, where = ended.partition(" ")
             told.append((word.upper(), name, " ".join(f"{where} (m{own[-1].number})".split())))
             continue
-        word = "WROTE" if all(action.verb == "WROTE" for action in own) else "CHANGED"
+        is_new = any(action.creates for action in own)
+        word = "CREATED" if is_new else "WROTE" if all(action.verb == "WROTE" for action in own) else "CHANGED"
         size = f"{own[0].change.removesuffix(' -0')} " if len(own) == 1 and own[0].change else ""
         told.append((word, name, f"{size}({_when(own)})"))
     for word, alike in groupby(told, key=lambda one: one[0]):
@@ -118,8 +124,7 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
     alike: dict[str, list[Action]] = {}
     for action in actions:
         if action.verb == "RAN":
-            key = " ".join(without_folder(action.target).split()[:_WORDS_ALIKE])
-            alike.setdefault(key, []).append(action)
+            alike.setdefault(_words_alike(action), []).append(action)
     for own in alike.values():
         last = own[-1]
         ended = last.outcome.describe() if last.outcome else ""
@@ -133,6 +138,10 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
         why = f": {shorten_redacted(error, _ERROR_CHARS)}" if error else ""
         command = shorten_redacted(without_folder(last.target), _COMMAND_CHARS)
         yield " ".join(f"RAN {command}{how} {ended}{why} (m{last.number})".split())
+
+
+def _words_alike(action: Action) -> str:
+    return " ".join(without_folder(action.target).split()[:_WORDS_ALIKE])
 
 
 def _when(actions: Sequence[Action]) -> str:

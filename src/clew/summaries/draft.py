@@ -84,8 +84,10 @@ class HandoffDraft:
             if owner is None and entry.conclusion is None and material.conclusion(n, self.told):
                 self.left += sum(map(len, lines))
                 continue  # first comes what came of it, which there was no room for yet
-            if owner is not None and owner.verb in CHANGING_VERBS and number == owner.result and not owner.failed:
-                continue  # that it was done is told
+            if owner is not None and owner.verb in CHANGING_VERBS and (owner.failed or number == owner.result):
+                continue  # that it was done, or failed, is told
+            if owner is not None and owner.verb == "READ" and owner.failed:
+                continue
             is_result = owner is not None and number == owner.result and not entry.commit_told(owner)
             if is_result and owner and (short := material.short_output(owner)):
                 self.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
@@ -93,15 +95,12 @@ class HandoffDraft:
             above = f"{top} {entry.head}"
             new = [line for line in lines if line not in self.told and line.strip("…") not in above]
             new = entry.without_told(new, number, part, owner)
-            own = entry.passages.setdefault(material.line_of(number, part)[0], [])
-            source = (owner.number if owner else number, bool(part))
-            # Lines that came before are among those that come now, which are in their order.
-            came = [(*source, line) for line in new]
-            own[:] = [*(one for one in own if one not in came), *came]
+            for key, own in material.by_line(number, part, new):
+                entry.quote(key, (owner.number if owner else number, bool(part)), own)
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
             # What was run is not told without what came of it, where that is short.
             if not is_told and owner and (short := material.short_output(owner)):
-                own.append((owner.number, False, short))
+                entry.quote(material.line_of(number, part)[0], (owner.number, False), [short])
                 self.left -= len(short)
 
     def written(self, material: HandoffMaterial) -> Handoff:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Hashable, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby
+from typing import NamedTuple
 
 from clew.ledger import (
     Action,
@@ -42,18 +43,33 @@ from clew.summaries.sentences import (
     Sentence,
     as_block,
     closing_sentences,
+    code_in,
     conclusion_of,
+    findings_of,
     framed_passage,
     is_thought,
     quoted_sentences,
     sentences_in,
+    without_code,
     without_repeated,
 )
 
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
 _START_CHARS = 200
+_COUNTED = re.compile(r" \(\d+ such lines\)\Z")
 
 # -- one exchange ------------------------------------------------------------------------------------------------------
+
+
+SAID, ASKED, CODE = "SAID", "ASKED", "CODE"
+
+
+class WordsKey(NamedTuple):
+    """The line of a handoff for what was said in a message, and no call: of the agent, its words or the code in them;
+    of a person, what was asked beside the words that are told of it."""
+
+    number: int
+    word: str
 
 
 @dataclass(slots=True)
@@ -70,6 +86,13 @@ class ToldExchange:
     told_before: list[str] = field(default_factory=list)
     """Lines of the previous handoff."""
 
+    def quote(self, key: Hashable, source: tuple[int, bool], lines: Sequence[str]) -> None:
+        """Put lines of a message, or of what it called, on a line of the handoff."""
+        own = self.passages.setdefault(key, [])
+        # Lines that came before are among those that come now, which are in their order.
+        came = [(*source, line) for line in lines]
+        own[:] = [*(one for one in own if one not in came), *came]
+
     def quoted_lines(self) -> str:
         """All quoted lines as one text: a sentence, which is one line, is in it where one of them has it."""
         return "\n".join(line for own in self.passages.values() for _, _, line in own)
@@ -83,6 +106,9 @@ class ToldExchange:
         """Those lines of a part of a message that the sentences and deeds do not tell."""
         said = [one.text for one in self.sentences if one.number == number]
         new = [line for line in lines if not any(text in line for text in said)]
+        if owner is not None and owner.verb == "DELEGATED":
+            told = " ".join(self.deeds)
+            return [line for line in new if line.removesuffix("…") not in told]
         if owner is None:
             plain = (line.removeprefix("THOUGHT: ") for line in new)
             return [line for line in plain if not (is_opening(line) or is_thought(line) or _HEADING.fullmatch(line))]
@@ -154,9 +180,11 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
     own = sorted(own, key=lambda one: one[0])
     numbers = sorted({number for number, _, _ in own})
     where = f"m{numbers[0]}" if len(numbers) == 1 else f"m{numbers[0]}-m{numbers[-1]}"
-    if not isinstance(key, tuple):
+    if isinstance(key, WordsKey):
         lines = list(dict.fromkeys(line for _, _, line in own))
-        return as_block("SAID", where, lines) or f'"{" … ".join(lines)}" ({where})'
+        quote = " · ".join(lines) if key.word == CODE else f'"{" … ".join(lines)}"'
+        return as_block(key.word, where, lines) or f"{'' if key.word == SAID else f'{key.word}: '}{quote} ({where})"
+    assert isinstance(key, tuple)
     verb, target = key
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
@@ -212,7 +240,10 @@ class HandoffMaterial:
         shortened = source.shortened
         folded = [action for action in ledger.actions if action.number < source.last or action.number in shortened]
         self.actions = actions_by_exchange(self.exchanges, folded)
+        below = [action for action in ledger.actions if action.number >= source.last]
+        self._below = actions_by_exchange(self.exchanges, below)
         self.owners = owners_of(ledger.actions)
+        self._reports = {action.result for action in folded if action.verb == "DELEGATED"}
         self._requests = {exchange.number for exchange in self.exchanges if exchange.request}
         self.focus = FocusTopic(source.focus) if source.focus and source.focus.strip() else None
         self.about = messages_about(source, self.focus) if self.focus else []
@@ -237,6 +268,10 @@ class HandoffMaterial:
         self._said: dict[int, list[Sentence]] = {}
         self._frame_chars: dict[tuple[str, str], int] = {}
         self._shortest_heads: dict[int, int] = {}
+
+    def actions_below(self, n: int) -> Sequence[Action]:
+        """The actions of an exchange that can be read below the handoff."""
+        return self._below.get(n, ())
 
     @cached_property
     def repeated(self) -> frozenset[int]:
@@ -312,19 +347,42 @@ class HandoffMaterial:
         return source.first <= number < source.last or number in source.shortened
 
     def _quotable_message(self, number: int) -> Message:
-        """The message; of a long request only what stands behind the words that are told of it."""
+        """The message; of a long request only what stands behind the words that are told of it, and of the report of
+        a subagent no code: what it found is said in words."""
         message = self.source.read(number)
         request = self._long_requests.get(number)
-        if request is None:
-            return message
-        told = request[: request.rfind(" ", 0, TASK_CHARS)]
-        return {**message, "content": text_of(message).replace(told, "\n", 1)}
+        if request is not None:
+            return {**message, "content": request[request.rfind(" ", 0, TASK_CHARS) :]}
+        return {**message, "content": without_code(text_of(message))} if number in self._reports else message
+
+    def by_line(self, number: int, part: int, lines: Sequence[str]) -> Iterator[tuple[Hashable, Sequence[str]]]:
+        """On which line of the handoff each of these stands. Fenced code in what the agent said stands apart: it is no
+        sentence of the agent's, and may be an example or an action that was refused."""
+        key = self.line_of(number, part)[0]
+        text = self.selector.texts(number)[0]
+        if not isinstance(key, WordsKey) or key.word != SAID or "```" not in text:
+            yield key, lines
+            return
+        code = " ".join(" ".join(code_in(text)).split())
+        is_code = {line: _COUNTED.sub("", line).rstrip("…") in code for line in lines}
+        yield key, [line for line in lines if not is_code[line]]
+        yield WordsKey(number, CODE), [line for line in lines if is_code[line] and not line.startswith("```")]
+
+    def reports(self, n: int) -> Iterator[str]:
+        """A line for what each subagent found, in its own words."""
+        for action in self.actions.get(n, ()):
+            if action.verb != "DELEGATED" or action.result is None or not self.may_quote(action.result):
+                continue
+            said = closing_sentences(self.selector.texts(action.result)[0], action.result, self.selector.worth_of)
+            if told := findings_of(said):
+                where = f"m{action.number}-m{action.result}"
+                yield f"DELEGATED {brief_target(action.target)} -> {quoted_sentences(told, where)}"
 
     def line_of(self, number: int, part: int) -> tuple[Hashable, int]:
         """On which line of the handoff a passage would stand, and what that line takes without it."""
         action = self.owners.get((number, part))
         if action is None:
-            return number, 16
+            return WordsKey(number, ASKED if number in self._long_requests else SAID), 16
         key = (action.verb, told_target(action))
         if key not in self._frame_chars:
             self._frame_chars[key] = len(brief_target(key[1])) + _FRAME_CHARS

@@ -30,7 +30,8 @@ _FILES_OF_FOLDER = re.compile(r"(?P<folder>\S.*?[/\\]): (?P<files>.+ \(.*)$")
 _BETWEEN_FILES = re.compile(r"(?<=\)), ")
 _READ = "read"
 _CHANGED = "changed"
-_KINDS = {_CHANGED: _CHANGED, "written": _CHANGED, _READ: _READ} | dict.fromkeys(
+_CREATED = "created"
+_KINDS = {_CHANGED: _CHANGED, "written": _CHANGED, _CREATED: _CHANGED, _READ: _READ} | dict.fromkeys(
     ("deleted", "moved", "reverted"), "gone"
 )
 
@@ -41,7 +42,7 @@ class FileLine:
 
     path: str
     how: str
-    """`changed`, `written`, `read`, `deleted`, `reverted`, `moved to b.py`."""
+    """`changed`, `written`, `created`, `read`, `deleted`, `reverted`, `moved to b.py`."""
     first: int
     last: int
     words: str = ""
@@ -91,6 +92,7 @@ def _joined_facts(one: FileFact, other: FileFact) -> FileFact:
         changes=one.changes + other.changes,
         reads=one.reads + other.reads,
         is_written=one.is_written and other.is_written,
+        is_new=one.is_new or other.is_new,
     )
 
 
@@ -166,7 +168,8 @@ def _apart(joined: str) -> list[str]:
 
 def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
     first = fact.first if told is None or told.first < 0 else min(told.first, fact.first)
-    how = fact.ended or ("written" if fact.is_written and told is None else _CHANGED)
+    is_new = fact.is_new or (told is not None and told.how == _CREATED)
+    how = fact.ended or (_CREATED if is_new else "written" if fact.is_written and told is None else _CHANGED)
     return FileLine(fact.path, how, first, fact.last)
 
 

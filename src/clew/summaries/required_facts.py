@@ -15,6 +15,7 @@ from clew.ledger import (
     Action,
     Ledger,
     LedgerStatement,
+    is_slip,
     last_failures,
     person_said,
     rule_replaced_by,
@@ -22,6 +23,7 @@ from clew.ledger import (
     without_folder,
 )
 from clew.summaries import handoff as parts
+from clew.summaries.deeds import told_target
 from clew.summaries.file_lines import changed_files, joined_lines, read_files
 from clew.summaries.handoff import SummaryInput, number_at_end, quoted, quoted_request, shorten_redacted
 
@@ -216,8 +218,8 @@ def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFa
     # What the agent spoke about before the next request came is not in the way of that one.
     answered = next((one.closing_number for one in source.ledger.exchanges[-2:-1] if one.closing_number), -1)
     for action, blocks in last_failures(source.ledger.actions, max(recent, answered))[:_NEWEST]:
-        if not blocks and action.outcome and not action.outcome.error:
-            continue  # no error text, and no longer in the way
+        if not blocks and action.outcome and (not action.outcome.error or is_slip(action)):
+            continue  # no longer in the way, and nothing is learnt from it
         (blocking if blocks else overcome).append(_failure(action, parts.BLOCKED if blocks else parts.TRIED))
     return blocking, [*overcome, *_previous_failures(source)]
 
@@ -225,7 +227,7 @@ def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFa
 def _failure(action: Action, heading: str) -> RequiredFact:
     """`make test -> exit 2: error: no rule to make target`"""
     assert action.outcome is not None
-    what = shorten_redacted(without_folder(action.target), _COMMAND_CHARS) or action.tool
+    what = shorten_redacted(without_folder(told_target(action)), _COMMAND_CHARS) or action.tool
     error = shorten_redacted(action.outcome.error, _ERROR_CHARS)
     how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
     line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.number})".split())

@@ -19,6 +19,15 @@ _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 _ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
+# A label behind which the agent says what came of it all.
+_VERDICT = re.compile(
+    r"\W*(?:summary|overall|conclusions?|verdict|tl;?dr|bottom line|outcome|result|status|finding|answer|root cause"
+    r"|main \w+|总结|结论|まとめ|結論|요약|결론)\b[\w ]{0,24}\W{0,3}[:：]",
+    re.IGNORECASE,
+)
+_ANSWERS = re.compile(
+    r"(?:yes|no|correct|exactly|not yet|ja|nein|oui|non|sí)\b[,.;:–—-]|(?:是的|对|不是|はい|いいえ)[,，、]", re.I
+)
 _SUMMARY = re.compile(
     r"\b(?:summary|overall|conclusions?|verdict|tl;?dr|in short|outcome)\b|总结|结论|まとめ|結論|요약|결론",
     re.IGNORECASE,
@@ -27,6 +36,7 @@ _HEADING_LINE = re.compile(r"^[ \t]*#{1,6} [^\n]*", re.MULTILINE)
 _KEPT_BLANK = "\0"
 """Stands for a blank behind a dot in a heading, which is one sentence whatever numbers it has."""
 _HEADING = re.compile(r"\s*(?:#{1,6}\s+|(?=\*\*))(.*?)[\s#]*\Z", re.DOTALL)
+_NUMBER = re.compile(r"\W*\d{1,2}[.):]\s*")
 _NUMBERED = re.compile(r"\W*\d{1,2}[.):]\W*\w")
 _NAMES_SECTION = re.compile(
     r"\W*(?:what|how|why|when|where|who|next|files|list|table|\w+ing)\b|.*[:：?？]\**\Z", re.I | re.DOTALL
@@ -39,6 +49,8 @@ _LONGEST_HEADLINE = 160
 _LABEL_LINE = re.compile(r"(?:#{1,6} |\*\*)\W*\w")
 _LONGEST_LABEL = 60
 _LIST_ITEM = frozenset("-*|•0123456789")
+_ENTRY = re.compile(r"[-*•+] |\d{1,2}[.):] |\|")
+"""How an entry of a list or a row of a table begins, and a sentence in bold letters or with a figure does not."""
 # Says little without the sentence before it.
 _POINTS_BACK = re.compile(r"(?:these|this|that|those|it|they|both|which)\b", re.IGNORECASE)
 _LABEL = re.compile(r"(?:[-*] )?\**[^*.:：]{1,40}(?:\*\*[:：]|[:：]\**) ?\S")
@@ -75,8 +87,9 @@ _ADVISES = re.compile(
 _THOUGHT = re.compile(r"THOUGHT: *")
 """How some agents begin what they say before each call."""
 _I_DID = re.compile(
-    r"(?:i|we)(?:'ve| have)? (?:now |successfully |also )?(?!will\b|can\b|see\b|am\b|need\b)[a-z]+", re.IGNORECASE
+    r"(?:i|we)(?:'ve| have)? (?:now |successfully |also )?(?!will\b|can\b|see\b|am\b|need\b|already\b)[a-z]+", re.I
 )
+_I_HAVE_DONE = re.compile(r"(?:i|we)(?:'ve| have) (?:now |successfully |also )?(?!not\b|already\b|to\b)[a-z]+", re.I)
 _WORD = re.compile(r"\w+")
 _QUOTED_CODE = re.compile(r"`[^`]*`")
 _WORDS_BESIDE_CODE = 2
@@ -89,6 +102,8 @@ _SHORT_CLOSING_CHARS = 240
 _TOLD_WHOLE_CHARS = 180
 _LEAST_CONCLUSION = 1.3
 """Less says a sentence in the middle of the work that stands for no outcome."""
+_LEAST_OF_PROSE = 0.6
+_REPORT_CHARS = 600
 _FAVOUR_LATE = 0.8
 _FEWEST_OF_ANSWER = 3
 _LIST_CHARS = 240
@@ -158,7 +173,8 @@ def sentences_in(
         if is_heading := bool(_NO_SENTENCE.match(raw)):
             is_summary = bool(_SUMMARY.search(said))
             label = said.lstrip("# ") if _LABEL_LINE.match(said) and len(said) <= _LONGEST_LABEL else ""
-            if finding := _finding_in(raw):
+            finding = _finding_in(raw)
+            if finding and not (in_passing and is_opening(_NUMBER.sub("", finding))):
                 worth, conclusion = _worth(finding, False, worth_of)
                 is_first = False
                 if not (in_passing and is_thought(finding)):
@@ -211,8 +227,7 @@ def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_e
     )
     # A list or a few sentences are more than a passing thought.
     if closing and (is_ended or (not by_age and len(closing) >= _FEWEST_OF_ANSWER)):
-        telling = [one for one in closing if one.width >= TELLING_WIDTH] or closing
-        best = max(telling, key=lambda one: (one.conclusion, -one.order))
+        best = max(_may_conclude(closing), key=lambda one: (one.conclusion, -one.order))
         findings = [one for one in closing if one.is_finding]
         if len(findings) >= _FEWEST_OF_REPORT:
             if best.is_finding or not _states_outcome(best):
@@ -226,6 +241,39 @@ def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_e
     return [max(by_age, key=lambda one: one.conclusion + _FAVOUR_LATE * (one.number - first) / max(1, last - first))]
 
 
+def findings_of(report: Sequence[Sentence]) -> list[Sentence]:
+    """What a report of another agent comes to, as far as that is short: the sentences that stand for it best."""
+    ranked = sorted(_may_conclude(report), key=lambda one: (-one.conclusion, one.order)) if report else []
+    room, told = _REPORT_CHARS, []
+    for one in ranked:
+        says_more = len(_WORD.findall(_QUOTED_CODE.sub(" ", one.text))) >= _WORDS_OF_FRAGMENT
+        if one.chars <= room and one.conclusion >= _LEAST_OF_PROSE and says_more:
+            told.append(one)
+            room -= one.chars
+    return told or ranked[:1]
+
+
+def without_code(text: str) -> str:
+    """The text without fenced code."""
+    return _CODE.sub("\n", text)
+
+
+def code_in(text: str) -> list[str]:
+    """The fenced code of a text."""
+    return _CODE.findall(text)
+
+
+def _may_conclude(closing: Sequence[Sentence]) -> Sequence[Sentence]:
+    """Those of an agent's last words that may stand for them: whole sentences; entries of its lists where none tells.
+
+    A list gives what is counted or named, and mostly more exact strings than the sentence that says what it comes to.
+    """
+    wide = [one for one in closing if one.width >= TELLING_WIDTH]
+    whole = [one for one in closing if not _ENTRY.match(one.text) and not one.is_finding]
+    prose = [one for one in whole if one.width >= TELLING_WIDTH or _I_HAVE_DONE.match(one.text)]
+    return [one for one in prose if one.conclusion >= _LEAST_OF_PROSE] or wide or closing
+
+
 def is_thought(said: str) -> bool:
     """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
     intent = _INTENDS.search(said)
@@ -236,7 +284,7 @@ def is_thought(said: str) -> bool:
 
 
 def _states_outcome(one: Sentence) -> bool:
-    return one.conclusion >= _LEAST_CONCLUSION and one.text[0] not in _LIST_ITEM
+    return one.conclusion >= _LEAST_CONCLUSION and not _ENTRY.match(one.text)
 
 
 def _finding_in(raw: str) -> str:
@@ -297,7 +345,8 @@ def _width(text: str) -> int:
 
 def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens: bool = False) -> tuple[float, float]:
     """What a sentence is worth telling, and how well it stands for an exchange. `opens`: it says what comes next."""
-    is_label = bool(_LABEL.match(said))
+    is_verdict = bool(_VERDICT.match(said))
+    is_label = not is_verdict and bool(_LABEL.match(said))
     atoms: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
     worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
@@ -310,8 +359,9 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
         - 0.3 * (intends := bool(_INTENDS.search(said)))
     )
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
+    conclusion += 1.2 * is_verdict + 1.2 * (is_first and bool(_ANSWERS.match(said)))
     conclusion -= (
-        0.9 * (said[0] in _LIST_ITEM) + 0.7 * (said[0] == "|") + 0.7 * said.endswith((":", "：")) + 0.5 * is_label
+        0.9 * bool(_ENTRY.match(said)) + 0.7 * (said[0] == "|") + 0.7 * said.endswith((":", "：")) + 1.0 * is_label
     )
     conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * opens
     conclusion -= 0.7 * intends + 0.7 * bool(_ADVISES.match(said))
@@ -352,7 +402,7 @@ def _without_figures(one: Sentence) -> str:
     return _FIGURE.sub("0", one.text).rstrip(".:!")
 
 
-def quoted_sentences(sentences: list[Sentence]) -> str:
+def quoted_sentences(sentences: Sequence[Sentence], where: str = "") -> str:
     """Sentences of one message as one quote, what is left out between them marked."""
     ordered = sorted(sentences, key=lambda sentence: sentence.order)
     told = {one.text for one in ordered}
@@ -365,7 +415,7 @@ def quoted_sentences(sentences: list[Sentence]) -> str:
         if after.label != label and after.label and after.label not in told:
             text += f"{after.label} "
         text, label = text + after.text, after.label
-    return f'"{text}" (m{ordered[0].number})'
+    return f'"{text}" ({where or f"m{ordered[0].number}"})'
 
 
 # -- lines of results --------------------------------------------------------------------------------------------------

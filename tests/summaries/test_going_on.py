@@ -1,0 +1,253 @@
+"""What an assistant that goes on from a handoff would complain about, each complaint as a small case."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew.messages import Message
+from clew.summaries import Handoff, write_handoff
+from clew.summaries.handoff import BLOCKED, COMPLETED, FILES, TRIED
+from clew.testing import assistant, call, tool, user
+from clew.testing.scripted import summary_input_of
+from clew.tokens import counter_for
+
+count = counter_for(None).text
+
+
+def called(name: str, arguments: dict[str, Any], result: str, id: str, said: str | None = None) -> list[Message]:
+    return [assistant(said, [call(name, arguments, id)]), tool(id, result)]
+
+
+def ran(command: str, result: str, id: str, said: str | None = None) -> list[Message]:
+    return called("bash", {"command": command}, result, id, said)
+
+
+def handoff_of(messages: list[Message], budget: int = 2_000) -> Handoff:
+    return write_handoff(summary_input_of(messages), budget, count)
+
+
+def told_of(messages: list[Message], budget: int = 2_000) -> str:
+    return "\n".join(handoff_of(messages, budget).lines(COMPLETED))
+
+
+def test_code_in_what_an_agent_with_tools_said_is_not_quoted_as_its_words() -> None:
+    refused = (
+        "THOUGHT: The table app_order_7 is missing, so the script creates it first.\n\n```bash\n"
+        "cat > repro.py <<'EOF'\nschema_editor_9.create_model(OrderModel_7)\ntraceback_12.print_exc()\nEOF\n```\n\n"
+        "```bash\npython repro_7.py --tables app_order_7\n```"
+    )
+    told = told_of(
+        [
+            user("Find out why orders of proxy models crash."),
+            *ran("ls src", "orders.py\nproxy.py", "a"),
+            assistant(refused),
+            user("Please always provide EXACTLY ONE action in triple backticks, found 2 actions."),
+            *ran("python -c 'import orders'", "ImportError: cannot import name 'OrderModel_7'", "b"),
+        ]
+    )
+    prose = [line for line in told.split("\n") if '" (m3)' in line]
+    assert prose == ['   "The table app_order_7 is missing, so the script creates it first." (m3)']
+    assert "CODE: " in told
+
+
+def test_code_in_a_talk_without_tools_is_what_the_agent_made_and_is_quoted() -> None:
+    code = "```python\nRETRY_DELAYS_7 = (0.5, 1, 2)\nGATEWAY_URL_7 = 'https://gateway.example/v2'\n```"
+    told = told_of([user("Write me the constants."), assistant(f"Here they are:\n\n{code}"), user("Thanks, go on.")])
+    assert "RETRY_DELAYS_7 = (0.5, 1, 2)" in told
+
+
+def test_of_a_long_request_in_a_template_the_rest_of_the_request_is_quoted_and_not_the_template() -> None:
+    request = "The field order_ref_7 crashes.\n" + "".join(
+        f"Case {n}: save() of Order{n}Proxy raises KeyError('ref_{n}') in orders/save_{n}.py.\n" for n in range(60)
+    )
+    template = (
+        f"<pr_description>\n{request}</pr_description>\n<instructions>\n- DO NOT MODIFY: setup_9.cfg\n"
+        "Example of a CORRECT response:\nsed -i 's/old_string_9/new_string_9/g' filename_9.py\n</instructions>"
+    )
+    told = told_of([user(template), *ran("ls orders", "save_1.py\nsave_2.py", "a")], 3_000)
+    assert "old_string_9" not in told and "setup_9.cfg" not in told
+    assert "ASKED (m0), in part:" in told
+    assert "Order59Proxy" in told
+
+
+REPORT = """## Report
+
+I read all of the importer. The importer drops rows whose date is empty, which is the cause of the missing orders.
+
+### Layout
+
+```
+importer/
+├── reader_7.py
+├── mapper_7.py
+└── writer_7.py
+```
+
+```python
+def read_rows_7(path_7): ...
+```
+
+- **importer/mapper_7.py:88** - `map_row_7()` returns None for an empty date, and the writer skips it silently.
+- No test covers an empty date.
+
+Overall: one bug, in map_row_7(), and no tests around it.
+"""
+
+
+def test_of_a_subagent_its_findings_are_told_and_not_the_names_in_its_code() -> None:
+    told = told_of(
+        [
+            user("Why are orders missing after the import?"),
+            *called("Task", {"description": "Read the importer", "prompt": "Read all of it."}, REPORT, "a"),
+            *called("Read", {"file_path": "importer/mapper_7.py"}, "def map_row_7(row):\n    return None", "b"),
+        ]
+    )
+    line = next(line for line in told.split("\n") if "DELEGATED" in line)
+    assert line.strip().startswith('DELEGATED Read the importer -> "')
+    assert "Overall: one bug, in map_row_7(), and no tests around it." in line
+    assert "def read_rows_7" not in told
+
+
+def test_what_a_client_says_in_the_agents_place_is_not_what_the_agent_concluded() -> None:
+    messages = [
+        user("Complete the commit and run the hooks."),
+        *ran("git commit -m 'Add reports'", "[main 1a2b3c4] Add reports\n 3 files changed", "a"),
+        assistant("The reports are committed as 1a2b3c4 on main, and all four hooks passed."),
+        user("Push it."),
+        assistant('API Error: 401 {"type":"error","error":{"type":"authentication_error"}} · Please run /login'),
+        user("Push it now, please."),
+        assistant("You're out of extra usage · resets 11pm (America/Denver)"),
+        user("resume"),
+    ]
+    told = told_of(messages)
+    assert "all four hooks passed" in told
+    assert "authentication_error" not in told and "resets 11pm" not in told
+
+
+def test_a_file_that_a_command_wrote_whole_is_listed_as_written_and_not_as_changed() -> None:
+    handoff = handoff_of(
+        [
+            user("Reproduce the crash of the orders."),
+            *ran(
+                "cd /srv/shop && cat <<'EOF' > tools/repro_7.py\nif a > b: print(1)\nEOF\npython tools/repro_7.py",
+                "",
+                "a",
+            ),
+            *ran("cat > /srv/shop/tools/orders_7.toml <<EOF\nurl_7 = 'https://orders.example'\nEOF", "", "b"),
+            *ran("date >> /srv/shop/tools/log_7.txt", "", "c"),
+            *ran("cd /srv/shop && sed -i 's/a/b/' tools/orders_7.toml", "", "d"),
+        ]
+    )
+    [files] = handoff.lines(FILES)
+    assert "repro_7.py (written, m1)" in files
+    assert "orders_7.toml (changed, m3-m7)" in files
+    assert "log_7.txt (changed, m5)" in files
+
+
+def test_a_file_that_its_tool_says_is_new_is_told_as_created_also_when_it_was_changed_later() -> None:
+    edit = {"file_path": "src/retry_7.py", "old_string": "8", "new_string": "9"}
+    handoff = handoff_of(
+        [
+            user("Add a retry."),
+            *called(
+                "Write", {"file_path": "src/retry_7.py", "content": "A = 8\n"}, "File created successfully at: x", "a"
+            ),
+            *called("Edit", edit, "The file src/retry_7.py has been updated.", "b"),
+            *called("Write", {"file_path": "src/wait_7.py", "content": "A = 8\n"}, "The file has been updated.", "c"),
+            assistant("The retry is there."),
+            user("Thanks."),
+        ]
+    )
+    assert "src/retry_7.py (created, m1-m3)" in handoff.lines(FILES)[0]
+    assert "src/wait_7.py (written, m5)" in handoff.lines(FILES)[0]
+    assert "CREATED src/retry_7.py" in "\n".join(handoff.lines(COMPLETED)) or "CREATED retry" in str(handoff.sections)
+
+
+def test_a_file_named_from_the_folder_of_its_command_is_the_same_as_by_its_whole_path() -> None:
+    edit = {"file_path": "/srv/shop/.gitleaks.toml", "old_string": "a", "new_string": "b"}
+    handoff = handoff_of(
+        [
+            user("Make the scanner strict."),
+            *called("Edit", edit, "updated", "a"),
+            *ran("cd /srv/shop && git add .gitleaks.toml docs/setup_7.md", "", "b"),
+            *ran('cd "/srv/shop" && head -20 docs/setup_7.md', "# Setup", "c"),
+        ]
+    )
+    [files] = handoff.lines(FILES)
+    assert files.count(".gitleaks.toml") == 1
+    assert "/srv/shop/docs/setup_7.md (changed, m3-m5)" in files
+
+
+def test_a_slip_with_an_edit_is_neither_a_change_nor_a_lesson() -> None:
+    wrong = {
+        "file_path": "/srv/shop/.gitignore",
+        "old_string": "# pytest_7",
+        "new_string": "# Gitleaks_7\nreport_7.json",
+    }
+    right = {"file_path": "/srv/shop/.gitignore", "old_string": "# logs_8", "new_string": "# Gitleaks_8\nreport_8.json"}
+    error = "<tool_use_error>String to replace not found in file.\nString: # pytest_7</tool_use_error>"
+    handoff = handoff_of(
+        [
+            user("Ignore the reports of the scanner."),
+            *called(
+                "Read",
+                {"file_path": "/c/srv/shop/LICENSE_7"},
+                "<tool_use_error>File does not exist.</tool_use_error>",
+                "r",
+            ),
+            *called("Edit", wrong, error, "a"),
+            *called("Edit", right, "updated", "b"),
+            assistant("The reports are ignored now."),
+            user("Thanks, go on."),
+        ]
+    )
+    text = handoff.render()
+    assert "Gitleaks_7" not in text and "pytest_7" not in text and "tool_use_error" not in text
+    assert not handoff.lines(TRIED) and not handoff.lines(BLOCKED)
+
+
+def test_a_write_that_was_refused_stays_a_lesson() -> None:
+    handoff = handoff_of(
+        [
+            user("Write the unit."),
+            *called(
+                "Write",
+                {"file_path": "/etc/systemd/shop_7.service", "content": "[Unit]"},
+                "Error: EACCES: permission denied, open '/etc/systemd/shop_7.service'",
+                "a",
+            ),
+            user("Go on."),
+        ]
+    )
+    assert "permission denied" in "\n".join([*handoff.lines(TRIED), *handoff.lines(BLOCKED)])
+
+
+def test_of_a_background_task_its_outcome_is_told_without_tags() -> None:
+    result = (
+        "<retrieval_status>success</retrieval_status>\n\n<task_id>b32a9e1</task_id>\n\n<task_type>local_bash</task_type>"
+        "\n\n<status>failed</status>\n\n<exit_code>255</exit_code>\n\n<output>\n[stderr] ssh: Could not resolve "
+        "hostname depot_7: Name or service not known\n</output>"
+    )
+    handoff = handoff_of([user("Log in to the depot."), *called("TaskOutput", {"task_id": "b32a9e1"}, result, "a")])
+    text = handoff.render()
+    assert "Could not resolve hostname depot_7" in text
+    assert "retrieval_status" not in text and "<task_id>" not in text and "<exit_code>" not in text
+    assert "TaskOutput b32a9e1 -> exit 255" in text
+
+
+def test_what_a_table_gives_no_value_is_not_quoted() -> None:
+    table = "\n".join(f"Property{n}_7 : {n * 37 if n % 2 else ''}" for n in range(1, 9))
+    told = told_of([user("Which memory?"), *ran("powershell Get-Process", table, "a")])
+    assert "Property1_7 : 37" in told and "Property2_7" not in told
+
+
+def test_a_command_that_ran_again_below_is_not_told_as_failed_last() -> None:
+    failing = "Traceback (most recent call last):\nTypeError: unexpected keyword argument 'code_7'\nexit code 1"
+    messages = [user("Add the code.")]
+    for n in range(3):
+        messages += ran("python repro_7.py", failing, f"f{n}")
+    folded = len(messages)
+    messages += [*ran("python repro_7.py", "ok, code_7 is there\nexit code 0", "last")]
+    source = summary_input_of(messages, last=folded)
+    told = "\n".join(write_handoff(source, 2_000, count).lines(COMPLETED))
+    assert "3 runs, 3 failed, the last" not in told
