@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED, TRIED
+from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, GOAL, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -170,3 +170,39 @@ def test_a_path_is_told_whole_where_it_comes_first() -> None:
     told = completed([*messages, user("Good.")])
     assert told.count(f"READ {path}: ") == 1
     assert "READ …/inference/model_router.ts: " in told
+
+
+def test_what_a_command_of_the_person_printed_is_no_task_and_is_told_briefly() -> None:
+    printed = "$ find .\n" + "\n".join(
+        f"./.git/objects/2d/{n:04}64aa40a9cfda93fa00ce59812881150180a" for n in range(900)
+    )
+    messages = [
+        user("$ ls\nLICENSE\nREADME.md"),
+        user("Show pending commands below the chat, please."),
+        assistant("They stand in the pending area now, and move up with the next message."),
+        user("ok"),
+        assistant("👍"),
+        user(printed),
+    ]
+    handoff = handoff_of(messages)
+    assert handoff.lines(ACTIVE_TASK) == ['"Show pending commands below the chat, please." (m1)']
+    assert not handoff.lines(GOAL)
+    told = "\n".join(handoff.lines(COMPLETED))
+    assert '"$ find . ./.git/objects' in told
+    assert told.count("./.git/objects") < 10
+
+
+def test_a_screen_with_an_error_on_it_asks_about_the_error() -> None:
+    shown = "$ npm start\nError: ENOENT: no such file or directory, open 'src/package.json'"
+    assert (
+        handoff_of([user("Move the files."), assistant("Moved."), user(shown)])
+        .lines(ACTIVE_TASK)[0]
+        .startswith('"$ npm start Error: ENOENT')
+    )
+    asked = "$ ls\nsrc\nlib\n\nwhere has the folder of tests gone?"
+    assert "where has the folder" in handoff_of([user(asked)]).lines(ACTIVE_TASK)[0]
+
+
+def test_a_word_of_consent_is_the_task_where_something_was_offered() -> None:
+    messages = [user("Clean up."), assistant("The old branch is merged. Shall I delete it?"), user("ok")]
+    assert handoff_of(messages).lines(ACTIVE_TASK)[0].startswith('"ok", that is "Shall I delete it?"')

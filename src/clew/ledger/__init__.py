@@ -30,7 +30,7 @@ from clew.ledger.ledger import (
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
-from clew.ledger.requests import alike_in_a_row, person_said
+from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, without_folder
 from clew.ledger.verify import UNVERIFIED_MARK
@@ -66,6 +66,7 @@ __all__ = [
     "files_changed_by",
     "found_nothing",
     "is_name",
+    "is_only_pleased",
     "is_opening",
     "is_path",
     "is_question",
@@ -84,6 +85,7 @@ __all__ = [
     "rule_replaced_by",
     "rules_in",
     "shorten",
+    "shows_command",
     "text_with_calls",
     "without_folder",
 ]

@@ -35,9 +35,11 @@ from clew.ledger.requests import (
     is_about_topic,
     is_acknowledgement,
     is_client_notice,
+    is_only_pleased,
     person_said,
     repetition_key,
     says_it_said_so,
+    shows_command,
     starts_over,
     takes_back_task,
     topic_taken_back,
@@ -126,6 +128,13 @@ class LedgerExchange:
     """The messages in which the agent said something."""
     cancelled_by: int | None = None
     """The request that took this one back."""
+    is_screen: bool = False
+    """Whether the person only showed what a command printed."""
+
+    @property
+    def asks(self) -> bool:
+        """Whether it may be what is to be done: not where a person only showed something, greeted or agreed."""
+        return bool(self.request) and not self.is_screen and (bool(self.chosen) or not is_only_pleased(self.request))
 
 
 @dataclass(slots=True)
@@ -226,7 +235,9 @@ class Ledger:
         self.rules += rules_in(own_words, number)
         offered, offered_in = self._offered
         self._cancel(own_words, number)
-        self.exchanges.append(LedgerExchange(number, said, chosen_by(said, offered), offered_in))
+        self.exchanges.append(
+            LedgerExchange(number, said, chosen_by(said, offered), offered_in, is_screen=shows_command(said))
+        )
 
     def _cancel(self, said: str, number: int) -> None:
         """Mark what a request takes back: all that was asked and chosen about the thing it names, else the last one."""

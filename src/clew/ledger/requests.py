@@ -160,6 +160,35 @@ def alike_in_a_row(requests: Sequence[str]) -> frozenset[int]:
     return frozenset(n for row in rows if len(row) >= _FEWEST_ALIKE for n in row[:-_NEWEST_ALIKE])
 
 
+# -- what asks for nothing --------------------------------------------------------------------------------------------
+
+_SCREEN = re.compile(r"(?:\$|❯|➜) (?P<command>\S[^\n]*)\n(?P<shown>.*\S)", re.DOTALL)
+# At the start of a line, and in no path.
+_COMPLAINS = re.compile(
+    r"^[^\n/]{0,60}\b(?:\w*Error|\w*Exception|error|failed|FAILED|fatal|panic(?:ked)?|denied|not found|[Nn]o such)\b",
+    re.MULTILINE,
+)
+_PLEASED = re.compile(
+    r"(?:(?:ok(?:ay)?|k|yo|hi|hello|hey|thanks?|thank you|thx|ty|wow|nice|great|cool|perfect|awesome|excellent|lol"
+    r"|good|super|danke|merci|gracias|好的?|谢谢|太好了|ありがとう|감사합니다|спасибо|👍|🎉)[\s,.!…]*){1,3}",
+    re.IGNORECASE,
+)
+
+
+def shows_command(said: str) -> bool:
+    """Whether a person only shows what a command of their own printed, as clients put it there: `$ ls`, then names.
+
+    Where it printed an error, that is what they ask about; and so they do where words of their own stand behind it.
+    """
+    found = _SCREEN.fullmatch(said)
+    return found is not None and "\n\n" not in found["shown"] and not _COMPLAINS.search(found["shown"])
+
+
+def is_only_pleased(said: str) -> bool:
+    """Whether it greets, thanks or agrees, and asks for nothing."""
+    return _PLEASED.fullmatch(said.strip()) is not None
+
+
 # -- short answers -----------------------------------------------------------------------------------------------------
 
 _NUMBERS = re.compile(

@@ -216,6 +216,7 @@ def _says_target(called: str, verb: str, target: str) -> bool:
 # -- all that could be told --------------------------------------------------------------------------------------------
 
 LEAST_REQUEST_CHARS = 60
+_SCREEN_CHARS = 340
 _WORD_CHARS = 20
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
@@ -248,7 +249,8 @@ class HandoffMaterial:
         self.focus = FocusTopic(source.focus) if source.focus and source.focus.strip() else None
         self.about = messages_about(source, self.focus) if self.focus else []
         self.chars_about = sum(len(text_with_calls(source.read(number))) for number in self.about)
-        self._long_requests = {one.number: one.request for one in self.exchanges if len(one.request) > TASK_CHARS}
+        asked = (one for one in self.exchanges if not one.is_screen)
+        self._long_requests = {one.number: one.request for one in asked if len(one.request) > TASK_CHARS}
         self.selector = QuoteSelector(
             ledger.index,
             self._quotable_message,
@@ -399,7 +401,7 @@ class HandoffMaterial:
             return f"{word} (m{exchange.number}{cancelled})"
         if self.stays_whole(exchange.number):
             return f"{ASKED_BELOW} (m{exchange.number}{cancelled})"
-        head = quoted_request(exchange, most)
+        head = quoted_request(exchange, min(most, _SCREEN_CHARS) if exchange.is_screen else most)
         return head[:-1] + cancelled + ")" if cancelled else head
 
     def may_fit(self, n: int, above: Collection[int], room: int) -> bool:

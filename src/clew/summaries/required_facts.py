@@ -15,11 +15,13 @@ from clew.ledger import (
     Action,
     Ledger,
     LedgerStatement,
+    is_only_pleased,
     is_slip,
     last_failures,
     person_said,
     rule_replaced_by,
     shorten,
+    shows_command,
     without_folder,
 )
 from clew.summaries import handoff as parts
@@ -95,8 +97,10 @@ def normalized(text: str) -> str:
 
 def _task(source: SummaryInput) -> Iterator[RequiredFact]:
     """The newest thing that a person asked for; what a program wrote into a user message is none."""
-    newest = next((one for one in reversed(source.ledger.exchanges) if one.request), None)
+    asked = [one for one in reversed(source.ledger.exchanges) if one.request]
+    newest = next((one for one in asked if one.asks), asked[0] if asked else None)
     said = person_said(source.task)
+    said = "" if newest is not None and (shows_command(said) or is_only_pleased(said)) else said
     if said and (newest is None or (source.task_number or 0) > newest.number):
         # It stands behind what the ledger has read.
         reference = f" (m{source.task_number})" if source.task_number is not None else ""
@@ -112,7 +116,7 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
     if told := source.previous_lines(parts.GOAL):
         yield RequiredFact(parts.GOAL, told[0], told[0])
         return
-    asked = [one for one in source.ledger.exchanges if one.request]
+    asked = [one for one in source.ledger.exchanges if one.request and not one.is_screen]
     first = next((one for one in asked if _says_what_for(one.request)), asked[0] if asked else None)
     if first is not None:
         line = quoted_request(first, _GOAL_CHARS)
