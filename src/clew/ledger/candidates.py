@@ -12,6 +12,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass, field
 
 from clew.ledger.spans import (
+    FINDS_BY_FILE,
     LISTED,
     LONGEST_LINE,
     ONLY_PATH,
@@ -19,6 +20,7 @@ from clew.ledger.spans import (
     ROUTINE_WORDS,
     QuoteSpan,
     line_around,
+    lines_of_span,
     quote_of,
     shape_of,
 )
@@ -30,6 +32,7 @@ MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the las
 _SHORTEST_REPEATED = 20
 LISTINGS = frozenset({LISTED, ONLY_PATH})
 _LEAST_OF_LISTING, _MOST_OF_LISTING, _LISTINGS_OF_ROOM = 160, 700, 12
+_FIRST_CHARS = 600
 _PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
 
 
@@ -78,6 +81,8 @@ class QuotablePart:
 
     __slots__ = (
         "_has_routine",
+        "_lines",
+        "_lists_by_file",
         "clean",
         "is_result",
         "line",
@@ -98,7 +103,9 @@ class QuotablePart:
         """The text on one line without its secrets; empty where it has none."""
         self.shapes: dict[int, str] = {}
         self.quotes: dict[tuple[int, int], str] = {}
+        self._lines: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._has_routine: bool | None = None
+        self._lists_by_file: bool | None = None
 
     def is_routine(self, start: int, end: int) -> bool:
         """Whether a line of it is one of routine."""
@@ -106,6 +113,23 @@ class QuotablePart:
             text = self.text
             self._has_routine = any(word in text for word in ROUTINE_WORDS)
         return self._has_routine and ROUTINE_LINE.match(self.text, start, end) is not None
+
+    @property
+    def lists_by_file(self) -> bool:
+        """Whether it gives the finds of a search file by file."""
+        if self._lists_by_file is None:
+            self._lists_by_file = FINDS_BY_FILE.search(self.text, 0, _FIRST_CHARS) is not None
+        return self._lists_by_file
+
+    def lines_of(self, span: tuple[int, int]) -> list[tuple[int, int]]:
+        """The lines of a span that may be told."""
+        lines = self._lines.get(span)
+        if lines is None:
+            lines = list(lines_of_span(self.text, *span))
+            if self.is_result:
+                lines = [line for line in lines if not self.is_routine(*line)]
+            self._lines[span] = lines
+        return lines
 
     def shape_at(self, start: int, end: int) -> str:
         shape = self.shapes.get(start)

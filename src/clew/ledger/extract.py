@@ -172,6 +172,7 @@ _ORDERS = re.compile(
     re.IGNORECASE,
 )
 _NEXT = re.compile(rf"(?:and )?(?:now|next|then|first|finally),? {_ORDER_VERBS}", re.IGNORECASE)
+_BEGINS_NEXT = frozenset("aAfFnNtT")
 # A few words about what is being done, as a step of a plan.
 _DOING = re.compile(
     r"(?:now )?(?!(?:any|every|no|some)thing|missing|existing|remaining|outstanding|according|during|following|pending"
@@ -277,7 +278,11 @@ def is_question(text: str) -> bool:
 def is_opening(said: str) -> bool:
     """Whether it only says what comes next: `Let me check.`, `Now fix the tests:`."""
     plain = said.lstrip(_LIST_MARKS)
-    if _ANNOUNCES.match(plain) or _NEXT.match(plain) or _DOING.fullmatch(plain) or _NOW_COMES.match(plain):
+    if _ANNOUNCES.match(plain):
+        return True
+    if plain[:1] in _BEGINS_NEXT and (_NEXT.match(plain) or _NOW_COMES.match(plain)):
+        return True
+    if ("ing" in plain.lower() or not plain.isascii()) and _DOING.fullmatch(plain):
         return True
     return plain.endswith((":", "：")) and bool(_ORDERS.match(plain))
 

@@ -26,7 +26,6 @@ from clew.ledger.extract import quotable_texts
 from clew.ledger.readable import listing
 from clew.ledger.spans import (
     FEWEST_WORDS,
-    FINDS_BY_FILE,
     LONGEST_LINE,
     MARKS_OF_REMARK,
     OPENS_BODY,
@@ -38,7 +37,6 @@ from clew.ledger.spans import (
     is_packed,
     joined_spans,
     line_span,
-    lines_of_span,
     quote_of,
     repeats_definition,
     trimmed,
@@ -62,9 +60,12 @@ _PARTS_OF_ROOM = 8
 # No more than this share of the room goes to one result while others have something to say.
 _SHARE_OF_PART = 0.15
 _LEAST_OF_PART = 600
-_FIRST_CHARS = 600
 _ENCODED_CHARS = 44
-_ENCODED = re.compile(rf"(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)[A-Za-z\d+/]{{{_ENCODED_CHARS},}}")
+_ENCODED = re.compile(
+    # From the start of a run alone: what a part of it has, all of it has.
+    r"(?<![A-Za-z\d+/])(?=[a-z\d+/]*[A-Z])(?=[A-Z\d+/]*[a-z])(?=[A-Za-z+/]*\d)"
+    rf"[A-Za-z\d+/]{{{_ENCODED_CHARS},}}"
+)
 _CHARS_PER_FOLDER = 16  # a path has more of them
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
@@ -309,10 +310,8 @@ class QuoteSelector:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
             apart: Iterable[tuple[int, int]]
-            apart = [line for span in joined_spans(spans) for line in lines_of_span(text, *span)]
-            if part.is_result:
-                apart = [line for line in apart if not part.is_routine(*line)]
-            if FINDS_BY_FILE.search(text, 0, _FIRST_CHARS):
+            apart = [line for span in joined_spans(spans) for line in part.lines_of(span)]
+            if part.lists_by_file:
                 apart = with_files(text, apart)
             lines = dict.fromkeys(map(part.quote, apart))
             if clean := [

@@ -270,6 +270,8 @@ class HandoffMaterial:
         self._said: dict[int, list[Sentence]] = {}
         self._frame_chars: dict[tuple[str, str], int] = {}
         self._shortest_heads: dict[int, int] = {}
+        self._short_outputs: dict[tuple[int, int], str] = {}
+        self._told_reports: dict[int, list[str]] = {}
 
     def actions_below(self, n: int) -> Sequence[Action]:
         """The actions of an exchange that can be read below the handoff."""
@@ -370,8 +372,13 @@ class HandoffMaterial:
         yield key, [line for line in lines if not is_code[line]]
         yield WordsKey(number, CODE), [line for line in lines if is_code[line] and not line.startswith("```")]
 
-    def reports(self, n: int) -> Iterator[str]:
+    def reports(self, n: int) -> list[str]:
         """A line for what each subagent found, in its own words."""
+        if n not in self._told_reports:
+            self._told_reports[n] = list(self._read_reports(n))
+        return self._told_reports[n]
+
+    def _read_reports(self, n: int) -> Iterator[str]:
         for action in self.actions.get(n, ()):
             if action.verb != "DELEGATED" or action.result is None or not self.may_quote(action.result):
                 continue
@@ -425,9 +432,16 @@ class HandoffMaterial:
         """What a call gave back, whole, where that is short: then it is the outcome."""
         if action.result is None or not self.may_quote(action.result):
             return ""
-        text = self.selector.texts(action.result)[0]
+        key = (action.number, action.result)
+        shown = self._short_outputs.get(key)
+        if shown is None:
+            shown = self._short_outputs[key] = self._read_short_output(action.number, action.result)
+        return shown
+
+    def _read_short_output(self, number: int, result: int) -> str:
+        text = self.selector.texts(result)[0]
         lines = self.source.clean(text).splitlines() if len(text) <= 2 * _SHORT_OUTPUT_CHARS else ()
         said = (" ".join(line.split()) for line in lines if not _RULER.fullmatch(line) and not is_routine(line))
         shown = " · ".join(dict.fromkeys(said))
-        is_told = len(shown) <= _SHORT_OUTPUT_CHARS and action.result != action.number and shown not in _NO_OUTPUT
+        is_told = len(shown) <= _SHORT_OUTPUT_CHARS and result != number and shown not in _NO_OUTPUT
         return shown if is_told else ""
