@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import io
 import json
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ class Kept:
         return self.home / "state.db"
 
     def run(self, *words: str, **environ: str) -> tuple[int, str, str]:
-        code = main(list(words), {"CLEW_HOME": str(self.home), "COLUMNS": "100", **environ})
+        # Nobody is at a terminal, and nothing is piped in.
+        code = main(list(words), {"CLEW_HOME": str(self.home), "COLUMNS": "100", **environ}, io.StringIO())
         out, err = self.capsys.readouterr()
         return code, out, err
 

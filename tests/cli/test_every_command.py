@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 from dataclasses import dataclass
@@ -37,7 +36,6 @@ BARE = [
     Attempt("init", 1, "nobody is here to choose; `clew init --model NAME` takes one"),
     Attempt("models", 0, "no model is configured"),
     Attempt("setup", 2, "PROGRAM is missing"),
-    Attempt("mcp", 0, ""),
     Attempt("compress", 2, "FILE is missing; `clew compress --help`"),
     Attempt("context", 2, "FILE is missing; `clew context --help`"),
     Attempt("import", 2, "no FILE is named, and none of the programs"),
@@ -133,14 +131,12 @@ FOR_PEOPLE = [
 @pytest.fixture(autouse=True)
 def in_the_clone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(Path(__file__).parents[2])
-    # Nobody is at a terminal, and nothing is piped in.
-    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(), "utf-8"))
 
 
 def test_every_command_of_the_table_is_tried() -> None:
     named = set(re.findall(r"`clew ([a-z]+)", "\n".join(re.findall(r"^\| `clew .+", README, re.MULTILINE))))
-    # `clew dashboard` alone serves until it is stopped: tests/cli/test_dashboard.py.
-    assert {"dashboard", *(each.words for each in BARE)} == named == {command.name for command in COMMANDS}
+    # Alone these two serve until they are stopped: tests/cli/test_dashboard.py, tests/integrations/test_mcp_server.py.
+    assert {"dashboard", "mcp", *(each.words for each in BARE)} == named == {command.name for command in COMMANDS}
     assert {each.words.split()[0] for each in WRONG} >= named
 
 

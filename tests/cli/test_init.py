@@ -129,12 +129,9 @@ def test_init_without_anybody_there_tells_the_choice(tmp_path: Path, capsys: pyt
     assert [option["kind"] for option in told["options"]] == ["fetch", "key", "address"]
 
 
-def test_a_key_is_piped_in_shown_as_there_and_removed(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_key_is_piped_in_shown_as_there_and_removed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     environ = {"CLEW_HOME": str(tmp_path)}
-    monkeypatch.setattr("sys.stdin", io.StringIO(f"{FAKE}\n"))
-    assert main(["models", "key", "openai", "--in", "file"], environ) == 0
+    assert main(["models", "key", "openai", "--in", "file"], environ, io.StringIO(f"{FAKE}\n")) == 0
     assert StoredKeys(tmp_path).get("OPENAI_API_KEY") == FAKE
     assert main(["models", "show", "gpt-5"], environ) == 0
     out, err = capsys.readouterr()
@@ -142,5 +139,4 @@ def test_a_key_is_piped_in_shown_as_there_and_removed(
     assert main(["models", "key", "openai", "--remove"], environ) == 0
     assert main(["models", "key", "openai", "--remove"], environ) == 1
     assert main(["models", "key", "nobody"], environ) == 2
-    monkeypatch.setattr("sys.stdin", io.StringIO("\n"))
-    assert main(["models", "key", "openai", "--in", "file"], environ) == 2
+    assert main(["models", "key", "openai", "--in", "file"], environ, io.StringIO("\n")) == 2

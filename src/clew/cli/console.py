@@ -1,4 +1,4 @@
-"""Where a command writes: results to stdout, notices and progress to stderr, in what these streams can show."""
+"""What a command reads and writes: results to stdout, notices and progress to stderr, as these streams can show it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _CLOCK_FROM_SECONDS = 1.0
 
 @dataclass(frozen=True, slots=True)
 class Console:
-    """The two streams of a command, and what they can show."""
+    """The streams of a command, and what they can show."""
 
     out: TextIO
     err: TextIO
@@ -44,6 +44,17 @@ class Console:
     unicode: bool
     shows_progress: bool
     """stderr is a terminal: a progress line may be drawn and cleared."""
+    stdin: TextIO | None = None
+    """What is typed or piped in; None where nothing can be."""
+
+    @property
+    def is_typed_at(self) -> bool:
+        """Whether stdin is a terminal, so that somebody may answer."""
+        return self.stdin is not None and not self.stdin.closed and self.stdin.isatty()
+
+    def read_line(self) -> str:
+        """The next line of stdin as it is; empty at its end."""
+        return "" if self.stdin is None else self.stdin.readline()
 
     def print(self, line: str = "") -> None:
         """One line of the result."""
@@ -115,11 +126,12 @@ class Console:
         return fancy if self.unicode else plain
 
 
-def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str]) -> Console:
+def console_for(out: TextIO, err: TextIO, environ: Mapping[str, str], stdin: TextIO | None = None) -> Console:
     """The console that these streams and this environment make."""
     is_dumb = environ.get("TERM") == "dumb"
     colors = _has_colors(out, environ)
-    return Console(out, err, environ, _width(out, environ), colors, _fits("█░·", out), err.isatty() and not is_dumb)
+    shows_progress = err.isatty() and not is_dumb
+    return Console(out, err, environ, _width(out, environ), colors, _fits("█░·", out), shows_progress, stdin)
 
 
 def json_text(value: Any, stream: TextIO | None = None, indent: int | None = None) -> str:

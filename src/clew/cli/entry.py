@@ -12,7 +12,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol, cast
+from typing import Protocol, TextIO, cast
 
 from clew import __version__
 from clew.cli.console import Console, console_for
@@ -97,10 +97,13 @@ class CommandModule(Protocol):
     def run(self, arguments: argparse.Namespace, console: Console) -> int: ...
 
 
-def main(argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None) -> int:
-    """Run one command; returns its exit code."""
+def main(
+    argv: Sequence[str] | None = None, environ: Mapping[str, str] | None = None, stdin: TextIO | None = None
+) -> int:
+    """Run one command; returns its exit code. What is not given is the process's own."""
     words = list(sys.argv[1:] if argv is None else argv)
-    console = console_for(sys.stdout, sys.stderr, os.environ if environ is None else environ)
+    own = os.environ if environ is None else environ
+    console = console_for(sys.stdout, sys.stderr, own, sys.stdin if stdin is None else stdin)
     try:
         code = _run(words, console)
         console.out.flush()

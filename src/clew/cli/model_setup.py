@@ -204,13 +204,12 @@ def _distinct_presets() -> list[ProviderPreset]:
     return list({preset.key_env: preset for preset in reversed(PROVIDER_PRESETS)}.values())[::-1]
 
 
-def read_key(provider: str) -> str:
+def read_key(provider: str, console: Console) -> str:
     """A key, typed without being shown or piped in."""
-    import sys
     from getpass import getpass
 
-    if sys.stdin is not None and not sys.stdin.isatty():
-        return sys.stdin.readline()
+    if console.stdin is not None and not console.is_typed_at:
+        return console.read_line()
     try:
         return getpass(f"Key for {provider} (is not shown): ")
     except EOFError as error:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import argparse
 import os
 import stat
-import sys
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TextIO, cast
 
 from clew.cli.arguments import add_set_flag
 from clew.cli.console import Console
@@ -117,7 +116,7 @@ def _choose_model(console: Console) -> bool:
 
 def _is_interactive(arguments: argparse.Namespace, console: Console) -> bool:
     """Whether a person is at the terminal; otherwise one question is asked."""
-    return arguments.once is None and sys.stdin is not None and sys.stdin.isatty() and console.out.isatty()
+    return arguments.once is None and console.is_typed_at and console.out.isatty()
 
 
 # -- one question ------------------------------------------------------------------------------------------------------
@@ -163,24 +162,26 @@ def _report_failure(
 def _question_text(arguments: argparse.Namespace, console: Console) -> str:
     """The question: the words of the command line, then what is piped in."""
     given = [*([arguments.once] if arguments.once not in (None, "-") else []), *arguments.question]
-    piped = _read_stdin(console) if arguments.once == "-" or not given or _is_piped() else ""
+    piped = _read_stdin(console) if arguments.once == "-" or not given or _is_piped(console.stdin) else ""
     question = "\n\n".join(part for part in (" ".join(given), piped.rstrip("\n")) if part.strip())
     if not question.strip():
         raise InvalidArgument('there is no question; give one: clew chat -p "...", or pipe one in')
     return question
 
 
-def _is_piped() -> bool:
+def _is_piped(stdin: TextIO | None) -> bool:
     """Whether stdin is a pipe or a file; a stdin that merely stays open must not be waited for."""
+    if stdin is None:
+        return False
     try:
-        mode = os.fstat(sys.stdin.fileno()).st_mode
-    except (OSError, ValueError, AttributeError):
+        mode = os.fstat(stdin.fileno()).st_mode
+    except (OSError, ValueError):
         return False
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
 
 
 def _read_stdin(console: Console) -> str:
-    if sys.stdin is None or sys.stdin.isatty():
+    if console.stdin is None or console.is_typed_at:
         return ""
     from threading import Timer
 
@@ -193,7 +194,7 @@ def _read_stdin(console: Console) -> str:
     waiting.daemon = True
     waiting.start()
     try:
-        return sys.stdin.read()
+        return console.stdin.read()
     except UnicodeDecodeError as error:
         raise InvalidArgument(f"standard input is no {error.encoding} text; pipe in text") from error
     finally:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -86,7 +85,7 @@ def _set(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.default:
         notices = unset_in_file(path, setting)
     else:
-        text = sys.stdin.readline().rstrip("\r\n") if arguments.value == "-" else arguments.value
+        text = console.read_line().rstrip("\r\n") if arguments.value == "-" else arguments.value
         notices = set_in_file(path, setting, value_from(text, setting, "config set"))
     console.notes(notices)
     _print_outcome(setting, arguments, console)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from dataclasses import asdict
 
 from clew.cli.console import Console
@@ -44,7 +43,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     if arguments.json:
         console.print_json({"config": str(config_path(console.environ)), "options": [asdict(each) for each in options]})
         return 0
-    if not (sys.stdin is not None and sys.stdin.isatty() and console.out.isatty()):
+    if not (console.is_typed_at and console.out.isatty()):
         for line in option_lines(options, console):
             console.print(line)
         console.note("nobody is here to choose; `clew init --model NAME` takes one")

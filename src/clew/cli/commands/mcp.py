@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -79,7 +78,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
     for place in places:
         if not place.exists():
             raise InvalidArgument(f"{place}: --import takes folders and files that are there; name another")
-    if sys.stdin.isatty():
+    if console.is_typed_at:
         console.note("an MCP client starts this, and talks to it; `clew mcp --show all` prints how. Ctrl-C ends it")
     chosen = [] if arguments.no_import else places or None
     options = McpAppOptions(

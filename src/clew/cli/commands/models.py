@@ -325,7 +325,7 @@ def _key(arguments: argparse.Namespace, console: Console) -> int:
             raise ClewError(f"no key for {preset.name} is stored; one in the environment is not Clew's to remove")
         console.print(f"the key for {preset.name} is removed")
         return 0
-    store_key(preset, read_key(preset.name), arguments.place, console)
+    store_key(preset, read_key(preset.name, console), arguments.place, console)
     return 0
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import sys
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -18,13 +17,13 @@ from clew.store import InUse, Session, Store
 _YES = ("y", "yes")
 
 
-def check_arguments(arguments: argparse.Namespace) -> None:
+def check_arguments(arguments: argparse.Namespace, console: Console) -> None:
     """Refuse what contradicts itself, before any work is done."""
     if arguments.verb == "rename" and (arguments.title is None) == (not arguments.none):
         raise InvalidArgument("sessions rename: TITLE is missing; give one, or --none to take the title away")
     if arguments.verb == "rename" and arguments.title is not None and not arguments.title.strip():
         raise InvalidArgument("an empty title is none; give some words, or --none to take the title away")
-    if arguments.verb == "delete" and not arguments.yes and not _is_interactive():
+    if arguments.verb == "delete" and not arguments.yes and not console.is_typed_at:
         raise InvalidArgument(
             f"delete removes {arguments.session!r} for good and asks first, but nobody is at a terminal here; "
             "add --yes if it is meant"
@@ -126,11 +125,7 @@ async def _question(store: Store, session: Session, chain: list[Session]) -> str
     )
 
 
-def _is_interactive() -> bool:
-    return sys.stdin is not None and not sys.stdin.closed and sys.stdin.isatty()
-
-
 def _confirmed(question: str, console: Console) -> bool:
     console.err.write(printable(question))
     console.err.flush()
-    return sys.stdin.readline().strip().lower() in _YES
+    return console.read_line().strip().lower() in _YES

@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace, console: Console) -> int:
         from clew.cli.commands import session_changes
 
         actions |= session_changes.ACTIONS
-        session_changes.check_arguments(arguments)
+        session_changes.check_arguments(arguments, console)
     return actions[arguments.verb](arguments, configured_store(arguments, console), console)
 
 
