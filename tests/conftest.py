@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -19,6 +20,11 @@ for _suite in ("engine_contract", "store_contract", "store_contract_history", "s
 # Hundreds of tests start programs of their own, and each would compile the package again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+
+# A shell starts what runs in the background with Ctrl-C ignored, and programs that tests start would inherit that.
+for _name, _handler in (("SIGINT", signal.default_int_handler), ("SIGQUIT", signal.SIG_DFL)):
+    if (_number := getattr(signal, _name, None)) and signal.getsignal(_number) is signal.SIG_IGN:
+        signal.signal(_number, _handler)
 
 settings.register_profile("fixed", max_examples=50, derandomize=True, database=None, deadline=None)
 settings.load_profile("fixed")
