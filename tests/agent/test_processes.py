@@ -39,6 +39,10 @@ def is_running(pid: int) -> bool:
         return False
 
 
+def open_files() -> set[str]:
+    return {file.name for file in Path("/proc/self/fd").iterdir()}
+
+
 async def test_a_call_in_the_background_comes_back_with_an_id(tmp_path: Path, background: BackgroundCommands) -> None:
     terminal = TerminalTool(tmp_path, ENVIRON, background=background)
     result = await terminal.run({"command": "echo ready; exit 4", "background": True}, CALL)
@@ -174,3 +178,12 @@ async def test_a_mistake_is_a_result_that_says_so(
     result = await ProcessTool(background).run(arguments, CALL)
     assert result.is_error
     assert said in result.text
+
+
+@pytest.mark.skipif(not Path("/proc/self/fd").is_dir(), reason="needs the list of open files")
+async def test_a_command_that_cannot_start_leaves_no_open_file(tmp_path: Path, background: BackgroundCommands) -> None:
+    await (await started(background, tmp_path, "true")).wait(10)
+    before = open_files()
+    with pytest.raises(OSError):
+        await started(background, tmp_path / "gone", "true")
+    assert open_files() <= before

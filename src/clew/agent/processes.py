@@ -13,7 +13,7 @@ import shutil
 import signal
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from types import MappingProxyType
 from typing import Protocol
@@ -90,23 +90,22 @@ class ProcessGroup:
     ) -> ProcessGroup:
         # A pipe of our own: asyncio's would make waiting for the exit wait for grandchildren that hold it, too.
         read_end, write_end = os.pipe()
-        try:
-            child = await asyncio.create_subprocess_exec(
-                *arguments,
-                stdin=asyncio.subprocess.DEVNULL,
-                stdout=write_end,
-                stderr=write_end,
-                cwd=folder,
-                env=dict(environ),
-                start_new_session=True,
-            )
-        except BaseException:
-            os.close(read_end)
-            raise
-        finally:
-            os.close(write_end)
+        with ExitStack() as opened:
+            pipe = opened.enter_context(os.fdopen(read_end, "rb", buffering=0))
+            try:
+                child = await asyncio.create_subprocess_exec(
+                    *arguments,
+                    stdin=asyncio.subprocess.DEVNULL,
+                    stdout=write_end,
+                    stderr=write_end,
+                    cwd=folder,
+                    env=dict(environ),
+                    start_new_session=True,
+                )
+            finally:
+                os.close(write_end)
+            opened.pop_all()  # the child runs, and the pipe is read until it ends
         reader = _PipeReader(on_bytes)
-        pipe = os.fdopen(read_end, "rb", buffering=0)
         reading, _ = await asyncio.get_running_loop().connect_read_pipe(lambda: reader, pipe)
         return cls(child, reading, reader)
 

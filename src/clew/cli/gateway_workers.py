@@ -180,7 +180,7 @@ def listening_socket(host: str, port: int) -> socket.socket:
         opened.bind(address)
         opened.listen(1_024)
         opened.setblocking(False)
-    except BaseException:
+    except OSError:
         opened.close()
         raise
     return opened

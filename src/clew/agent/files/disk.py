@@ -69,10 +69,10 @@ def write_atomically(path: Path, content: bytes, before: FileStamp | None) -> Fi
             else:
                 _check_unchanged(path, folder, before)
                 os.replace(part, path.name, src_dir_fd=folder, dst_dir_fd=folder)
-        except BaseException:
+        finally:
+            # Where all went well it has its name by now, and there is nothing to take away.
             with contextlib.suppress(OSError):
                 os.unlink(part, dir_fd=folder)
-            raise
     return stamp
 
 
