@@ -79,6 +79,25 @@ def test_an_entry_of_a_list_stands_behind_the_label_that_says_what_of() -> None:
     assert told.count("**Remaining:**") == 1
 
 
+REVIEWED = """I went through the whole exporter. Here is what I found:
+
+### 1. **Rounding Bug in the Price Column**
+- `price.py` rounds each line before it adds them up, so that totals differ by cents
+- the tests compare with rounded sums, and pass
+
+### 2. **Export Formats**
+- the CSV has no header line, which the importer of the shop needs
+
+Shall I fix both?"""
+
+
+def test_a_numbered_heading_stands_once_before_its_entries_and_holds_no_mark_of_the_program() -> None:
+    told = completed([user("Review the exporter."), assistant(REVIEWED), user("Yes, both.")])
+    assert told.count("Rounding Bug in the Price Column") == 1
+    assert "2. **Export Formats** - the CSV has no header line" in told
+    assert "\0" not in told
+
+
 def test_steps_that_are_counted_are_told_once_with_the_last_count() -> None:
     messages = [user("Port all packages of the shop, and commit each.")]
     for done in (3, 5, 8):

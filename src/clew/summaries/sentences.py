@@ -179,7 +179,7 @@ def sentences_in(
     pieces = end.split(plain)
     is_summary = is_announced = False
     label = ""
-    for order, raw in enumerate(pieces):
+    for order, raw in enumerate(piece.replace(_KEPT_BLANK, " ") for piece in pieces):
         said = " ".join(raw.split())
         is_heading = (said[:1] in _BEGINS_HEADING or not said.isascii()) and bool(_NO_SENTENCE.match(raw))
         said = _THOUGHT.sub("", said, count=1) if _THOUGHT_WORD in said else said
@@ -307,7 +307,7 @@ def _states_outcome(one: Sentence) -> bool:
 def _finding_in(raw: str) -> str:
     """What a heading states; empty where it names a section: "Next steps", "What was changed"."""
     found = _HEADING.match(raw)
-    said = " ".join(found[1].replace(_KEPT_BLANK, " ").split()) if found else ""
+    said = " ".join(found[1].split()) if found else ""
     inner = said.strip("*")
     said = inner if "**" not in inner and said.startswith("**") else said
     words = len(_WORD.findall(said))
