@@ -9,7 +9,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.ledger.readable import readable_result
-from clew.ledger.spans import ROUTINE_WORDS, command_span, is_routine, line_span, shape_of
+from clew.ledger.spans import (
+    ROUTINE_WORDS,
+    command_span,
+    is_routine,
+    joined_imports,
+    line_span,
+    shape_of,
+    whole_sentence,
+)
 
 NOTE = "The tide table for the north pier was printed with the wrong year.\nSee page 4 of the almanac."
 RECORD = {
@@ -161,3 +169,24 @@ def test_a_clause_of_a_long_line_begins_at_a_word_and_not_inside_of_one() -> Non
     at = line.index("test_mixed_content_seven")
     start, _ = line_span(line, 0, len(line), at, at + 10, 3) or (-1, -1)
     assert start == 0 or line[start - 1] == " "
+
+
+WRAPPED = """# Tides
+12: - **Free berth:** `POST /berths/free` gives a boat one berth for the night
+13:   and at most 40 litres of water; the harbour counts both from noon to
+14:   noon. Boats that stay longer pay at the office.
+15: - Lights are out at ten."""
+
+
+def test_a_wrapped_sentence_is_quoted_whole_and_code_line_by_line() -> None:
+    start = WRAPPED.index("13:")
+    low, high = whole_sentence(WRAPPED, start, WRAPPED.index("\n", start))
+    assert WRAPPED[low:high].startswith("12: - **Free berth:**")
+    assert WRAPPED[low:high].endswith("pay at the office.")
+    code = "return collect_all_the_boats_of(harbour, before=today,\n    after=yesterday, berth=number, owner=keeper)"
+    assert whole_sentence(code, 0, code.index("\n")) == (0, code.index("\n"))
+
+
+def test_names_of_an_import_stand_on_one_line_only_where_none_is_missing_between_them() -> None:
+    lines = ["64: openBerth,", "65: type Berth,", "66: } from './berths'", "71: tideOf,", "80: closeLock,", "x,"]
+    assert joined_imports(lines) == ["64: openBerth, type Berth from './berths'", "71: tideOf,", "80: closeLock,", "x,"]

@@ -41,6 +41,7 @@ from clew.ledger.spans import (
     repeats_definition,
     trimmed,
     whole_line,
+    whole_sentence,
     with_files,
 )
 from clew.messages import Message
@@ -276,7 +277,8 @@ class QuoteSelector:
                 elif line := whole_line(text, start, end, fewest) or _definition_in(text, start, end):
                     if text[line[0]] in MARKS_OF_REMARK and repeats_definition(text, *line):
                         continue
-                    whole = (QuoteSpan(number, at, *line), words)
+                    told = whole_sentence(text, *line) if part.is_result else line
+                    whole = (QuoteSpan(number, at, *told), words if told == line else None)
                     for atom in held:
                         lines.setdefault(atom, []).append(whole)
                 elif near := block_span(text, start, end, fewest):

@@ -311,6 +311,63 @@ def quote_of(text: str, start: int, end: int) -> str:
     return " ".join(" ".join(lines).split()) + ("…" if text[end:line_end].strip() else "")
 
 
+# -- sentences over several lines --------------------------------------------------------------------------------------
+
+_BEFORE_WORDS = re.compile(r"\s*(?:\d+(?:→|[:|-](?=\s|$)))?\s*(?:(?://+!?|#+|\*+|>+|--+)(?=\s|$)\s*)*")
+_PLAIN_WORD = re.compile(r"[(\[“\"'*_]*[A-Za-z][a-z'’-]*[)\]”\"'*_,.;:!?]*")
+_NEW_ENTRY = re.compile(r"[-*+•] |\d{1,3}[.)] |[|#>`]{2,}|\|")
+_SENTENCE_ENDS = (".", "!", "?", ":", ";", "|", "{", "}", "(", "[", "=", "\\", "…")
+_SHORTEST_WRAPPED = 56
+_FEWEST_WORDS_OF_PROSE = 6
+_PLAIN_SHARE = 0.6
+_END_INSIDE = re.compile(r"[.!?]\s|。")
+_MOST_LINES_OF_SENTENCE = 3
+_LONGEST_SENTENCE = 300
+
+
+def whole_sentence(text: str, start: int, end: int) -> tuple[int, int]:
+    """A line of prose that was wrapped, with the lines over which its sentence goes on; any other line alone."""
+    if not _is_wrapped_prose(text, start, end):
+        return start, end
+    last, lines = end, 1
+    while lines < _MOST_LINES_OF_SENTENCE and last < len(text) and not text.endswith(_SENTENCE_ENDS, 0, last):
+        low, high = line_around(text, last + 1)
+        if not _goes_on_in(text, low, high):
+            break
+        last, lines = trimmed(text, low, high)[1], lines + 1
+        if _END_INSIDE.search(text, low, high):
+            break
+    last = last if last - start <= _LONGEST_SENTENCE else end
+    first = start
+    while lines < _MOST_LINES_OF_SENTENCE and _goes_on_in(text, *line_around(text, first)):
+        above = trimmed(text, *line_around(text, max(0, text.rfind("\n", 0, first))))
+        if not _is_wrapped_prose(text, *above) or text.endswith(_SENTENCE_ENDS, 0, above[1]) or above[0] >= first:
+            break
+        first, lines = above[0], lines + 1
+        if _END_INSIDE.search(text, *above):
+            break
+    return (first if last - first <= _LONGEST_SENTENCE else start), last
+
+
+def _is_wrapped_prose(text: str, start: int, end: int) -> bool:
+    if end - start < _SHORTEST_WRAPPED:
+        return False
+    words = text[_words_start(text, start, end) : end].split()
+    plain = sum(_PLAIN_WORD.fullmatch(word) is not None for word in words)
+    return len(words) >= _FEWEST_WORDS_OF_PROSE and plain >= _PLAIN_SHARE * len(words)
+
+
+def _goes_on_in(text: str, start: int, end: int) -> bool:
+    """Whether a line can be one in which the sentence of the line before goes on."""
+    at = _words_start(text, start, end)
+    return at < end and not _NEW_ENTRY.match(text, at, end) and (text[at].islower() or text[at] in "`(\"'")
+
+
+def _words_start(text: str, start: int, end: int) -> int:
+    found = _BEFORE_WORDS.match(text, start, end)
+    return found.end() if found else start
+
+
 # -- definitions in code -----------------------------------------------------------------------------------------------
 
 _PLACE = r"(?P<place>\d+(?:→|[:|]\s?)\s*)?"
@@ -335,6 +392,28 @@ _SHARE_REPEATED = 0.6
 _REACH_OF_NAME = 300
 
 
+_IMPORTED = re.compile(r"(?P<line>\d+)(?:→|[:|]\s?)\s*(?P<name>(?:type )?[A-Za-z_$][\w$]*),")
+_IMPORTED_FROM = re.compile(r"(?P<line>\d+)(?:→|[:|]\s?)\s*\} from (?P<where>\S+?);?")
+
+
+def joined_imports(lines: Iterable[str]) -> list[str]:
+    """The lines of a numbered listing; names of an import between which no line is missing on one, with its source."""
+    told: list[str] = []
+    follows = -1
+    for line in lines:
+        named, source = _IMPORTED.fullmatch(line), _IMPORTED_FROM.fullmatch(line)
+        found = named or source
+        goes_on = found is not None and int(found["line"]) == follows
+        if goes_on and named:
+            told[-1] += f" {named['name']},"
+        elif goes_on and source:
+            told[-1] = f"{told[-1].removesuffix(',')} from {source['where']}"
+        else:
+            told.append(line)
+        follows = int(named["line"]) + 1 if named and len(told[-1]) < LONGEST_LINE else -1
+    return told
+
+
 def _definition(line: str) -> re.Match[str] | None:
     if not line.endswith(OPENS_BODY):
         return None
@@ -351,7 +430,7 @@ def joined_definitions(lines: Iterable[str]) -> list[str]:
     """The lines, of definitions that follow each other the names on one: `def load, save():`."""
     told: list[str] = []
     group: list[re.Match[str]] = []
-    for line in lines:
+    for line in joined_imports(lines):
         found = _definition(line)
         if found and group and not _goes_on(group, found):
             # Of several classes the last one is the one that what follows is in.
