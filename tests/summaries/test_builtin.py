@@ -147,7 +147,10 @@ def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_whe
 def test_an_error_that_stands_is_blocked_and_one_that_was_overcome_was_tried() -> None:
     handoff = handoff_of(SESSION)
     assert handoff.lines(BLOCKED) == ["make deploy -> exit 128: fatal: no such host acme-eu (m15)"]
-    assert handoff.lines(TRIED) == ["pytest -q -> exit 1, 1 failed: FAILED tests/test_up.py::test_retry (m3)"]
+    overcome = "overcome by changing src/uploader.py, m7"
+    assert handoff.lines(TRIED) == [
+        f"pytest -q -> exit 1, 1 failed: FAILED tests/test_up.py::test_retry; {overcome} (m3)"
+    ]
     assert handoff.render().count("no such host acme-eu") == 1
 
 

@@ -16,7 +16,7 @@ from clew.ledger.extract import (
     shorten,
     text_with_calls,
 )
-from clew.ledger.failures import found_nothing, is_slip, last_failures, only_looks
+from clew.ledger.failures import LastFailure, found_nothing, is_slip, last_failures, only_looks
 from clew.ledger.focus import FocusTopic
 from clew.ledger.ledger import (
     Action,
@@ -47,6 +47,7 @@ __all__ = [
     "EntityReader",
     "FileFact",
     "FocusTopic",
+    "LastFailure",
     "Ledger",
     "LedgerExchange",
     "LedgerStatement",

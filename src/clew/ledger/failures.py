@@ -1,9 +1,12 @@
-"""Which calls failed last, and whether a failure still stands in the way: a later call may show that it does not."""
+"""Which calls failed last, whether a failure still stands in the way, and what cured it: later calls may show that."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
 
 from clew.ledger.ledger import Action
 from clew.ledger.tools import without_folder
@@ -11,6 +14,8 @@ from clew.ledger.tools import without_folder
 _KEY_CHARS_READ = 400
 _KEY_CHARS = 60
 _WORDS_OF_KEY = 4
+_MOST_FAILURES = 300
+_MOST_LATER = 150
 _SHARE_ALIKE = 0.7
 _TESTS = "any tests"
 _TEST_RUNNERS = frozenset("pytest py.test nose nosetests tox nox jest vitest mocha rspec phpunit ctest".split())
@@ -34,26 +39,54 @@ _MISSING = re.compile(
 _WRONG_FOLDER = re.compile(
     r"not a git repository|no (?:package\.json|Makefile|pyproject\.toml|Cargo\.toml)", re.IGNORECASE
 )
+# What shows only a part of what a command prints, or waits before it: the command is the same one.
+_ASIDE = re.compile(
+    r"(?:\s*(?:2>&1|2>\s*/dev/null|\|\s*tail(?: -n)?(?: -?\d+)?|\|\s*head(?: -n)? -?\d{2,}"
+    r"|\|\s*e?grep\b[^|]*(?:err|fail|warn)[^|]*))+[\"']?\s*\Z|\bsleep \d+\s*(?:&&|;)\s*",
+    re.IGNORECASE,
+)
+_MAY_STAND_ASIDE = ("2>", "|", "sleep")
+_FILE_NAMED = re.compile(r"[\w-][\w.-]*\.[A-Za-z]\w{0,5}\b")
+_INSTALLS = re.compile(r"\b(?:install|add|apt|apk|brew|pip|uv|conda|npm|yarn|pnpm|ensurepip)\b")
+_CHECKS = frozenset("build check test tests lint compile make tsc pytest tox cargo gradle mvn ninja".split())
 
 
-def last_failures(actions: Sequence[Action], since: int) -> list[tuple[Action, bool]]:
-    """The last failure of each command, newest first, each with whether it still stands in the way.
+@dataclass(frozen=True, slots=True)
+class LastFailure:
+    """The last failure of a command."""
 
-    None does from before message `since`.
-    """
+    action: Action
+    blocks: bool
+    """Whether it still stands in the way."""
+    shown_by: Action | None = None
+    """The call that shows that it was overcome."""
+    cure: Sequence[Action] = ()
+    """What overcame it, where that can be told: changes of the file it names, an installation, another command."""
+
+
+def last_failures(actions: Sequence[Action], since: int) -> list[LastFailure]:
+    """The last failure of each command, newest first. None from before message `since` stands in the way."""
     last = {_key(action): action for action in actions if action.failed and not found_nothing(action)}
     oldest = min((action.number for action in last.values()), default=0)
-    worked: dict[str, int] = {}
+    worked: dict[str, Action] = {}
     for action in actions if last else ():
         # What went well before the first of them says nothing about it.
-        if action.number >= oldest and action.outcome and not action.failed:
-            worked[_key(action)] = action.number
-            if action.outcome.tests:
-                worked[_TESTS] = action.number
-    newest = sorted(last.items(), key=lambda item: -item[1].number)
-    return [
-        (action, action.number >= since and not _is_overcome(action, key, worked, actions)) for key, action in newest
-    ]
+        if action.number >= oldest and _went_well(action):
+            worked[_key(action)] = action
+            if action.outcome and action.outcome.tests:
+                worked[_TESTS] = action
+    newest = sorted(last.items(), key=lambda item: -item[1].number)[:_MOST_FAILURES]
+    return [_judged(action, key, worked, actions, since) for key, action in newest]
+
+
+def _judged(action: Action, key: str, worked: dict[str, Action], actions: Sequence[Action], since: int) -> LastFailure:
+    start = bisect_right(actions, action.number, key=lambda one: one.number)
+    # What cures a failure mostly comes soon, and what was learnt from an old one is told where there is room.
+    later = actions[start : start + _MOST_LATER]
+    shown_by = _shown_by(action, key, worked, later)
+    if shown_by is not None:
+        return LastFailure(action, False, shown_by, _cure(action, shown_by, later))
+    return LastFailure(action, action.number >= since and not _is_past(action, key, worked, later))
 
 
 def only_looks(action: Action) -> bool:
@@ -76,25 +109,77 @@ def is_slip(action: Action) -> bool:
     return is_of_file and action.outcome is not None and bool(_SLIP.search(action.outcome.error))
 
 
-def _is_overcome(action: Action, key: str, worked: dict[str, int], actions: Sequence[Action]) -> bool:
+def _went_well(action: Action) -> bool:
+    """Whether a call went well; where its result does not say, whether it names no error."""
+    outcome = action.outcome
+    return outcome is not None and not outcome.failed and (outcome.failed is False or not outcome.error)
+
+
+def _shown_by(action: Action, key: str, worked: dict[str, Action], later: Sequence[Action]) -> Action | None:
+    """The call behind a failure that shows that it was overcome: the same one, or one that holds it, went well."""
+    same = worked.get(key)
+    if same and same.number > action.number and (action.verb != "RAN" or _holds(same, action)):
+        return same
+    if action.verb != "RAN":
+        return None
+    ran = (one for one in later if one.verb == "RAN" and one.outcome)
+    return next((one for one in ran if _does_it(one, action)), None) or _green_behind_change(action, later)
+
+
+def _is_past(action: Action, key: str, worked: dict[str, Action], later: Sequence[Action]) -> bool:
+    """Whether a failure stands in the way no longer, though nothing shows that the same was done in the end."""
     assert action.outcome is not None
-    tests = worked.get(_TESTS, -1) if action.outcome.tests else -1
-    if max(worked.get(key, -1), tests) > action.number:
+    alike = [worked.get(key), worked.get(_TESTS) if action.outcome.tests else None]
+    if any(one and one.number > action.number for one in alike):
         return True
-    return action.verb == "RAN" and any(_overcomes(later, action) for later in _ran_after(actions, action.number))
+    return action.verb == "RAN" and any(
+        _is_alike(one, action) for one in reversed(later) if one.verb == "RAN" and _went_well(one)
+    )
 
 
-def _ran_after(actions: Sequence[Action], number: int) -> Iterator[Action]:
-    """The commands behind a message, the newest first."""
-    for action in reversed(actions):
-        if action.number <= number:
-            break
-        if action.verb == "RAN" and action.outcome:
-            yield action
+def _green_behind_change(action: Action, later: Sequence[Action]) -> Action | None:
+    """A commit, or a check that went well, behind a change of the file that a failure names."""
+    assert action.outcome is not None
+    named = set(_FILE_NAMED.findall(action.outcome.error))
+    changed = next((at for at, one in enumerate(later) if named and _changes_one_of(one, named)), None)
+    behind = later[changed + 1 :] if changed is not None else ()
+    return next((one for one in behind if one.commit or (_is_check(one) and _went_well(one))), None)
 
 
-def _overcomes(later: Action, failed: Action) -> bool:
-    """Whether a later command shows that a failure no longer stands in the way."""
+def _is_check(action: Action) -> bool:
+    assert action.outcome is not None
+    return action.verb == "RAN" and (bool(action.outcome.tests) or not _CHECKS.isdisjoint(_words(action)[:3]))
+
+
+def _changes_one_of(action: Action, names: set[str]) -> bool:
+    return not action.failed and any(re.split(r"[/\\]", path)[-1] in names for path in action.files)
+
+
+def _cure(action: Action, shown_by: Action, later: Sequence[Action]) -> Sequence[Action]:
+    """What was done between a failure and the first call that shows it overcome, where it is plain that this did it."""
+    assert action.outcome is not None
+    if _WRONG_FOLDER.search(action.outcome.error):
+        return ()
+    shows = (at for at, one in enumerate(later) if one is shown_by or (_went_well(one) and _holds(one, action)))
+    first = next(shows, len(later))
+    between = later[:first]
+    if _MISSING.search(action.outcome.error):
+        installed = [one for one in between if one.verb == "RAN" and _INSTALLS.search(one.target) and not one.failed]
+        if installed or _words(shown_by)[:1] != _words(action)[:1]:
+            return installed[-1:] or (shown_by,)
+    named = set(_FILE_NAMED.findall(f"{action.outcome.error} {action.target[:_KEY_CHARS_READ]}"))
+    if changed := [one for one in between if _changes_one_of(one, named)]:
+        return changed
+    shown_by = later[first] if first < len(later) else shown_by
+    is_other = shown_by.verb == "RAN" and not shown_by.commit and _words(shown_by) != _words(action)
+    if is_other and not _is_check(shown_by):
+        return (shown_by,)
+    changed = [one for one in between if one.files and not one.failed]
+    return changed if len({path for one in changed for path in one.files}) == 1 else ()
+
+
+def _does_it(later: Action, failed: Action) -> bool:
+    """Whether a later command did what one that failed was to do."""
     assert failed.outcome is not None and later.outcome is not None
     missing = _MISSING.search(failed.outcome.error)
     if missing and (name := next(filter(None, missing.groups()))):
@@ -102,22 +187,47 @@ def _overcomes(later: Action, failed: Action) -> bool:
             return True  # the tests were run by another one
         # It may fail in another way: what was missing is there.
         return name in later.target.split() and name not in later.outcome.error
-    words, other = (_words(action) for action in (failed, later))
-    if later.failed or not words or not other:
+    if not _went_well(later):
         return False
-    if _WRONG_FOLDER.search(failed.outcome.error):
+    words, other = _words(failed), _words(later)
+    if words and _WRONG_FOLDER.search(failed.outcome.error):
         return words[0] in other
+    return _holds(later, failed)
+
+
+def _holds(later: Action, failed: Action) -> bool:
+    """Whether a command is the same as another, or the same with something before, behind or between its words."""
+    words, other = _words(failed), _words(later)
+    if words == other:
+        return True
     own, its = set(words), set(other)
-    if len(own) >= _WORDS_OF_KEY and own <= its:
-        return True  # the same with something before or behind it
-    return words[0] == other[0] and len(own & its) >= _SHARE_ALIKE * len(own | its)
+    return len(own) >= _WORDS_OF_KEY and own <= its
 
 
-def _words(action: Action) -> list[str]:
-    return without_folder(action.target[:_KEY_CHARS_READ]).split()
+def _is_alike(later: Action, failed: Action) -> bool:
+    words, other = _words(failed), _words(later)
+    if not words or not other or words[0] != other[0]:
+        return False
+    own, its = set(words), set(other)
+    return len(own & its) >= _SHARE_ALIKE * len(own | its)
+
+
+def _words(action: Action) -> Sequence[str]:
+    return _words_of(action.target[:_KEY_CHARS_READ])
+
+
+@lru_cache(maxsize=4_096)
+def _words_of(command: str) -> tuple[str, ...]:
+    """The words of a command, without those that only show a part of what it prints."""
+    command = without_folder(command)
+    if any(mark in command for mark in _MAY_STAND_ASIDE):
+        command = _ASIDE.sub("", command)
+    if command.startswith("ssh "):
+        command = command.replace('"', " ").replace("'", " ")
+    return tuple(command.split())
 
 
 def _key(action: Action) -> str:
     """Commands with the same beginning count as the same one, wherever they are run."""
-    words = _words(action) if action.verb == "RAN" else action.target[:_KEY_CHARS_READ].split()
+    words = _words(action) if action.verb == "RAN" else tuple(action.target[:_KEY_CHARS_READ].split())
     return f"{action.verb} {' '.join(words[:_WORDS_OF_KEY])[:_KEY_CHARS]}"

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 
 from clew.ledger import (
     Action,
+    LastFailure,
     Ledger,
     LedgerStatement,
     is_only_pleased,
@@ -25,7 +26,7 @@ from clew.ledger import (
     without_folder,
 )
 from clew.summaries import handoff as parts
-from clew.summaries.deeds import told_target
+from clew.summaries.deeds import brief_target, told_target
 from clew.summaries.file_lines import changed_files, joined_lines, read_files
 from clew.summaries.handoff import SummaryInput, number_at_end, quoted, quoted_request, shorten_redacted
 
@@ -36,6 +37,8 @@ _WORDS_OF_GOAL = 3
 _COMMAND_CHARS = 60
 _SERVING_CHARS = 160
 _ERROR_CHARS = 130
+_MOST_FILES_OF_CURE = 2
+_OVERCOME = "; overcome by "
 # How many earlier rules are compared with a rule; comparing all with all would be quadratic.
 _RULES_COMPARED = 200
 # How many rules and failures of a very long history are considered.
@@ -221,21 +224,44 @@ def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFa
     recent = source.ledger.next_number - _RECENT_MESSAGES
     # What the agent spoke about before the next request came is not in the way of that one.
     answered = next((one.closing_number for one in source.ledger.exchanges[-2:-1] if one.closing_number), -1)
-    for action, blocks in last_failures(source.ledger.actions, max(recent, answered))[:_NEWEST]:
-        if not blocks and action.outcome and (not action.outcome.error or is_slip(action)):
-            continue  # no longer in the way, and nothing is learnt from it
-        (blocking if blocks else overcome).append(_failure(action, parts.BLOCKED if blocks else parts.TRIED))
-    return blocking, [*overcome, *_previous_failures(source)]
+    for failure in last_failures(source.ledger.actions, max(recent, answered))[:_NEWEST]:
+        outcome = failure.action.outcome
+        if failure.blocks:
+            blocking.append(_failure(failure, parts.BLOCKED))
+        # Nothing is learnt from one that was overcome as if of itself, nor from a slip.
+        elif outcome and outcome.error and not is_slip(failure.action) and (failure.cure or not failure.shown_by):
+            overcome.append(_failure(failure, parts.TRIED))
+    # What stands in the way was not overcome by what helped for a while.
+    again = {fact.words for fact in blocking}
+    return blocking, [*(fact for fact in overcome if fact.words not in again), *_previous_failures(source)]
 
 
-def _failure(action: Action, heading: str) -> RequiredFact:
-    """`make test -> exit 2: error: no rule to make target`"""
+def _failure(failure: LastFailure, heading: str) -> RequiredFact:
+    """`make test -> exit 2: error: no rule to make target (m12)`"""
+    action = failure.action
     assert action.outcome is not None
     what = shorten_redacted(without_folder(told_target(action)), _COMMAND_CHARS) or action.tool
     error = shorten_redacted(action.outcome.error, _ERROR_CHARS)
     how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
-    line = " ".join(f"{what}{how}{': ' if error else ''}{error} (m{action.number})".split())
+    cure = _told_cure(failure.cure)
+    said = error.rstrip(".:") if cure else error
+    line = " ".join(f"{what}{how}{': ' if error else ''}{said}{cure} (m{action.number})".split())
     return RequiredFact(heading, line, error.rstrip("…") or what, action.number)
+
+
+def _told_cure(cure: Sequence[Action]) -> str:
+    """`; overcome by changing src/db.py, m14-m18`"""
+    if not cure:
+        return ""
+    first, last = cure[0], cure[-1]
+    files = list(dict.fromkeys(brief_target(path) for action in cure for path in action.files))
+    did = (
+        f"changing {', '.join(files[:_MOST_FILES_OF_CURE])}"
+        if files
+        else shorten_redacted(without_folder(told_target(last)), _COMMAND_CHARS)
+    )
+    where = f"m{last.number}" if first is last else f"m{first.number}-m{last.number}"
+    return f"{_OVERCOME}{did}, {where}"
 
 
 def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
@@ -247,7 +273,7 @@ def _previous_failures(source: SummaryInput) -> Iterator[RequiredFact]:
     for number, end, heading, line in sorted(numbered, key=lambda one: -one[0]):
         if number < start:
             heading = heading if number >= source.ledger.next_number - _RECENT_MESSAGES else parts.TRIED
-            yield RequiredFact(heading, line, line[:end].split(": ", 1)[-1].strip(), number)
+            yield RequiredFact(heading, line, line[:end].split(": ", 1)[-1].partition(_OVERCOME)[0].strip(), number)
 
 
 def _first_number(ledger: Ledger) -> int:
