@@ -178,6 +178,19 @@ def test_a_file_named_from_the_folder_of_its_command_is_the_same_as_by_its_whole
     assert "/srv/shop/docs/setup_7.md (changed, m3-m5)" in files
 
 
+def test_a_file_below_a_folder_of_windows_is_the_same_however_its_path_is_written() -> None:
+    new = {"file_path": "C:\\srv\\shop\\docs\\setup_7.md", "content": "# Setup"}
+    handoff = handoff_of(
+        [
+            user("Write the setup."),
+            *called("Write", new, "File created successfully at: setup_7.md", "a"),
+            *ran('cd "C:\\srv\\shop" && git add docs/setup_7.md', "", "b"),
+            *called("Edit", {"file_path": "C:/srv/shop/docs/setup_7.md", "old_string": "a"}, "updated", "c"),
+        ]
+    )
+    assert handoff.lines(FILES) == ["C:\\srv\\shop\\docs\\setup_7.md (created, m1-m5)"]
+
+
 def test_a_slip_with_an_edit_is_neither_a_change_nor_a_lesson() -> None:
     wrong = {
         "file_path": "/srv/shop/.gitignore",

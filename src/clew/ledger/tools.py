@@ -299,8 +299,12 @@ def without_folder(command: str) -> str:
 def in_folder_of(command: str, path: str) -> str:
     """The whole path of a file that a command names from the folder that it changes to first."""
     found = _FOLDER_OF_COMMAND.match(command) if path and not _ABSOLUTE.match(path) else None
-    folder = found["quoted"] or found["single"] or found["plain"] if found else ""
-    return f"{folder.rstrip('/')}/{path.removeprefix('./')}" if _ABSOLUTE.match(folder or "") else path
+    folder = (found["quoted"] or found["single"] or found["plain"] or "") if found else ""
+    if not _ABSOLUTE.match(folder):
+        return path
+    if "\\" in folder and "/" not in folder:
+        return "\\".join([folder.rstrip("\\"), *path.removeprefix("./").split("/")])
+    return f"{folder.rstrip('/')}/{path.removeprefix('./')}"
 
 
 def files_changed_by(command: str) -> dict[str, str]:

@@ -67,7 +67,10 @@ def changed_files(ledger: Ledger, previous: Iterable[str]) -> list[FileLine]:
 
 def _each_once(files: Iterable[FileFact]) -> list[FileFact]:
     """The files; one that is named from a folder too, as `src/a.py` beside `/srv/shop/src/a.py`, by its whole path."""
-    known = {fact.path.replace("\\", "/"): fact for fact in files}
+    known: dict[str, FileFact] = {}
+    for fact in files:
+        path = fact.path.replace("\\", "/")
+        known[path] = _joined_facts(known[path], replace(fact, path=known[path].path)) if path in known else fact
     by_name: dict[str, list[str]] = {}
     for path in known:
         by_name.setdefault(path.rpartition("/")[2], []).append(path)

@@ -114,7 +114,7 @@ _TOLD_WHOLE_CHARS = 180
 _LEAST_CONCLUSION = 1.3
 """Less says a sentence in the middle of the work that stands for no outcome."""
 _LEAST_OF_PROSE = 0.6
-_REPORT_CHARS = 600
+_REPORT_CHARS = 420
 _FAVOUR_LATE = 0.8
 _FEWEST_OF_ANSWER = 3
 _LIST_CHARS = 240
