@@ -251,3 +251,24 @@ def test_what_was_said_already_does_not_stand_for_the_answer() -> None:
 def test_a_step_that_is_numbered_and_being_done_is_no_finding_on_the_way() -> None:
     said = sentences_in("## 4. Creating the file of requirements", 4, lambda _: 0.3, in_passing=True)
     assert said == []
+
+
+def test_a_numbered_label_is_told_once_and_as_it_was_written() -> None:
+    answer = (
+        "I've hardened the shop's repository against secrets that are committed.\n\n#### 1. **Scanner v8.30.0** ✅\n"
+        "- Installed by the package manager of this machine\n\n#### 2. **Configuration File** (`.scan.toml`) ✅\n"
+        "- Tokens of the forge (PAT, OAuth, App)\n- Detection by entropy (min: 3.5, max: 7.0)\n"
+    )
+    told = "\n".join("\n".join(lines) for lines in told_of([user("Harden it."), assistant(answer), *LATER]))
+    assert "\0" not in told
+    assert told.count("2. **Configuration File** (`.scan.toml`) ✅") == 1
+
+
+def test_yes_in_the_middle_of_the_work_answers_nobody() -> None:
+    messages = [
+        user("Why does the query crash on proxy models?"),
+        *ran("cat query.py", "only_load = None", "a", "Yes, I inserted it before the assignment of only_load."),
+        *ran("cat query.py", "x = 1", "b", "The cause is that only_load has no entry for the concrete model: fixed."),
+        *ran("cat query.py", "x = 2", "c", "Next I look at the tests."),
+    ]
+    assert told_of([*messages, *LATER])[0][1].startswith('"The cause is that only_load has no entry')

@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED, FILES, TRIED
+from clew.summaries.handoff import BLOCKED, COMPLETED, FILES, STATE, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -264,3 +264,37 @@ def test_a_command_that_ran_again_below_is_not_told_as_failed_last() -> None:
     source = summary_input_of(messages, last=folded)
     told = "\n".join(write_handoff(source, 2_000, count).lines(COMPLETED))
     assert "3 runs, 3 failed, the last" not in told
+
+
+def test_the_newest_commit_is_the_state_also_where_much_is_printed_behind_it_and_where_history_was_rewritten() -> None:
+    printed = "[main 82226fd] docs: Add the results\n" + "Your name was configured automatically.\n" * 80
+    messages = [
+        user("Clean the history."),
+        *ran("git commit -m 'Add hooks'", "[main c7760cb] Add hooks\n 3 files changed", "a"),
+        *ran("git-filter-repo --force", "Parsed 47 commits\nHEAD is now at 4f43a16 Add hooks", "b"),
+    ]
+    assert handoff_of(messages).lines(STATE) == ["Branch main at 4f43a16 (m2)."]
+    messages += ran("git add . && git commit -m 'docs: Add the results'", printed, "c")
+    assert handoff_of(messages).lines(STATE) == ["Branch main at 82226fd (m6)."]
+
+
+def test_an_error_line_is_not_cut_where_the_middle_of_a_result_is_left_out() -> None:
+    line = "12:12PM WRN Invalid entry in the ignore file, fingerprint=logs_7/**\n"
+    result = "Exit code 1\n" + line * 20 + "scanned ~120589 bytes in 60 ms\n" * 60
+    handoff = handoff_of([user("Commit it."), *ran("git commit -m x", result, "a"), user("Go on.")])
+    told = [*handoff.lines(BLOCKED), *handoff.lines(TRIED)]
+    assert all("Invalid" not in one or "fingerprint=logs_7/**" in one for one in told)
+    assert told
+
+
+def test_a_look_of_which_nothing_is_told_is_not_told() -> None:
+    listing = "\n".join(f"-rw-r--r-- 1 m staff {n} Jan 2 17:08 {n}" for n in range(100, 140))
+    told = told_of(
+        [
+            user("What is in the repository of hooks?"),
+            *ran("ls -la /srv/shop_7/.git/hooks_7/", listing, "a"),
+            *ran("ssh root@box_7 'cat /etc/init.d/dnsmasq_7'", "START=19\nSTOP=90\nUSE_PROCD_7=1", "b"),
+        ],
+        160,
+    )
+    assert "RAN ls -la /srv/shop_7/.git/hooks_7/ (m1)" not in told

@@ -25,6 +25,7 @@ from clew.ledger.outcomes import (
     CallOutcome,
     branch_in,
     commit_in,
+    head_in,
     outcome_of,
     says_created,
     serving_in,
@@ -351,9 +352,11 @@ class Ledger:
             elif action.verb == "WROTE" and says_created(text):
                 action.creates = self.files[path].is_new = True
         if action.verb == "RAN":
+            self._add_state(text, action.outcome, number)
             if "commit" in action.target and (committed := PRINTED_COMMIT.search(text)):
                 action.commit = (committed["commit"], committed["subject"].strip())
-            self._add_state(text, action.outcome, number)
+                # Much may be printed behind it.
+                self.state.branch, self.state.commit = (committed["branch"], number), (committed["commit"], number)
 
     def _end_file(self, path: str, ended: str) -> None:
         """Record how a file ended, and what was in it where it is a folder."""
@@ -369,6 +372,8 @@ class Ledger:
         if (committed := commit_in(text)) is not None:
             self.state.branch = (committed.branch, number)
             self.state.commit = (committed.hash, number)
+        elif self.state.branch and (head := head_in(text)):
+            self.state.commit = (head, number)
         elif branch := branch_in(text):
             if self.state.branch and self.state.branch[0] != branch:
                 self.state.commit = None  # it was made on the other branch

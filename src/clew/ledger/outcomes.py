@@ -144,7 +144,9 @@ def read_content_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
 def _both_ends(text: str) -> str:
     if len(text) <= _START_CHARS + _END_CHARS:
         return text
-    return f"{text[:_START_CHARS]}\n{text[-_END_CHARS:]}"
+    # At the ends of lines, where there are some: a piece of a line would be taken for one.
+    start, end = text.rfind("\n", _START_CHARS // 2, _START_CHARS), text.find("\n", -_END_CHARS, -_END_CHARS // 2)
+    return f"{text[: start if start > 0 else _START_CHARS]}\n{text[end + 1 if end > 0 else -_END_CHARS :]}"
 
 
 def _printed_text(result: str) -> str:
@@ -349,6 +351,7 @@ _STATE_CHARS = 2_000
 PRINTED_COMMIT = re.compile(
     r"^\[(?P<branch>detached HEAD|[\w./-]+)(?: \([^)]*\))? (?P<commit>[0-9a-f]{7,40})\] ?(?P<subject>.*)$", re.MULTILINE
 )
+_HEAD_IS = re.compile(r"HEAD is now at ([0-9a-f]{7,40})\b")
 _ON_BRANCH = re.compile(r"^(?:On branch|Switched to (?:a new )?branch) '?([^\s']+)", re.MULTILINE)
 _SERVING_WORDS = (
     ("ning ", ("ning on", "ning at")),
@@ -377,6 +380,13 @@ def commit_in(text: str) -> PrintedCommit | None:
     end = text[-_STATE_CHARS:]
     found = PRINTED_COMMIT.search(end) if "\n[" in end or end.startswith("[") else None
     return PrintedCommit(found["branch"], found["commit"], found["subject"].strip()) if found else None
+
+
+def head_in(text: str) -> str:
+    """The commit that the end of a result says one is at now: after a reset, or where history was written anew."""
+    end = text[-_STATE_CHARS:]
+    found = _HEAD_IS.search(end) if "HEAD is now at " in end else None
+    return found[1] if found else ""
 
 
 def branch_in(text: str) -> str:

@@ -77,6 +77,9 @@ _SHARE_OF_FOCUS_SENTENCES = 0.4
 _NEWEST_WHOLE = 3
 _NEWEST_WITH_DEEDS = 8
 _NEWEST_IN_DETAIL = 4
+# What a subagent found is told in so many chars at least and at most, and in this part of the room for deeds.
+_CHARS_OF_REPORT = (200, 900)
+_REPORTS_OF_DEEDS = 20
 _OLD_REQUEST_CHARS = 340
 _ROOM_FOR_ANY_HEAD = 2 * LEAST_REQUEST_CHARS
 _SHORTEST_ENTRY_CHARS = 25
@@ -314,6 +317,7 @@ class _Composer:
         room = int(draft.left * _SHARE_OF_DEEDS)
         told = any(line.heading == parts.FILES for line in draft.top)
         listed = frozenset(self._material.source.ledger.files) if told else frozenset()
+        chars_of_report = max(_CHARS_OF_REPORT[0], min(_CHARS_OF_REPORT[1], room // _REPORTS_OF_DEEDS))
         newest = len(self._material.exchanges) - _NEWEST_WITH_DEEDS
         failures = _failures_in(draft.top)
         for n, entry in draft.entries.items():
@@ -321,7 +325,7 @@ class _Composer:
             # Of an older exchange, its conclusion and its commits say what was done, the list of files where.
             is_brief = n < newest and entry.sentences
             done = lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed, self._material.actions_below(n))
-            for line in (*self._material.reports(n), *done):
+            for line in (*self._material.reports(n, chars_of_report), *done):
                 is_failure = " -> " in line and reference_of(line) in failures
                 if len(line) + _ENTRY_CHARS <= room and not is_failure:
                     entry.deeds.append(line)

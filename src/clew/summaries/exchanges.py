@@ -56,6 +56,7 @@ from clew.summaries.sentences import (
 
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
 _START_CHARS = 200
+_LISTS = re.compile(r"(?:sudo |ssh [^\"']*[\"'])?(?:ls|dir|tree|ps|stat|lsof)\b")
 _COUNTED = re.compile(r" \(\d+ such lines\)\Z")
 
 # -- one exchange ------------------------------------------------------------------------------------------------------
@@ -131,13 +132,23 @@ def exchange_text(entry: ToldExchange, named: set[str] | None = None) -> str:
     body = [(number, quoted_sentences(own)) for number, own in by_message.items()]
     folders: dict[str, str] = {}
     shown = sorted(
-        (min(number for number, _, _ in own), order) for order, own in enumerate(entry.passages.values()) if own
+        (min(number for number, _, _ in own), order)
+        for order, (key, own) in enumerate(entry.passages.items())
+        if own and not _only_looked(key, own)
     )
     passages = list(entry.passages.items())
     body += _folded([(number, _passage_line(*passages[order], folders, named)) for number, order in shown])
     body += [(number_in(reference_of(line)), line) for line in entry.told_before]
     lines = [entry.head, *conclusion, *entry.deeds, *(text for _, text in sorted(body, key=lambda one: one[0]))]
     return CONTINUED.join(line for line in lines if line)
+
+
+def _only_looked(key: Hashable, own: Sequence[tuple[int, bool, str]]) -> bool:
+    """Whether it lists what is there, and nothing is told of that. A search that is told alone found nothing."""
+    match key:
+        case ("RAN", str(command)):
+            return bool(_LISTS.match(without_folder(command))) and all(is_call or not line for _, is_call, line in own)
+    return False
 
 
 def _folded(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
@@ -271,7 +282,7 @@ class HandoffMaterial:
         self._frame_chars: dict[tuple[str, str], int] = {}
         self._shortest_heads: dict[int, int] = {}
         self._short_outputs: dict[tuple[int, int], str] = {}
-        self._told_reports: dict[int, list[str]] = {}
+        self._reported: dict[int, list[tuple[Action, list[Sentence]]]] = {}
 
     def actions_below(self, n: int) -> Sequence[Action]:
         """The actions of an exchange that can be read below the handoff."""
@@ -372,20 +383,20 @@ class HandoffMaterial:
         yield key, [line for line in lines if not is_code[line]]
         yield WordsKey(number, CODE), [line for line in lines if is_code[line] and not line.startswith("```")]
 
-    def reports(self, n: int) -> list[str]:
-        """A line for what each subagent found, in its own words."""
-        if n not in self._told_reports:
-            self._told_reports[n] = list(self._read_reports(n))
-        return self._told_reports[n]
-
-    def _read_reports(self, n: int) -> Iterator[str]:
-        for action in self.actions.get(n, ()):
-            if action.verb != "DELEGATED" or action.result is None or not self.may_quote(action.result):
-                continue
-            said = closing_sentences(self.selector.texts(action.result)[0], action.result, self.selector.worth_of)
-            if told := findings_of(said):
+    def reports(self, n: int, room: int) -> Iterator[str]:
+        """A line for what each subagent found, in so many chars of its own words."""
+        if n not in self._reported:
+            self._reported[n] = list(self._read_reports(n))
+        for action, said in self._reported[n]:
+            if told := findings_of(said, room):
                 where = f"m{action.number}-m{action.result}"
                 yield f"DELEGATED {brief_target(action.target)} -> {quoted_sentences(told, where)}"
+
+    def _read_reports(self, n: int) -> Iterator[tuple[Action, list[Sentence]]]:
+        for action in self.actions.get(n, ()):
+            if action.verb == "DELEGATED" and action.result is not None and self.may_quote(action.result):
+                text = self.selector.texts(action.result)[0]
+                yield action, closing_sentences(text, action.result, self.selector.worth_of)
 
     def line_of(self, number: int, part: int) -> tuple[Hashable, int]:
         """On which line of the handoff a passage would stand, and what that line takes without it."""

@@ -114,7 +114,7 @@ _TOLD_WHOLE_CHARS = 180
 _LEAST_CONCLUSION = 1.3
 """Less says a sentence in the middle of the work that stands for no outcome."""
 _LEAST_OF_PROSE = 0.6
-_REPORT_CHARS = 420
+_WORTH_OF_ANSWER = 1.2
 _FAVOUR_LATE = 0.8
 _FEWEST_OF_ANSWER = 3
 _LIST_CHARS = 240
@@ -185,7 +185,11 @@ def sentences_in(
         said = _THOUGHT.sub("", said, count=1) if _THOUGHT_WORD in said else said
         if is_heading:
             is_summary = bool(_SUMMARY.search(said))
-            label = said.lstrip("# ") if _LABEL_LINE.match(said) and len(said) <= _LONGEST_LABEL else ""
+            label = (
+                said.lstrip("# ").replace(_KEPT_BLANK, " ")
+                if _LABEL_LINE.match(said) and len(said) <= _LONGEST_LABEL
+                else ""
+            )
             finding = _finding_in(raw)
             if finding and not (in_passing and is_opening(_NUMBER.sub("", finding))):
                 worth, conclusion = _worth(finding, False, worth_of)
@@ -201,6 +205,8 @@ def sentences_in(
             continue
         if not (in_passing and is_thought(said)):
             worth, conclusion = _worth(said, is_first, worth_of, opens=opens)
+            # In the middle of the work nobody asked.
+            conclusion += _WORTH_OF_ANSWER * (is_first and not in_passing and bool(_ANSWERS.match(said)))
             conclusion += is_summary and said[0] not in _LIST_ITEM
             cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
             above = label if said[0] in _LIST_ITEM else ""
@@ -254,10 +260,10 @@ def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_e
     return [max(by_age, key=lambda one: one.conclusion + _FAVOUR_LATE * (one.number - first) / max(1, last - first))]
 
 
-def findings_of(report: Sequence[Sentence]) -> list[Sentence]:
-    """What a report of another agent comes to, as far as that is short: the sentences that stand for it best."""
+def findings_of(report: Sequence[Sentence], room: int) -> list[Sentence]:
+    """What a report of another agent comes to in so many chars: the sentences that stand for it best, one at least."""
     ranked = sorted(_may_conclude(report), key=lambda one: (-one.conclusion, one.order)) if report else []
-    room, told = _REPORT_CHARS, []
+    told: list[Sentence] = []
     for one in ranked:
         says_more = len(_WORD.findall(_QUOTED_CODE.sub(" ", one.text))) >= _WORDS_OF_FRAGMENT
         if one.chars <= room and one.conclusion >= _LEAST_OF_PROSE and says_more:
@@ -376,7 +382,7 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
         - 0.3 * (intends := bool(_intent_in(said)))
     )
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
-    conclusion += 1.2 * is_verdict + 1.2 * (is_first and bool(_ANSWERS.match(said)))
+    conclusion += 1.2 * is_verdict
     conclusion -= (
         0.9 * bool(_ENTRY.match(said)) + 0.7 * (said[0] == "|") + 0.7 * said.endswith((":", "：")) + 1.0 * is_label
     )
