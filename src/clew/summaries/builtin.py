@@ -63,6 +63,8 @@ _SHARE_OF_REQUESTS = 0.38
 # All of them, though, where they take no more than this.
 _LARGEST_SHARE_OF_REQUESTS = 0.7
 _SHARE_OF_FORMER = 0.4
+# Of what was told before, where there is nothing else to tell: what came of it, and not what was asked.
+_SHARE_OF_OUTCOMES = 0.5
 _SHARE_OF_CONCLUSIONS = 0.3
 _SHARE_OF_CONCLUSIONS_OF_TALK = 0.6
 _SHARE_OF_DEEDS = 0.25
@@ -195,6 +197,9 @@ class _Composer:
 
     def _tell_former(self, draft: HandoffDraft) -> None:
         """What was told before, newest first: each request, then with it what came of it, then all that was told."""
+        if self._material.source.first >= self._material.source.last:
+            self._tell_only_former(draft)
+            return
         room = int(draft.left * _SHARE_OF_FORMER)
         kept: dict[int, list[str]] = {}
         for lines_each in (1, 2, None):
@@ -209,6 +214,26 @@ class _Composer:
                 draft.left -= chars
         draft.former = [(self._material.former[at][0], lines) for at, lines in sorted(kept.items())]
         draft.covered |= atoms_in(" ".join(line for _, lines in draft.former for line in lines))
+
+    def _tell_only_former(self, draft: HandoffDraft) -> None:
+        """Where nothing is new: as many of the newest requests as half of the room holds, then line by line."""
+        former = self._material.former
+        newest_first = range(len(former) - 1, -1, -1)
+        kept: dict[int, list[str]] = {}
+        held = int(draft.left * _SHARE_OF_OUTCOMES)
+        for at in newest_first:
+            chars = len(former[at][1][0]) + _ENTRY_CHARS
+            if chars > draft.left - held:
+                break
+            kept[at] = [former[at][1][0]]
+            draft.left -= chars
+        for lines_each in (slice(1, 2), slice(2, None)):
+            for at in newest_first[: len(kept)]:
+                for line in former[at][1][lines_each]:
+                    if len(line) + len(CONTINUED) <= draft.left:
+                        kept[at].append(line)
+                        draft.left -= len(line) + len(CONTINUED)
+        draft.former = [(former[at][0], lines) for at, lines in sorted(kept.items())]
 
     def _tell_focus(self, draft: HandoffDraft, room: int) -> int:
         """Where the topic comes up and what was asked about it; returns the chars to hold for what else is about it."""

@@ -349,7 +349,8 @@ class HandoffMaterial:
 
     def stays_whole(self, number: int) -> bool:
         """Whether the message can be read below the handoff."""
-        return number >= self.source.last and number not in self.source.shortened
+        source = self.source
+        return (number >= source.last or number in source.kept) and number not in source.shortened
 
     def may_quote(self, number: int) -> bool:
         """Whether lines of a message may be quoted beside what is told of it: of a request its words are told."""
@@ -412,7 +413,8 @@ class HandoffMaterial:
         """The request, or where it can be read above."""
         exchange = self.exchanges[n]
         if not exchange.request:
-            return f"{STILL_ASKED} (m{exchange.number})" if self.source.previous else ""
+            goes_on = self.source.previous or (self.source.is_part and exchange.number > 0)
+            return f"{STILL_ASKED} (m{exchange.number})" if goes_on else ""
         cancelled = f"; cancelled by m{exchange.cancelled_by}" if exchange.cancelled_by is not None else ""
         if exchange.number in above:
             word = AS_TASK if n == len(self.exchanges) - 1 else ASKED_ABOVE

@@ -66,7 +66,7 @@ def ground_handoff(
         )
     source = redacted_input(source)
     fitted = _with_required_facts(source, checked, budget, count)
-    text = redact_text(_filled(source, fitted.handoff, budget, count).render())
+    text = redact_text(fill_handoff(source, fitted.handoff, budget, count).render())
     unverified = tuple(claim for claim in verified.unverified if claim in text)
     return GroundedHandoff(text, unverified, fitted.left_out)
 
@@ -231,7 +231,7 @@ def _only_repeats(line: str, rules: Sequence[RequiredFact]) -> bool:
 # -- lines of the previous handoff, and quotes -------------------------------------------------------------------------
 
 
-def _filled(source: SummaryInput, base: Handoff, budget: int, count: CountTokens) -> Handoff:
+def fill_handoff(source: SummaryInput, base: Handoff, budget: int, count: CountTokens) -> Handoff:
     """The handoff with as many previous lines and quotes as fit."""
     room = budget - rendered_size(base, count)
     if room < _LEAST_ROOM:

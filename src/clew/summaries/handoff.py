@@ -443,6 +443,8 @@ class SummaryInput:
     """Atoms of the messages that stay behind the summary, word for word."""
     shortened: frozenset[int] = frozenset()
     """Messages that stay but are shortened, so that they may be quoted too."""
+    kept: frozenset[int] = frozenset()
+    """Messages before `last` that stay word for word behind the summary."""
     focus: str | None = None
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     """The models that are not asked now, after a failure."""

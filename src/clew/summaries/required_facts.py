@@ -120,7 +120,7 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
         yield RequiredFact(parts.GOAL, told[0], told[0])
         return
     asked = [one for one in source.ledger.exchanges if one.request and not one.is_screen]
-    first = next((one for one in asked if _says_what_for(one.request)), asked[0] if asked else None)
+    first = next((one for one in asked if says_what_for(one.request)), asked[0] if asked else None)
     if first is not None:
         line = quoted_request(first, _GOAL_CHARS)
         if len(asked) - asked.index(first) > _MANY_REQUESTS:
@@ -153,7 +153,7 @@ def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
     return replace(line, text=f"{whole[:-1]}{_ASKED_FIRST}" if line.text.endswith(_ASKED_FIRST) else whole)
 
 
-def _says_what_for(request: str) -> bool:
+def says_what_for(request: str) -> bool:
     """Whether it is more than a greeting or a choice; scripts without blanks have a word in one or two chars."""
     return len(request.split()) >= _WORDS_OF_GOAL or len(_DENSE.findall(request)) > 2 * _WORDS_OF_GOAL
 
