@@ -63,10 +63,13 @@ class CompressionSettings:
 
 @dataclass(frozen=True, slots=True)
 class LosslessSettings:
-    """How the lossless engine (context.engine: lcm) folds. The threshold and the tail are those of compression."""
+    """How the lossless engine (context.engine: lcm) folds. The threshold is that of compression; the tail has
+    compression.target_ratio of what a fold leaves, and whatever the map has no use for."""
 
     fold_to: float = setting(0.50, "A fold brings the request down to this share of the threshold", low=0.10, high=0.90)
-    map_ratio: float = setting(0.25, "Share of the threshold that the map may take", low=0.02, high=0.60)
+    map_ratio: float = setting(
+        0.25, "Share of the threshold for the map; it takes more where the tail needs less", low=0.02, high=0.60
+    )
     leaf_tokens: int = setting(20_000, "About so many tokens of messages become one leaf of the map", low=500)
     leaves_condensed: int = setting(8, "So many leaves in a row are condensed into one node", low=2, high=64)
     nodes_condensed: int = setting(4, "So many deeper nodes in a row are condensed into one", low=2, high=64)

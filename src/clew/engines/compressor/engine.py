@@ -29,7 +29,6 @@ from clew.engines.compressor.history import (
     HistoryRecord,
     MessageSizes,
     NumberedHistory,
-    is_prompt,
     read_from,
     read_history,
 )
@@ -38,10 +37,11 @@ from clew.engines.compressor.plan import (
     PlanSettings,
     plan_compaction,
     preview_of,
+    summary_input,
     with_longer_tail,
 )
-from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
-from clew.messages import Message, text_of
+from clew.ledger import Ledger, ReadMessage
+from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 from clew.summaries import Cooldowns, Summarize, Summary, SummaryInput, parse_handoff, summarize_builtin
 from clew.tokens import DEFAULT_WINDOW
@@ -240,34 +240,11 @@ class ContextCompressor(ContextEngine):
         return PlanSettings(self._budgets, self.settings, self._sizes, self._system_as_blocks)
 
     def _summary_input(self, plan: CompactionPlan, focus: str | None, cooldowns: Cooldowns) -> SummaryInput:
-        history, cut = plan.history, plan.cut
-        ledger, read = self._ledger_of(history)
-        first, last = plan.covered
-        requests = (
-            position for position in range(len(history.messages) - 1, -1, -1) if _is_request(history.messages[position])
-        )
-        newest = next(requests, None)
-        # Of a head that stood before an earlier summary the originals may no longer be here.
-        readable = 0 if history.earlier is None else cut.tail
-        shortened = {
-            history.numbers[position]
-            for position, message in plan.staying.items()
-            if position >= readable and message is not history.messages[position] and not is_prompt(message)
-        }
-        return SummaryInput(
-            ledger,
-            read,
-            max(first, history.first_unread),
-            last,
-            previous=parse_handoff(redact_text(history.earlier.text)) if history.earlier else None,
-            task=text_of(*redact_messages([history.messages[newest]])) if newest is not None else "",
-            task_number=history.numbers[newest] if newest is not None else None,
-            kept_atoms=frozenset().union(*(atoms_in(text_with_calls(message)) for message in plan.tail_messages)),
-            shortened=frozenset(shortened),
-            focus=focus,
-            cooldowns=cooldowns,
-            is_redacted=True,
-        )
+        history = plan.history
+        previous = parse_handoff(redact_text(history.earlier.text)) if history.earlier else None
+        first = max(plan.covered[0], history.first_unread)
+        source = summary_input(plan, *self._ledger_of(history), first)
+        return replace(source, previous=previous, focus=focus, cooldowns=cooldowns)
 
     def _ledger_of(self, history: NumberedHistory) -> tuple[Ledger, ReadMessage]:
         """The record that was kept while messages arrived, or else one made now of what no summary covers yet."""
@@ -296,7 +273,3 @@ class ContextCompressor(ContextEngine):
     def size_of(self, messages: Sequence[Message]) -> int:
         """The messages in tokens; each is counted once."""
         return self._sizes.total(self._sizes.read(messages))
-
-
-def _is_request(message: Message) -> bool:
-    return message["role"] == "user" and bool(text_of(message).strip())

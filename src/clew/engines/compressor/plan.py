@@ -23,8 +23,10 @@ from clew.engines.compressor.prune import (
     prune_result,
     without_pictures,
 )
+from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
 from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
-from clew.summaries import wrap
+from clew.redact import redact_messages
+from clew.summaries import SummaryInput, wrap
 
 CountMessage = Callable[[Message], int]
 _FEWEST_TOKENS_OF_ENDS = 200
@@ -171,6 +173,38 @@ def with_longer_tail(settings: PlanSettings, plan: CompactionPlan, room: int) ->
     spoken = {at for at in (*newest_visible(messages), *_last_group(messages)) if messages[at]["role"] != "tool"}
     longer = {at: message for at, message in enumerate(tail, start) if at not in spoken}
     return replace(plan, staying={**plan.staying, **longer})
+
+
+def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first: int) -> SummaryInput:
+    """What a summary of the plan is written from, of the messages from `first` on; the ledger has later ones, too."""
+    history, cut = plan.history, plan.cut
+    positions = range(len(history.messages) - 1, -1, -1)
+    newest = next((position for position in positions if _is_request(history.messages[position])), None)
+    # Of a head that stood before an earlier summary the originals may no longer be here.
+    readable = 0 if history.earlier is None else cut.tail
+    shortened = {
+        history.numbers[position]
+        for position, message in plan.staying.items()
+        if position >= readable and message is not history.messages[position] and not is_prompt(message)
+    }
+    last = plan.covered[1]
+    return SummaryInput(
+        ledger,
+        read,
+        first,
+        last,
+        task=text_of(*redact_messages([history.messages[newest]])) if newest is not None else "",
+        task_number=history.numbers[newest] if newest is not None else None,
+        kept_atoms=frozenset().union(
+            *(atoms_in(text_with_calls(message)) for message in plan.tail_messages if first < last)
+        ),
+        shortened=frozenset(shortened),
+        is_redacted=True,
+    )
+
+
+def _is_request(message: Message) -> bool:
+    return message["role"] == "user" and bool(text_of(message).strip())
 
 
 def _summary_budget(
@@ -353,7 +387,7 @@ def fit_tail(
     room = budget - sum(left[start:])
     for position in range(len(tail) - 1, start - 1, -1):
         if fitted[position] is not tail[position]:
-            fitted[position] = _given_back(tail[position], fitted[position], numbers[position], room, budget, count)
+            fitted[position] = given_back(tail[position], fitted[position], numbers[position], room, budget, count)
             room -= count(fitted[position]) - left[position]
     return start, fitted[start:]
 
@@ -364,7 +398,7 @@ def _pruned(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Mes
     return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
 
 
-def _given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
+def given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
     """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
     least = count(pruned)
     if count(message) - least <= room:

@@ -6,7 +6,7 @@ are refused with the numbers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -19,6 +19,9 @@ _LARGEST_SHARE_AFTER = 0.9
 _SMALLEST_ROOM = 300
 """For tail and map together: with less there is nothing that a fold could leave."""
 _SHARE_OF_LEAF = 0.12
+_SHARE_OF_MESSAGES = 0.25
+LEAST_MAP = 450
+_TRIES_TO_SOLVE = 4
 _SHARE_OF_CHILDREN = 0.3
 # Of the messages far below a node: where little is left of them already, it is not made a third of that again.
 _LEAST_SHARE_OF_MESSAGES = 0.01
@@ -41,6 +44,21 @@ class MapBudgets:
     tail: int
     """What stays word for word at the end, at least."""
     map: int
+
+    def longest_tail(self, room: int, raw: int, expected_map: Callable[[int], int], least: int) -> int:
+        """For the tail, where `room` is for tail and map and there are `raw` tokens of messages to fold or keep.
+
+        Of little that is folded the map says all there is to say, and the rest is for the newest messages. What the map
+        would have with so many more tokens folded is `expected_map`.
+        """
+        most, tail = room - max(LEAST_MAP, room // 10), least
+        for _ in range(_TRIES_TO_SOLVE):
+            tail = max(least, min(most, room - expected_map(max(0, raw - tail))))
+        return tail
+
+    def from_messages(self, covered: int) -> int:
+        """What a map that is told from messages of so many tokens can use of the room, at most."""
+        return int(covered * _SHARE_OF_MESSAGES)
 
     def leaf(self, covered: int) -> int:
         """For the text of a node over messages of so many tokens."""

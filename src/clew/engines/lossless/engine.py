@@ -13,7 +13,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from clew.config import CompressionSettings
 from clew.engines.base import ContextEngine, EngineSetup, EngineStatus, checked_tokens, checked_topic
 from clew.engines.compaction import Changed, Compaction, CompactionItem, CompactionPreview, Node, messages_of
 from clew.engines.compressor.assemble import (
@@ -24,20 +23,23 @@ from clew.engines.compressor.assemble import (
     repair_warnings,
     with_summary,
 )
-from clew.engines.compressor.budgets import Budgets, Strikes
+from clew.engines.compressor.budgets import Strikes
 from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, read_history
-from clew.engines.compressor.plan import CompactionPlan, PlanSettings, plan_compaction, preview_of
+from clew.engines.compressor.plan import CompactionPlan, preview_of
 from clew.engines.lossless.budgets import MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
-from clew.engines.lossless.fold import RawRun, Sweep, cheap_items
-from clew.engines.lossless.nodes import ids_in_map, is_contiguous, map_text, nodes_in_map
+from clew.engines.lossless.fold import RawRun, Sweep, cheap_items, expected_map, newest_rows, told_from_messages
+from clew.engines.lossless.map_text import MapMaterial, write_map
+from clew.engines.lossless.nodes import before_parts, ids_in_map, is_contiguous, nodes_in_map
+from clew.engines.lossless.plan import FoldPlanner
 from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.engines.lossless.writing import Clock, NodeWriter
 from clew.messages import Message, Tool
-from clew.summaries import BUILTIN, Cooldowns
+from clew.summaries import BUILTIN, Cooldowns, SummaryInput, WrappedSummary
 from clew.usage import CanonicalUsage
 
 _EMERGENCY_TRIES = 5
-_EXCHANGE_NEAR = (0.6, 1.3)
+_TOLD_FROM = 8
+"""So many times its room the map reads of messages that were folded before, or that models have summarised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,8 +194,8 @@ class LosslessEngine(ContextEngine):
 
     def _cheap(self, read: CountedHistory, before: int, budgets: MapBudgets, state: LosslessState) -> Compaction | None:
         """The compaction that only reduces old large results to a line, where that is enough."""
-        plan = self._plan(read, before, budgets, force=False, tail=budgets.tail)
-        items = cheap_items(plan, self._sizes)
+        plan = self._planner(read, before, budgets).with_tail(budgets.tail, force=False)
+        items = cheap_items(plan, self._sizes, before - budgets.target)
         after = before - read.tokens + self._sizes.total(list(messages_of(read.source, items)))
         if after > budgets.target or after >= before:
             return None
@@ -210,7 +212,8 @@ class LosslessEngine(ContextEngine):
         force: bool,
         by_model: bool = True,
     ) -> Compaction:
-        plan = self._plan(read, before, budgets, force=force)
+        nodes = await self._known_map(read.numbered)
+        plan = self._plan(read, before, budgets, force=force, nodes=nodes)
         if not plan.cut.folded:
             return self._without_fold(plan, state)
         writer = NodeWriter(
@@ -223,12 +226,33 @@ class LosslessEngine(ContextEngine):
             focus,
             clock=self._clock,
         )
-        sweep = Sweep(writer, self.lossless, *await self._known_map(plan.history))
-        await self._sweep(sweep, plan, state)
+        sweep = Sweep(writer, self.lossless, plan.summary_budget, nodes)
+        known = tuple(nodes)
+        run = await self._sweep(sweep, plan, state)
+        expected = expected_map(known, sum(run.sizes), budgets, self.lossless, by_model=True)
+        text = await self._map_text(sweep, plan, run, expected)
         state = replace(state, allowance=writer.allowance, cooldowns=writer.cooldowns)
-        return self._assembled(plan, sweep, state)
+        return self._assembled(plan, sweep, text, state)
 
-    async def _sweep(self, sweep: Sweep, plan: CompactionPlan, state: LosslessState) -> None:
+    async def _map_text(self, sweep: Sweep, plan: CompactionPlan, run: RawRun, expected: int) -> str:
+        """The map, told from messages where no model wrote the nodes over them. `expected` is what models could use."""
+        room = plan.summary_budget
+        first = told_from_messages(sweep.nodes, run.first, _TOLD_FROM * room if self.host else 0)
+        older = await self.host.rows(first, run.first) if self.host and first < run.first else ()
+        # A result whose call is not among them says nothing.
+        start = next((at for at, message in enumerate(older) if message["role"] != "tool"), len(older))
+        first += start
+        told = [*enumerate(older[start:], first), *run.rows(bisect_left(run.numbers, first))]
+        source = sweep.writer.map_source(plan, told, first)
+
+        def newest() -> SummaryInput:
+            rows = run.rows(newest_rows(run, _TOLD_FROM * room))
+            return sweep.writer.map_source(plan, rows, rows[0][0] if rows else first)
+
+        material = MapMaterial(source, newest, expected, can_be_opened=self.host is not None)
+        return write_map(sweep.nodes, material, room, self._sizes.text)
+
+    async def _sweep(self, sweep: Sweep, plan: CompactionPlan, state: LosslessState) -> RawRun:
         first, last = plan.covered
         reached = sweep.nodes[-1].last if sweep.nodes else first
         stored = await self.host.nodes() if self.host else ()
@@ -239,29 +263,34 @@ class LosslessEngine(ContextEngine):
             if node.depth == 0 and reached <= node.first and node.last <= last:
                 known.setdefault(node.first, []).append(node)
         await sweep.fold(run, known)
+        return run
 
-    async def _known_map(self, history: NumberedHistory) -> tuple[list[Node], list[Node]]:
-        """The nodes that stand for what the view shows no more, and those of them that are nowhere stored yet.
+    async def _known_map(self, history: NumberedHistory) -> list[Node]:
+        """The nodes that stand for what the view shows no more.
 
         What another engine folded, or what was folded where there is no store, is read again from the host. Where there
         is none, the text that stands for it is all that there is, and becomes a node.
         """
         earlier = history.earlier
         if earlier is None:
-            return [], []
-        ids = ids_in_map(earlier.text)
+            return []
         if self.host is None:
-            sizes = [self._sizes.text(node.text) for node in nodes_in_map(earlier.text)]
-            read = nodes_in_map(earlier.text, sizes)
-            whole = (
-                bool(read) and is_contiguous(read) and (read[0].first, read[-1].last) == (earlier.first, earlier.last)
-            )
-            return (read if whole else [_carried(earlier.first, earlier.last, earlier.text, self._sizes)]), []
+            return self._read_map(earlier)
+        ids = ids_in_map(earlier.text)
         by_id = {node.id: node for node in await self.host.nodes(ids)} if ids else {}
         nodes = [by_id[it] for it in ids if it in by_id]
         if len(nodes) < len(ids) or not nodes or not is_contiguous(nodes) or nodes[0].first != earlier.first:
-            return [], []
-        return await self._with_better_texts(nodes), []
+            return []
+        return await self._with_better_texts(nodes)
+
+    def _read_map(self, earlier: WrappedSummary) -> list[Node]:
+        """The nodes of a map as its text alone tells them; one over all of it where it is no map."""
+        read = nodes_in_map(earlier.text)
+        if not read or not is_contiguous(read) or (read[0].first, read[-1].last) != (earlier.first, earlier.last):
+            return [_carried(earlier.first, earlier.last, earlier.text, self._sizes)]
+        # What held when the map was written stands before its parts, and was so at the end of the last.
+        read[-1] = replace(read[-1], text=f"{before_parts(earlier.text)}\n\n{read[-1].text}".strip())
+        return [replace(node, tokens=self._sizes.text(node.text)) for node in read]
 
     async def _with_better_texts(self, nodes: Sequence[Node]) -> list[Node]:
         """Each node, or what a model wrote for it since."""
@@ -297,8 +326,7 @@ class LosslessEngine(ContextEngine):
 
     # -- putting it together -------------------------------------------------------------------------------------------
 
-    def _assembled(self, plan: CompactionPlan, sweep: Sweep, state: LosslessState) -> Compaction:
-        text = map_text(sweep.nodes, can_be_opened=self.host is not None)
+    def _assembled(self, plan: CompactionPlan, sweep: Sweep, text: str, state: LosslessState) -> Compaction:
         items = with_summary(plan.source, plan.items, text, plan.wrapped(text))
         after = plan.tokens_beside + self._sizes.total(list(messages_of(plan.source, items)))
         before = plan.tokens_before
@@ -361,26 +389,20 @@ class LosslessEngine(ContextEngine):
         budgets: MapBudgets,
         *,
         force: bool,
-        tail: int | None = None,
+        nodes: Sequence[Node] | None = None,
     ) -> CompactionPlan:
-        """The plan with the tail that brings the request to the target, cut between exchanges where one ends near."""
-        beside = max(0, (read.tokens if current_tokens is None else current_tokens) - read.tokens)
-        if tail is None:
-            tail = budgets.tail if force else max(budgets.tail, budgets.target - beside - budgets.map)
-        plan = self._plan_with_tail(read, current_tokens, budgets, tail, force=force)
-        near = _exchange_near(plan, tail)
-        if near is None or not plan.cut.folded:
-            return plan
-        other = self._plan_with_tail(read, current_tokens, budgets, near, force=False)
-        return other if other.cut.folded else plan
+        """The plan of a fold; without the nodes of the map, by the map as it is shown."""
+        earlier = read.numbered.earlier
+        known = nodes if nodes is not None else self._read_map(earlier) if earlier else []
+        by_model = self.summarize is not None
 
-    def _plan_with_tail(
-        self, read: CountedHistory, current_tokens: int | None, budgets: MapBudgets, tail: int, *, force: bool
-    ) -> CompactionPlan:
-        room = max(1, budgets.limit - budgets.map)
-        planned = Budgets(budgets.window, min(budgets.threshold, room), tail, budgets.tail, budgets.map)
-        settings = PlanSettings(planned, _without_protection(self.settings), self._sizes, self._system_as_blocks)
-        return plan_compaction(settings, read, current_tokens, force=force)
+        def expected(folded: int) -> int:
+            return expected_map(known, folded, budgets, self.lossless, by_model=by_model)
+
+        return self._planner(read, current_tokens, budgets).plan(expected, force=force, by_model=by_model)
+
+    def _planner(self, read: CountedHistory, current_tokens: int | None, budgets: MapBudgets) -> FoldPlanner:
+        return FoldPlanner(read, current_tokens, budgets, self.settings, self._sizes, self._system_as_blocks)
 
     # -- tools, and work in the background -----------------------------------------------------------------------------
 
@@ -433,26 +455,6 @@ class LosslessEngine(ContextEngine):
     def size_of(self, messages: Sequence[Message]) -> int:
         """The messages in tokens; each is counted once."""
         return self._sizes.total(self._sizes.read(messages))
-
-
-def _exchange_near(plan: CompactionPlan, tail: int) -> int | None:
-    """How many tokens a tail has that begins with a request near to where the plan cuts; None where there is none."""
-    low, high = (share * tail for share in _EXCHANGE_NEAR)
-    messages, sizes = plan.history.messages, plan.sizes
-    size, best = 0, None
-    for at in range(len(messages) - 1, plan.cut.head, -1):
-        size += sizes[at]
-        if size > high:
-            break
-        is_near = best is None or abs(size - tail) < abs(best - tail)
-        if messages[at]["role"] == "user" and size >= low and is_near:
-            best = size
-    return best
-
-
-def _without_protection(settings: CompressionSettings) -> CompressionSettings:
-    """The tail is told in tokens, and what comes first is in the map."""
-    return replace(settings, protect_first_n=0, protect_last_n=0)
 
 
 def _carried(first: int, last: int, text: str, sizes: MessageSizes) -> Node:

@@ -14,9 +14,10 @@ from clew.config import LosslessSettings
 from clew.engines.compaction import CompactionItem, Node
 from clew.engines.compressor.assemble import items_of
 from clew.engines.compressor.history import MessageSizes
-from clew.engines.compressor.plan import CompactionPlan, newest_visible
+from clew.engines.compressor.plan import CompactionPlan, given_back, newest_visible
 from clew.engines.compressor.prune import prune_arguments, prune_result
-from clew.engines.lossless.nodes import node_section
+from clew.engines.lossless.budgets import MapBudgets
+from clew.engines.lossless.map_text import PART_TOKENS
 from clew.engines.lossless.writing import NodeWriter
 from clew.messages import Message, calls_of, safe_cuts
 
@@ -25,6 +26,10 @@ _SMALLEST_LEAF, _LARGEST_LEAF = 0.5, 1.5
 # What is left behind the last leaf and smaller than this belongs to it.
 _SMALLEST_REST = 0.25
 _LARGE_TOKENS = 400
+# Of the map: headings of nodes, above which there are too many of them.
+_LARGEST_SHARE_OF_HEADINGS = 0.2
+# So many times the room: of longer texts too little would be shown.
+_MOST_TOLD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +41,10 @@ class RawRun:
     numbers: Sequence[int]
     messages: Sequence[Message]
     sizes: Sequence[int]
+
+    def rows(self, start: int, stop: int | None = None) -> list[tuple[int, Message]]:
+        """The messages from one position to another, with their numbers."""
+        return list(zip(self.numbers[start:stop], self.messages[start:stop], strict=True))
 
 
 def leaf_stretches(run: RawRun, leaf_tokens: int) -> list[tuple[int, int]]:
@@ -83,11 +92,11 @@ class Sweep:
 
     writer: NodeWriter
     settings: LosslessSettings
+    room: int
+    """What the map may have, in tokens."""
     nodes: list[Node]
     made: list[Node] = field(default_factory=list)
     """The new ones, those under another new one included."""
-    _sections: dict[str, int] = field(default_factory=dict)
-    """The tokens of each section of the map, by the id of its node."""
 
     async def fold(self, run: RawRun, known: Mapping[int, Sequence[Node]]) -> None:
         """Cover the messages of a run by leaves, and condense. `known` are leaves that there are, by their start."""
@@ -106,8 +115,7 @@ class Sweep:
 
     async def _leaf(self, run: RawRun, first: int, last: int) -> Node:
         start, stop = (bisect_left(run.numbers, number) for number in (first, last))
-        rows = list(zip(run.numbers[start:stop], run.messages[start:stop], strict=True))
-        leaf = await self.writer.leaf(first, rows, last, sum(run.sizes[start:stop]))
+        leaf = await self.writer.leaf(first, run.rows(start, stop), last, sum(run.sizes[start:stop]))
         self.made.append(leaf)
         return leaf
 
@@ -126,16 +134,20 @@ class Sweep:
         return None
 
     def _too_many(self) -> slice | None:
-        """The neighbours that are to be condensed so that the map fits; None where it does.
+        """The neighbours that are to be condensed so that the map has room to say something of each node; else None.
 
-        Those that say the most: what was condensed already is short, and is told in fewer words only where enough of it
-        stands in a row.
+        How much of a node it shows is decided when it is written: a leaf of which a part would do is not condensed. Of
+        several rows the one that says the most: what was condensed already is short.
         """
-        if len(self.nodes) < 2 or self.tokens <= self.writer.budgets.map:
+        if len(self.nodes) < 2 or not self._is_crowded():
             return None
         runs = [self._without_newest(run) for run in self._neighbours() if run.stop - run.start > 1] or [slice(0, 2)]
         sizes = [sum(node.tokens for node in self.nodes[run.start : run.stop]) for run in runs]
         return runs[sizes.index(max(sizes))]
+
+    def _is_crowded(self) -> bool:
+        told = sum(node.tokens for node in self.nodes)
+        return len(self.nodes) * PART_TOKENS > self.room * _LARGEST_SHARE_OF_HEADINGS or told > _MOST_TOLD * self.room
 
     def _without_newest(self, run: slice) -> slice:
         """The newest leaf stays apart for as long as there are others: what was done last is needed most."""
@@ -147,20 +159,70 @@ class Sweep:
         starts = [at for at, node in enumerate(self.nodes) if not at or self.nodes[at - 1].depth != node.depth]
         return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(self.nodes)], strict=True)]
 
-    @property
-    def tokens(self) -> int:
-        """Of the map as it is now; each section is counted once."""
-        for node in self.nodes:
-            if node.id not in self._sections:
-                self._sections[node.id] = self.writer.sizes.text(f"{node_section(node)}\n\n")
-        return sum(self._sections[node.id] for node in self.nodes)
+
+# -- what is told from messages ----------------------------------------------------------------------------------------
+
+
+def told_from_messages(nodes: Sequence[Node], reached: int, most_read_again: int) -> int:
+    """From which number on the map tells messages themselves: those under the last nodes that no model wrote.
+
+    Those from `reached` on are at hand. Of older ones so many tokens are read again, which may begin within a node.
+    """
+    first = nodes[-1].last if nodes else reached
+    for node in reversed(nodes):
+        if node.is_final or first > node.last:
+            break
+        if node.first >= reached:
+            first = node.first
+            continue
+        share = min(1.0, most_read_again / max(1, node.covered_tokens))
+        first = min(reached, node.last) - int(share * (min(reached, node.last) - node.first))
+        most_read_again -= node.covered_tokens
+        if share < 1.0:
+            break
+    return first
+
+
+def newest_rows(run: RawRun, tokens: int) -> int:
+    """Where the newest messages of a run begin, so many tokens of them, not within a tool group."""
+    start = len(run.sizes)
+    while start > 0 and tokens >= run.sizes[start - 1]:
+        start -= 1
+        tokens -= run.sizes[start]
+    return next((at for at in range(start, len(run.messages)) if run.messages[at]["role"] != "tool"), 0)
+
+
+def expected_map(
+    nodes: Sequence[Node], folded: int, budgets: MapBudgets, settings: LosslessSettings, *, by_model: bool
+) -> int:
+    """About how many tokens the map would have, if there were room, with `folded` more tokens of messages in it."""
+    if not by_model:
+        told = sum(node.tokens if node.is_final else budgets.from_messages(node.covered_tokens) for node in nodes)
+        return told + budgets.from_messages(folded)
+    # By depth, so many nodes in a row, and what they say and stand for.
+    sizes = [(node.depth, node.tokens, node.covered_tokens) for node in nodes]
+    while folded > 0:
+        covered = min(folded, settings.leaf_tokens)
+        sizes.append((0, budgets.leaf(covered), covered))
+        folded -= covered
+        depth = 0
+        while True:
+            wanted = settings.nodes_condensed if depth else settings.leaves_condensed
+            row = sizes[-wanted:]
+            if len(row) < wanted or any(one[0] != depth for one in row):
+                break
+            covered = sum(one[2] for one in row)
+            sizes[-wanted:] = [(depth + 1, budgets.condensed(sum(one[1] for one in row), covered), covered)]
+            depth += 1
+    return sum(tokens + PART_TOKENS for _, tokens, _ in sizes)
 
 
 # -- the cheap step ----------------------------------------------------------------------------------------------------
 
 
-def cheap_items(plan: CompactionPlan, sizes: MessageSizes) -> tuple[CompactionItem, ...]:
-    """The items of a compaction that folds nothing: large results and arguments before the tail become a line each.
+def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple[CompactionItem, ...]:
+    """The items of a compaction that folds nothing: large results and arguments before the tail become a line each, the
+    oldest first, until `excess` tokens are free. What is free beyond that goes back to both ends of the newest of them.
 
     No model is asked. The originals stay in the history, under the numbers that the lines name.
     """
@@ -168,15 +230,23 @@ def cheap_items(plan: CompactionPlan, sizes: MessageSizes) -> tuple[CompactionIt
     calls = {call["id"]: call for message in history.messages for call in calls_of(message)}
     newest = set(newest_visible(history.messages))
     staying: dict[int, Message] = {}
+    pruned: list[int] = []
     for at, message in enumerate(history.messages):
         is_old = plan.cut.head <= at < plan.cut.tail and at not in newest
-        if is_old and plan.sizes[at] > _LARGE_TOKENS:
+        if is_old and excess > 0 and plan.sizes[at] > _LARGE_TOKENS:
             number = history.numbers[at]
             if message["role"] == "tool":
                 smaller = prune_result(message, calls.get(message.get("tool_call_id", "")), number)
             else:
                 smaller = prune_arguments(message)
-            if smaller is not message and sizes.message(smaller) < plan.sizes[at]:
+            if smaller is not message and (size := sizes.message(smaller)) < plan.sizes[at]:
                 message = smaller
+                excess -= plan.sizes[at] - size
+                pruned.append(at)
         staying[at] = message
+    for at in reversed(pruned):
+        whole, least = history.messages[at], sizes.message(staying[at])
+        room = max(0, -excess)
+        staying[at] = given_back(whole, staying[at], history.numbers[at], room, 2 * (least + room), sizes.message)
+        excess += sizes.message(staying[at]) - least
     return items_of(plan.source, plan.repaired, history, staying, plan.cut.head, ())

@@ -46,20 +46,18 @@ def stretch_of_id(text: str) -> tuple[int, int] | None:
 # -- the map as text ---------------------------------------------------------------------------------------------------
 
 
-def map_text(nodes: Sequence[Node], *, can_be_opened: bool) -> str:
-    """The nodes of a view as one text, oldest first. Nothing in it changes between two folds."""
-    opening = f"{HOW_TO_READ} {HOW_TO_OPEN}" if can_be_opened else HOW_TO_READ
-    return "\n\n".join([opening, *(node_section(node) for node in nodes)])
+def map_opening(*, can_be_opened: bool) -> str:
+    """What the map says of itself. Nothing in the map changes between two folds."""
+    return f"{HOW_TO_READ} {HOW_TO_OPEN}" if can_be_opened else HOW_TO_READ
 
 
-def node_section(node: Node) -> str:
-    """A node as it stands in the map."""
+def node_heading(node: Node) -> str:
+    """The line that opens the part of the map which a node is."""
     parts = f" · {len(node.children)} parts" if node.children else ""
-    head = f"# {node.id} · m{node.first} to m{node.last - 1} · {node.covered_tokens:,} tokens{parts}"
-    return f"{head}\n{_without_headings(node.text).strip()}"
+    return f"# {node.id} · m{node.first} to m{node.last - 1} · {node.covered_tokens:,} tokens{parts}"
 
 
-def _without_headings(text: str) -> str:
+def without_headings(text: str) -> str:
     """The text with lines that look like a heading of the map indented, since one would open another part."""
     return _LOOKS_LIKE_HEADING.sub(" # ", text)
 
@@ -67,6 +65,13 @@ def _without_headings(text: str) -> str:
 def ids_in_map(text: str) -> list[str]:
     """The ids of the nodes that a map shows, in order; empty where the text is no map."""
     return [found[1] for found in _HEADING.finditer(text)]
+
+
+def before_parts(text: str) -> str:
+    """What a map says before its first part: what held when it was written."""
+    found = _HEADING.search(text)
+    _, _, rest = text[: found.start() if found else 0].partition("\n\n")
+    return rest.strip()
 
 
 def nodes_in_map(text: str, sizes: Iterable[int] = ()) -> list[Node]:

@@ -13,6 +13,7 @@ from functools import partial
 from clew.config import LosslessSettings
 from clew.engines.compaction import Node
 from clew.engines.compressor.history import MessageSizes, read_from
+from clew.engines.compressor.plan import CompactionPlan, summary_input
 from clew.engines.lossless.budgets import MapBudgets, ModelAllowance
 from clew.engines.lossless.nodes import node_id
 from clew.errors import SummaryFailed
@@ -53,8 +54,6 @@ _COMPARED_CHARS = 60
 # Of what a node may have: the files that were touched under it, of which each leaf names its own.
 _SHARE_OF_FILES = 4
 _BETWEEN_FILES = " · "
-# A handoff that only brings another one up to date leaves much of its room free: it is asked for so much more.
-_SHARES_ASKED = (3.0, 2.2, 1.6, 1.2, 1.0)
 
 
 @dataclass(slots=True)
@@ -72,10 +71,12 @@ class NodeWriter:
     """The ids that there are."""
     clock: Clock = time.time
     warnings: list[str] = field(default_factory=list)
+    _known_clean: dict[int, Message] = field(default_factory=dict)
+    """By number, the messages of the sweep without their secrets: leaves and the map are told of the same ones."""
 
     async def leaf(self, first: int, rows: Sequence[tuple[int, Message]], last: int, covered: int) -> Node:
         """The node over messages, given by number, of `covered` tokens; it stands for `first` up to `last`."""
-        source = _source(rows, first, last, self.focus)
+        source = _source(self._clean(rows), first, last, self.focus)
         budget = self.budgets.leaf(covered)
         written = await self._written(source, budget, covered, partial(summarize_builtin, source))
         return self._node(0, first, last, written, covered)
@@ -87,7 +88,7 @@ class NodeWriter:
         rows: list[tuple[int, Message]] = [
             (child.first, {"role": "assistant", "content": child.text}) for child in children
         ]
-        source = _source(rows, first, last, self.focus)
+        source = _source(_CleanMessages(rows, {}), first, last, self.focus)
         budget = self.budgets.condensed(told, covered)
         written = await self._written(source, budget, told, partial(_merged, children))
         node = self._node(1 + max(child.depth for child in children), first, last, written, covered)
@@ -103,6 +104,18 @@ class NodeWriter:
             return None
         # The depth of what it was made from may have been lost with a map that was read from its text.
         return replace(new, depth=old.depth, replaces=old.id)
+
+    def map_source(self, plan: CompactionPlan, rows: Sequence[tuple[int, Message]], first: int) -> SummaryInput:
+        """What the map tells from messages themselves, of those from `first` on."""
+        history = plan.history
+        later = history.numbers[plan.cut.tail :] if first < plan.covered[1] else ()
+        clean = self._clean([*rows, *zip(later, history.messages[len(history.messages) - len(later) :], strict=True)])
+        source = summary_input(plan, _LaterLedger(clean), clean.read, first)
+        kept = frozenset(history.numbers[at] for at in plan.cut.kept) - source.shortened
+        return replace(source, focus=self.focus, kept=kept)
+
+    def _clean(self, rows: Sequence[tuple[int, Message]]) -> _CleanMessages:
+        return _CleanMessages(rows, self._known_clean)
 
     # -- the three levels ----------------------------------------------------------------------------------------------
 
@@ -201,25 +214,28 @@ def _told_in_place(entry: str, known: Mapping[int, str]) -> str:
 # -- what a node is written from ---------------------------------------------------------------------------------------
 
 
-def _source(rows: Sequence[tuple[int, Message]], first: int, last: int, focus: str | None) -> SummaryInput:
+def _source(clean: _CleanMessages, first: int, last: int, focus: str | None) -> SummaryInput:
     """What a summariser reads of some messages. Secrets are taken out and the ledger is made when it asks for them."""
-    clean = _CleanMessages(rows)
     return SummaryInput(
         _LaterLedger(clean), clean.read, first, last, focus=focus, is_redacted=True, is_part=True
     )  # fmt: skip
 
 
 class _CleanMessages:
-    """Messages by number, without their secrets, read when one is asked for."""
+    """Messages by number, without their secrets, read when one is asked for; `known` are those that were before."""
 
-    def __init__(self, rows: Sequence[tuple[int, Message]]) -> None:
+    def __init__(self, rows: Sequence[tuple[int, Message]], known: dict[int, Message]) -> None:
         self._rows = rows
+        self._known = known
         self._by_number: Mapping[int, Message] | None = None
 
     def numbered(self) -> Mapping[int, Message]:
         if self._by_number is None:
-            clean = redact_messages([message for _, message in self._rows])
-            self._by_number = dict(zip((number for number, _ in self._rows), clean, strict=True))
+            # A stub has the number of the message that called, which comes before it.
+            rows = dict(reversed(self._rows))
+            new = [number for number in rows if number not in self._known]
+            self._known.update(zip(new, redact_messages([rows[number] for number in new]), strict=True))
+            self._by_number = {number: self._known[number] for number in sorted(rows)}
         return self._by_number
 
     def read(self, number: int) -> Message:
@@ -243,7 +259,15 @@ class _LaterLedger(Ledger):
 
 async def _merged(children: Sequence[Node], budget: int, count: Callable[[str], int]) -> Summary:
     """The nodes as one handoff, without a model: their entries in order, the oldest told in fewer words."""
-    handoffs = [parse_handoff(child.text) for child in children]
+    sections = merged_sections([parse_handoff(child.text) for child in children])
+    sections[FILES] = files_in_room(sections.get(FILES, []), budget // _SHARE_OF_FILES, count)
+    last = children[-1].last
+    source = SummaryInput(Ledger(last), partial(read_from, {}), last, last, Handoff(sections), is_redacted=True)
+    return await summarize_builtin(source, budget, count)
+
+
+def merged_sections(handoffs: Sequence[Handoff]) -> dict[str, list[str]]:
+    """The lines of several handoffs, oldest first, each once; how things stood only by the last."""
     sections: dict[str, list[str]] = {}
     for position, handoff in enumerate(handoffs):
         for heading, lines in handoff.sections.items():
@@ -251,17 +275,10 @@ async def _merged(children: Sequence[Node], budget: int, count: Callable[[str], 
                 continue
             kept = sections.setdefault(heading, [])
             kept += (line for line in lines if line not in kept)
-    sections[FILES] = _newest_files(sections.get(FILES, []), budget // _SHARE_OF_FILES, count)
-    last = children[-1].last
-    source = SummaryInput(Ledger(last), partial(read_from, {}), last, last, Handoff(sections), is_redacted=True)
-    for share in _SHARES_ASKED:
-        written = await summarize_builtin(source, int(share * budget), count)
-        if count(node_text(written.text)) <= budget:
-            break
-    return written
+    return sections
 
 
-def _newest_files(lines: Sequence[str], budget: int, count: Callable[[str], int]) -> list[str]:
+def files_in_room(lines: Sequence[str], budget: int, count: Callable[[str], int]) -> list[str]:
     """The files that the lines name, the newest first, as far as the budget reaches: the story needs the rest."""
     files = sorted((file for line in lines for file in line.split(_BETWEEN_FILES)), key=number_in, reverse=True)
     fitting = next((n for n in range(len(files), 0, -1) if count(_BETWEEN_FILES.join(files[:n])) <= budget), 0)
