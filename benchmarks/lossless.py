@@ -8,10 +8,10 @@ worth of work: the whole history is sent again, and compared row by row. Every f
 threads included, in milliseconds.
 
 `recall`: what the agents of real sessions needed later (`quality.py` says how that is found), each session folded to
-10,000 and to 5,000 tokens by the compressor and by the lossless engine, which aims at as much and takes less where its
-map needs less; then turns in a window of twice the session's size. In view is what the fold still shows as a fact;
-recalled is what automatic recall shows as a fact in the very request whose reply first uses it, nobody asking. "Share
-of input" is what recall sends of all that is new in the requests: replies, results and what is injected.
+10,000 and to 5,000 tokens by the compressor and by the lossless engine, which counts the system prompt in; then turns
+in a window of twice the session's size. In view is what the fold still shows as a fact; recalled is what automatic
+recall shows as a fact in the very request whose reply first uses it, nobody asking. "Share of input" is what recall
+sends of all that is new in the requests: replies, results and what is injected.
 
 Left out are "facts" that begin with the letter of an escape in the JSON of a call (the t of a tab): nobody wrote them.
 "Named" is about what no choice of passages could exceed: facts that stand near a name of the newest request, call or
@@ -45,7 +45,7 @@ from clew.testing import PlainEngine, ScriptedProvider, assistant, synthetic_his
 from clew.testing.runtime import flow_with
 from clew.tokens import count_tokens
 from clew.tooloutput import SpillFolder
-from clew.turn import ModelTarget, Runtime, RuntimeOptions, is_recall, receive, run_turn
+from clew.turn import ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn
 from clew.usage import CanonicalUsage
 from recoverable import FOLDED_SHARE, as_typed
 
@@ -54,6 +54,7 @@ WINDOW = 200_000
 FOLDED_TO = (10_000, 5_000)
 ENGINES = ("compressor", "lcm")
 SESSION = "s"
+COUNTED_FOR = "gpt-4o"
 _CHARS_EACH = 500
 NEAR_CHARS = 600
 _HANDOFF = "## Completed actions\n1. Worked through this part of it, and the tests pass.\n"
@@ -149,8 +150,12 @@ async def _folded(session: CutSession, folder: Path, engine: str, tokens: int) -
     where = folder / "fold"
     where.mkdir()
     window = int(tokens / FOLDED_SHARE)
-    async with flow_with(ScriptedProvider(), where, window=window, new_engine=LosslessEngine) as flow:
-        await receive(flow.runtime, flow.session, session.before)
+    # With a model whose tokens are counted as the other engine and this benchmark count them.
+    async with flow_with(
+        ScriptedProvider(), where, window=window, model=COUNTED_FOR, new_engine=LosslessEngine
+    ) as flow:
+        # As they came: an agent would have bounded large results, and the other engine is given them whole.
+        await flow.store.append(flow.session, session.before)
         await flow.compact()
         return [{**message} for message in (await flow.conversation()).messages]
 
