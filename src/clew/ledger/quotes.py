@@ -10,6 +10,7 @@ import heapq
 import re
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from functools import partial
 from itertools import islice
 
 from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_atoms
@@ -306,8 +307,14 @@ class QuoteSelector:
                 if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
                     listed = set(like)
                     spans = [*(span for span in spans if span[2:] not in listed), QuoteSpan(number, at, *like[0])]
-                    names = [name for line in like if self._is_clean(part, name := text[slice(*line)])]
-                    listings[part.quote(like[0])] = listing(names, self.worth_of, selection.listing_chars)
+                    told = listing(
+                        [text[slice(*line)] for line in like],
+                        self.worth_of,
+                        partial(self._is_clean, part),
+                        selection.listing_chars,
+                    )
+                    listings[part.quote(like[0])] = told
+                    selection.spent -= selection.listing_chars - len(told)
                 elif len(like) > MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"

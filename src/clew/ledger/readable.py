@@ -138,7 +138,7 @@ _BRANCH = re.compile(r"(?P<drawn>[\s│┃]*[├└┣┗][─━]+\s?)(?P<name>
 _BETWEEN_BRANCHES = re.compile(r"[\s│┃]*")
 
 
-def listing(lines: Sequence[str], worth_of: Callable[[str], float], most: int) -> str:
+def listing(lines: Sequence[str], worth_of: Callable[[str], float], may_tell: Callable[[str], bool], most: int) -> str:
     """Paths of a listing as one line: the folder that they have in common, once, then what is in it.
 
     Of more than fit into `most` chars those that are worth most, in their order, and how many there are.
@@ -149,10 +149,11 @@ def listing(lines: Sequence[str], worth_of: Callable[[str], float], most: int) -
     names = [f"{path[cut:]}{size}" for path, size in entries]
     left, told = most - cut, set()
     for at in sorted(range(len(names)), key=lambda at: -worth_of(entries[at][0])):
-        left -= len(names[at]) + 1
-        if left < 0:
+        if left < len(names[at]):
             break
-        told.add(at)
+        if may_tell(lines[at]):
+            left -= len(names[at]) + 1
+            told.add(at)
     shown = " ".join(name for at, name in enumerate(names) if at in told)
     return f"{root}: {shown}"[0 if cut else len(root) + 2 :] + (
         f" ({len(lines)} in all)" if len(told) < len(names) else ""
