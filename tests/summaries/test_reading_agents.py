@@ -142,6 +142,38 @@ def test_a_listing_is_told_by_its_folder_and_the_names_in_it() -> None:
     assert "(30 in all)" in completed(messages, 260)
 
 
+def test_of_a_listing_no_name_is_told_twice() -> None:
+    names = "\n".join(
+        f"{name}.ts" for name in ("lane-seam", "lane-seam.test", "matrix", "matrix.test", "runner_2", "report")
+    )
+    messages = [
+        user("What is in the folder?"),
+        assistant(None, [call("read", {"path": "/srv/shop/src/benchmark"}, "a")]),
+        tool("a", f"<path>/srv/shop/src/benchmark</path>\n<type>directory</type>\n<entries>\n{names}\n</entries>"),
+        assistant("I read lane-seam.test.ts, report.ts and runner_2.ts next."),
+    ]
+    told = next(line for line in completed(messages).split("\n") if "READ " in line)
+    assert told.count(" lane-seam.test.ts") == told.count(" report.ts") == told.count(" runner_2.ts") == 1
+
+
+def test_a_file_above_its_finds_is_no_listing() -> None:
+    found = "\n".join(f"/srv/shop/src/lane_{n}.ts:\n  Line {n}: const LANE_SEAM_{n} = {n}00" for n in range(8))
+    messages = [
+        user("Where are the seams?"),
+        assistant(None, [call("grep", {"pattern": "LANE_SEAM"}, "a")]),
+        tool("a", f"Found 8 matches\n{found}"),
+        assistant("In eight files."),
+    ]
+    told = completed(messages)
+    assert "Line 3: const LANE_SEAM_3 = 300" in told
+    assert "lane_1.ts: " not in told.replace("lane_1.ts:\n", "")
+
+
+def test_a_search_of_which_nothing_can_be_told_is_left_out() -> None:
+    messages = [user("Look."), assistant(None, [call("glob", {"pattern": "**/nothing_here*"}, "a")]), tool("a", "")]
+    assert "SEARCHED" not in completed([*messages, assistant("There is none.")])
+
+
 def test_of_a_long_listing_the_names_stand_with_their_sizes() -> None:
     names = ("changelog.ts", "cli.ts", "export_html.ts", "fuzzy.ts", "main.ts", "messages.ts")
     rows = [f"-rw-r--r--@ 1 ida  staff  {n}668 Dec  {n} 16:13 /srv/shop/src/{name}" for n, name in enumerate(names, 1)]

@@ -90,15 +90,17 @@ def _judged(action: Action, key: str, worked: dict[str, Action], actions: Sequen
 
 
 def only_looks(action: Action) -> bool:
-    """Whether it is a command that changes nothing and tells nothing but what it finds."""
+    """Whether it changes nothing, and all that can be told of it is what it found."""
+    if action.verb != "RAN":
+        return action.verb in ("READ", "LISTED", "SEARCHED")
     words = _REMOTE.sub("", without_folder(action.target[:_KEY_CHARS_READ]), count=1).split(maxsplit=1)
-    return action.verb == "RAN" and bool(words) and words[0] in _LOOKS
+    return bool(words) and words[0] in _LOOKS
 
 
 def found_nothing(action: Action) -> bool:
     """Whether the call only looked for something that was not there."""
     error = action.outcome.error if action.outcome else None
-    if error is None or not (only_looks(action) or action.verb in ("READ", "LISTED", "SEARCHED")):
+    if error is None or not only_looks(action):
         return False
     return (not error and action.verb == "RAN") or bool(_FOUND_NOTHING.search(error))
 

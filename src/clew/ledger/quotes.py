@@ -302,11 +302,12 @@ class QuoteSelector:
             text = part.text
             counts: dict[str, str] = {}
             listings: dict[str, str] = {}
+            listed: set[tuple[int, int]] = set()
             for shape in folded.get((number, at), ()):
                 like = self._lines_like(number, at, shape)
                 if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
-                    listed = set(like)
-                    spans = [*(span for span in spans if span[2:] not in listed), QuoteSpan(number, at, *like[0])]
+                    listed.update(like[1:])
+                    spans = [*spans, QuoteSpan(number, at, *like[0])]
                     told = listing(
                         [text[slice(*line)] for line in like],
                         self.worth_of,
@@ -319,7 +320,7 @@ class QuoteSelector:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
             apart: Iterable[tuple[int, int]]
-            apart = [line for span in joined_spans(spans) for line in part.lines_of(span)]
+            apart = [line for span in joined_spans(spans) for line in part.lines_of(span) if line not in listed]
             if part.lists_by_file:
                 apart = with_files(text, apart)
             lines = dict.fromkeys(map(part.quote, apart))

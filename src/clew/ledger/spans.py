@@ -136,7 +136,10 @@ def shape_of(line: str) -> str:
         return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
     if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):
         return ""
-    return _EXACT.sub("\0", line.strip())
+    said = line.strip()
+    shape = _EXACT.sub("\0", said)
+    # A path with a colon is above what was found in that file.
+    return f"{shape}:" if shape == ONLY_PATH and said.endswith(":") else shape
 
 
 def joined_spans(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:

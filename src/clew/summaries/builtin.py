@@ -444,7 +444,7 @@ class _Composer:
                     continue
                 told = entry.passages.setdefault(key, [])
                 shown = self._material.short_output(action)
-                if not shown and only_looks(action):
+                if not shown and action.verb != "READ" and only_looks(action):
                     continue
                 told_before[action.target, shown] += 1
                 if told_before[action.target, shown] > _MOST_REPEATED:
