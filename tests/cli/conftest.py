@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import io
 import json
+import shutil
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -102,7 +103,20 @@ def empty_home(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Kept:
     return Kept(tmp_path / "home", capsys)
 
 
+@pytest.fixture(scope="session")
+def filled_home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Filled once; a test gets a copy."""
+    home = tmp_path_factory.mktemp("filled") / "home"
+
+    async def fill() -> None:
+        async with open_store(home / "state.db", clock=lambda: NOON) as store:
+            await _fill(store)
+
+    asyncio.run(fill())
+    return home
+
+
 @pytest.fixture
-def kept(empty_home: Kept) -> Kept:
-    empty_home.fill()
+def kept(empty_home: Kept, filled_home: Path) -> Kept:
+    shutil.copytree(filled_home, empty_home.home)
     return empty_home

@@ -30,6 +30,7 @@ _FLAGS = (
     "--headless=new", "--remote-debugging-port=0", "--no-sandbox", "--no-first-run", "--disable-gpu",
     "--hide-scrollbars", "--disable-dev-shm-usage", "--disable-background-networking", "--disable-component-update",
     "--disable-extensions", "--disable-default-apps", "--disable-sync", "--mute-audio", "--lang=en-GB",
+    "--renderer-process-limit=1",
 )  # fmt: skip
 _KEYS = {
     "Tab": 9, "Enter": 13, "Escape": 27, " ": 32, "PageUp": 33, "PageDown": 34, "End": 35, "Home": 36, "ArrowLeft": 37,
@@ -43,8 +44,10 @@ _WAIT = """(async () => {
   while (true) {
     const value = await (async () => (%s))();
     if (value) return value;
-    const says = document.body ? document.body.innerText.slice(0, 1500) : "nothing";
-    if (performance.now() > until) throw new Error("not within the time; the page says: " + says);
+    if (performance.now() > until) {
+      const says = document.body ? document.body.innerText.slice(0, 1500) : "nothing";
+      throw new Error("not within the time; the page says: " + says);
+    }
     await new Promise((go) => { setTimeout(go, 50); requestAnimationFrame(go); });
   }
 })()"""
