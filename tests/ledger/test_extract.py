@@ -270,3 +270,42 @@ def test_what_came_of_it_is_none(said: str) -> None:
 
 def test_a_question_without_its_mark_is_no_rule() -> None:
     assert rules_in("how do we ensure that no secrets are left there", 3) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "That must have been awesome.",
+        "It must've felt special at your wedding.",
+        "I've always had a love for horses!",
+        "I'm always here for you, Mel!",
+        "It is hard, even if it's not always easy to say so.",
+        "Tough times don't last, and hope exists.",
+        "It reminds me to go on and never give up!",
+        "Keep it up!",
+        "I couldn't have done it without them.",
+        "I can be me without fear.",
+        "I'll do my best to make sure these kids have a home.",
+        "It made me remember how kind they were.",
+        "Thanks for always having my back.",
+        "Must be awesome to see your stuff on display.",
+        "Don't worry, it's fine.",
+    ],
+)
+def test_what_is_said_in_a_talk_about_life_is_no_rule(said: str) -> None:
+    assert rules_in(said, 3) == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Every handler must have a timeout.",
+        "The name must be unique.",
+        "Always keep the log, they need it.",
+        "Never give the key to a test.",
+        "We don't use tabs here.",
+        "Ship it without them only if I say so.",
+    ],
+)
+def test_rules_that_look_like_it_are_rules(said: str) -> None:
+    assert rules_in(said, 3)

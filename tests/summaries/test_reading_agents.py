@@ -257,3 +257,13 @@ def test_a_screen_with_an_error_on_it_asks_about_the_error() -> None:
 def test_a_word_of_consent_is_the_task_where_something_was_offered() -> None:
     messages = [user("Clean up."), assistant("The old branch is merged. Shall I delete it?"), user("ok")]
     assert handoff_of(messages).lines(ACTIVE_TASK)[0].startswith('"ok", that is "Shall I delete it?"')
+
+
+def test_a_talk_fills_the_room_that_there_is_for_it() -> None:
+    messages: list[Message] = []
+    for n in range(90):
+        told = (
+            f"On day {n} we saw the harbour of place {n}, where my sister sang in the choir until it was ten o'clock."
+        )
+        messages += [user(f"{told} Then we had fish in the inn of the ferryman, all of us."), assistant("How lovely!")]
+    assert count(handoff_of(messages, 2_400).render()) > 0.9 * 2_400

@@ -92,6 +92,15 @@ _DESCRIBES = re.compile(
     r"|\bno (?:problem|idea|worries|doubt|clue|matter|wonder|need)\b|\bnever ?mind\b|\bnot everything\b"
     r"|\bthere(?:'s| is| are) only\b|\bi think\b.*\b(?:doesn't|isn't|aren't|does not|is not|are not)\b.*"
     r"|^(?:can|you can|we can|just)? ?leave it\W*$"
+    # In a talk: what must have been so, what somebody has always or never done, what others do not do, and cheers.
+    r"|\bmust(?:'ve| have) (?:been|felt|had|taken|meant|seemed|looked|hurt|gone|come|cost)\b"
+    r"|(?:'ve|\bhave|\bhas|'m|\bam) (?:always|never)\b|\b(?:not|n't) always\b"
+    r"|\balways (?:been|had|loved|wanted|liked|stay true)\b|\bnever (?:give|gave|giving) up\b"
+    r"|\bkeep (?:it up|going|you posted)\b|\bdon't worry\b|\bthank(?:s| you) for always\b"
+    r"|\bmust be (?:so |really )?(?:awesome|nice|great|hard|tough|fun|amazing|exciting)\b"
+    r"|\b(?:they|people|times|things|kids|others) (?:don't|do not|never|always)\b"
+    r"|\b(?:could|would)(?:n't| not) have\b.*|\bwithout (?:fear|worry|hesitation|them|you|him|her|too much)\b"
+    r"|\bi(?:'ll| will) (?:\w+ ){0,4}(?:make sure|ensure|remember|keep|avoid)\b|\b(?:me|us) (?:to )?remember\b"
 )
 _WENT_WRONG = "finish crash end work happen fail complete terminate hangs breaks"
 # One of these is in all that it finds: plain strings are found many times as fast. Where they are frequent in rules,
@@ -107,7 +116,19 @@ _MAY_DESCRIBE = (
         )
         for word in ("never ", "always ")
     ),
-    ("never", ("never mind", "nevermind")),
+    ("never", ("never mind", "nevermind", "ve never", "m never", "as never", "never giv", "never gave")),
+    ("must", ("must have ", "must've ", "must be ")),
+    (
+        "always",
+        (
+            *(f"{before} always" for before in ("ot", "n't", "m", "y", "e", "s", "r")),
+            *(f"always {behind}" for behind in ("been", "had", "loved", "wanted", "liked", "stay true")),
+        ),
+    ),
+    ("keep", ("keep it up", "keep going", "keep you")),
+    ("without", tuple(f"without {word}" for word in "fear worry hesitation them you him her too".split())),
+    ("i'll ", ()),
+    ("i will ", ()),
 )
 # What it finds at the start of a sentence alone.
 _MAY_DESCRIBE_FROM_START = ("this ", "that ", "the ", "you ")

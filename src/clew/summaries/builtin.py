@@ -59,7 +59,9 @@ _SHARE_OF_TASK_BELOW = 0.15
 # What failed and was overcome: a large handoff has better use for most of its room.
 _SHARE_OF_FAILURES = 0.2
 _MOST_OF_FAILURES = (900, 0.04)
-_SHARE_OF_REQUESTS = 0.38
+# More of it where else a part of the room would be left: of a talk little is told but what was said.
+_SHARES_OF_REQUESTS = (0.38, 0.5, 0.65, 0.9)
+_MOST_LEFT_OVER = 0.06
 # All of them, though, where they take no more than this.
 _LARGEST_SHARE_OF_REQUESTS = 0.7
 _SHARE_OF_FORMER = 0.4
@@ -153,12 +155,19 @@ class _Composer:
 
     def compose(self, room: int) -> tuple[Handoff, int]:
         """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
+        for share in _SHARES_OF_REQUESTS:
+            draft = self._draft(room, share)
+            if draft.left <= room * _MOST_LEFT_OVER or not draft.stretches:
+                break
+        return draft.written(self._material), draft.left
+
+    def _draft(self, room: int, share_of_requests: float) -> HandoffDraft:
         draft = HandoffDraft(room, covered=set(self._material.source.kept_atoms))
         self._tell_certain(draft)
         held = self._tell_focus(draft, room) if self._material.focus else 0
         draft.left -= held
         self._tell_former(draft)
-        self._tell_requests(draft, self._room_for_requests(draft))
+        self._tell_requests(draft, self._room_for_requests(draft, int(draft.left * share_of_requests)))
         self._tell_stretches(draft, room)
         self._tell_conclusions(draft)
         self._tell_deeds(draft)
@@ -176,7 +185,7 @@ class _Composer:
         self._tell_other_actions(draft)
         self._tell_whole_requests(draft)
         self._tell_plain_lines(draft)
-        return draft.written(self._material), draft.left
+        return draft
 
     def _tell_certain(self, draft: HandoffDraft) -> None:
         least = draft.left * (1 - _SHARE_OF_CERTAIN)
@@ -251,11 +260,10 @@ class _Composer:
         self._tell_requests(draft, int(held * _SHARE_OF_FOCUS_REQUESTS), self._material.focus)
         return held - (before - draft.left)
 
-    def _room_for_requests(self, draft: HandoffDraft) -> int:
+    def _room_for_requests(self, draft: HandoffDraft, share: int) -> int:
         above = [len(self._exchanges[number].request) for number in draft.above & self._exchanges.keys()]
         chars = self._old_request_chars - sum(min(chars, _OLD_REQUEST_CHARS) for chars in above)
         chars += (len(self._request_chars) - len(above)) * (_REFERENCE_CHARS + _ENTRY_CHARS)
-        share = int(draft.left * _SHARE_OF_REQUESTS)
         return max(share, chars) if chars <= draft.left * _LARGEST_SHARE_OF_REQUESTS else share
 
     def _tell_requests(self, draft: HandoffDraft, room: int, topic: FocusTopic | None = None) -> None:
