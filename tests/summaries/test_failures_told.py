@@ -100,3 +100,53 @@ def test_another_command_of_the_same_program_shows_nothing() -> None:
         refused, ran("dig search.example @10.0.0.1", "Exit code 0\nsearch.example. 60 IN A 10.1.1.1", "b")
     )
     assert "timed out" in told and "overcome" not in told
+
+
+START = (
+    "Error processing line 1 of /opt/py/site-packages/hooks.pth:\n\n  Traceback (most recent call last):\n"
+    "    File \"<string>\", line 1, in <module>\n  ModuleNotFoundError: No module named '_hook_shim'\n\n"
+)
+
+
+def test_an_error_that_runs_print_which_go_well_is_not_why_another_one_failed() -> None:
+    usage = ran("cart-lint --depth=x", f"Exit code 2\n{START}cart-lint: error: argument --depth: invalid int", "a")
+    good = [
+        ran("python -c 'print(7)'", f"Exit code 0\n{START}7", "b"),
+        ran("cart-lint --version", f"Exit code 0\n{START}cart-lint 2.1", "c"),
+    ]
+    later = ran("cart-lint --wide", f"Exit code 2\n{START}cart-lint: error: unrecognized arguments: --wide", "d")
+    text = handoff_of(usage, *good, later).render()
+    assert "argument --depth: invalid int" in text and "unrecognized arguments: --wide" in text
+    assert not any(START_LINE in line for line in text.split("\n") if " -> exit 2" in line)
+
+
+START_LINE = "No module named '_hook_shim'"
+
+
+def test_an_error_that_one_good_run_printed_may_still_be_why_another_one_failed() -> None:
+    caught = ran("python probe.py", "Exit code 0\nValueError: seven is odd", "a")
+    (told,) = tried_in(caught, caught, ran("python cart.py", "Exit code 1\nValueError: seven is odd", "b"))
+    assert "ValueError: seven is odd" in told
+
+
+def test_an_exit_code_by_which_a_program_says_that_it_found_something_is_no_failure() -> None:
+    style = "Exit code 16\n************* Module cart\ncart.py:1:0: C0104: Disallowed name (disallowed-name)"
+    found = [
+        ran("pylint --bad-names-rgxs='\"(foo{1,3})\"' cart.py", style, "a"),
+        ran("cp cart.py b.py\npython3 -m pylint b.py", style, "b"),
+        ran("diff old.txt new.txt", "Exit code 1\n1c1\n< tax=7\n---\n> tax=19", "c"),
+        ran("gitleaks detect --no-git", "Exit code 1\n10:27AM WRN leaks found: 2", "d"),
+    ]
+    messages = [user("Get the shop running."), *(one for each in found for one in each)]
+    handoff = write_handoff(summary_input_of(messages), 2_000, count)
+    assert not handoff.lines(BLOCKED) and not handoff.lines(TRIED)
+
+
+def test_an_error_of_such_a_program_is_a_failure_all_the_same() -> None:
+    failed = [
+        ran("pylint cart.py", "Exit code 32\nusage: pylint [options]\npylint: error: unrecognized arguments: -q", "a"),
+        ran("diff old.txt lost.txt", "Exit code 2\ndiff: lost.txt: No such file or directory", "b"),
+    ]
+    messages = [user("Get the shop running."), *(one for each in failed for one in each)]
+    handoff = write_handoff(summary_input_of(messages), 2_000, count)
+    assert "unrecognized arguments" in "\n".join(handoff.lines(BLOCKED))

@@ -1,15 +1,22 @@
-"""Which calls failed last, whether a failure still stands in the way, and what cured it: later calls may show that."""
+"""Which calls failed last, whether a failure still stands in the way, and what cured it: later calls may show that.
+
+Also which errors are none: what programs print that go well all the same.
+"""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from clew.ledger.ledger import Action
+from clew.ledger.outcomes import both_ends, error_line
 from clew.ledger.tools import without_folder
+
+if TYPE_CHECKING:
+    from clew.ledger.ledger import Action
 
 _KEY_CHARS_READ = 400
 _KEY_CHARS = 60
@@ -49,6 +56,55 @@ _MAY_STAND_ASIDE = ("2>", "|", "sleep")
 _FILE_NAMED = re.compile(r"[\w-][\w.-]*\.[A-Za-z]\w{0,5}\b")
 _INSTALLS = re.compile(r"\b(?:install|add|apt|apk|brew|pip|uv|conda|npm|yarn|pnpm|ensurepip)\b")
 _CHECKS = frozenset("build check test tests lint compile make tsc pytest tox cargo gradle mvn ninja".split())
+
+
+_ERRORS_OF_ONE_RUN = 3
+_FEWEST_COMMANDS = 2
+_MOST_LINES_KNOWN = 1_000
+
+
+class HarmlessErrors:
+    """Error lines that runs of several commands printed and went well: no run failed by them."""
+
+    def __init__(self) -> None:
+        self.lines: set[str] = set()
+        self._printed_by: dict[str, set[str]] = {}
+        self._instead: list[tuple[Action, str]] = []
+
+    def add_good_run(self, command: str, result: str) -> None:
+        """Learn from a run that went well which errors are none; failures that were told by one get the next error."""
+        for line in _errors_printed(both_ends(result)):
+            if line in self.lines or len(self._printed_by) >= _MOST_LINES_KNOWN:
+                continue
+            commands = self._printed_by.setdefault(line, set())
+            commands.add(" ".join(_words_of(command[:_KEY_CHARS_READ])[:_WORDS_OF_KEY]))
+            if len(commands) >= _FEWEST_COMMANDS:
+                self.lines.add(line)
+                for failed, error in self._instead:
+                    if failed.outcome and failed.outcome.error == line:
+                        failed.outcome = replace(failed.outcome, error="" if error in self.lines else error)
+
+    def add_failure(self, failed: Action, result: str) -> None:
+        """Give a failure the error that is one, and remember the next, since its own may prove harmless later."""
+        outcome = failed.outcome
+        if outcome is None or not outcome.error:
+            return
+        if outcome.error in self.lines:
+            error = error_line(both_ends(result), surely=True, but=self.lines)
+            failed.outcome = outcome = replace(outcome, error=error)
+        ends = both_ends(result)
+        self._instead.append((failed, error_line(ends, surely=True, but={outcome.error, *self.lines})))
+
+
+def _errors_printed(ends: str) -> Iterator[str]:
+    """The lines that name errors, the last first."""
+    found: set[str] = set()
+    for _ in range(_ERRORS_OF_ONE_RUN):
+        line = error_line(ends, surely=False, but=found)
+        if not line or line in found:
+            return
+        found.add(line)
+        yield line
 
 
 @dataclass(frozen=True, slots=True)

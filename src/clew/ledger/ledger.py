@@ -20,6 +20,7 @@ from clew.ledger.extract import (
     is_question,
     rules_in,
 )
+from clew.ledger.failures import HarmlessErrors, only_looks
 from clew.ledger.outcomes import (
     PRINTED_COMMIT,
     CallOutcome,
@@ -186,6 +187,7 @@ class Ledger:
         self._agent_lines: set[int] = set()
         self._wrappers: dict[str, set[str]] = {}
         self._offered: tuple[str, int] = ("", -1)
+        self._harmless = HarmlessErrors()
 
     @classmethod
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> Ledger:
@@ -340,7 +342,7 @@ class Ledger:
         text = text_of(message)
         action = self.actions[position]
         action.result = number
-        action.outcome = outcome_of(action.verb, text, is_error=bool(message.get("is_error")))
+        action.outcome = outcome_of(action.verb, text, is_error=bool(message.get("is_error")), command=action.target)
         if action.verb == "ASKED" and not action.failed:
             action.answers = answers_in(text, action.target)
             self.rules += [rule for _, answer in action.answers for rule in rules_in(answer, number)]
@@ -357,6 +359,10 @@ class Ledger:
                 action.commit = (committed["commit"], committed["subject"].strip())
                 # Much may be printed behind it.
                 self.state.branch, self.state.commit = (committed["branch"], number), (committed["commit"], number)
+            if action.failed:
+                self._harmless.add_failure(action, text)
+            elif (action.outcome.failed is False or action.outcome.error) and not only_looks(action):
+                self._harmless.add_good_run(action.target, text)
 
     def _end_file(self, path: str, ended: str) -> None:
         """Record how a file ended, and what was in it where it is a folder."""

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass
 
 from clew.ledger.extract import shorten
 from clew.ledger.requests import GroupedWords, has_one
 from clew.ledger.spans import ROUTINE_LINE
-from clew.ledger.tools import Verb, target_of, verb_of
+from clew.ledger.tools import Verb, found_by_exit_code, target_of, verb_of
 from clew.messages import ToolCall, arguments_of_call, name_of_call
 
 _START_CHARS = 400
@@ -118,30 +118,37 @@ class CallOutcome:
         return ", ".join(filter(None, (code, self.tests)))
 
 
-def read_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
+def read_outcome(result: str, *, is_error: bool = False, command: str = "") -> CallOutcome:
     """How a command or an unknown tool ended, by its result."""
-    ends = _both_ends(_printed_text(result))
+    ends = both_ends(_printed_text(result))
     if "[0m" in ends:
         ends = _COLOUR.sub("", ends)
-    exit_code = _exit_code(_both_ends(result))
+    exit_code = _exit_code(both_ends(result))
     tests = _tests(ends)
     failed: bool | None = None
-    if is_error or exit_code or _FAILING.search(tests) or (exit_code is None and _WHOLE_ERROR.match(result)):
+    if exit_code and command and found_by_exit_code(command, exit_code) and _shows_something(ends):
+        failed = False
+    elif is_error or exit_code or _FAILING.search(tests) or (exit_code is None and _WHOLE_ERROR.match(result)):
         failed = True
     elif exit_code == 0 or tests:
         failed = False
-    error = "" if failed is False else _error_line(ends, surely=bool(failed))
+    error = "" if failed is False else error_line(ends, surely=bool(failed))
     return CallOutcome(exit_code, tests, error, result.count("\n") + 1 if result else 0, len(result), failed)
 
 
 def read_content_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
     """How a call ended whose result is content, such as a file: whether it failed, and its size."""
     failed = is_error or bool(_WHOLE_ERROR.match(result[:_START_CHARS]))
-    error = _error_line(result[:_START_CHARS], surely=True) if failed else ""
+    error = error_line(result[:_START_CHARS], surely=True) if failed else ""
     return CallOutcome(None, "", error, result.count("\n") + 1 if result else 0, len(result), failed or None)
 
 
-def _both_ends(text: str) -> str:
+def _shows_something(ends: str) -> bool:
+    """Whether a program printed what it found, and not only what it complains about."""
+    return any(not _COMPLAINS.search(line) for line in _contents(ends))
+
+
+def both_ends(text: str) -> str:
     if len(text) <= _START_CHARS + _END_CHARS:
         return text
     # At the ends of lines, where there are some: a piece of a line would be taken for one.
@@ -267,8 +274,8 @@ _SHARED_BY_RUNNERS = tuple(dict.fromkeys(shared for own, _, _ in _RUNNERS for sh
 _FAILING = re.compile(r"\b(?:failed|failures?|errors?|exceptions?)\b")
 
 
-def _error_line(ends: str, *, surely: bool) -> str:
-    """The last line that names an error; else, where the call has surely failed, its last line with content."""
+def error_line(ends: str, *, surely: bool, but: Collection[str] = ()) -> str:
+    """The last line that names an error; else, where it has surely failed, the last with content; none of `but`."""
     if ends.startswith(_TOOL_ERROR):
         return next(iter(_contents(ends.removeprefix(_TOOL_ERROR).partition("</")[0])), "")[:_LONGEST_ERROR]
     phrases = [phrase for phrase in _ERROR_PHRASES if phrase in ends]
@@ -281,12 +288,14 @@ def _error_line(ends: str, *, surely: bool) -> str:
         return said[:_LONGEST_ERROR]
     for at in range(len(lines) - 1, -1, -1) if is_named else ():
         if _ERROR_LINE.match(lines[at]) or (phrases and any(phrase in lines[at] for phrase in phrases)):
-            return _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
+            said = _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
+            if said not in but:
+                return said
     if not surely:
         return ""
     last = ""
     for at in range(len(lines) - 1, -1, -1):
-        if (not last or _COMPLAINS.search(lines[at])) and (text := next(iter(_contents(lines[at])), "")):
+        if (not last or _COMPLAINS.search(lines[at])) and (text := next(iter(_contents(lines[at])), "")) not in but:
             if _COMPLAINS.search(text):
                 return _with_next(text, lines[at + 1 :])[:_LONGEST_ERROR]
             last = last or text
@@ -439,26 +448,27 @@ _HOW = re.compile(
 )
 
 
-def outcome_of(verb: Verb, text: str, *, is_error: bool = False) -> CallOutcome:
-    """How a call ended, by its result, which may be pruned."""
-    pruned = read_pruned(text)
+def outcome_of(verb: Verb, text: str, *, is_error: bool = False, command: str = "") -> CallOutcome:
+    """How a call ended, by its result, which may be pruned. `command`: what it ran."""
+    pruned = read_pruned(text, command)
     if pruned is not None:
         return pruned
-    read = read_content_outcome if verb in ("READ", "SEARCHED", "LISTED", "FETCHED") else read_outcome
-    return read(text, is_error=is_error)
+    if verb in ("READ", "SEARCHED", "LISTED", "FETCHED"):
+        return read_content_outcome(text, is_error=is_error)
+    return read_outcome(text, is_error=is_error, command=command if verb == "RAN" else "")
 
 
 def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
     """The one line that a result is pruned to: `[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`."""
     name = name_of_call(call) if call else ""
     verb = verb_of(name)
-    outcome = outcome_of(verb, text, is_error=is_error)
+    whole_target = target_of(name, arguments_of_call(call)) if call else ""
+    outcome = outcome_of(verb, text, is_error=is_error, command=whole_target)
     how = outcome.describe() or f"{outcome.chars:,} chars"
-    if outcome.failed and outcome.error:
-        how += f": {shorten(outcome.error, _ERROR_CHARS)}"
+    how += f": {shorten(outcome.error, _ERROR_CHARS)}" if outcome.failed and outcome.error else ""
     if call is None:
         return f"[tool] {how} (whole: m{number})"
-    target = _shorter_target(target_of(name, arguments_of_call(call)))
+    target = _shorter_target(whole_target)
     quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
     phrase = _VERB_PHRASES[verb] if target else _VERB_PHRASES[verb].removesuffix(" with")
     return f"[{name}] {phrase}{quoted} -> {how} (whole: m{number})"
@@ -473,7 +483,7 @@ def _shorter_target(target: str) -> str:
     return f"…{target[folder.start() :]}"
 
 
-def read_pruned(text: str) -> CallOutcome | None:
+def read_pruned(text: str, command: str = "") -> CallOutcome | None:
     """How the call ended, by the line of `result_line`; None for any other text."""
     if not text.startswith("[") or not text.endswith(")") or len(text) > _LONGEST_PRUNED_CHARS:
         return None
@@ -486,6 +496,8 @@ def read_pruned(text: str) -> CallOutcome | None:
     is_known = failed or exit_code is not None or bool(tests)
     lines, chars = _size(how["size"] or "")
     code = None if exit_code is None else int(exit_code)
+    if code and not error and lines > 1 and found_by_exit_code(command, code):
+        failed = False
     return CallOutcome(code, tests, error, lines, chars, failed if is_known else None)
 
 

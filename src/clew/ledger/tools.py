@@ -296,6 +296,24 @@ def without_folder(command: str) -> str:
     return _CHANGE_OF_FOLDER.sub("", command)
 
 
+# Programs that end so when they found something, or a difference; what they found is in what they print.
+_FOUND_CODES = {
+    **dict.fromkeys("grep egrep fgrep rg ag zgrep diff cmp colordiff pgrep lsof gitleaks codespell".split(), (1,)),
+    "pylint": tuple(code for code in range(1, 32) if not code & 0b11),  # warnings, refactorings, conventions
+    **dict.fromkeys(("git diff", "git grep", "npm outdated", "npm audit", "pip check"), (1,)),
+}
+_MODULE_RUN = re.compile(r"(?:\S*/)?python[\d.]* -m (?=\w)")
+
+
+def found_by_exit_code(command: str, code: int) -> bool:
+    """Whether the program that a command ends with says by this exit code that it found something."""
+    plain = _QUOTED.sub("''", _HERE_DOCUMENT.sub(" ", command[-_COMMAND_CHARS_READ:]))
+    last = next((part for part in reversed(_COMMAND_SEPARATOR.split(plain)) if part.strip()), "")
+    words = _MODULE_RUN.sub("", last.strip(), count=1).split(maxsplit=2)
+    program = words[0].rsplit("/", 1)[-1] if words else ""
+    return code in _FOUND_CODES.get(program, ()) or code in _FOUND_CODES.get(" ".join([program, *words[1:2]]), ())
+
+
 def in_folder_of(command: str, path: str) -> str:
     """The whole path of a file that a command names from the folder that it changes to first."""
     found = _FOLDER_OF_COMMAND.match(command) if path and not _ABSOLUTE.match(path) else None

@@ -244,7 +244,8 @@ def _failure(failure: LastFailure, heading: str) -> RequiredFact:
     error = shorten_redacted(action.outcome.error, _ERROR_CHARS)
     how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
     cure = _told_cure(failure.cure)
-    said = error.rstrip(".:") if cure else error
+    said = error.rstrip(":") if cure else error
+    said = said.removesuffix(".") if cure and not said.endswith("..") else said
     line = " ".join(f"{what}{how}{': ' if error else ''}{said}{cure} (m{action.number})".split())
     return RequiredFact(heading, line, error.rstrip("…") or what, action.number)
 
