@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
-from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, GOAL, TRIED
+from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -208,6 +208,16 @@ def test_a_tree_is_told_by_its_folders() -> None:
     assert "utils: fuzzy_match.ts # For the selectors" in told
 
 
+def test_what_stands_in_a_drawn_box_is_told_without_its_sides() -> None:
+    box = "┌───────────────────────────────┐\n│  cli.ts → main.ts → cli/args.ts  │\n└───────────────────────────────┘"
+    written = [
+        assistant(None, [call("write", {"path": "DEVELOPMENT.md", "content": box}, "a")]),
+        tool("a", "Wrote it."),
+    ]
+    told = completed([user("Describe the setup."), *written, assistant("Written.")])
+    assert "WROTE DEVELOPMENT.md: cli.ts → main.ts → cli/args.ts" in told
+
+
 def test_a_path_is_told_whole_where_it_comes_first() -> None:
     path = "/srv/shop/apps/api/src/inference/model_router.ts"
     messages: list[Message] = []
@@ -267,3 +277,18 @@ def test_a_talk_fills_the_room_that_there_is_for_it() -> None:
         )
         messages += [user(f"{told} Then we had fish in the inn of the ferryman, all of us."), assistant("How lovely!")]
     assert count(handoff_of(messages, 2_400).render()) > 0.9 * 2_400
+
+
+def test_where_a_file_was_moved_to_is_still_told_after_another_compaction() -> None:
+    moved = ran("mv fuzzy.ts utils/", "", "a")
+    before = handoff_of([user("Move it."), *moved, assistant("The file is in utils now.")])
+    assert "fuzzy.ts (moved to utils/, m1)" in before.lines(FILES)
+    later = summary_input_of([user("Good. Now the tests.")], previous=before)
+    assert "fuzzy.ts (moved to utils/, m1)" in write_handoff(later, 2_000, count).lines(FILES)
+
+
+def test_what_a_screen_broke_off_a_pasted_diff_states_no_rule() -> None:
+    pasted = (
+        " + 15 - **Newlines**: the text now stops at the first  \n newline and only displays the first line.  \n + 16"
+    )
+    assert not handoff_of([user(f"{pasted}\n\nRemove that.")]).lines(RULES)

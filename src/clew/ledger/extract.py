@@ -213,8 +213,8 @@ _PASTED_RECORD = re.compile(r'[\[{]\s*"[^"\n]{1,60}":[^\n]*":[^\n]*":[^\n]*')
 _PASTED_ANSWER = re.compile(r'\{"\w+":\s?["{\[].{0,4000}?\}(?=\s|\Z)', re.DOTALL)
 _PROMPT = re.compile(r"^(?:(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+[: ][^\n]{0,80}?[%$#] |➜ |PS [A-Z]:\\)", re.MULTILINE)
 _PROMPT_MARKS = ("@", "➜ ", "PS ")
-# A line of a diff as a screen shows it, with its number.
-_DIFF_LINE = re.compile(r"^[ \t]*[+-] ?\d+ .*$", re.MULTILINE)
+# A line of a diff as a screen shows it, with its number, and what the screen broke off it, which is indented.
+_DIFF_LINE = re.compile(r"^[ \t]*[+-] ?\d+ .*$(?:\n[ \t]+(?![+-] ?\d)[^\s+-].*$)*", re.MULTILINE)
 _MAY_BE_DIFF = re.compile(r"[+-] ?\d+ ")
 # A long line that is followed by one in lower case was broken by hand inside a sentence.
 # The pattern begins with a class of chars and looks back from it, since a search for one class is fast.

@@ -135,6 +135,7 @@ _LONG_LISTING = re.compile(
 _SHORTEST_FOLDER = 4
 _DRAWN = ("├─", "└─", "┣━", "┗━")
 _BRANCH = re.compile(r"(?P<drawn>[\s│┃]*[├└┣┗][─━]+\s?)(?P<name>\S+)(?P<more>.*)")
+_BOXED = re.compile(r"\s*[│┃║]\s*(\S.*?)\s*[│┃║]\s*")
 _BETWEEN_BRANCHES = re.compile(r"[\s│┃]*")
 
 
@@ -173,7 +174,7 @@ def _common_folder(paths: Sequence[str]) -> str:
 
 
 def without_drawing(text: str) -> str:
-    """The text, a tree that is drawn in it told by folders: `src/core: session.ts, tools.ts`."""
+    """The text, a tree that is drawn in it told by folders: `src/core: session.ts, tools.ts`; no sides of boxes."""
     if text.isascii() or not any(mark in text for mark in _DRAWN):
         return text
     told: list[str] = []
@@ -186,7 +187,8 @@ def without_drawing(text: str) -> str:
         elif branches and _BETWEEN_BRANCHES.fullmatch(line):
             between.append("")
         else:
-            told += [*_by_folder(branches), *between, line]
+            boxed = _BOXED.fullmatch(line)
+            told += [*_by_folder(branches), *between, boxed[1] if boxed else line]
             branches, between = [], []
     return "\n".join([*told, *_by_folder(branches), *between])
 

@@ -21,7 +21,9 @@ _BELOW = "Below "
 _JOINED = ", "
 _SEPARATOR = " · "
 # A name before the path is what handoffs of earlier versions have.
-_FILE_LINE = re.compile(r"(?:\w+: )?(?P<paths>.+) \((?P<how>[^()]*?),? (?:.*, )?m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$")
+_FILE_LINE = re.compile(
+    r"(?:\w+: )?(?P<paths>.+) \((?P<how>moved to [^(),]+|[^()]*?),? (?:.*, )?m(?P<first>\d+)(?:-m(?P<last>\d+))?\)$"
+)
 _FOLDER = re.compile(r".*[/\\]")
 _FOLDERS = re.compile(r"[/\\]")
 _ABSOLUTE = re.compile(r"(?:~|[A-Za-z]:)?[/\\]")
