@@ -90,8 +90,7 @@ def _search(text: str, literals: Container[bytes]) -> tuple[ReadableText, Freque
     return shown, frequent, found
 
 
-# Stands for what was cut out. Nothing that is searched for goes on behind a null character.
-_CUT_OUT = " \0 "
+_CUT_OUT = " \0 "  # nothing that is searched for goes on behind a null character
 
 
 def _settled(shown: ReadableText, frequent: FrequentSecrets | None, found: list[SecretFinding]) -> list[SecretFinding]:
