@@ -317,12 +317,10 @@ def quote_of(text: str, start: int, end: int) -> str:
 # -- sentences over several lines --------------------------------------------------------------------------------------
 
 _BEFORE_WORDS = re.compile(r"\s*(?:\d+(?:→|[:|-](?=\s|$)))?\s*(?:(?://+!?|#+|\*+|>+|--+)(?=\s|$)\s*)*")
-_PLAIN_WORD = re.compile(r"[(\[“\"'*_]*[A-Za-z][a-z'’-]*[)\]”\"'*_,.;:!?]*")
+_WORDS_IN_A_ROW = re.compile(r" [a-z'’-]+[,;]? [a-z'’-]+[,;]? [a-z'’-]+[,;]? [a-z(]")
 _NEW_ENTRY = re.compile(r"[-*+•] |\d{1,3}[.)] |[|#>`]{2,}|\|")
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "|", "{", "}", "(", "[", "=", "\\", "…")
 _SHORTEST_WRAPPED = 56
-_FEWEST_WORDS_OF_PROSE = 6
-_PLAIN_SHARE = 0.6
 _END_INSIDE = re.compile(r"[.!?]\s|。")
 _MOST_LINES_OF_SENTENCE = 3
 _LONGEST_SENTENCE = 300
@@ -353,11 +351,7 @@ def whole_sentence(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def _is_wrapped_prose(text: str, start: int, end: int) -> bool:
-    if end - start < _SHORTEST_WRAPPED:
-        return False
-    words = text[_words_start(text, start, end) : end].split()
-    plain = sum(_PLAIN_WORD.fullmatch(word) is not None for word in words)
-    return len(words) >= _FEWEST_WORDS_OF_PROSE and plain >= _PLAIN_SHARE * len(words)
+    return end - start >= _SHORTEST_WRAPPED and _WORDS_IN_A_ROW.search(text, start, end) is not None
 
 
 def _goes_on_in(text: str, start: int, end: int) -> bool:
