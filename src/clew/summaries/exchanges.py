@@ -240,6 +240,7 @@ _FEWEST_FOLDED = 4
 _RULER = re.compile(r"[\s=+|_─━-]*")
 """A line that only parts others."""
 _FAVOUR_NEW = 3.0
+_REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
 
 
 class HandoffMaterial:
@@ -397,6 +398,10 @@ class HandoffMaterial:
         for action in self.actions.get(n, ()):
             if action.verb == "DELEGATED" and action.result is not None and self.may_quote(action.result):
                 text = self.selector.texts(action.result)[0]
+                if len(text) > _REPORT_STARTS + _REPORT_ENDS:
+                    # What a long report comes to stands at its beginning or at its end.
+                    ending = text.find("\n", -_REPORT_ENDS) + 1
+                    text = text[:_REPORT_STARTS] + "\n\n" + text[ending:]
                 yield action, closing_sentences(text, action.result, self.selector.worth_of)
 
     def line_of(self, number: int, part: int) -> tuple[Hashable, int]:
