@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED, FILES, STATE, TRIED
+from clew.summaries.handoff import BLOCKED, COMPLETED, FILES, RULES, STATE, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -298,3 +298,23 @@ def test_a_look_of_which_nothing_is_told_is_not_told() -> None:
         160,
     )
     assert "RAN ls -la /srv/shop_7/.git/hooks_7/ (m1)" not in told
+
+
+def test_a_rule_about_one_change_is_told_as_that_where_the_task_asks_for_what_it_forbids() -> None:
+    said = "the border should be thinner, don't modify the palette, look into the frame sources"
+
+    def rules_with(task: str) -> str:
+        done = [user("Draw the frame."), assistant("Drawn."), user(said), assistant("The border is thinner now.")]
+        return "\n".join(handoff_of([*done, user(task)]).lines(RULES))
+
+    asked = rules_with("ok, now adjust the light palette accordingly.")
+    assert asked == f'"{said}" (m2; said of that change alone: the active task asks for it)'
+    assert rules_with("ok, now the docs.") == f'"{said}" (m2)'
+    assert rules_with("adjust the frame, but do not touch the palette.").startswith(f'"{said}" (m2)\n')
+
+
+def test_what_an_issue_says_is_no_rule_of_the_person() -> None:
+    issue = "<pr_description>\nThe form must never accept blanks, and always says no.\n</pr_description>"
+    handoff = handoff_of([user(issue), *ran("ls", "form.py", "a")])
+    assert not handoff.lines(RULES)
+    assert "must never accept blanks" in handoff.render()

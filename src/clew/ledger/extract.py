@@ -6,12 +6,12 @@ Rules and decisions are found sentence by sentence, by markers in the languages 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from clew.ledger.readable import readable_result, without_drawing
-from clew.ledger.requests import GroupedWords, has_one, without_harness_blocks
+from clew.ledger.requests import Markers, has_one, without_harness_blocks
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 
@@ -20,37 +20,6 @@ _LONGEST_HARD_RULE = 1_000
 _DECISION_CHARS = range(20, 260)
 # A pasted document has rules of its own that are not the user's, so only both ends of a very long message are read.
 _READ_CHARS = 3_000
-
-
-def _grouped(phrases: Iterable[str]) -> GroupedWords:
-    """The phrases by how they begin."""
-    by_start: dict[str, list[str]] = {}
-    for phrase in phrases:
-        by_start.setdefault(phrase[: _SHARED_CHARS if phrase.isascii() else 1], []).append(phrase)
-    return tuple((start, tuple(own)) if len(own) > 1 else (own[0], ()) for start, own in by_start.items())
-
-
-_SHARED_CHARS = 3
-
-
-class Markers:
-    """Words and phrases in lower case; a text is marked when it has one of them."""
-
-    def __init__(self, words: str, *phrases: str) -> None:
-        self.words = frozenset(words.split())
-        # With punctuation behind each word, so that a text need only be split.
-        self._punctuated = frozenset(word + mark for word in self.words for mark in ("", ",", ".", "!", ":", ";", "?"))
-        self.phrases = phrases
-        self._grouped = _grouped(phrases)
-        self._grouped_ascii = _grouped(phrase for phrase in phrases if phrase.isascii())
-
-    def __or__(self, other: Markers) -> Markers:
-        return Markers(" ".join(self.words | other.words), *self.phrases, *other.phrases)
-
-    def found_in(self, lowered: str) -> bool:
-        if not self._punctuated.isdisjoint(lowered.split()):
-            return True
-        return has_one(lowered, self._grouped_ascii if lowered.isascii() else self._grouped)
 
 
 _FORBIDDEN = Markers(
@@ -79,6 +48,10 @@ _RULE_OPENINGS = (
     "no ", "use ", "only ", "without ", "keep ", "leave ", "write in ", "write all ", "write only ", "answer ",
     "respond ", "reply ", "antworte ", "verwende ", "nutze ", "schreibe ", "réponds ", "utilise ", "responde ",
 )  # fmt: skip
+_DESCRIBING = (
+    "provide|retain|support|have|need|match|exist|contain|return|show|know|include|happen|render|respect|handle|accept"
+    "|raise|belong|cause|fit|expect|throw|yield|fail|matter|occur|look|load|get|sync|apply|arrive|preserve"
+)
 # Markers that say what somebody thinks or what went wrong, and state no rule.
 _DESCRIBES = re.compile(
     r"\bi (?:\w+ )?(?:don't|dont|do not) (?:really |typically |usually )?"
@@ -101,13 +74,24 @@ _DESCRIBES = re.compile(
     r"|\b(?:they|people|times|things|kids|others) (?:don't|do not|never|always)\b"
     r"|\b(?:could|would)(?:n't| not) have\b.*|\bwithout (?:fear|worry|hesitation|them|you|him|her|too much)\b"
     r"|\bi(?:'ll| will) (?:\w+ ){0,4}(?:make sure|ensure|remember|keep|avoid)\b|\b(?:me|us) (?:to )?remember\b"
+    # What others do or do not, and what happens: of a problem, and not of what shall be done about it.
+    r"|(?<=[\w`\"'] )(?<!\b(?:we|ok|so|or) )(?<!\b(?:you|and|but|now|pls) )(?<!\b(?:just|also|then) )(?<!\bplease )"
+    rf"(?<!\bi )(?:(?:don't|dont|do not) (?:{_DESCRIBING})\b|do nothing\b)"
+    r"|^(?:since|because)\b.*?\binstead of\b|\b(?:but|it|this|that|which) instead [a-z]+s\b"
+    r"|\binstead of the expected\b|\b(?:is|are) only used\b"
+    r"|\b(?:error|bug|issue|problem|crash|failure|warning|this|that|it) only [a-z]+(?:s|ed)\b"
+    r"|^[\w.]*(?:error|exception): .*"
 )
 _WENT_WRONG = "finish crash end work happen fail complete terminate hangs breaks"
 # One of these is in all that it finds: plain strings are found many times as fast. Where they are frequent in rules,
 # what follows them there is looked for, too.
 _MAY_DESCRIBE = (
-    *((word, ()) for word in ("n't ", "dont ", "do not ", "not every", "i think", "leave it", "remember", "noticed")),
-    ("only", ("i only ", "'s only", "is only", "are only")),
+    *(
+        (word, ())
+        for word in ("n't ", "dont ", "do not", "instead", "not every", "i think", "leave it", "remember", "noticed")
+    ),
+    ("only", ("i only ", "'s only", "is only", "are only", "it only", "that only", "or only", "g only", "m only")),
+    *((word, ()) for word in ("rror: ", "xception: ", "issue only", "crash only", "failure only")),
     ("no ", tuple(f"no {word}" for word in "problem idea worries doubt clue matter wonder need".split())),
     *(
         (
@@ -150,6 +134,14 @@ _ASKS = re.compile(
 _ASKS_WITHOUT_MARK = re.compile(
     r"(?:and |so |but )?(?:who|what|why|how|when|where|which) (?:\w+ )?(?:do|does|did|can|could|should|would)"
     r" (?:we|i|you|they|it)\b"
+)
+_ASKS_TO_KEEP = re.compile(
+    r"\b(?:can|could) (?:we|you)(?: please| also| just)? (?:make it so (?:that )?(?:we|you) )?(?:keep|leave|stick to)\b"
+)
+_SHALL_BE = re.compile(
+    r"^(?:(?:yes|no|ok|and|but|also|it|this|that|they|everything|all(?: of (?:it|this|that))?|the \w+)[, ]+)*"
+    r"(?:needs?|has|have) to be (?:(?:fully|completely|always|exactly|still|100%|at least|at most) )+"
+    r"(?!\w+ed\b|\w*(?:written|done|made|built|sent|taken|given|redone|shown|gone)\b)\w+[^?]*$"
 )
 _DECISION = Markers(
     "decided decision because chose conclusion trade-off tradeoff entschieden weil denn",
@@ -344,8 +336,11 @@ def shorten(text: str, most: int) -> str:
 
 
 def _states_rule(lowered: str) -> bool:
-    if not _has_rule_marker(lowered) or (lowered.endswith(("?", "？")) and _ASKS.search(lowered)):
-        return False
+    if not _has_rule_marker(lowered):
+        # What shall be in some state: not what is to be done once, as "needs to be updated" is.
+        return "to be " in lowered and _SHALL_BE.search(lowered) is not None
+    if lowered.endswith(("?", "？")) and _ASKS.search(lowered):
+        return _ASKS_TO_KEEP.search(lowered) is not None
     if _ASKS_WITHOUT_MARK.match(lowered):
         return False
     if not lowered.startswith(_MAY_DESCRIBE_FROM_START) and not has_one(lowered, _MAY_DESCRIBE):

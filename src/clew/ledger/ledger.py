@@ -39,6 +39,7 @@ from clew.ledger.requests import (
     is_client_notice,
     is_only_pleased,
     person_said,
+    quotes_issue,
     repetition_key,
     says_it_said_so,
     shows_command,
@@ -235,7 +236,7 @@ class Ledger:
             return
         own_words = self._own_words(said)
         self.requests.append(UserRequest(number, said))
-        self.rules += rules_in(own_words, number)
+        self.rules += rules_in(own_words, number) if not quotes_issue(text) else ()
         offered, offered_in = self._offered
         self._cancel(own_words, number)
         self.exchanges.append(

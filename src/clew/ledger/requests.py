@@ -8,7 +8,7 @@ openings that common harnesses use. What is repeated word for word is found by t
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
@@ -62,6 +62,7 @@ _LONGEST_NOTICE = 600
 _FORMAT_DEMAND = re.compile(r"EXACTLY ONE (?:action|command|tool)", re.IGNORECASE)
 _BLOCK = re.compile(r"<([A-Za-z][\w-]*)>\n?(.*?)</\1>", re.DOTALL)
 _REQUEST_TAG = re.compile(r"task|issue|request|query|question|prompt|description|problem|message|goal|objective", re.I)
+_ISSUE = re.compile(r"\s*<(?:issue|pr|problem|bug|ticket)[_-](?:description|statement|body|text)>")
 _WORDS_BESIDE_BLOCKS = 40
 _DIGITS = re.compile(r"\d+")
 _SHORTEST_REPEATED = 60
@@ -84,6 +85,37 @@ def has_one(text: str, words: GroupedWords) -> bool:
                 if word in text:
                     return True
     return False
+
+
+def _grouped(phrases: Iterable[str]) -> GroupedWords:
+    """The phrases by how they begin."""
+    by_start: dict[str, list[str]] = {}
+    for phrase in phrases:
+        by_start.setdefault(phrase[: _SHARED_CHARS if phrase.isascii() else 1], []).append(phrase)
+    return tuple((start, tuple(own)) if len(own) > 1 else (own[0], ()) for start, own in by_start.items())
+
+
+_SHARED_CHARS = 3
+
+
+class Markers:
+    """Words and phrases in lower case; a text is marked when it has one of them."""
+
+    def __init__(self, words: str, *phrases: str) -> None:
+        self.words = frozenset(words.split())
+        # With punctuation behind each word, so that a text need only be split.
+        self._punctuated = frozenset(word + mark for word in self.words for mark in ("", ",", ".", "!", ":", ";", "?"))
+        self.phrases = phrases
+        self._grouped = _grouped(phrases)
+        self._grouped_ascii = _grouped(phrase for phrase in phrases if phrase.isascii())
+
+    def __or__(self, other: Markers) -> Markers:
+        return Markers(" ".join(self.words | other.words), *self.phrases, *other.phrases)
+
+    def found_in(self, lowered: str) -> bool:
+        if not self._punctuated.isdisjoint(lowered.split()):
+            return True
+        return has_one(lowered, self._grouped_ascii if lowered.isascii() else self._grouped)
 
 
 def without_harness_blocks(text: str) -> str:
@@ -109,6 +141,11 @@ def person_said(text: str) -> str:
         return ""
     reminder = _REMINDER_AT_END.search(said)
     return said[: reminder.start()].rstrip() if reminder else said
+
+
+def quotes_issue(text: str) -> bool:
+    """Whether a message gives the text of an issue between tags: what that says is to be solved, and is no rule."""
+    return _ISSUE.match(text) is not None
 
 
 def starts_over(text: str) -> bool:

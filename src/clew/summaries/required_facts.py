@@ -49,6 +49,13 @@ _ASKED_FIRST = "; asked first)"
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
+_CHANGING = "modify|change|changing|touch|edit|adjust|update|alter|adapt|rework|refactor"
+_FORBIDS_CHANGE = re.compile(
+    rf"\b(?:don'?t|do not) (?:{_CHANGING})\w* (?:the |any |my |our |this |that )?(?:[\w-]+ )??(?P<what>[\w-]{{4,}})"
+    r"(?=[,;.!]| and\b|\Z)",
+    re.IGNORECASE,
+)
+_NOT = re.compile(r"\b(?:not|don'?t|never|without)\b", re.IGNORECASE)
 _DENSE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 
 
@@ -168,6 +175,7 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
     reasons = {
         rule.text: why[1] for line in lines if (rule := _quoted_statement(line)) and (why := _REPLACES.search(line))
     }
+    task = next(_task(source), None)
     cancelled = {one.number: one.cancelled_by for one in source.ledger.exchanges if one.cancelled_by is not None}
     replaced: set[str] = set()
     hard: list[RequiredFact] = []
@@ -184,6 +192,8 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
         reason = reason or reasons.get(rule.text, "")
         if (by := cancelled.get(rule.number)) is not None:
             reason += f"; said of a task that m{by} cancelled"
+        elif task and _forbids_task(rule.text, task.words):
+            reason += "; said of that change alone: the active task asks for it"
         text = " ".join(rule.text.split())
         (hard if rule.is_hard else soft).append(
             RequiredFact(parts.RULES, f'"{text}" (m{rule.number}{reason})', text, rule.number)
@@ -195,6 +205,18 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
     # A rule in a model's own words has no quote to compare, and is kept as it is.
     soft += [RequiredFact(parts.RULES, line, line) for line in lines if not _quoted_statement(line)]
     return hard, soft
+
+
+def _forbids_task(rule: str, task: str) -> bool:
+    """Whether a rule forbade to change what is asked to be changed now: it was about a change that is done.
+
+    Not what shall never be done: that stands, whatever is asked.
+    """
+    forbidden = _FORBIDS_CHANGE.search(rule)
+    if forbidden is None or normalized(rule) in normalized(task):
+        return False
+    asked = re.search(rf"\b(?:{_CHANGING})\w*\b[^.;!?\n]{{0,40}}\b{re.escape(forbidden['what'])}\b", task, re.I)
+    return asked is not None and not _NOT.search(task[: asked.end()].rpartition(". ")[2])
 
 
 def _newest_rules(rules: Sequence[LedgerStatement]) -> dict[str, LedgerStatement]:
