@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 from clew.ledger.outcomes import both_ends, error_line
@@ -180,8 +180,9 @@ def _shown_by(action: Action, key: str, worked: dict[str, Action], later: Sequen
         return same
     if action.verb != "RAN":
         return None
+    does_it = _doing_what(action)
     ran = (one for one in later if one.verb == "RAN" and one.outcome)
-    return next((one for one in ran if _does_it(one, action)), None) or _green_behind_change(action, later)
+    return next(filter(does_it, ran), None) or _green_behind_change(action, later)
 
 
 def _is_past(action: Action, key: str, worked: dict[str, Action], later: Sequence[Action]) -> bool:
@@ -236,30 +237,35 @@ def _cure(action: Action, shown_by: Action, later: Sequence[Action]) -> Sequence
     return changed if len({path for one in changed for path in one.files}) == 1 else ()
 
 
-def _does_it(later: Action, failed: Action) -> bool:
-    """Whether a later command did what one that failed was to do."""
-    assert failed.outcome is not None and later.outcome is not None
+def _doing_what(failed: Action) -> Callable[[Action], bool]:
+    """Tells whether a later command did what one that failed was to do: many are asked about one failure."""
+    assert failed.outcome is not None
     missing = _MISSING.search(failed.outcome.error)
     if missing and (name := next(filter(None, missing.groups()))):
-        if name in _TEST_RUNNERS and later.outcome.tests:
-            return True  # the tests were run by another one
-        # It may fail in another way: what was missing is there.
-        return name in later.target.split() and name not in later.outcome.error
-    if not _went_well(later):
-        return False
-    words, other = _words(failed), _words(later)
+        return partial(_has_what_was_missing, name)
+    words = _words(failed)
     if words and _WRONG_FOLDER.search(failed.outcome.error):
-        return words[0] in other
-    return _holds(later, failed)
+        return lambda later: _went_well(later) and words[0] in _words(later)
+    own = frozenset(words)
+    return lambda later: _went_well(later) and _has_words_of(_words(later), words, own)
+
+
+def _has_what_was_missing(name: str, later: Action) -> bool:
+    assert later.outcome is not None
+    if name in _TEST_RUNNERS and later.outcome.tests:
+        return True  # the tests were run by another one
+    # It may fail in another way: what was missing is there.
+    return name in later.target.split() and name not in later.outcome.error
 
 
 def _holds(later: Action, failed: Action) -> bool:
     """Whether a command is the same as another, or the same with something before, behind or between its words."""
-    words, other = _words(failed), _words(later)
-    if words == other:
-        return True
-    own, its = set(words), set(other)
-    return len(own) >= _WORDS_OF_KEY and own <= its
+    words = _words(failed)
+    return _has_words_of(_words(later), words, frozenset(words))
+
+
+def _has_words_of(other: Sequence[str], words: Sequence[str], own: Set[str]) -> bool:
+    return words == other or (_WORDS_OF_KEY <= len(own) <= len(other) and own <= frozenset(other))
 
 
 def _is_alike(later: Action, failed: Action) -> bool:

@@ -149,6 +149,8 @@ class _Composer:
         # Of thousands of requests, what is the same for every size is found once.
         self._request_chars = sorted(len(exchange.request) for exchange in material.exchanges)
         self._old_request_chars = sum(min(chars, _OLD_REQUEST_CHARS) for chars in self._request_chars)
+        self._deeds: dict[tuple[int, bool, bool], list[str]] = {}
+        """By exchange, whether they are brief, and whether the files are told above."""
         self._folded_requests = [
             (n, one) for n, one in enumerate(material.exchanges) if one.request and not material.stays_whole(one.number)
         ]
@@ -357,7 +359,11 @@ class _Composer:
             actions = self._material.actions.get(n, ())
             # Of an older exchange, its conclusion and its commits say what was done, the list of files where.
             is_brief = n < newest and entry.sentences
-            done = lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed, self._material.actions_below(n))
+            key = (n, bool(is_brief), told)
+            if key not in self._deeds:
+                below = self._material.actions_below(n)
+                self._deeds[key] = list(lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed, below))
+            done = self._deeds[key]
             for line in (*self._material.reports(n, chars_of_report), *done):
                 is_failure = " -> " in line and reference_of(line) in failures
                 if len(line) + _ENTRY_CHARS <= room and not is_failure:

@@ -263,6 +263,7 @@ class HandoffMaterial:
         self.chars_about = sum(len(text_with_calls(source.read(number))) for number in self.about)
         asked = (one for one in self.exchanges if not one.is_screen)
         self._long_requests = {one.number: one.request for one in asked if len(one.request) > TASK_CHARS}
+        self._shorter: dict[int, Message] = {}
         self.selector = QuoteSelector(
             ledger.index,
             self._quotable_message,
@@ -366,11 +367,15 @@ class HandoffMaterial:
     def _quotable_message(self, number: int) -> Message:
         """The message; of a long request only what stands behind the words that are told of it, and of the report of
         a subagent no code: what it found is said in words."""
-        message = self.source.read(number)
-        request = self._long_requests.get(number)
-        if request is not None:
-            return {**message, "content": request[request.rfind(" ", 0, TASK_CHARS) :]}
-        return {**message, "content": without_code(text_of(message))} if number in self._reports else message
+        if number not in self._reports and number not in self._long_requests:
+            return self.source.read(number)
+        if number not in self._shorter:
+            message, request = self.source.read(number), self._long_requests.get(number)
+            content = (
+                without_code(text_of(message)) if request is None else request[request.rfind(" ", 0, TASK_CHARS) :]
+            )
+            self._shorter[number] = {**message, "content": content}
+        return self._shorter[number]
 
     def by_line(self, number: int, part: int, lines: Sequence[str]) -> Iterator[tuple[Hashable, Sequence[str]]]:
         """On which line of the handoff each of these stands. Fenced code in what the agent said stands apart: it is no
