@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
+from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
 from clew.summaries.handoff import BLOCKED, COMPLETED, FILES, RULES, STATE, TRIED
@@ -318,3 +320,41 @@ def test_what_an_issue_says_is_no_rule_of_the_person() -> None:
     handoff = handoff_of([user(issue), *ran("ls", "form.py", "a")])
     assert not handoff.lines(RULES)
     assert "must never accept blanks" in handoff.render()
+
+
+def after(messages: list[Message], first: int, previous: Handoff, budget: int) -> Handoff:
+    """The handoff of a later compaction, which has no message before `first`."""
+    source = summary_input_of(messages, first=first, previous=previous)
+    ledger = Ledger.of(messages[first:], range(first, len(messages)))
+    return write_handoff(replace(source, ledger=ledger), budget, count)
+
+
+def test_how_an_exchange_ended_is_told_first_also_when_a_compaction_came_in_the_middle_of_it() -> None:
+    messages = [
+        user("Log the queries to the console for a while."),
+        *ran("ssh box_7 'cat config_7.yml'", "ports: 5335", "a", "The console logging is configured as v0.23 has it."),
+    ]
+    first = handoff_of(messages)
+    messages += [
+        *ran("ssh box_7 'restart'", "restarted", "b", "Now the service starts again."),
+        assistant("Unfortunately, logging makes all queries time out in v0.23, so I disabled it and restarted."),
+        user("Then look after the terminal."),
+        *ran("cat /proc/version", "MINGW64_7", "c"),
+        assistant("The terminal is fine, only its prompt prints errors."),
+        user("Update it."),
+    ]
+    second = after(messages, 3, first, 2_000)
+    messages += [
+        assistant("It is up to date: version 2.52.0 of November."),
+        *(
+            message
+            for n in range(30)
+            for message in (user(f"And check part {n} of it."), assistant(f"Part {n} is fine."))
+        ),
+        user("Thanks, now write a summary of it all."),
+    ]
+    third = after(messages, len(messages) - 1, second, 700)
+    told = "\n".join(third.lines(COMPLETED))
+    asked = told.index("Log the queries to the console")
+    assert '"Unfortunately, logging makes all queries time out in v0.23' in told[asked : asked + 250]
+    assert "Still on what was asked" not in told

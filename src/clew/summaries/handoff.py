@@ -141,11 +141,13 @@ _REQUEST = re.compile(r'"(.*)"(?:, that is ".*")? \(m\d+')
 
 
 def told_entries(entries: Iterable[str]) -> list[list[str]]:
-    """The lines of each entry; one that goes on with the exchange before it is a part of that one."""
+    """The lines of each entry; one that goes on with the exchange before it is a part of that one, and what came of it
+    in the end stands before what was said on the way."""
     told: list[list[str]] = []
     for lines in (entry.split(CONTINUED) for entry in entries):
         if told and lines[0].startswith(STILL_ASKED):
-            told[-1] += lines[1:]
+            ended = [line for line in lines[1:2] if line.startswith('"')]
+            told[-1][1:] = [*ended, *told[-1][1:], *lines[1 + len(ended) :]]
         else:
             told.append(lines)
     return told

@@ -21,8 +21,8 @@ _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
 # A label behind which the agent says what came of it all.
 _VERDICT = re.compile(
-    r"\W*(?:summary|overall|conclusions?|verdict|tl;?dr|bottom line|outcome|result|status|finding|answer|root cause"
-    r"|main \w+|总结|结论|まとめ|結論|요약|결론)\b[\w ]{0,24}\W{0,3}[:：]",
+    r"\W*(?:(?P<all>summary|overall|conclusions?|verdict|tl;?dr|bottom line|root cause|总结|结论|まとめ|結論|요약|결론)"
+    r"|outcome|result|status|finding|answer|main \w+)\b[\w ]{0,24}\W{0,3}[:：]",
     re.IGNORECASE,
 )
 _ANSWERS = re.compile(
@@ -368,8 +368,10 @@ def _width(text: str) -> int:
 
 def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens: bool = False) -> tuple[float, float]:
     """What a sentence is worth telling, and how well it stands for an exchange. `opens`: it says what comes next."""
-    is_verdict = bool(_VERDICT.match(said))
-    is_label = not is_verdict and bool(_LABEL.match(said))
+    # Both have a colon: a plain string is found many times as fast.
+    has_label = ":" in said or "：" in said
+    verdict = _VERDICT.match(said) if has_label else None
+    is_label = has_label and not verdict and bool(_LABEL.match(said))
     atoms: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
     worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
@@ -382,7 +384,7 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
         - 0.3 * (intends := bool(_intent_in(said)))
     )
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
-    conclusion += 1.2 * is_verdict
+    conclusion += (2.0 if verdict["all"] else 1.2) if verdict else 0.0
     conclusion -= (
         0.9 * bool(_ENTRY.match(said)) + 0.7 * (said[0] == "|") + 0.7 * said.endswith((":", "：")) + 1.0 * is_label
     )
