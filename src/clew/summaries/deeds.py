@@ -1,4 +1,4 @@
-"""What an exchange did, as lines of a handoff: its commits, its changes, the commands that matter.
+"""What an exchange did, as lines of a handoff: its commits, its changes, the commands that matter, and what they gave.
 
 Like calls are folded into one: `pytest -q: 31 runs, the last exit 0`.
 """
@@ -6,12 +6,12 @@ Like calls are folded into one: `pytest -q: 31 runs, the last exit 0`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from clew.ledger import Action, found_nothing, without_folder
-from clew.summaries.handoff import quoted, shorten_redacted
+from clew.ledger import Action, found_nothing, joined_definitions, without_folder
+from clew.summaries.handoff import BLOCK, IN_PART, quoted, shorten_redacted
 
 BRIEF_CHARS = 64
 _LEAST_BRIEF_CHARS = 48
@@ -147,3 +147,60 @@ def _words_alike(action: Action) -> str:
 def _when(actions: Sequence[Action]) -> str:
     first, last = actions[0].number, actions[-1].number
     return f"m{first}" if len(actions) == 1 else f"{len(actions)}x, m{first}-m{last}"
+
+
+# -- lines of results --------------------------------------------------------------------------------------------------
+
+_FEWEST_OF_BLOCK = 3
+_SHORTEST_BLOCK_CHARS = 180
+_LEAST_FOLDER_CHARS = 32
+_LONGEST_NAME = 40
+_LONGEST_ROW = 80
+_LONG_FOLDER = re.compile(r"[\W_]{0,3}(?:[A-Za-z]:)?(?:[/\\][^/\\\s]+){3,6}[/\\]")
+
+
+def framed_passage(verb: str, names: Sequence[str], shown: Sequence[str], where: str) -> str:
+    """What was called and what came of it on one line; several long lines of it below each other."""
+    shown = list(_side_by_side(joined_definitions(shown)))
+    pieces = [*names[1:], *(f"-> {line}" for line in shown)] if len(names) > 1 else shown
+    if block := as_block(f"{verb} {names[0]}", where, pieces):
+        return block
+    gives = " -> " if verb in ("RAN", "CALLED") else ": "
+    return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
+
+
+def as_block(name: str, where: str, lines: Sequence[str]) -> str:
+    """The lines below each other under one that names where they are from; empty for a few short ones."""
+    if len(lines) < _FEWEST_OF_BLOCK or sum(map(len, lines)) < _SHORTEST_BLOCK_CHARS:
+        return ""
+    return BLOCK.join([f"{name} ({where}){IN_PART}", *_folder_once(lines)])
+
+
+def _side_by_side(lines: Iterable[str]) -> Iterator[str]:
+    """The lines; names that stand on lines of their own, as in a listing or a long import, several on one."""
+    names: list[str] = []
+    for line in lines:
+        is_name = len(line) <= _LONGEST_NAME and " " not in line
+        if names and (not is_name or sum(map(len, names)) > _LONGEST_ROW):
+            yield " ".join(names)
+            names = []
+        if is_name:
+            names.append(line)
+        else:
+            yield line
+    if names:
+        yield " ".join(names)
+
+
+def _folder_once(lines: Sequence[str]) -> list[str]:
+    """The lines, a long folder that several begin with only in the first of them: `…/src/retry.py`."""
+    told: list[str] = []
+    folder = ""
+    for line in lines:
+        if folder and line.startswith(folder):
+            told.append(f"…/{line[len(folder) :]}")
+            continue
+        found = _LONG_FOLDER.match(line)
+        folder = found[0] if found and len(found[0]) >= _LEAST_FOLDER_CHARS else folder
+        told.append(line)
+    return told

@@ -25,7 +25,15 @@ from clew.ledger import (
 )
 from clew.messages import Message, text_of
 from clew.summaries import handoff as parts
-from clew.summaries.deeds import BRIEF_CHARS, DEED, brief_target, told_target, unlike_target
+from clew.summaries.deeds import (
+    BRIEF_CHARS,
+    DEED,
+    as_block,
+    brief_target,
+    framed_passage,
+    told_target,
+    unlike_target,
+)
 from clew.summaries.focus_line import messages_about
 from clew.summaries.handoff import (
     BLOCK,
@@ -41,12 +49,10 @@ from clew.summaries.handoff import (
 from clew.summaries.required_facts import TASK_CHARS, certain_lines
 from clew.summaries.sentences import (
     Sentence,
-    as_block,
     closing_sentences,
     code_in,
     conclusion_of,
     findings_of,
-    framed_passage,
     is_thought,
     quoted_sentences,
     sentences_in,
