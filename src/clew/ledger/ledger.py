@@ -7,6 +7,7 @@ Adding a message costs what that message costs, however long the conversation.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -28,7 +29,6 @@ from clew.ledger.outcomes import (
     commit_in,
     head_in,
     outcome_of,
-    says_created,
     serving_in,
 )  # fmt: skip
 from clew.ledger.requests import (
@@ -352,7 +352,7 @@ class Ledger:
                 self._end_file(path, ended)
             elif action.failed and action.verb in ("WROTE", "CHANGED"):
                 self.files[path].changes -= 1
-            elif action.verb == "WROTE" and says_created(text):
+            elif action.verb == "WROTE" and _says_created(text):
                 action.creates = self.files[path].is_new = True
         if action.verb == "RAN":
             self._add_state(text, action.outcome, number)
@@ -419,3 +419,14 @@ def _start_of_last_chars(messages: Sequence[Message], most: int) -> int:
         if chars > most:
             return position + 1
     return 0
+
+
+_FIRST_CHARS = 400
+_CREATED = re.compile(
+    r"(?:file |successfully |^)created\b|\bnew file\b|\bcreated (?:a )?(?:new )?file\b", re.IGNORECASE
+)
+
+
+def _says_created(text: str) -> bool:
+    """Whether the result of writing a file says that there was none before."""
+    return bool(_CREATED.search(text[:_FIRST_CHARS]))

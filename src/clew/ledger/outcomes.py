@@ -405,16 +405,6 @@ def branch_in(text: str) -> str:
     return found[1] if found else ""
 
 
-_CREATED = re.compile(
-    r"(?:file |successfully |^)created\b|\bnew file\b|\bcreated (?:a )?(?:new )?file\b", re.IGNORECASE
-)
-
-
-def says_created(text: str) -> bool:
-    """Whether the result of writing a file says that there was none before."""
-    return bool(_CREATED.search(text[:_START_CHARS]))
-
-
 def serving_in(text: str) -> str:
     """The line at the end of a result that says where something listens; empty where there is none."""
     end = text[-_STATE_CHARS:]
