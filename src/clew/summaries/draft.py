@@ -73,6 +73,7 @@ class HandoffDraft:
         self.left -= spent
         top = " ".join(line.text for line in self.top)
         starts = [exchange.number for exchange in material.exchanges]
+        entered = frozenset(self.entries)  # what came of others, such as those of a stretch, can only be quoted
         for (number, part), lines in chosen.items():
             n = max(0, bisect_right(starts, number) - 1)
             if n not in self.entries and material.exchanges[n].cancelled_by is not None:
@@ -81,7 +82,8 @@ class HandoffDraft:
             owner = material.owners.get((number, part))
             if owner is not None and (owner.verb == "PLANNED" or owner.answers):
                 continue  # told on lines of their own
-            if owner is None and entry.conclusion is None and material.conclusion(n, self.told):
+            came_of_it = material.conclusion(n, self.told) if owner is None and entry.conclusion is None else ()
+            if came_of_it and (n in entered or not any(one.text in line for one in came_of_it for line in lines)):
                 self.left += sum(map(len, lines))
                 continue  # first comes what came of it, which there was no room for yet
             if owner is not None and owner.verb in CHANGING_VERBS and (owner.failed or number == owner.result):
