@@ -231,6 +231,7 @@ class LosslessEngine(ContextEngine):
         run = await self._sweep(sweep, plan, state)
         expected = expected_map(known, sum(run.sizes), budgets, self.lossless, by_model=True)
         text = await self._map_text(sweep, plan, run, expected)
+        plan = self._planner(read, before, budgets).with_rest_in_tail(plan, self._sizes.text(text))
         state = replace(state, allowance=writer.allowance, cooldowns=writer.cooldowns)
         return self._assembled(plan, sweep, text, state)
 

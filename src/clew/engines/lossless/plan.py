@@ -12,12 +12,20 @@ from dataclasses import dataclass, replace
 from clew.config import CompressionSettings
 from clew.engines.compressor.budgets import Budgets
 from clew.engines.compressor.history import CountedHistory, MessageSizes
-from clew.engines.compressor.plan import CompactionPlan, PlanSettings, plan_compaction, wrapping_tokens
+from clew.engines.compressor.plan import (
+    CompactionPlan,
+    PlanSettings,
+    plan_compaction,
+    with_longer_tail,
+    wrapping_tokens,
+)
 from clew.engines.lossless.budgets import LEAST_MAP, MapBudgets
 
 # Of the tail: how far from where it would begin an exchange may begin that it begins with instead. A map that is told
-# from messages takes the room that this leaves; what a model wrote is as long as it is.
-_NEAR, _NEAR_BY_MODEL = (0.6, 1.1), (0.93, 1.03)
+# from messages takes the room that this leaves; what a model wrote is as long as it is, and little material no longer.
+_NEAR, _NEAR_FULL = (0.6, 1.1), (0.93, 1.03)
+_WORTH_GIVING_BACK = 0.05
+_LARGEST_SHARE_OF_FOLDED = 0.6
 _ENOUGH_FOR_MAP = 15_000
 """In less room a map tells more of what is needed than the newest messages do beyond their share of it."""
 
@@ -42,40 +50,56 @@ class FoldPlanner:
         read, budgets = self.read, self.budgets
         beside = max(0, (read.tokens if self.current_tokens is None else self.current_tokens) - read.tokens)
         room = budgets.tail + budgets.map if force else budgets.target - beside
-        tail = self._tail(room, expected_map, 0)
+        tail, least = self._tail(room, expected_map, 0)
         plan = self.with_tail(tail, force=force)
         if kept := self._kept_tokens(plan):
-            tail = self._tail(room, expected_map, kept)
-            plan = self._other(plan, tail, force=force)
-        near = _exchange_near(plan, tail, _NEAR_BY_MODEL if by_model else _NEAR)
+            tail, least = self._tail(room, expected_map, kept)
+            plan = self._other(plan, self.with_tail(tail, force=force))
+        if force and not plan.cut.folded:
+            # Who insists gets it shorter.
+            tail = least = self.budgets.tail
+            plan = self.with_tail(tail, force=True)
+        # Where the map has all it can use, nothing else takes what a shorter tail leaves.
+        is_full = by_model or tail > least
+        near = _exchange_near(plan, tail, _NEAR_FULL if is_full else _NEAR)
         if near is not None and plan.cut.folded:
-            plan = self._other(plan, near, force=False)
+            plan = self._other(plan, self.with_tail(near, force=False))
+        elif is_full and self.sizes.total(plan.tail_messages) < _NEAR_FULL[0] * tail:
+            plan = self._other(plan, self.with_tail(tail, force=force, fewest=len(plan.tail_messages) + 1))
         # A tail that is larger than it shall be, because its last messages are, leaves the map some room all the same.
-        least = self.budgets.map // 2 if tail <= self.budgets.tail else LEAST_MAP
-        return self._with_map_budget(plan, room, least)
+        least_map = self.budgets.map // 2 if tail <= self.budgets.tail else LEAST_MAP
+        return self._with_map_budget(plan, room, least_map)
 
-    def with_tail(self, tail: int, *, force: bool) -> CompactionPlan:
-        """The plan with a tail of at most so many tokens."""
+    def with_tail(self, tail: int, *, force: bool, fewest: int = 0) -> CompactionPlan:
+        """The plan with a tail of at most so many tokens, and of some messages at least, shortened where need be."""
+        return plan_compaction(self._settings(tail, fewest), self.read, self.current_tokens, force=force)
+
+    def _settings(self, tail: int, fewest: int = 0) -> PlanSettings:
         budgets = self.budgets
         threshold = min(budgets.threshold, max(1, budgets.limit - budgets.map))
         planned = Budgets(budgets.window, threshold, tail, budgets.tail, budgets.map)
         # The tail is told in tokens, and what comes first is in the map.
-        compression = replace(self.compression, protect_first_n=0, protect_last_n=0)
-        settings = PlanSettings(planned, compression, self.sizes, self.note_as_block)
-        return plan_compaction(settings, self.read, self.current_tokens, force=force)
+        compression = replace(self.compression, protect_first_n=0, protect_last_n=fewest)
+        return PlanSettings(planned, compression, self.sizes, self.note_as_block)
 
-    def _other(self, plan: CompactionPlan, tail: int, *, force: bool) -> CompactionPlan:
-        """The plan with another tail, where that folds anything."""
-        other = self.with_tail(tail, force=force)
+    def with_rest_in_tail(self, plan: CompactionPlan, map_tokens: int) -> CompactionPlan:
+        """The plan in which what the map leaves of its room gives shortened messages of the tail more of their text."""
+        left = plan.summary_budget - map_tokens
+        if left < _WORTH_GIVING_BACK * plan.summary_budget:
+            return plan
+        return with_longer_tail(self._settings(self.budgets.tail), plan, left)
+
+    def _other(self, plan: CompactionPlan, other: CompactionPlan) -> CompactionPlan:
+        """The other plan, where it folds anything."""
         return other if other.cut.folded else plan
 
-    def _tail(self, room: int, expected_map: ExpectedMap, kept: int) -> int:
-        """For the tail, beside `kept` tokens that stay before it: the newest request is a part of what it is for."""
+    def _tail(self, room: int, expected_map: ExpectedMap, kept: int) -> tuple[int, int]:
+        """For the tail, and the least it shall have, beside `kept` tokens of the newest request, which count, too."""
         prompts = sum(self.read.sizes[at] for at in self.read.prompts)
         raw = sum(self.read.sizes) - prompts
         least = max(int(room * self.compression.target_ratio), min(self.budgets.tail, room - _ENOUGH_FOR_MAP))
         least = max(least // 2, least - kept)
-        return self.budgets.longest_tail(room - prompts - kept, raw, expected_map, least)
+        return self.budgets.longest_tail(room - prompts - kept, raw, expected_map, least), least
 
     def _kept_tokens(self, plan: CompactionPlan) -> int:
         return self.sizes.total([plan.staying[at] for at in plan.cut.kept]) if plan.cut.folded else 0
@@ -86,7 +110,10 @@ class FoldPlanner:
             return plan
         wrapping = wrapping_tokens(self.sizes, plan.history.following(plan.cut.tail))
         left = room - self.sizes.total(list(plan.staying.values())) - wrapping
-        return replace(plan, summary_budget=max(left, least))
+        # A map that is as long as what it stands for would be of no use.
+        earlier = self.sizes.text(plan.history.earlier.text) if plan.history.earlier else 0
+        most = earlier + int(_LARGEST_SHARE_OF_FOLDED * sum(plan.sizes[at] for at in plan.cut.folded))
+        return replace(plan, summary_budget=max(1, min(most, max(left, least))))
 
 
 def _exchange_near(plan: CompactionPlan, tail: int, shares: tuple[float, float]) -> int | None:
