@@ -272,3 +272,15 @@ def test_yes_in_the_middle_of_the_work_answers_nobody() -> None:
         *ran("cat query.py", "x = 2", "c", "Next I look at the tests."),
     ]
     assert told_of([*messages, *LATER])[0][1].startswith('"The cause is that only_load has no entry')
+
+
+def test_a_guess_in_the_middle_of_the_work_is_no_conclusion() -> None:
+    messages = [
+        user("Add the code of the error to the constraints."),
+        *ran(
+            "cat constraints.py", "x = 1", "a", "I added `code` to both constraints, and the message stays as it was."
+        ),
+        *ran("cat constraints.py", "x = 1", "b", "I updated `Unique.__init__` earlier, but maybe I reverted it again?"),
+        *ran("cat constraints.py", "x = 2", "c", "Next I look at the tests."),
+    ]
+    assert told_of([*messages, *LATER])[0][1].startswith('"I added `code` to both constraints')

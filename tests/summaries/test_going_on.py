@@ -93,6 +93,7 @@ def read_rows_7(path_7): ...
 - No test covers an empty date.
 
 Overall: one bug, in map_row_7(), and no tests around it.
+agentId: abc3cb6 (for resuming to continue this agent's work if needed)
 """
 
 
@@ -107,7 +108,7 @@ def test_of_a_subagent_its_findings_are_told_and_not_the_names_in_its_code() -> 
     line = next(line for line in told.split("\n") if "DELEGATED" in line)
     assert line.strip().startswith('DELEGATED Read the importer -> "')
     assert "Overall: one bug, in map_row_7(), and no tests around it." in line
-    assert "def read_rows_7" not in told
+    assert "def read_rows_7" not in told and "agentId" not in told
 
 
 def test_what_a_client_says_in_the_agents_place_is_not_what_the_agent_concluded() -> None:

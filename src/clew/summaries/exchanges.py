@@ -413,7 +413,8 @@ class HandoffMaterial:
                     # What a long report comes to stands at its beginning or at its end.
                     ending = text.find("\n", -_REPORT_ENDS) + 1
                     text = text[:_REPORT_STARTS] + "\n\n" + text[ending:]
-                yield action, closing_sentences(text, action.result, self.selector.worth_of)
+                said = "\n".join(line for line in text.split("\n") if not is_routine(line))
+                yield action, closing_sentences(said, action.result, self.selector.worth_of)
 
     def line_of(self, number: int, part: int) -> tuple[Hashable, int]:
         """On which line of the handoff a passage would stand, and what that line takes without it."""

@@ -66,6 +66,8 @@ _STATING_WORDS = frozenset(
 )
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
+# A question to oneself, or a guess, states no outcome.
+_GUESSES = re.compile(r"[?？]\Z|\b(?:maybe|perhaps|probably|not sure|i wonder|i guess|wait)\b", re.IGNORECASE)
 # Said while thinking: what came of it is said later.
 _MUSES = re.compile(
     r"(?:(?:but|so|and|or|oh),? )?(?:(?:wait|hmm+|maybe|perhaps|i wonder|let's see|i (?:can )?see|ah+|interesting"
@@ -240,7 +242,7 @@ def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_e
     rather than an early one.
     """
     by_age = sorted(
-        (one for one in said if one.width >= TELLING_WIDTH and _states_outcome(one)),
+        (one for one in said if one.width >= TELLING_WIDTH and _states_outcome(one) and not _GUESSES.search(one.text)),
         key=lambda one: (one.number, one.order),
     )
     # A list or a few sentences are more than a passing thought.
