@@ -180,7 +180,7 @@ def _shown_by(action: Action, key: str, worked: dict[str, Action], later: Sequen
         return same
     if action.verb != "RAN":
         return None
-    does_it = _doing_what(action)
+    does_it = _repeats(action)
     ran = (one for one in later if one.verb == "RAN" and one.outcome)
     return next(filter(does_it, ran), None) or _green_behind_change(action, later)
 
@@ -237,7 +237,7 @@ def _cure(action: Action, shown_by: Action, later: Sequence[Action]) -> Sequence
     return changed if len({path for one in changed for path in one.files}) == 1 else ()
 
 
-def _doing_what(failed: Action) -> Callable[[Action], bool]:
+def _repeats(failed: Action) -> Callable[[Action], bool]:
     """Tells whether a later command did what one that failed was to do: many are asked about one failure."""
     assert failed.outcome is not None
     missing = _MISSING.search(failed.outcome.error)
