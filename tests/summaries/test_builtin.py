@@ -89,8 +89,8 @@ def test_a_long_request_is_told_once_however_it_is_cut() -> None:
 
 
 def test_a_short_request_is_not_taken_for_one_that_holds_its_words() -> None:
-    messages = [user("hi"), assistant("Hello there."), user("Which ship is it?"), assistant("The third one.")]
-    assert handoff_of([*messages, user("on")]).lines(COMPLETED)[0].startswith('"hi" (m0)')
+    messages = [user("ship"), assistant("Which one?"), user("Which ship is it?"), assistant("The third one.")]
+    assert handoff_of([*messages, user("on")]).lines(COMPLETED)[0].startswith('"ship" (m0)')
 
 
 def test_rules_stand_word_for_word_with_what_they_replaced() -> None:

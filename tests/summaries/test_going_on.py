@@ -359,3 +359,23 @@ def test_how_an_exchange_ended_is_told_first_also_when_a_compaction_came_in_the_
     asked = told.index("Log the queries to the console")
     assert '"Unfortunately, logging makes all queries time out in v0.23' in told[asked : asked + 250]
     assert "Still on what was asked" not in told
+
+
+def test_a_greeting_and_a_slip_of_the_fingers_are_no_requests_that_are_told() -> None:
+    talk = [user("hi"), assistant("Hello! I am ready to help."), user("/the"), user("Sort the harbour list.")]
+    told = handoff_of([*talk, assistant("The harbour list is sorted by name."), user("Go on.")]).lines(COMPLETED)
+    assert told == ['Asked, as above (m3)\n   "The harbour list is sorted by name." (m4)']
+
+
+def test_of_what_an_agent_turned_over_its_decision_is_told_and_not_the_cases() -> None:
+    thought = (
+        "THOUGHT: If I use the `tide_table` module, then `Pier.depth_at` must parse the dates itself. If we change "
+        "`Pier.depth_at` in place, `dock_plan.py` sees another unit. Add a `unit_name` argument (default None? No, the "
+        "default should be handled by the caller). Should I also keep `old_depth_m`? The decision is that "
+        "`Pier.depth_at` returns metres and `dock_plan.py` converts them."
+    )
+    told = told_of(
+        [user("Make the depths agree."), *ran("python check_depths.py", "ok", "a", thought), user("And on?")]
+    )
+    assert "The decision is that `Pier.depth_at` returns metres" in told
+    assert "If I use" not in told and "If we change" not in told and "default None?" not in told

@@ -73,3 +73,10 @@ def test_a_wrapped_summary_gives_back_the_numbers_that_follow_with_a_gap(followi
     found = unwrap(user(wrap("## Goal\n- Count the boats.", 2, 9, [4], following)))
     assert found is not None
     assert (found.first, found.last, found.kept, found.following) == (2, 9, (4,), following)
+
+
+def test_one_message_that_stays_follows_and_several_follow() -> None:
+    for kept, said in (((7,), "m7 follows word for word."), ((7, 9), "m7 and m9 follow word for word.")):
+        text = wrap("## Goal\n- x", 3, 40, kept=kept)
+        found = unwrap(user(text))
+        assert said in text and found is not None and found.kept == kept

@@ -8,6 +8,7 @@ from clew.ledger.atoms import AtomIndex, atoms_by_word, atoms_in, candidate_word
 from clew.ledger.entities import ENTITY_KINDS, Entity, EntityChange, EntityKind, EntityReader, entities_of
 from clew.ledger.extract import (
     LedgerStatement,
+    deliberates,
     is_opening,
     is_question,
     quotable_texts,
@@ -30,7 +31,7 @@ from clew.ledger.ledger import (
 )
 from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
-from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, shows_command
+from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, says_nothing, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, without_folder
 from clew.ledger.verify import UNVERIFIED_MARK
@@ -63,6 +64,7 @@ __all__ = [
     "atoms_by_word",
     "atoms_in",
     "candidate_words",
+    "deliberates",
     "entities_of",
     "files_changed_by",
     "found_nothing",
@@ -85,6 +87,7 @@ __all__ = [
     "result_line",
     "rule_replaced_by",
     "rules_in",
+    "says_nothing",
     "shorten",
     "shows_command",
     "text_with_calls",

@@ -300,6 +300,14 @@ def is_opening(said: str) -> bool:
     return plain.endswith((":", "：")) and bool(_ORDERS.match(plain))
 
 
+_CASE = re.compile(r"(?:(?:but|so|and|or|also|then|now),? )*(?:what )?if (?:i|we) (?!have\b)|no, ", re.IGNORECASE)
+
+
+def deliberates(said: str) -> bool:
+    """Whether an agent only turns something over: `If I change X, ...`, `Default True?`, `No, ...`."""
+    return is_question(said) or _CASE.match(said) is not None
+
+
 def rule_replaced_by(new: LedgerStatement, earlier: Sequence[LedgerStatement]) -> LedgerStatement | None:
     """The newest of the earlier rules that a later one takes back, by its words and by being about the same thing."""
     lowered = _lowered(new.text)

@@ -221,6 +221,20 @@ def shows_command(said: str) -> bool:
     return found is not None and "\n\n" not in found["shown"] and not _COMPLAINS.search(found["shown"])
 
 
+_GREETING = re.compile(
+    r"(?:hi|hello|hey|yo|good (?:morning|afternoon|evening|day)|hallo|salut|hola|你好|こんにちは"
+    r"|안녕(?:하세요)?|привет)(?: (?:there|all|again))?[\s,.!]*",
+    re.IGNORECASE,
+)
+_SLIP = re.compile(r"\W*|/[\w-]*")
+"""A key that was hit, or a command of the client, begun."""
+
+
+def says_nothing(said: str, answer: str) -> bool:
+    """Whether a request only greets, or is a slip of the fingers that nothing was answered to."""
+    return bool(_GREETING.fullmatch(said) or (not answer and _SLIP.fullmatch(said)))
+
+
 def is_only_pleased(said: str) -> bool:
     """Whether it greets, thanks or agrees, and asks for nothing."""
     return _PLEASED.fullmatch(said.strip()) is not None

@@ -115,6 +115,8 @@ class HandoffDraft:
         entries += [(number, CONTINUED.join(lines)) for number, lines in self.former]
         named: set[str] = set()
         for n, entry in sorted(self.entries.items()):
+            if material.says_nothing(n):
+                continue
             text = exchange_text(entry, named)
             # Without another line they tell nothing that is not told already.
             if CONTINUED in text or not text.startswith((AS_TASK, ASKED_ABOVE, ASKED_BELOW)):

@@ -19,6 +19,7 @@ from clew.ledger import (
     is_opening,
     is_routine,
     owners_of,
+    says_nothing,
     shorten,
     text_with_calls,
     without_folder,
@@ -300,6 +301,14 @@ class HandoffMaterial:
     def repeated(self) -> frozenset[int]:
         """The exchanges whose request came again and again but for its numbers, without the newest."""
         return alike_in_a_row([one.request for one in self.exchanges])
+
+    def says_nothing(self, n: int) -> bool:
+        """Whether an exchange is a greeting or a slip, and nothing was done in it."""
+        exchange = self.exchanges[n]
+        # Of one that is all there is, even that is told.
+        return (
+            n + 1 < len(self.exchanges) and not self.actions.get(n) and says_nothing(exchange.request, exchange.closing)
+        )
 
     @cached_property
     def told_first(self) -> list[int]:

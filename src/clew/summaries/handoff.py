@@ -278,7 +278,7 @@ SYSTEM_NOTE = (
 )
 
 _COVERS = re.compile(
-    r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+) follow word for word)?"
+    r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+?) follows? word for word)?"
     r"(?:; what follows is (.+?), then m(\d+) and so on)?(?:; what stands before is (.+))?\.$",
     re.MULTILINE,
 )
@@ -317,7 +317,8 @@ def wrap(
 ) -> str:
     """The text that is put into the conversation for a handoff of the messages `first` to `last` (not included)."""
     inside = without_markers(text)
-    also = f"; of these, {' and '.join(f'm{number}' for number in kept)} follow word for word" if kept else ""
+    follow = "follow" if len(kept) > 1 else "follows"
+    also = f"; of these, {' and '.join(f'm{number}' for number in kept)} {follow} word for word" if kept else ""
     behind = f"; what follows is {_runs(following[:-1])}, then m{following[-1]} and so on" if following else ""
     before = f"; what stands before is {_runs(leading)}" if leading else ""
     covers = f"Messages m{first} to m{last - 1} are folded here{also}{behind}{before}."

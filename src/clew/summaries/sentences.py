@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from itertools import pairwise
 
-from clew.ledger import atoms_in, is_opening
+from clew.ledger import atoms_in, deliberates, is_opening
 
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
@@ -298,8 +298,8 @@ def is_thought(said: str) -> bool:
     """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
     intent = _intent_in(said)
     before = said[: intent.start()] if intent else said
-    if not intent and not _MUSES.match(said):
-        return False
+    if deliberates(said) or not (intent or _MUSES.match(said)):
+        return deliberates(said)
     return bool(_ONLY_LEADS.match(before)) or not _times_stating(before.lower())
 
 
