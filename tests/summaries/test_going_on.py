@@ -371,7 +371,8 @@ def test_of_what_an_agent_turned_over_its_decision_is_told_and_not_the_cases() -
     thought = (
         "THOUGHT: If I use the `tide_table` module, then `Pier.depth_at` must parse the dates itself. If we change "
         "`Pier.depth_at` in place, `dock_plan.py` sees another unit. Add a `unit_name` argument (default None? No, the "
-        "default should be handled by the caller). Should I also keep `old_depth_m`? The decision is that "
+        "default should be handled by the caller). Should I also keep `old_depth_m`? So `dock_plan.py` "
+        "should probably convert. The decision is that "
         "`Pier.depth_at` returns metres and `dock_plan.py` converts them."
     )
     told = told_of(
@@ -379,3 +380,4 @@ def test_of_what_an_agent_turned_over_its_decision_is_told_and_not_the_cases() -
     )
     assert "The decision is that `Pier.depth_at` returns metres" in told
     assert "If I use" not in told and "If we change" not in told and "default None?" not in told
+    assert "should probably" not in told

@@ -300,7 +300,10 @@ def is_opening(said: str) -> bool:
     return plain.endswith((":", "：")) and bool(_ORDERS.match(plain))
 
 
-_CASE = re.compile(r"(?:(?:but|so|and|or|also|then|now),? )*(?:what )?if (?:i|we) (?!have\b)|no, ", re.IGNORECASE)
+_CASE = re.compile(
+    r"(?:(?:but|so|and|or|also|then|now),? )*(?:what )?if (?:i|we) (?!have\b)|no, |or maybe\b|.*\bshould probably\b",
+    re.IGNORECASE,
+)
 
 
 def deliberates(said: str) -> bool:
