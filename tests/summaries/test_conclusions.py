@@ -6,7 +6,7 @@ from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
 from clew.summaries.handoff import COMPLETED
-from clew.summaries.sentences import closing_sentences, conclusion_of, sentences_in
+from clew.summaries.sentences import closing_sentences, conclusion_of, quoted_sentences, sentences_in
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -284,3 +284,13 @@ def test_a_guess_in_the_middle_of_the_work_is_no_conclusion() -> None:
         *ran("cat constraints.py", "x = 2", "c", "Next I look at the tests."),
     ]
     assert told_of([*messages, *LATER])[0][1].startswith('"I added `code` to both constraints')
+
+
+def test_a_label_in_bold_letters_that_is_told_as_a_finding_is_told_once() -> None:
+    answer = (
+        "Query logging is not enabled now, and the resolver keeps no list of queries by default.\n\n"
+        "### **Option 2: Check the missing status only**\n\n- API available at: http://box.example:4005/\n"
+        "- The status is only kept until the next restart of the resolver\n"
+    )
+    said = closing_sentences(answer, 4, lambda _: 0.3)
+    assert quoted_sentences(said).count("Option 2: Check the missing status only") == 1

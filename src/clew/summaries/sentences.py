@@ -432,14 +432,15 @@ def _without_figures(one: Sentence) -> str:
 def quoted_sentences(sentences: Sequence[Sentence], where: str = "") -> str:
     """Sentences of one message as one quote, what is left out between them marked."""
     ordered = sorted(sentences, key=lambda sentence: sentence.order)
-    told = {one.text for one in ordered}
+    # Of a heading in bold letters the stars are left out where it is told as a finding.
+    told = {one.text.strip("*: ") for one in ordered}
     text, label = "", ""
     for before, after in pairwise([None, *ordered]):
         assert after is not None
         is_next = before is not None and after.order == before.order + 1
         if before is not None:
             text += " … " if not is_next else "" if before.text.endswith(("。", "！", "？")) else " "
-        if after.label != label and after.label and after.label not in told:
+        if after.label != label and after.label and after.label.strip("*: ") not in told:
             text += f"{after.label} "
         text, label = text + after.text, after.label
     return f'"{text}" ({where or f"m{ordered[0].number}"})'
