@@ -123,6 +123,18 @@ async def test_every_fold_of_a_growing_conversation_uses_its_target(by_model: bo
     assert len(folds) > 4
     for done in folds:
         assert 0.9 * target_of(engine) <= done.tokens_after <= engine.threshold_tokens
+        assert not told_twice(done.summary or "")
+
+
+def told_twice(text: str) -> list[str]:
+    """What is quoted of a message in two places."""
+    quotes = [(found[2], found[1]) for found in re.finditer(r'(?m)^   "(.*)" (\(m\d+\))$', text)]
+    return [
+        said
+        for at, (reference, said) in enumerate(quotes)
+        for other in (*quotes[:at], *quotes[at + 1 :])
+        if other[0] == reference and said in other[1]
+    ]
 
 
 # -- what the map says -------------------------------------------------------------------------------------------------

@@ -222,6 +222,7 @@ class _MapLayout:
     def _divided(self, entries: Iterable[str]) -> list[_Part]:
         """Each line under the node that it is of; behind the first node of an exchange, with a word on what goes on."""
         parts = [_Part() for _ in self.nodes]
+        told: dict[str, str] = {}
         for head, *lines in (entry.split(CONTINUED) for entry in entries):
             number = number_at_end(head)
             is_counted = "earlier request" in head and RequestStretch.of_line(head).requests > 1
@@ -229,7 +230,13 @@ class _MapLayout:
             if not is_counted:
                 parts[at].entries.setdefault(number, [head])
             for line in lines:
-                own = number_in(reference_of(line))
+                reference = reference_of(line)
+                # An exchange in which the messages begin that are told may be told by a node's text before.
+                said = line.removesuffix(f" {reference}").strip('"')
+                if said in told.get(reference, ""):
+                    continue
+                told[reference] = f"{told.get(reference, '')}\n{said}"
+                own = number_in(reference)
                 at = self._node_of(own) if own >= 0 else at
                 if is_counted:
                     parts[at].quotes.append(line)
