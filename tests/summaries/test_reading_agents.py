@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from clew.ledger import Ledger, outdated_results
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
 from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
@@ -292,3 +293,35 @@ def test_what_a_screen_broke_off_a_pasted_diff_states_no_rule() -> None:
         " + 15 - **Newlines**: the text now stops at the first  \n newline and only displays the first line.  \n + 16"
     )
     assert not handoff_of([user(f"{pasted}\n\nRemove that.")]).lines(RULES)
+
+
+def test_what_a_command_complained_about_is_outdated_once_it_was_run_again() -> None:
+    messages = [
+        user("Make the check pass."),
+        *ran("npx tsgo --noEmit 2>&1 | head -80", "src/mode.ts(1,8): error TS2304: no old_name\nexit code 2", "a"),
+        *ran("grep -n old_name src/mode.ts", "src/mode.ts:1: old_name\nexit code 1", "b"),
+        *ran("npx tsgo --noEmit 2>&1 | head -50", "src/mode.ts(3,8): error TS2304: no new_name\nexit code 2", "c"),
+    ]
+    assert outdated_results(Ledger.of(messages).actions) == {2}
+
+
+def test_of_what_is_outdated_a_line_or_two_are_quoted() -> None:
+    kinds = (
+        "Cannot find name",
+        "Missing property",
+        "Unused import",
+        "Unknown member",
+        "No overload for",
+        "Wrong type of",
+    )
+    errors = [f"src/mode.ts({n},8): error TS{n}304: {kind} 'old_name_{n}' in here." for n, kind in enumerate(kinds, 1)]
+    check = "npx tsgo --noEmit 2>&1 | head -80"
+    messages = [
+        user("Make the check pass."),
+        *ran(check, "\n".join([*errors, "exit code 2"]), "a"),
+        *ran(check, "src/mode.ts(3,8): error TS2304: Cannot find name 'new_name' in here.\nexit code 2", "b"),
+        assistant("One name is left."),
+    ]
+    told = completed(messages)
+    assert "'new_name'" in told
+    assert 1 <= told.count("'old_name_") < len(errors)

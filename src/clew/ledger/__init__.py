@@ -17,7 +17,7 @@ from clew.ledger.extract import (
     shorten,
     text_with_calls,
 )
-from clew.ledger.failures import LastFailure, found_nothing, is_slip, last_failures, only_looks
+from clew.ledger.failures import LastFailure, found_nothing, is_slip, last_failures, only_looks, outdated_results
 from clew.ledger.focus import FocusTopic
 from clew.ledger.ledger import (
     Action,
@@ -79,6 +79,7 @@ __all__ = [
     "last_failures",
     "only_looks",
     "outcome_of",
+    "outdated_results",
     "owners_of",
     "person_said",
     "plain_words_in",

@@ -31,6 +31,7 @@ _LENGTH_POWER = 0.8
 MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the last
 _SHORTEST_REPEATED = 20
 LISTINGS = frozenset({LISTED, ONLY_PATH})
+_MOST_OF_OUTDATED = 160
 _LEAST_OF_LISTING, _MOST_OF_LISTING, _LISTINGS_OF_ROOM = 160, 700, 12
 _FIRST_CHARS = 600
 _PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
@@ -84,6 +85,7 @@ class QuotablePart:
         "_lines",
         "_lists_by_file",
         "clean",
+        "is_outdated",
         "is_result",
         "line",
         "line_chars",
@@ -93,8 +95,18 @@ class QuotablePart:
         "text",
     )
 
-    def __init__(self, text: str, newness: float, line: Hashable, line_chars: int, *, is_result: bool) -> None:
+    def __init__(
+        self,
+        text: str,
+        newness: float,
+        line: Hashable,
+        line_chars: int,
+        *,
+        is_result: bool,
+        is_outdated: bool = False,
+    ) -> None:
         self.text = text
+        self.is_outdated = is_outdated
         self.newness = newness
         self.line = line
         self.line_chars = line_chars
@@ -188,6 +200,8 @@ def may_take(span: QuoteSpan, part: QuotablePart, selection: QuoteSelection) -> 
     What the agent said is no listing: each line was worth writing.
     """
     text = part.text
+    if part.is_outdated and selection.of_part[span.number, span.part] >= _MOST_OF_OUTDATED:
+        return False
     place = _PLACE.match(text, span.start, span.end)
     line = text[place.end() if place else span.start : span.end]
     if len(line) >= _SHORTEST_REPEATED:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -143,6 +143,21 @@ def _judged(action: Action, key: str, worked: dict[str, Action], actions: Sequen
     if shown_by is not None:
         return LastFailure(action, False, shown_by, _cure(action, shown_by, later))
     return LastFailure(action, action.number >= since and not _is_past(action, key, worked, later))
+
+
+def outdated_results(actions: Iterable[Action]) -> frozenset[int]:
+    """The results of commands that named an error and were run again later: what they say may no longer be so."""
+    failed: dict[str, int] = {}
+    outdated: set[int] = set()
+    for action in actions:
+        if action.verb != "RAN" or action.result is None or only_looks(action):
+            continue
+        key = _key(action)
+        if key in failed:
+            outdated.add(failed.pop(key))
+        if action.failed or (action.outcome and action.outcome.error):
+            failed[key] = action.result
+    return frozenset(outdated)
 
 
 def only_looks(action: Action) -> bool:

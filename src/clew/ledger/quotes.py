@@ -84,8 +84,13 @@ class QuoteSelector:
         line_of: LineOf,
         favour_new: float = 0.0,
         redacted: Callable[[str], str] = redact_text,
+        outdated: Set[int] = frozenset(),
     ) -> None:
-        """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first."""
+        """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first.
+
+        Of the messages in `outdated` little is quoted: what they say may no longer be so.
+        """
+        self._outdated = outdated
         self._index = index
         self._may_quote = may_quote
         self._line_of = line_of
@@ -175,7 +180,9 @@ class QuoteSelector:
             age = 1 - max(0, number - self._first) / max(1, self._index.last - self._first)
             newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
             parts = self._parts[number] = [
-                QuotablePart(text, newness, *self._line_of(number, at), is_result=is_result)
+                QuotablePart(
+                    text, newness, *self._line_of(number, at), is_result=is_result, is_outdated=number in self._outdated
+                )
                 for at, text in enumerate(quotable_texts(message))
             ]
         return parts

@@ -18,6 +18,7 @@ from clew.ledger import (
     alike_in_a_row,
     is_opening,
     is_routine,
+    outdated_results,
     owners_of,
     says_nothing,
     shorten,
@@ -280,6 +281,7 @@ class HandoffMaterial:
             # What the newest request is about was seen last; where there is one request, all of it is about that one.
             favour_new=_FAVOUR_NEW if len(self.exchanges) > 1 else 0.0,
             redacted=source.clean,
+            outdated=outdated_results(folded),
         )
         self.top = certain_lines(source)
         told = self._told_before()
