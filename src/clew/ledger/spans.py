@@ -317,7 +317,7 @@ def quote_of(text: str, start: int, end: int) -> str:
 # -- sentences over several lines --------------------------------------------------------------------------------------
 
 _BEFORE_WORDS = re.compile(r"\s*(?:\d+(?:→|[:|-](?=\s|$)))?\s*(?:(?://+!?|#+|\*+|>+|--+)(?=\s|$)\s*)*")
-_WORDS_IN_A_ROW = re.compile(r" [a-z'’-]+[,;]? [a-z'’-]+[,;]? [a-z'’-]+[,;]? [a-z(]")
+_WORDS_IN_A_ROW = re.compile(r" [a-z'’-]+[,;]? [a-z'’-]+[,;]? [a-z'’-]+(?=[\s,;.:)]|$)")
 _NEW_ENTRY = re.compile(r"[-*+•] |\d{1,3}[.)] |[|#>`]{2,}|\|")
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "|", "{", "}", "(", "[", "=", "\\", "…")
 _SHORTEST_WRAPPED = 56
