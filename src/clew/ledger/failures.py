@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Sequence, Set
+from collections.abc import Callable, Iterable, Sequence, Set
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
-from clew.ledger.outcomes import both_ends, error_line
+from clew.ledger.outcomes import ERROR_PHRASES, both_ends, error_line, named_errors
 from clew.ledger.tools import without_folder
 
 if TYPE_CHECKING:
@@ -96,15 +96,20 @@ class HarmlessErrors:
         self._instead.append((failed, error_line(ends, surely=True, but={outcome.error, *self.lines})))
 
 
-def _errors_printed(ends: str) -> Iterator[str]:
+def _errors_printed(ends: str) -> list[str]:
     """The lines that name errors, the last first."""
-    found: set[str] = set()
-    for _ in range(_ERRORS_OF_ONE_RUN):
-        line = error_line(ends, surely=False, but=found)
-        if not line or line in found:
-            return
-        found.add(line)
-        yield line
+    last = error_line(ends, surely=False)
+    if not last:
+        return []
+    found: dict[str, None] = {}
+    for line in named_errors(ends.splitlines(), [phrase for phrase in ERROR_PHRASES if phrase in ends]):
+        # What is no line of its own, but told of the whole, is told alone.
+        if not line or len(found) >= _ERRORS_OF_ONE_RUN or (not found and line != last):
+            break
+        found[line] = None
+    if len(found) > 1 and error_line(ends, surely=False, but={last}) == last:
+        return [last]
+    return list(found) or [last]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clew.ledger.extract import shorten
@@ -75,7 +75,7 @@ _ERROR_WORDS = (
     ("FAIL", ("FAILED", "--- FAIL")),
     ("\nE  ", ()),
 )
-_ERROR_PHRASES = (
+ERROR_PHRASES = (
     "command not found", "No such file", "Permission denied", "not recognized as", "timed out", "Segmentation fault",
 )  # fmt: skip
 _ERROR_LINE = re.compile(
@@ -261,11 +261,7 @@ _RUNNERS: tuple[tuple[frozenset[str], GroupedWords, Callable[[str], str]], ...] 
         _by_line,
     ),
     (frozenset({"Ran "}), (("Ran ", ()),), _unittest),
-    (
-        frozenset({"--- ", "\t"}),
-        (("--- FAIL", ()), ("--- PASS", ()), ("ok  \t", ()), ("FAIL\t", ())),
-        _go,
-    ),
+    (frozenset({"--- ", "\t"}), (("--- FAIL", ()), ("--- PASS", ()), ("ok  \t", ()), ("FAIL\t", ())), _go),
     (frozenset({" pass", " fail"}), ((" passing", ()), (" failing", ())), _mocha),
     (frozenset({" example"}), ((" examples, ", ()), (" example, ", ())), _rspec),
     (frozenset({"Tests"}), (("Tests run: ", ()),), _surefire),
@@ -278,19 +274,17 @@ def error_line(ends: str, *, surely: bool, but: Collection[str] = ()) -> str:
     """The last line that names an error; else, where it has surely failed, the last with content; none of `but`."""
     if ends.startswith(_TOOL_ERROR):
         return next(iter(_contents(ends.removeprefix(_TOOL_ERROR).partition("</")[0])), "")[:_LONGEST_ERROR]
-    phrases = [phrase for phrase in _ERROR_PHRASES if phrase in ends]
+    phrases = [phrase for phrase in ERROR_PHRASES if phrase in ends]
     is_named = bool(phrases) or has_one(ends, _ERROR_WORDS)
     is_powershell = _POWERSHELL_MARK in ends
     if not is_named and not is_powershell and not surely:
         return ""
     lines = ends.splitlines()
-    if is_powershell and (said := _powershell_error(lines)):
-        return said[:_LONGEST_ERROR]
-    for at in range(len(lines) - 1, -1, -1) if is_named else ():
-        if _ERROR_LINE.match(lines[at]) or (phrases and any(phrase in lines[at] for phrase in phrases)):
-            said = _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
-            if said not in but:
-                return said
+    if is_powershell and (says := _powershell_error(lines)):
+        return says[:_LONGEST_ERROR]
+    for said in named_errors(lines, phrases) if is_named else ():
+        if said not in but:
+            return said
     if not surely:
         return ""
     last = ""
@@ -300,6 +294,13 @@ def error_line(ends: str, *, surely: bool, but: Collection[str] = ()) -> str:
                 return _with_next(text, lines[at + 1 :])[:_LONGEST_ERROR]
             last = last or text
     return last[:_LONGEST_ERROR]
+
+
+def named_errors(lines: Sequence[str], phrases: Collection[str]) -> Iterator[str]:
+    """The lines that name an error, the last first."""
+    for at in range(len(lines) - 1, -1, -1):
+        if _ERROR_LINE.match(lines[at]) or (phrases and any(phrase in lines[at] for phrase in phrases)):
+            yield _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
 
 
 def _contents(text: str) -> list[str]:

@@ -382,12 +382,21 @@ _FORGETS = re.compile(
     r"(?P<topic>[^\W\d_][\w-]{2,29})(?!['’]s)",
     re.IGNORECASE,
 )
+# All that it finds has one of these.
+_MAY_FORGET = (
+    *((word, ()) for word in ("forget", "oublie", "laisse tomber")),
+    ("never", ("never mind", "nevermind")),
+    ("scra", ("scratch", "scrap")),
+    ("verg", ("vergiss", "vergessen wir")),
+    ("olv", ("olvida", "olvídate de")),
+)
 _LONGEST_ABOUT_ONE_THING = 12
 
 
 def topic_taken_back(said: str) -> str:
     """The thing that a request begins by taking back: `hotel` of "Forget the hotel, we stay with friends."."""
-    found = _FORGETS.search(said[:_OPENING_CHARS])
+    opening = said[:_OPENING_CHARS]
+    found = _FORGETS.search(opening) if has_one(opening.lower(), _MAY_FORGET) else None
     return found["topic"] if found else ""
 
 
