@@ -45,7 +45,11 @@ def unknown_words(narrow: str, wide: str) -> list[str]:
     return [
         word
         for word in found
-        if word.removesuffix("…") not in known and not _DRAWN.fullmatch(word) and not re.search(r"\d", word)
+        if word.removesuffix("…") not in known
+        and not _DRAWN.fullmatch(word)
+        and not re.search(r"\d", word)
+        # A cut that is marked breaks no word.
+        and not (word.endswith("…") and any(one.startswith(word[:-1]) for one in known))
     ]
 
 
