@@ -65,8 +65,9 @@ _REQUEST_TAG = re.compile(r"task|issue|request|query|question|prompt|description
 _ISSUE = re.compile(r"\s*<(?:issue|pr|problem|bug|ticket)[_-](?:description|statement|body|text)>")
 _WORDS_BESIDE_BLOCKS = 40
 _DIGITS = re.compile(r"\d+")
+_UP_TO_DIGITS = re.compile(r"\D*").match
 _SHORTEST_REPEATED = 60
-_OPENING_CHARS, _COMPARED_CHARS = 16, 120
+_FIRST_CHARS, _COMPARED_CHARS = 16, 120
 _FEWEST_ALIKE, _NEWEST_ALIKE = 4, 2
 
 
@@ -191,7 +192,8 @@ def alike_in_a_row(requests: Sequence[str]) -> frozenset[int]:
     """The places of requests that came again and again but for their numbers, without the newest of each row."""
     compared = [request[:_COMPARED_CHARS] for request in requests]
     # Most differ from the next one in their first words already.
-    openings = groupby(range(len(compared)), key=lambda n: _DIGITS.split(compared[n][:_OPENING_CHARS], maxsplit=1)[0])
+    firsts = [found[0] for request in compared if (found := _UP_TO_DIGITS(request, 0, _FIRST_CHARS))]
+    openings = groupby(range(len(compared)), key=firsts.__getitem__)
     alike = (own for _, run in openings if len(own := list(run)) >= _FEWEST_ALIKE)
     rows = (list(run) for own in alike for _, run in groupby(own, key=lambda n: _DIGITS.sub("0", compared[n])))
     return frozenset(n for row in rows if len(row) >= _FEWEST_ALIKE for n in row[:-_NEWEST_ALIKE])
