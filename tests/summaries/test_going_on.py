@@ -311,7 +311,7 @@ def test_a_rule_about_one_change_is_told_as_that_where_the_task_asks_for_what_it
         return "\n".join(handoff_of([*done, user(task)]).lines(RULES))
 
     asked = rules_with("ok, now adjust the light palette accordingly.")
-    assert asked == f'"{said}" (m2; said of that change alone: the active task asks for it)'
+    assert asked == f'"{said}" (m2; about that change only, and not about the active task)'
     assert rules_with("ok, now the docs.") == f'"{said}" (m2)'
     assert rules_with("adjust the frame, but do not touch the palette.").startswith(f'"{said}" (m2)\n')
 

@@ -193,7 +193,7 @@ def _rules(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFact]
         if (by := cancelled.get(rule.number)) is not None:
             reason += f"; said of a task that m{by} cancelled"
         elif task and _forbids_task(rule.text, task.words):
-            reason += "; said of that change alone: the active task asks for it"
+            reason += "; about that change only, and not about the active task"
         text = " ".join(rule.text.split())
         (hard if rule.is_hard else soft).append(
             RequiredFact(parts.RULES, f'"{text}" (m{rule.number}{reason})', text, rule.number)
