@@ -5,14 +5,18 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from clew.config import LosslessSettings, Settings
-from clew.engines import ContextCompressor, EngineFactory, LosslessEngine
+from clew.engines import ContextCompressor, EngineFactory, EngineSetup, LosslessEngine
 from clew.events import CompactionFinished
 from clew.messages import Message, text_of
 from clew.store import NewSession
+from clew.summaries import Summary, SummaryInput
 from clew.testing import ScriptedProvider, assistant, call, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import handoff_text
@@ -246,6 +250,39 @@ async def test_without_a_model_nodes_are_provisional_and_a_model_writes_them_aga
         await receive(flow.runtime, SESSION, rounds(40, 60))
         await flow.compact()
         assert all(node.is_final for node in await flow.store.shown_nodes(conversation.session))
+        assert await flow.store.check() == []
+
+
+class LongWriter:
+    """Writes more than there is room for; asked again in half the room, it may keep to it."""
+
+    def __init__(self, *, keeps_to_half: bool) -> None:
+        self.keeps_to_half = keeps_to_half
+        self.rooms: list[int] = []
+
+    async def __call__(self, source: SummaryInput, budget: int) -> Summary:
+        del source
+        is_second = bool(self.rooms) and budget == self.rooms[-1] // 2
+        self.rooms.append(budget)
+        words = "The buckets were counted." if is_second and self.keeps_to_half else "herring " * (2 * budget)
+        return Summary(f"## Completed actions\n1. {words}", written_by="long-model", template="long/1")
+
+
+@pytest.mark.parametrize("keeps_to_half", [True, False])
+async def test_a_node_that_is_too_long_is_asked_for_in_half_the_room_and_then_written_without_a_model(
+    tmp_path: Path, keeps_to_half: bool
+) -> None:
+    writer = LongWriter(keeps_to_half=keeps_to_half)
+
+    def new_engine(setup: EngineSetup) -> LosslessEngine:
+        return LosslessEngine(replace(setup, summarize=writer))
+
+    async with lossless_flow(tmp_path, new_engine=new_engine) as flow:
+        await receive(flow.runtime, SESSION, rounds(0, 40))
+        done = await flow.compact()
+        assert done is not None
+        assert writer.rooms[1] == writer.rooms[0] // 2
+        assert [node.is_final for node in done.nodes] == [keeps_to_half] * len(done.nodes)
         assert await flow.store.check() == []
 
 
