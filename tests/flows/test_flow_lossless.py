@@ -103,6 +103,16 @@ async def test_what_was_folded_is_opened_byte_for_byte(tmp_path: Path) -> None:
         assert await flow.store.check() == []
 
 
+async def test_a_leaf_begins_with_a_request_and_ends_with_what_came_of_it(tmp_path: Path) -> None:
+    async with lossless_flow(tmp_path) as flow:
+        await receive(flow.runtime, SESSION, rounds(0, 80))
+        await flow.compact()
+        leaves = [node for node in await flow.store.nodes(SESSION) if node.depth == 0]
+        whole = await everything(flow)
+        assert len(leaves) > 5
+        assert {whole[node.first]["role"] for node in leaves} == {"user"}
+
+
 async def test_requests_between_folds_extend_each_other_and_folds_are_rare(tmp_path: Path) -> None:
     async with lossless_flow(tmp_path, *(answers(f"Answer {n}. " + WORDS * 4) for n in range(80))) as flow:
         for number in range(80):
