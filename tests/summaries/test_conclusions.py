@@ -294,3 +294,11 @@ def test_a_label_in_bold_letters_that_is_told_as_a_finding_is_told_once() -> Non
     )
     said = closing_sentences(answer, 4, lambda _: 0.3)
     assert quoted_sentences(said).count("Option 2: Check the missing status only") == 1
+
+
+def test_a_number_of_several_entries_of_a_list_ends_no_sentence() -> None:
+    route = "**Route**:\n1. **gate** - 1 ms\n8. **border** - 94 ms\n9-11. **No answer** from three hops on the way\n\n"
+    closing = f"{route}The site is hosted in Oregon. The trace took 12 hops and reached it in 59 ms."
+    messages = [user("Trace the route."), assistant(closing), user("Thanks, and now the other one?")]
+    told = "".join(write_handoff(summary_input_of(messages), 2_000, count).lines(COMPLETED))
+    assert "9-11. …" not in told and "9-11. **No answer** from three hops" in told

@@ -133,6 +133,9 @@ def test_changes_are_one_line_and_a_change_that_failed_is_none() -> None:
     wrote = [assistant(None, [call("write_file", {"path": "src/b.py", "content": "x"}, "w")]), tool("w", "ok")]
     assert deeds(*patch("a", "ok"), *wrote) == ["CHANGED src/a.py +2 -1 (m0) · WROTE src/b.py +1 (m2)"]
     assert deeds(*patch("a", "ok"), *patch("b", "ok")) == ["CHANGED src/a.py (2x, m0-m2)"]
+    at_once = [call for one in (*patch("a", "ok"), *patch("b", "ok")) for call in one.get("tool_calls", ())]
+    both = [assistant(None, at_once), tool("a", "ok"), tool("b", "ok")]
+    assert deeds(*both) == ["CHANGED src/a.py (2x, m0)"]
     assert deeds(*patch("a", "Error: old_string was not found")) == []
 
 

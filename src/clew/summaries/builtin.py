@@ -38,6 +38,7 @@ from clew.summaries.required_facts import (
     TASK_CHARS,
     HandoffLine,
     longer_goal,
+    named_task,
     shorter_task,
 )
 from clew.summaries.sentences import Sentence, by_worth
@@ -194,9 +195,8 @@ class _Composer:
         failures = min(draft.left * _SHARE_OF_FAILURES, _MOST_OF_FAILURES[0] + draft.left * _MOST_OF_FAILURES[1])
         for whole in self._material.top:
             line = whole
-            if whole.heading == parts.ACTIVE_TASK:
-                is_below = self._material.stays_whole(number_at_end(whole.text))
-                line = shorter_task(whole, int(draft.left * (_SHARE_OF_TASK_BELOW if is_below else _SHARE_OF_TASK)))
+            if whole.heading in (parts.ACTIVE_TASK, parts.GOAL):
+                line = self._task_or_goal(whole, draft.left)
             is_failure = line.heading == parts.TRIED
             if line.chars <= draft.left - least and not (is_failure and line.chars > failures):
                 draft.top.append(line)
@@ -205,6 +205,16 @@ class _Composer:
                 # Of a file in a list nothing is said.
                 draft.covered |= atoms_in(line.text) if line.heading != parts.FILES else set()
         draft.above = self._asked_above(draft.top)
+
+    def _task_or_goal(self, line: HandoffLine, room: int) -> HandoffLine:
+        """By its first words where it can be read elsewhere, also when more is folded; a task that is long shorter."""
+        number, source = number_at_end(line.text), self._material.source
+        stays = self._material.stays_whole(number)
+        if stays and number not in source.kept:
+            line = named_task(line, "above" if number in source.above else "below")
+        if line.heading == parts.GOAL:
+            return line
+        return shorter_task(line, int(room * (_SHARE_OF_TASK_BELOW if stays else _SHARE_OF_TASK)))
 
     def _tell_former(self, draft: HandoffDraft) -> None:
         """What was told before, newest first: each request, then with it what came of it, then all that was told."""

@@ -146,7 +146,8 @@ def _words_alike(action: Action) -> str:
 
 def _when(actions: Sequence[Action]) -> str:
     first, last = actions[0].number, actions[-1].number
-    return f"m{first}" if len(actions) == 1 else f"{len(actions)}x, m{first}-m{last}"
+    where = f"m{first}" if first == last else f"m{first}-m{last}"
+    return where if len(actions) == 1 else f"{len(actions)}x, {where}"
 
 
 # -- lines of results --------------------------------------------------------------------------------------------------

@@ -12,9 +12,7 @@ from dataclasses import dataclass, field
 from clew.ledger import atoms_in
 from clew.summaries import handoff as parts
 from clew.summaries.exchanges import (
-    AS_TASK,
-    ASKED_ABOVE,
-    ASKED_BELOW,
+    ELSEWHERE,
     LEAST_REQUEST_CHARS,
     HandoffMaterial,
     ToldExchange,
@@ -119,7 +117,7 @@ class HandoffDraft:
                 continue
             text = exchange_text(entry, named)
             # Without another line they tell nothing that is not told already.
-            if CONTINUED in text or not text.startswith((AS_TASK, ASKED_ABOVE, ASKED_BELOW)):
+            if CONTINUED in text or not text.startswith(ELSEWHERE):
                 entries.append((material.exchanges[n].number, text))
         if told := [material.source.clean(text) for _, text in sorted(entries, key=lambda one: one[0]) if text]:
             sections[parts.COMPLETED] = told

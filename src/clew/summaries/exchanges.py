@@ -239,7 +239,10 @@ _SCREEN_CHARS = 340
 _WORD_CHARS = 20
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
-ASKED_BELOW = "Asked below"
+ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
+ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
+"""How an entry begins whose request can be read elsewhere."""
+_SENTENCES_OF_KEPT = 2
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
 _NO_OUTPUT = frozenset({"(no output)", "(no content)", "(empty)"})
@@ -328,7 +331,9 @@ class HandoffMaterial:
         """The entries of the previous handoff, each with its first message."""
         told = told_entries(self.source.previous_lines(parts.COMPLETED))
         for task in self.source.previous_lines(parts.ACTIVE_TASK)[:1]:
-            if all(line.text != task for line in self.top):
+            number = number_at_end(task)
+            tasks = [line.text for line in self.top if line.heading == parts.ACTIVE_TASK]
+            if all(text != task and (number < 0 or number_at_end(text) != number) for text in tasks):
                 # What was the task then is one of the earlier requests now.
                 own = [lines for lines in told if lines[0].startswith(AS_TASK)] or [[]]
                 told = [*(lines for lines in told if lines is not own[0]), [task, *own[0][1:]]]
@@ -338,10 +343,13 @@ class HandoffMaterial:
         """The sentences of the agent's last words on an exchange."""
         if n not in self._closings:
             closing, at = self.exchanges[n].closing, self.exchanges[n].closing_number
-            is_quoted = at is not None and at < self.source.last
+            is_quoted = at is not None and at < self.source.last and at not in self.source.above
             is_newest = n == len(self.exchanges) - 1
             worth_of = self.selector.worth_of
             found = closing_sentences(closing, at or 0, worth_of, is_newest=is_newest) if is_quoted else []
+            if at in self.source.kept:
+                # All of it can be read below.
+                found = conclusion_of(found, found, is_ended=True)[:_SENTENCES_OF_KEPT]
             is_last = is_newest or self.exchanges[n].is_ended
             self._closings[n] = found if is_last else [one for one in found if not is_thought(one.text)]
         return self._closings[n]
@@ -361,15 +369,17 @@ class HandoffMaterial:
     def conclusion(self, n: int, told: Collection[str]) -> list[Sentence]:
         """What stands for the exchange, of what was not told; nothing where its commits tell it better."""
         is_ended, is_newest = self.exchanges[n].is_ended, n == len(self.exchanges) - 1
+        if self.exchanges[n].closing_number in self.source.above:
+            return []
         if not (is_ended and self.closing(n)) and any(action.commit for action in self.actions.get(n, ())):
             return []
         closing, said = ([one for one in own if one.text not in told] for own in (self.closing(n), self.sentences(n)))
         return conclusion_of(closing, said, is_ended=is_ended or is_newest)
 
     def stays_whole(self, number: int) -> bool:
-        """Whether the message can be read below the handoff."""
-        source = self.source
-        return (number >= source.last or number in source.kept) and number not in source.shortened
+        """Whether the message can be read above or below the handoff."""
+        stays = number >= self.source.last or number in self.source.kept or number in self.source.above
+        return stays and number not in self.source.shortened
 
     def may_quote(self, number: int) -> bool:
         """Whether lines of a message may be quoted beside what is told of it: of a request its words are told."""
@@ -379,7 +389,7 @@ class HandoffMaterial:
         # Of a request that is too long to be told whole, such as one with a log pasted in, lines may be quoted too.
         if number in self._requests and number not in self._long_requests:
             return False
-        return source.first <= number < source.last or number in source.shortened
+        return (source.first <= number < source.last and number not in source.kept) or number in source.shortened
 
     def _quotable_message(self, number: int) -> Message:
         """The message; of a long request only what stands behind the words that are told of it, and of the report of
@@ -448,7 +458,8 @@ class HandoffMaterial:
             word = AS_TASK if n == len(self.exchanges) - 1 else ASKED_ABOVE
             return f"{word} (m{exchange.number}{cancelled})"
         if self.stays_whole(exchange.number):
-            return f"{ASKED_BELOW} (m{exchange.number}{cancelled})"
+            word = ASKED_BEFORE if exchange.number in self.source.above else ASKED_BELOW
+            return f"{word} (m{exchange.number}{cancelled})"
         head = quoted_request(exchange, min(most, _SCREEN_CHARS) if exchange.is_screen else most)
         return head[:-1] + cancelled + ")" if cancelled else head
 

@@ -448,6 +448,8 @@ class SummaryInput:
     """Messages that stay but are shortened, so that they may be quoted too."""
     kept: frozenset[int] = frozenset()
     """Messages before `last` that stay word for word behind the summary."""
+    above: frozenset[int] = frozenset()
+    """Messages that stay word for word before the summary."""
     focus: str | None = None
     cooldowns: Cooldowns = field(default_factory=Cooldowns)
     """The models that are not asked now, after a failure."""

@@ -46,6 +46,9 @@ _NEWEST = 300
 _RECENT_MESSAGES = 40
 _MANY_REQUESTS = 5
 _ASKED_FIRST = "; asked first)"
+_WHOLE = "; whole "
+_NAME_CHARS = 300
+"""Of a task or a goal that can be read elsewhere."""
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")
 _NUMBER_AT_END = re.compile(r"\(m(\d+)\)$")
@@ -154,7 +157,7 @@ def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
     """The goal in more of the person's words, where the line cuts it and they can be read."""
     number = number_at_end(line.text)
     exchange = next((one for one in source.ledger.exchanges if one.number == number and one.request), None)
-    if exchange is None or '…" (m' not in line.text:
+    if exchange is None or '…" (m' not in line.text or _WHOLE in line.text:
         return line
     whole = source.clean(quoted_request(exchange, TASK_CHARS))
     return replace(line, text=f"{whole[:-1]}{_ASKED_FIRST}" if line.text.endswith(_ASKED_FIRST) else whole)
@@ -358,6 +361,14 @@ def shorter_task(line: HandoffLine, chars: int) -> HandoffLine:
     if line.chars <= chars or most < _FEWEST_CHARS_OF_TASK:
         return line
     return replace(line, text=f'{shorten(said, most)}" ({source}')
+
+
+def named_task(line: HandoffLine, where: str) -> HandoffLine:
+    """The task or the goal by its first words, with where all of it stands: `above` or `below`."""
+    said, _, source = line.text.rpartition('" (')
+    if len(said) <= _NAME_CHARS or _WHOLE in source:
+        return line
+    return replace(line, text=f'{shorten(said, _NAME_CHARS)}" ({source[:-1]}{_WHOLE}{where})')
 
 
 def _state(source: SummaryInput) -> list[HandoffLine]:

@@ -15,7 +15,9 @@ from clew.ledger import atoms_in, deliberates, is_opening
 _CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
 # A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
 # class is fast.
-_ASCII_END = re.compile(r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)\s*|(?<=\n)\n*)")
+_ASCII_END = re.compile(
+    r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)(?<!\n\d-\d\.\s)(?<!\n\d-\d\d\.\s)\s*|(?<=\n)\n*)"
+)
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
 _NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
 # A label behind which the agent says what came of it all.

@@ -187,6 +187,13 @@ def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first
         for position, message in plan.staying.items()
         if position >= readable and message is not history.messages[position] and not is_prompt(message)
     }
+    whole = {
+        position
+        for position, message in plan.staying.items()
+        if message is history.messages[position] and not is_prompt(message)
+        # It may have been shortened before.
+        if history.earlier is None or f"whole: m{history.numbers[position]}" not in text_of(message)
+    }
     last = plan.covered[1]
     return SummaryInput(
         ledger,
@@ -199,6 +206,8 @@ def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first
             *(atoms_in(text_with_calls(message)) for message in plan.tail_messages if first < last)
         ),
         shortened=frozenset(shortened),
+        kept=frozenset(history.numbers[position] for position in whole.intersection(cut.kept)),
+        above=frozenset(history.numbers[position] for position in whole if position < cut.head),
         is_redacted=True,
     )
 

@@ -19,7 +19,7 @@ from clew.engines.lossless.writing import files_in_room, merged_sections
 from clew.ledger import Ledger
 from clew.redact import redact_text
 from clew.summaries import Handoff, SummaryInput, parse_handoff, write_handoff
-from clew.summaries.exchanges import AS_TASK, ASKED_ABOVE, ASKED_BELOW, reference_of
+from clew.summaries.exchanges import ASKED_ABOVE, ELSEWHERE, reference_of
 from clew.summaries.grounding import fill_handoff
 from clew.summaries.handoff import (
     ACTIVE_TASK,
@@ -49,7 +49,7 @@ _SHARE_BY_MODELS = 0.25
 _LEAST_SHARE_OF_FORMER, _SHARE_OF_MESSAGES = 0.25, 0.25
 _GOAL_CHARS = 500
 _TRIES_TO_FIT = 4
-_ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BELOW, STILL_ASKED)
+_ELSEWHERE = (*ELSEWHERE, STILL_ASKED)
 # Of the map: with less than this left nothing is added to what models wrote.
 _WORTH_FILLING = 0.05
 _LEAST_OF_EXPECTED = 0.2

@@ -110,9 +110,7 @@ class NodeWriter:
         history = plan.history
         later = history.numbers[plan.cut.tail :] if first < plan.covered[1] else ()
         clean = self._clean([*rows, *zip(later, history.messages[len(history.messages) - len(later) :], strict=True)])
-        source = summary_input(plan, _LaterLedger(clean), clean.read, first)
-        kept = frozenset(history.numbers[at] for at in plan.cut.kept) - source.shortened
-        return replace(source, focus=self.focus, kept=kept)
+        return replace(summary_input(plan, _LaterLedger(clean), clean.read, first), focus=self.focus)
 
     def _clean(self, rows: Sequence[tuple[int, Message]]) -> _CleanMessages:
         return _CleanMessages(rows, self._known_clean)
