@@ -5,6 +5,7 @@ import json
 import pytest
 
 from clew.ledger import Ledger, read_outcome
+from clew.ledger.extract import quotable_texts
 from clew.testing import assistant, call, tool
 
 PYTEST = """\
@@ -221,7 +222,29 @@ At line:1 char:1
             "Exit code 1\nhost is unknown\n      0 [main] bash (311) child_copy: read copy failed, done 0",
             "host is unknown",
         ),
+        (
+            "Exit code 1\nServer: 10.0.0.1\n\n** server can't find shop.example: REFUSED",
+            "** server can't find shop.example: REFUSED",
+        ),
+        (
+            "Exit code 128\nhooks done\nerror: gpg failed to sign the data:\n(no gpg output)\nfatal: failed to write commit object",
+            "error: gpg failed to sign the data: (no gpg output)",
+        ),
+        ("Exit code 128\nfatal: not a git repository: .git", "fatal: not a git repository: .git"),
     ],
 )
 def test_the_error_is_the_line_that_says_why(result: str, error: str) -> None:
     assert read_outcome(result).error == error
+
+
+def test_the_code_that_a_line_tells_of_another_process_is_none_of_the_commands() -> None:
+    printed = (
+        "key not found\n 0 [main] bash 532 dofork: forked process 43800 died, retry 0, exit code 0xC0000142, errno 11"
+    )
+    assert read_outcome(printed).exit_code is None
+
+
+def test_a_name_in_brackets_is_no_colour() -> None:
+    text = "\x1b[32mdone\x1b[0m\n[1mleaks: 3[0m\n1 [main] sh 978: gave up [m]"
+    messages = [assistant(None, [call("terminal", {"command": "scan"}, "a")]), tool("a", text)]
+    assert quotable_texts(messages[1]) == ["done\nleaks: 3\n1 [main] sh 978: gave up [m]"]

@@ -432,7 +432,8 @@ _WRAPPER = re.compile(
     r"|</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr|status|exit_code"
     r"|persisted-output|tool_use_error|task_result)>|<task id=[^<>\n]*>|</task>"
 )
-_COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
+# Without its first char, which some programs drop, only where a number says that it is one: not in `[main]`.
+COLOUR = re.compile(r"\x1b\[[\d;]{0,12}m|\[\d{1,3}(?:;\d{0,3})*m")
 
 
 def quotable_texts(message: Message) -> list[str]:
@@ -441,7 +442,7 @@ def quotable_texts(message: Message) -> list[str]:
     if message["role"] == "user" or _REMINDER in text:
         text = without_harness_blocks(text)
     if _COLOUR_END in text:
-        text = _COLOUR.sub("", text)
+        text = COLOUR.sub("", text)
     if text.startswith("<") and message["role"] == "tool":
         text = _WRAPPER.sub("", text)
     if message["role"] == "tool":

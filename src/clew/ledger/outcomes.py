@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from clew.ledger.extract import shorten
+from clew.ledger.extract import COLOUR, shorten
 from clew.ledger.requests import GroupedWords, has_one
 from clew.ledger.spans import ROUTINE_LINE
 from clew.ledger.tools import Verb, found_by_exit_code, target_of, verb_of
@@ -32,7 +32,7 @@ _EXIT = re.compile(
 # The same, each beginning with a literal, which makes it as fast as a search for that literal.
 _EXITS_ANYWHERE = (
     re.compile(
-        r"xit(?<=\b[Ee]xit)(?:[_ ]?(?:[Cc]ode|status)[\">]?\s*[:=]?\s*(-?\d+)|ed with (?:code |status )?(-?\d+))"
+        r"xit(?<=\b[Ee]xit)(?:[_ ]?(?:[Cc]ode|status)[\">]?\s*[:=]?\s*(-?\d+)\b|ed with (?:code |status )?(-?\d+)\b)"
         r"|xit(?<=\[exit) (-?\d+)\]"
     ),
     re.compile(r"eturn(?:(?<=<return)code>(-?\d+)|(?<=\b[Rr]eturn) ?code[:= ]+(-?\d+))"),
@@ -53,7 +53,6 @@ _COUNTS_LINE = re.compile(
     rf"(?P<opening>=+ |(?:=+ )?tests finished: |(?:ok|FAILED) \| |Summary \[ *[\d.]+s\] +\d+ tests? run: )?"
     rf"(?P<counts>{_COUNTED}(?:(?:, | \| |; ){_COUNTED})*),?(?P<took> ?{_TOOK})?[ =]*\Z"
 )
-_COLOUR = re.compile(r"\x1b?\[\d{0,3}(?:;\d{1,3})*m")
 _COUNTED_APART = re.compile(r"(\d+) ([a-z ]+)")
 _CARGO = re.compile(r"^test result: \w+\. (\d+) passed; (\d+) failed", re.MULTILINE)
 _JEST = re.compile(r"^\s*Tests:?\s+(?=\d)(.*)$", re.MULTILINE)
@@ -122,7 +121,7 @@ def read_outcome(result: str, *, is_error: bool = False, command: str = "") -> C
     """How a command or an unknown tool ended, by its result."""
     ends = both_ends(_printed_text(result))
     if "[0m" in ends:
-        ends = _COLOUR.sub("", ends)
+        ends = COLOUR.sub("", ends)
     exit_code = _exit_code(both_ends(result))
     tests = _tests(ends)
     failed: bool | None = None
@@ -300,6 +299,9 @@ def named_errors(lines: Sequence[str], phrases: Collection[str]) -> Iterator[str
     """The lines that name an error, the last first."""
     for at in range(len(lines) - 1, -1, -1):
         if _ERROR_LINE.match(lines[at]) or (phrases and any(phrase in lines[at] for phrase in phrases)):
+            # Git says last what it could not do, and right before that why.
+            if lines[at].startswith("fatal: ") and "error: " in (above := "\n".join(lines[max(0, at - 3) : at])):
+                yield from named_errors(above.splitlines(), ())
             yield _with_next(_PYTEST_MARK.sub("", lines[at]).strip(), lines[at + 1 :])[:_LONGEST_ERROR]
 
 
@@ -342,9 +344,9 @@ _POWERSHELL_TRAILER = re.compile(r"\+\s+(?:CategoryInfo|FullyQualifiedErrorId|[~
 _SOURCE_LINE = re.compile(
     r"(?:print|console\.\w+|log(?:ger)?\.\w+|raise|throw|return|except|catch|if|elif)\b.*[(){};:]$"
 )
-# Rules, tags, and the warnings that ssh puts between stars.
+# Rules and tags.
 _NO_CONTENT = (
-    re.compile(r"<|\*\* |[=\-_\s]+$|\((?:no output|no content|empty)\)$"),
+    re.compile(r"<|[=\-_\s]+$|\((?:no output|no content|empty)\)$"),
     ROUTINE_LINE,
     _POWERSHELL_TRAILER,
     _SOURCE_LINE,
