@@ -227,7 +227,7 @@ At line:1 char:1
             "** server can't find shop.example: REFUSED",
         ),
         (
-            "Exit code 128\nhooks done\nerror: gpg failed to sign the data:\n(no gpg output)\nfatal: failed to write commit object",
+            "Exit code 128\nerror: gpg failed to sign the data:\n(no gpg output)\nfatal: failed to write commit object",
             "error: gpg failed to sign the data: (no gpg output)",
         ),
         ("Exit code 128\nfatal: not a git repository: .git", "fatal: not a git repository: .git"),

@@ -113,10 +113,13 @@ def test_like_runs_are_one_line_with_their_count_and_how_the_last_ended() -> Non
     ]
 
 
-def test_a_command_that_failed_is_told_with_its_error_and_one_that_went_well_is_left_to_its_output() -> None:
-    assert deeds(*ran("make deploy", "fatal: no such host\n[exit 128]", "a"), *ran("ls", "a.py", "b")) == [
-        "RAN make deploy -> exit 128, 2 lines: fatal: no such host (m0)"
+def test_a_command_that_failed_again_and_again_is_told_with_its_error_and_one_that_failed_once_as_tried() -> None:
+    failing = "fatal: no such host\n[exit 128]"
+    assert deeds(*ran("make deploy", failing, "a"), *ran("ls", "a.py", "b"), *ran("make deploy", failing, "c")) == [
+        "RAN make deploy: 2 runs, 2 failed, the last exit 128, 2 lines: fatal: no such host (m4)"
     ]
+    assert deeds(*ran("make deploy", failing, "a"), *ran("ls", "a.py", "b")) == []
+    assert deeds(*ran("./hang", "[exit 137]", "a"), *ran("./hang", "[exit 137]", "b")) == []
 
 
 def test_what_went_well_in_the_end_and_a_look_for_what_is_not_there_are_no_deeds() -> None:

@@ -381,3 +381,17 @@ def test_of_what_an_agent_turned_over_its_decision_is_told_and_not_the_cases() -
     assert "The decision is that `Pier.depth_at` returns metres" in told
     assert "If I use" not in told and "If we change" not in told and "default None?" not in told
     assert "should probably" not in told
+
+
+def test_a_command_is_told_with_how_it_ended_where_no_line_of_its_output_is() -> None:
+    rows = "\n".join(f"{'-' * 9} {'=' * 40} {'-' * 9}" for _ in range(60))
+    messages = [user("Which shelves does hall_north_annex have?")]
+    messages += ran("./shelves --hall hall_north_annex --as-drawing", rows, "a")
+    messages += ran("find /srv/hall_north_annex -name '*.bak'", "", "b")
+    messages += ran("mkdir -p /srv/hall_north_annex/drawings", "", "c")
+    told = "\n".join(
+        handoff_of([*messages, assistant("It has 60 shelves, as drawn."), user("And hall 2?")]).lines(COMPLETED)
+    )
+    assert "RAN ./shelves --hall hall_north_annex --as-drawing -> 60 lines (m1)" in told
+    assert "RAN find /srv/hall_north_annex -name '*.bak' -> no output (m3)" in told
+    assert "RAN mkdir -p /srv/hall_north_annex/drawings (m5)" in told

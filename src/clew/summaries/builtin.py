@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable
 
-from clew.ledger import FocusTopic, atoms_in, only_looks, text_with_calls
+from clew.ledger import FocusTopic, atoms_in, found_nothing, only_looks, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
-from clew.summaries.deeds import deeds_of, lasting_deeds_of, told_target
+from clew.summaries.deeds import deeds_of, lasting_deeds_of, reference_of, told_target
 from clew.summaries.draft import CHANGING_VERBS, HandoffDraft
 from clew.summaries.exchanges import (
     LEAST_REQUEST_CHARS,
@@ -21,7 +21,6 @@ from clew.summaries.exchanges import (
     ToldExchange,
     exchange_text,
     lines_to_tell_again,
-    reference_of,
 )
 from clew.summaries.focus_line import focus_line
 from clew.summaries.handoff import (
@@ -462,7 +461,7 @@ class _Composer:
             references = failures | {reference_of(line) for line in entry.deeds}
             for action in reversed(self._material.actions.get(n, ())):
                 key = (action.verb, told_target(action))
-                is_told = action.verb in _TOLD_ELSEWHERE or (action.verb == "READ" and action.failed)
+                is_told = action.verb in _TOLD_ELSEWHERE or (action.failed and not found_nothing(action))
                 is_told = is_told or bool({f"(m{action.number})", f"(m{action.result})"} & references)
                 if is_told or not key[1] or not self._material.may_quote(action.number):
                     continue
@@ -470,6 +469,7 @@ class _Composer:
                 shown = self._material.short_output(action)
                 if not shown and action.verb != "READ" and only_looks(action):
                     continue
+                shown = shown or (self._material.ending(action) if action.verb == "RAN" else "")
                 told_before[action.target, shown] += 1
                 if told_before[action.target, shown] > _MOST_REPEATED:
                     continue

@@ -129,12 +129,13 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
         last = own[-1]
         ended = last.outcome.describe() if last.outcome else ""
         failed = sum(action.failed for action in own)
-        # That a command went well in the end says nothing; what it printed is quoted, and what failed told as tried.
-        is_told = last.failed and not found_nothing(last)
-        if not ended or not (is_told or (len(own) > 1 and last.outcome and last.outcome.tests)):
-            continue
-        how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last" if len(own) > 1 else " ->"
         error = last.outcome.error if last.failed and last.outcome else ""
+        # That a command went well in the end says nothing; what it printed is quoted. What failed once is told as
+        # tried, or not at all where it was overcome as if of itself, and nothing is learnt from it without an error.
+        is_told = bool(last.outcome and last.outcome.tests) or (bool(error) and not found_nothing(last))
+        if not ended or len(own) == 1 or not is_told:
+            continue
+        how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last"
         why = f": {shorten_redacted(error, _ERROR_CHARS)}" if error else ""
         command = shorten_redacted(without_folder(last.target), _COMMAND_CHARS)
         yield " ".join(f"RAN {command}{how} {ended}{why} (m{last.number})".split())
@@ -168,6 +169,12 @@ def framed_passage(verb: str, names: Sequence[str], shown: Sequence[str], where:
         return block
     gives = " -> " if verb in ("RAN", "CALLED") else ": "
     return f"{verb} {' · '.join(names)}{gives if shown else ''}{' · '.join(shown)} ({where})"
+
+
+def reference_of(line: str) -> str:
+    """`(m60-m62)` at the end of a line, or of the one that announces a block."""
+    announcing = line.split(BLOCK, 1)[0].removesuffix(IN_PART)
+    return announcing[announcing.rfind("(") :] if announcing.endswith(")") else ""
 
 
 def as_block(name: str, where: str, lines: Sequence[str]) -> str:

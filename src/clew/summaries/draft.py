@@ -98,8 +98,8 @@ class HandoffDraft:
             for key, own in material.by_line(number, part, new):
                 entry.quote(key, (owner.number if owner else number, bool(part)), own)
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
-            # What was run is not told without what came of it, where that is short.
-            if not is_told and owner and (short := material.short_output(owner)):
+            # What was run is not told without what came of it: where that is short it, else how it ended.
+            if not is_told and owner and (short := material.short_output(owner) or material.ending(owner)):
                 entry.quote(material.line_of(number, part)[0], (owner.number, False), [short])
                 self.left -= len(short)
 

@@ -12,8 +12,7 @@ from dataclasses import dataclass
 from clew.ledger import LedgerExchange, actions_by_exchange, atoms_in
 from clew.ledger.verify import claims_in
 from clew.summaries import handoff as parts
-from clew.summaries.deeds import deeds_of
-from clew.summaries.exchanges import reference_of
+from clew.summaries.deeds import deeds_of, reference_of
 from clew.summaries.handoff import CONTINUED, SummaryInput, number_in, quoted_request
 from clew.summaries.required_facts import TASK_CHARS, RequiredFact, normalized
 from clew.summaries.sentences import TELLING_WIDTH, Sentence, conclusion_of, quoted_sentences, sentences_in

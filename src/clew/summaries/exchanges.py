@@ -18,6 +18,7 @@ from clew.ledger import (
     alike_in_a_row,
     is_opening,
     is_routine,
+    only_looks,
     outdated_results,
     owners_of,
     says_nothing,
@@ -33,6 +34,7 @@ from clew.summaries.deeds import (
     as_block,
     brief_target,
     framed_passage,
+    reference_of,
     told_target,
     unlike_target,
 )
@@ -40,7 +42,6 @@ from clew.summaries.focus_line import messages_about
 from clew.summaries.handoff import (
     BLOCK,
     CONTINUED,
-    IN_PART,
     STILL_ASKED,
     SummaryInput,
     number_at_end,
@@ -152,7 +153,7 @@ def exchange_text(entry: ToldExchange, named: set[str] | None = None) -> str:
 
 
 def _only_looked(key: Hashable, own: Sequence[tuple[int, bool, str]]) -> bool:
-    """Whether it lists what is there, and nothing is told of that. A search that is told alone found nothing."""
+    """Whether it lists what is there, and nothing is told of that."""
     match key:
         case ("RAN", str(command)):
             return bool(_LISTS.match(without_folder(command))) and all(is_call or not line for _, is_call, line in own)
@@ -185,12 +186,6 @@ def lines_to_tell_again(entry: ToldExchange, before: Sequence[str], closing_numb
         and number_in(reference_of(line)) not in (-1, closing_number)
         and (BLOCK in line or not DEED.match(line))
     ]
-
-
-def reference_of(line: str) -> str:
-    """`(m60-m62)` at the end of a line, or of the one that announces a block."""
-    announcing = line.split(BLOCK, 1)[0].removesuffix(IN_PART)
-    return announcing[announcing.rfind("(") :] if announcing.endswith(")") else ""
 
 
 def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict[str, str], named: set[str]) -> str:
@@ -240,12 +235,12 @@ _WORD_CHARS = 20
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
 ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
+# How an entry begins whose request can be read elsewhere.
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
-"""How an entry begins whose request can be read elsewhere."""
 _SENTENCES_OF_KEPT = 2
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
-_NO_OUTPUT = frozenset({"(no output)", "(no content)", "(empty)"})
+_NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
 _NUMBERS = re.compile(r"\d+")
 _FEWEST_FOLDED = 4
 _RULER = re.compile(r"[\s=+|_─━-]*")
@@ -331,9 +326,8 @@ class HandoffMaterial:
         """The entries of the previous handoff, each with its first message."""
         told = told_entries(self.source.previous_lines(parts.COMPLETED))
         for task in self.source.previous_lines(parts.ACTIVE_TASK)[:1]:
-            number = number_at_end(task)
-            tasks = [line.text for line in self.top if line.heading == parts.ACTIVE_TASK]
-            if all(text != task and (number < 0 or number_at_end(text) != number) for text in tasks):
+            now = [{one.text, number_at_end(one.text)} for one in self.top if one.heading == parts.ACTIVE_TASK]
+            if all(own.isdisjoint({task, number_at_end(task)} - {-1}) for own in now):
                 # What was the task then is one of the earlier requests now.
                 own = [lines for lines in told if lines[0].startswith(AS_TASK)] or [[]]
                 told = [*(lines for lines in told if lines is not own[0]), [task, *own[0][1:]]]
@@ -347,8 +341,7 @@ class HandoffMaterial:
             is_newest = n == len(self.exchanges) - 1
             worth_of = self.selector.worth_of
             found = closing_sentences(closing, at or 0, worth_of, is_newest=is_newest) if is_quoted else []
-            if at in self.source.kept:
-                # All of it can be read below.
+            if at in self.source.kept:  # all of it can be read below
                 found = conclusion_of(found, found, is_ended=True)[:_SENTENCES_OF_KEPT]
             is_last = is_newest or self.exchanges[n].is_ended
             self._closings[n] = found if is_last else [one for one in found if not is_thought(one.text)]
@@ -489,6 +482,14 @@ class HandoffMaterial:
         if shown is None:
             shown = self._short_outputs[key] = self._read_short_output(action.number, action.result)
         return shown
+
+    def ending(self, action: Action) -> str:
+        """How a command ended of whose output no line is told."""
+        if action.outcome is None or action.result is None or not self.may_quote(action.result):
+            return ""
+        if action.outcome.chars and self.selector.texts(action.result)[0].strip() not in _NO_OUTPUT:
+            return "" if _LISTS.match(without_folder(action.target)) else action.outcome.describe()
+        return "no output" if only_looks(action) or " | " in action.target else ""
 
     def _read_short_output(self, number: int, result: int) -> str:
         text = self.selector.texts(result)[0]

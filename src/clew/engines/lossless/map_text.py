@@ -19,7 +19,8 @@ from clew.engines.lossless.writing import files_in_room, merged_sections
 from clew.ledger import Ledger
 from clew.redact import redact_text
 from clew.summaries import Handoff, SummaryInput, parse_handoff, write_handoff
-from clew.summaries.exchanges import ASKED_ABOVE, ELSEWHERE, reference_of
+from clew.summaries.deeds import reference_of
+from clew.summaries.exchanges import ASKED_ABOVE, ELSEWHERE
 from clew.summaries.grounding import fill_handoff
 from clew.summaries.handoff import (
     ACTIVE_TASK,
