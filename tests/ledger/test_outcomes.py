@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from clew.ledger import Ledger, read_outcome
+from clew.ledger import Ledger, outcome_of, read_outcome
 from clew.ledger.extract import quotable_texts
 from clew.testing import assistant, call, tool
 
@@ -138,6 +138,20 @@ def test_the_line_that_names_the_error_is_kept_word_for_word(result: str, error:
     outcome = read_outcome(result)
     assert outcome.failed
     assert outcome.error == error
+
+
+@pytest.mark.parametrize(
+    ("result", "lines"),
+    [
+        ("<path>/srv/tide.ts</path>\n<type>file</type>\n<content>\n1: a\n2: b\n\n(End of file - total 2 lines)\n</content>", 2),
+        ("<returncode>0</returncode>\n<output>\nsrc/a.py\nsrc/b.py\nsrc/c.py\n</output>", 3),
+        ("<returncode>0</returncode>\n<output>\n</output>", 0),
+        ("<div>\n<p>high water</p>\n</div>", 3),
+    ],
+)  # fmt: skip
+def test_what_a_tool_puts_around_the_lines_it_shows_is_not_counted(result: str, lines: int) -> None:
+    assert outcome_of("READ", result).lines == lines
+    assert read_outcome(result).lines == lines
 
 
 def test_what_a_command_printed_is_read_out_of_an_object() -> None:

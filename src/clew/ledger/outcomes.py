@@ -13,6 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from clew.ledger.extract import COLOUR, shorten
+from clew.ledger.readable import lines_shown
 from clew.ledger.requests import GroupedWords, has_one
 from clew.ledger.spans import ROUTINE_LINE
 from clew.ledger.tools import Verb, found_by_exit_code, target_of, verb_of
@@ -132,14 +133,14 @@ def read_outcome(result: str, *, is_error: bool = False, command: str = "") -> C
     elif exit_code == 0 or tests:
         failed = False
     error = "" if failed is False else error_line(ends, surely=bool(failed))
-    return CallOutcome(exit_code, tests, error, result.count("\n") + 1 if result else 0, len(result), failed)
+    return CallOutcome(exit_code, tests, error, lines_shown(result), len(result), failed)
 
 
 def read_content_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
     """How a call ended whose result is content, such as a file: whether it failed, and its size."""
     failed = is_error or bool(_WHOLE_ERROR.match(result[:_START_CHARS]))
     error = error_line(result[:_START_CHARS], surely=True) if failed else ""
-    return CallOutcome(None, "", error, result.count("\n") + 1 if result else 0, len(result), failed or None)
+    return CallOutcome(None, "", error, lines_shown(result), len(result), failed or None)
 
 
 def _shows_something(ends: str) -> bool:

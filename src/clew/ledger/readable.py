@@ -30,6 +30,19 @@ _PLAIN_NAMES = frozenset({"title", "text", "content", "message", "line", "output
 # Behind the letter of a drive a folder can begin with any letter.
 _DRIVE = re.compile(r"\b[A-Za-z]:\\\w")
 
+# What tools put around what they show.
+_WRAPPING_TAG = "(?:path|type|content|entries|file|output|stdout|returncode|exit_code)"
+_WRAPPED_START = re.compile(rf"(?:<{_WRAPPING_TAG}>(?:[^<\n]*</{_WRAPPING_TAG}>)?[ \t]*(?:\n|\Z))*")
+_WRAPPED_END = re.compile(rf"(?:\s*(?:</{_WRAPPING_TAG}>|\(End of file - total \d+ lines\)))+\s*\Z")
+_WRAPPING_CHARS = 160
+
+
+def lines_shown(result: str) -> int:
+    """How many lines a result has without what the tool put around them."""
+    start, ending = _WRAPPED_START.match(result), _WRAPPED_END.search(result, max(0, len(result) - _WRAPPING_CHARS))
+    low, high = start.end() if start else 0, ending.start() if ending else len(result)
+    return result.count("\n", low, high) + 1 if low < high else 0
+
 
 def readable_result(text: str, depth: int = 0) -> str:
     """The text with its JSON told by fields; the same object where there is none."""
