@@ -151,6 +151,11 @@ def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
     if state.serving:
         serving, number = shorten_redacted(state.serving[0], _SERVING_CHARS), state.serving[1]
         yield RequiredFact(parts.STATE, f"Running: {serving} (m{number}).", serving, number)
+    number = source.task_number if source.task_number is not None else -1
+    if source.task and source.first <= number < source.last and not person_said(source.task):
+        # It is kept behind the handoff, where it looks like what is to be answered next.
+        told = f"m{number}, which follows, was written by a program and has been answered."
+        yield RequiredFact(parts.STATE, told, told, number)
 
 
 def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
