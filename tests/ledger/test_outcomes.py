@@ -143,7 +143,7 @@ def test_the_line_that_names_the_error_is_kept_word_for_word(result: str, error:
 @pytest.mark.parametrize(
     ("result", "lines"),
     [
-        ("<path>/srv/tide.ts</path>\n<type>file</type>\n<content>\n1: a\n2: b\n\n(End of file - total 2 lines)\n</content>", 2),
+        ("<path>/tide</path>\n<content>\n1: a\n2: b\n\n(End of file - total 2 lines)\n</content>", 2),
         ("<returncode>0</returncode>\n<output>\nsrc/a.py\nsrc/b.py\nsrc/c.py\n</output>", 3),
         ("<returncode>0</returncode>\n<output>\n</output>", 0),
         ("<div>\n<p>high water</p>\n</div>", 3),

@@ -90,8 +90,7 @@ _WHOLE_ERROR = re.compile(
     r"|Traceback)"
 )
 # Some tools give the result of a command as one JSON object.
-_LONGEST_OBJECT = 200_000
-_OBJECT_TEXTS = ("output", "stdout", "stderr", "error")
+_LONGEST_OBJECT, _OBJECT_TEXTS = 200_000, ("output", "stdout", "stderr", "error")
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,11 +29,13 @@ from clew.ledger.spans import (
     FEWEST_WORDS,
     LONGEST_LINE,
     MARKS_OF_REMARK,
+    NAMES_FILE,
     OPENS_BODY,
     QuoteSpan,
     bare_definition,
     block_span,
     command_span,
+    finds_with_files,
     has_words,
     is_packed,
     joined_spans,
@@ -43,7 +45,6 @@ from clew.ledger.spans import (
     trimmed,
     whole_line,
     whole_sentence,
-    with_files,
 )
 from clew.messages import Message
 from clew.redact import redact_text
@@ -311,6 +312,8 @@ class QuoteSelector:
             listings: dict[str, str] = {}
             listed: set[tuple[int, int]] = set()
             for shape in folded.get((number, at), ()):
+                if shape == NAMES_FILE and part.lists_by_file:
+                    continue
                 like = self._lines_like(number, at, shape)
                 if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
                     listed.update(like[1:])
@@ -328,12 +331,16 @@ class QuoteSelector:
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
             apart: Iterable[tuple[int, int]]
             apart = [line for span in joined_spans(spans) for line in part.lines_of(span) if line not in listed]
+            others: list[tuple[int, int]] = []
             if part.lists_by_file:
-                apart = with_files(text, apart)
+                apart, others = finds_with_files(text, apart)
             lines = dict.fromkeys(map(part.quote, apart))
-            if clean := [
-                listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)
-            ]:
+            clean = [listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)]
+            if others:
+                paths = [text[slice(*file)].removeprefix("File: ").rstrip(":") for file in others]
+                found = listing(paths, self.worth_of, partial(self._is_clean, part), selection.listing_chars)
+                clean.append(f"also found in {found}" if apart else f"found in {found}")
+            if clean:
                 quotes[number, at] = clean
         return quotes
 

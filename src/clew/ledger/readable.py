@@ -30,6 +30,7 @@ _PLAIN_NAMES = frozenset({"title", "text", "content", "message", "line", "output
 # Behind the letter of a drive a folder can begin with any letter.
 _DRIVE = re.compile(r"\b[A-Za-z]:\\\w")
 
+_NUMBERED = re.compile(r"\s*\d+(?:→|[:|]\s|\t)\s*")
 # What tools put around what they show.
 _WRAPPING_TAG = "(?:path|type|content|entries|file|output|stdout|returncode|exit_code)"
 _WRAPPED_START = re.compile(rf"(?:<{_WRAPPING_TAG}>(?:[^<\n]*</{_WRAPPING_TAG}>)?[ \t]*(?:\n|\Z))*")
@@ -63,6 +64,8 @@ def readable_result(text: str, depth: int = 0) -> str:
 def _readable_line(line: str, depth: int) -> str:
     if line.count('":') >= _FEWEST_FIELDS:
         record = min(at for at in map(line.find, '{["') if at >= 0)
+        if _NUMBERED.match(line) and not _NUMBERED.fullmatch(line, 0, record):
+            return line  # a line of a file, with a record somewhere in it: as the file has it
         return line[:record] + "\n".join(_joined(_fields_in(line[record:], depth)))
     is_escaped = line.count("\\n") >= _FEWEST_BREAKS and not _DRIVE.search(line)
     return _unescaped(line) if is_escaped else line
@@ -145,7 +148,7 @@ def _meant(escape: re.Match[str]) -> str:
 _LONG_LISTING = re.compile(
     r"[-bcdlps][-rwxsStT]{9}[@+.]? +\d+ \S+ +\S+ +(?P<size>[\d.,]+[KMGT]?) +\S+ +\S+ +(?:[\d:]+ +)?(?P<name>\S.*)"
 )
-_SHORTEST_FOLDER = 4
+_SHORTEST_FOLDER, _LONG_FOLDER = 4, 16
 _DRAWN = ("├─", "└─", "┣━", "┗━")
 _BRANCH = re.compile(r"(?P<drawn>[\s│┃]*[├└┣┗][─━]+\s?)(?P<name>\S+)(?P<more>.*)")
 _BOXED = re.compile(r"\s*[│┃║]\s*(\S.*?)\s*[│┃║]\s*")
@@ -153,25 +156,44 @@ _BETWEEN_BRANCHES = re.compile(r"[\s│┃]*")
 
 
 def listing(lines: Sequence[str], worth_of: Callable[[str], float], may_tell: Callable[[str], bool], most: int) -> str:
-    """Paths of a listing as one line: the folder that they have in common, once, then what is in it.
+    """Paths of a listing as one line: the folder that they have in common, once, then what is in it, folder by folder.
 
     Of more than fit into `most` chars those that are worth most, in their order, and how many there are.
     """
-    entries = [_entry_of(line) for line in lines]
+    entries = list(dict.fromkeys(map(_entry_of, lines)))
     root = _common_folder([path for path, _ in entries])
     cut = len(root) + 1 if len(root) >= _SHORTEST_FOLDER else 0
-    names = [f"{path[cut:]}{size}" for path, size in entries]
-    left, told = most - cut, set()
-    for at in sorted(range(len(names)), key=lambda at: -worth_of(entries[at][0])):
-        if left < len(names[at]):
+    names = [_folder_and_name(path[cut:]) for path, _ in entries]
+    left, told, folders = most - cut, set(), {""}
+    for at in sorted(range(len(entries)), key=lambda at: -worth_of(entries[at][0])):
+        folder, name = names[at]
+        chars = len(name) + len(entries[at][1]) + (0 if folder in folders else len(folder) + 4)
+        if left < chars:
             break
-        if may_tell(lines[at]):
-            left -= len(names[at]) + 1
+        if may_tell(entries[at][0]):
+            left -= chars + 1
+            folders.add(folder)
             told.add(at)
-    shown = " ".join(name for at, name in enumerate(names) if at in told)
-    return f"{root}: {shown}"[0 if cut else len(root) + 2 :] + (
-        f" ({len(lines)} in all)" if len(told) < len(names) else ""
-    )
+    by_folder: dict[str, list[str]] = {}
+    for at in sorted(told):
+        folder, name = names[at]
+        by_folder.setdefault(folder, []).append(name + entries[at][1])
+    groups = [_names_in_folder(folder, own) for folder, own in by_folder.items()]
+    shown = (" · " if any("/: " in one for one in groups) else " ").join(groups)
+    counted = f" ({len(lines)} in all)" if len(told) < len(entries) else ""
+    return f"{root}: {shown}{counted}"[0 if cut else len(root) + 2 :]
+
+
+def _names_in_folder(folder: str, names: Sequence[str]) -> str:
+    if folder and len(names) > 1:
+        return f"{folder}/: {' '.join(names)}"
+    return f"{folder}/{names[0]}" if folder else " ".join(names)
+
+
+def _folder_and_name(path: str) -> tuple[str, str]:
+    """A path apart where its folder is long enough to be told once: `src/core/session` and `tools.ts`."""
+    folder, _, name = path.rpartition("/")
+    return (folder, name) if len(folder) >= _LONG_FOLDER else ("", path)
 
 
 def _entry_of(line: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ Also what lines of a listing have in common, by which those that are alike are t
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
@@ -36,6 +37,8 @@ LISTED = "-rw"
 """The shape of the lines of a long listing."""
 ONLY_PATH = "\0"
 """The shape of a line that is a path or the name of a file, and no more."""
+NAMES_FILE = f"{ONLY_PATH}:"
+"""The shape of a path with a colon, above what was found in that file."""
 _QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
@@ -61,6 +64,8 @@ ROUTINE_LINE = re.compile(
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
+    # What grep does not show.
+    r"|grep: \S+: binary file matches|Binary file \S+ matches"
     # How much of a file is not shown, and what a tool puts around what is.
     r"|\[\d+ more lines\b|\W*\d[\d,]* (?:characters|chars|lines|bytes) (?:elided|omitted|truncated)\b"
     r"|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"
@@ -91,7 +96,7 @@ ROUTINE_WORDS = (
     ": fork: ", "CategoryInfo", " more lines", "@", "Showing lines ", "(End of file", "path>", "type>", "content>",
     "entries>", "file>", "ebugger ", "node_modules/", "node:internal", "site-packages/", "lib/python", " mode ",
     "changed, ", "index ",
-    " elided", " omitted", " truncated", "agentId: ", "[notice] ", " :",
+    " elided", " omitted", "inary file ", " truncated", "agentId: ", "[notice] ", " :",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
@@ -100,9 +105,7 @@ _BETWEEN_COMMANDS = re.compile(r"; |;(?=do |then )| && | \|\| | \| ")
 _ENDS_FIELD = frozenset(",}")
 # `Line 12: …` below `/srv/shop/src/retry.py:`, or `L12: …` below `File: src/retry.py`.
 FINDS_BY_FILE = re.compile(r"^(?:\S*[/\\.]\S*:|File: \S+)\n\s*(?:Line |L)\d+: ", re.MULTILINE)
-_FIND = re.compile(r"\s*(?:Line |L)\d+: ")
 _FILE_OF_FINDS = re.compile(r"^(?:\S*[/\\.]\S*:|File: \S+)$", re.MULTILINE)
-_REACH_OF_FILE = 4_000
 _OPENERS = frozenset("\"'`([{<*|>#:=,;→│")
 _MARKS_IN_WORDS = frozenset(":=,;#")
 _CLOSERS = frozenset(")]}>.,;:!?。！？；：|")
@@ -138,8 +141,7 @@ def shape_of(line: str) -> str:
         return ""
     said = line.strip()
     shape = _EXACT.sub("\0", said)
-    # A path with a colon is above what was found in that file.
-    return f"{shape}:" if shape == ONLY_PATH and said.endswith(":") else shape
+    return NAMES_FILE if shape == ONLY_PATH and said.endswith(":") else shape
 
 
 def joined_spans(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:
@@ -265,22 +267,22 @@ def lines_of_span(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         start = stop + 1
 
 
-def with_files(text: str, lines: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
-    """The lines; where a search gives its finds file by file, each behind the line that names its file."""
-    told = -1
-    for start, end in lines:
-        if _FIND.match(text, start, end):
-            named = -1
-            for found in _FILE_OF_FINDS.finditer(text, max(0, start - _REACH_OF_FILE), start):
-                named = found.start()
-            if named > told:
-                yield named, text.find("\n", named)
-                told = named
-        elif _FILE_OF_FINDS.match(text, start, end):
-            if start <= told:
-                continue
-            told = start
-        yield start, end
+def finds_with_files(
+    text: str, lines: Iterable[tuple[int, int]]
+) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """Of the finds of a search these lines, each behind the line that names its file; and the other files."""
+    files = [found.span() for found in _FILE_OF_FINDS.finditer(text)]
+    starts = [start for start, _ in files]
+    told: dict[tuple[int, int], None] = {}
+    named: set[tuple[int, int]] = set()
+    for line in lines:
+        at = bisect_right(starts, line[0]) - 1
+        if at < 0 or line[0] > files[at][1]:
+            if at >= 0:
+                named.add(files[at])
+                told[files[at]] = None
+            told[line] = None
+    return list(told), [file for file in files if file not in named]
 
 
 def trimmed(text: str, start: int, end: int) -> tuple[int, int]:

@@ -88,6 +88,9 @@ class HandoffDraft:
                 continue  # that it was done, or failed, is told
             if owner is not None and owner.verb == "READ" and owner.failed:
                 continue
+            if owner is not None and owner.verb == "DELEGATED" and owner.result not in (None, number):
+                self.left += sum(map(len, lines))
+                continue  # what a subagent was told would read as what it found
             is_result = owner is not None and number == owner.result and not entry.commit_told(owner)
             if is_result and owner and (short := material.short_output(owner)):
                 self.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
