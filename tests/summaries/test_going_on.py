@@ -395,3 +395,19 @@ def test_a_command_is_told_with_how_it_ended_where_no_line_of_its_output_is() ->
     assert "RAN ./shelves --hall hall_north_annex --as-drawing -> 60 lines (m1)" in told
     assert "RAN find /srv/hall_north_annex -name '*.bak' -> no output (m3)" in told
     assert "RAN mkdir -p /srv/hall_north_annex/drawings (m5)" in told
+
+
+def test_what_a_person_asked_long_ago_is_told_whole_before_lines_of_results_are() -> None:
+    layout = " ".join(f"shelf group {group} goes to hall {group + 3}, door side," for group in range(14))
+    asked = f"No, that is not what I meant. Move it like this: {layout} and the rest stays."
+    rows = "\n".join(f"shelf_{row}_left = {row * 317} items, last counted by gate_{row % 9}" for row in range(90))
+    messages = [user("Plan the move."), assistant("Shall I sort by weight?"), user(asked), *ran("./plan", rows, "p")]
+    messages += [assistant("The plan is in move.txt now, as you said.")]
+    for part in range(5):
+        messages += [
+            user(f"Check part {part} of it."),
+            *ran(f"./check {part}", rows.replace("shelf", f"p{part}"), f"{part}"),
+        ]
+        messages += [assistant(f"Part {part} is in order, and nothing stands in the way there.")]
+    told = told_of([*messages, user("Thanks, start with hall 3.")], 1_500)
+    assert len(asked) > 600 and f'"{asked}" (m2)' in told

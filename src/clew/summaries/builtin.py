@@ -71,6 +71,8 @@ _SHARE_OF_CONCLUSIONS = 0.3
 _SHARE_OF_CONCLUSIONS_OF_TALK = 0.6
 _SHARE_OF_DEEDS = 0.25
 _SHARE_OF_SENTENCES = 0.05
+# For all the words of requests that were cut, before any line of a result.
+_SHARE_OF_WHOLE_REQUESTS = 0.12
 # Of a large handoff more: there is room for answers as they were given.
 _SHARE_OF_CLOSINGS, _SHARE_OF_CLOSINGS_OF_LARGE, _LARGE_CHARS = 0.06, 0.2, 30_000
 # Of a handoff, for what it shall tell most of; of that, for requests and for the agent's own sentences.
@@ -178,6 +180,7 @@ class _Composer:
         sentences = by_worth(said, len(self._material.exchanges) - 1, self._material.repeated)
         self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
         self._tell_again(draft)
+        self._tell_whole_requests(draft, int(draft.left * _SHARE_OF_WHOLE_REQUESTS))
         draft.left += held
         if self._material.focus:
             about = [(one, n) for one, n in sentences if self._material.focus.is_about(one.text)]
@@ -185,7 +188,7 @@ class _Composer:
         self._tell_passages(draft, held)
         self._tell_sentences(draft, sentences, draft.left, -1.0)
         self._tell_other_actions(draft)
-        self._tell_whole_requests(draft)
+        self._tell_whole_requests(draft, draft.left)
         self._tell_plain_lines(draft)
         return draft
 
@@ -429,21 +432,24 @@ class _Composer:
         favoured = self._material.focus.spans_in(about, self._material.selector.texts) if self._material.focus else ()
         draft.place(self._material, *self._material.selector.select(draft.left, draft.covered, favoured, for_focus))
 
-    def _tell_whole_requests(self, draft: HandoffDraft) -> None:
-        """With room left, what people asked is told whole, however long ago."""
+    def _tell_whole_requests(self, draft: HandoffDraft, room: int) -> None:
+        """What people asked is told whole as far as there is room, the newest first, however long ago."""
         above = draft.above
         for at, line in enumerate(draft.top):
             if (
                 line.heading == parts.GOAL
-                and (longer := longer_goal(self._material.source, line)).chars - line.chars <= draft.left
+                and (longer := longer_goal(self._material.source, line)).chars - line.chars <= room
             ):
+                room -= longer.chars - line.chars
                 draft.left -= longer.chars - line.chars
                 draft.top[at] = longer
         for n in sorted(draft.entries, reverse=True):
             head = self._material.head(n, above, TASK_CHARS)
             more = len(head) - len(draft.entries[n].head)
-            if 0 < more <= draft.left:
+            if 0 < more <= room:
                 draft.entries[n].head = head
+                draft.covered |= atoms_in(head)
+                room -= more
                 draft.left -= more
 
     def _tell_plain_lines(self, draft: HandoffDraft) -> None:
