@@ -149,3 +149,20 @@ def test_the_tail_is_left_alone_while_it_fits() -> None:
     tail = [*group(1, chars=5_000), *group(2, chars=5_000)]
     assert fit_tail(tail, range(4), [sized(m) for m in tail], 100_000, sized) == (0, tail)
     assert fit_tail([], [], [], 100, sized) == (0, [])
+
+
+def test_a_plan_in_the_tail_that_was_written_anew_is_without_its_entries() -> None:
+    def planned(id: str, *done: int, many: int = 9) -> list[Message]:
+        todos = [
+            {"content": f"Count shelf {n}", "status": "completed" if n in done else "pending"} for n in range(many)
+        ]
+        return [assistant("Next.", [call("TodoWrite", {"todos": todos}, id)]), tool(id, "The list was changed.")]
+
+    tail = [*planned("a"), *planned("b", 0), *planned("c", 0, 1), *planned("d", 0, 1, many=2)]
+    sizes = [sized(message) for message in tail]
+    later, fitted = fit_tail(tail, range(8), sizes, sum(sizes) // 2 + 400, sized)
+    entries = [str(one["tool_calls"][0]["function"]["arguments"]) for one in fitted if one.get("tool_calls")]
+    told = '{"todos": "[... 9 entries; written anew later]"}'
+    assert later == 0 and entries[:2] == [told, told]
+    assert entries[2].count("Count shelf") == 9 and entries[3].count("Count shelf") == 2
+    assert fit_tail(tail, range(8), sizes, sum(sizes), sized)[1] == tail

@@ -33,7 +33,7 @@ from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_l
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, says_nothing, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
-from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, without_folder
+from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, verb_of, without_folder
 from clew.ledger.verify import UNVERIFIED_MARK
 
 __all__ = [
@@ -92,5 +92,6 @@ __all__ = [
     "shorten",
     "shows_command",
     "text_with_calls",
+    "verb_of",
     "without_folder",
 ]

@@ -22,6 +22,7 @@ from clew.engines.compressor.prune import (
     prune_arguments,
     prune_result,
     without_pictures,
+    without_replaced_plans,
 )
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
 from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
@@ -382,7 +383,11 @@ def fit_tail(
     The budget has the last word: what is large is pruned, the oldest first, and where that is not enough the tail
     begins later. The room that is left then goes back to the newest. What people said is never touched.
     """
-    fitted, left = list(tail), list(sizes)
+    left = list(sizes)
+    if sum(sizes) > budget:
+        whole, tail = tail, without_replaced_plans(tail)
+        left = [size if one is other else count(one) for one, other, size in zip(tail, whole, sizes, strict=True)]
+    fitted = list(tail)
     calls = {call["id"]: call for message in tail for call in calls_of(message)}
     total = sum(left)
     for position, message in enumerate(tail):

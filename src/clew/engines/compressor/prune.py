@@ -11,8 +11,8 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
-from clew.ledger import result_line
-from clew.messages import Message, ToolCall, calls_of, text_of, without_images
+from clew.ledger import result_line, verb_of
+from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of, without_images
 
 LONGEST_RESULT_CHARS = 200
 _LONGEST_ARGUMENT_CHARS = 500
@@ -61,6 +61,24 @@ def prune_arguments(message: Message) -> Message:
     if all(new is old for new, old in zip(shorter, calls, strict=True)):
         return message
     return {**message, "tool_calls": shorter}
+
+
+def without_replaced_plans(messages: Sequence[Message]) -> list[Message]:
+    """The messages; of calls that wrote the whole plan, one that was written anew later is without its entries."""
+    shorter = list(messages)
+    most = 0
+    for at in range(len(messages) - 1, -1, -1):
+        calls = calls_of(messages[at])
+        for place in range(len(calls) - 1, -1, -1):
+            arguments = arguments_of_call(calls[place]) if verb_of(name_of_call(calls[place])) == "PLANNED" else {}
+            lists = {name: len(value) for name, value in arguments.items() if isinstance(value, list) and value}
+            # A later call with fewer entries may have changed only some of those that there were.
+            if lists and max(lists.values()) <= most:
+                told = {name: f"[... {many} entries; written anew later]" for name, many in lists.items()}
+                own = _with_arguments(calls[place], {**arguments, **told})
+                shorter[at] = {**shorter[at], "tool_calls": [*calls[:place], own, *calls_of(shorter[at])[place + 1 :]]}
+            most = max(most, *lists.values(), 0)
+    return shorter
 
 
 def without_pictures(message: Message, number: int) -> Message:
@@ -125,11 +143,13 @@ def _shorter_call(call: ToolCall) -> ToolCall:
     except (ValueError, RecursionError):
         return call
     shorter = _shorter(parsed)
-    if shorter == parsed:
-        return call
-    text = json.dumps(shorter, ensure_ascii=False)
+    return call if shorter == parsed else _with_arguments(call, shorter)
+
+
+def _with_arguments(call: ToolCall, arguments: Any) -> ToolCall:
+    text = json.dumps(arguments, ensure_ascii=False)
     if not _can_be_sent(text):
-        text = json.dumps(shorter)
+        text = json.dumps(arguments)
     return {**call, "function": {**call["function"], "arguments": text}}
 
 
