@@ -411,3 +411,40 @@ def test_what_a_person_asked_long_ago_is_told_whole_before_lines_of_results_are(
         messages += [assistant(f"Part {part} is in order, and nothing stands in the way there.")]
     told = told_of([*messages, user("Thanks, start with hall 3.")], 1_500)
     assert len(asked) > 600 and f'"{asked}" (m2)' in told
+
+
+STATUS = """On branch main
+Changes to be committed:
+  (use "git restore --staged <file>..." to unstage)
+\tmodified:   stock/list.py
+\tnew file:   stock/halls.py
+
+Untracked files:
+  (use "git add <file>..." to include in what will be committed)
+\tnotes.txt
+"""
+
+
+def test_what_is_changed_and_not_committed_is_told_until_it_is_committed() -> None:
+    messages = [user("Commit the stock list."), *ran("cd /srv/stock && git status", STATUS, "a")]
+    told = "Not committed: modified stock/list.py; new stock/halls.py; untracked notes.txt (m2)."
+    assert handoff_of(messages).lines(STATE) == [f"Branch main (m2). {told}"]
+    assert (
+        told
+        in handoff_of(
+            [user("on"), *ran("git status -s", "M  stock/list.py\nA  stock/halls.py\n?? notes.txt", "b")]
+        ).lines(STATE)[0]
+    )
+    messages += ran(
+        "git commit -qm 'Stock by hall' && git log -1", "[main 4c1d77e] Stock by hall\n 2 files changed", "c"
+    )
+    assert handoff_of(messages).lines(STATE) == ["Branch main at 4c1d77e (m4)."]
+    messages += ran("git status", "On branch main\nnothing to commit, working tree clean", "d")
+    assert handoff_of(messages).lines(STATE) == ["Branch main at 4c1d77e (m6). Nothing to commit (m6)."]
+    messages += called("write_file", {"path": "stock/doors.py", "content": "x = 1"}, "ok", "e")
+    assert handoff_of(messages).lines(STATE) == ["Branch main at 4c1d77e (m6)."]
+    many = "".join(f"\tmodified:   stock/part_{part}.py\n" for part in range(9))
+    assert (
+        "stock/part_5.py and 3 more (m2)."
+        in handoff_of([user("on"), *ran("git status", f"On branch x\n{many}", "f")]).lines(STATE)[0]
+    )

@@ -165,6 +165,8 @@ class WorkState:
     commit: tuple[str, int] | None = None
     tests: tuple[str, int] | None = None
     serving: tuple[str, int] | None = None
+    uncommitted: tuple[str, int] | None = None
+    """What git says is changed and not committed, by kind; empty where that is nothing."""
 
 
 class Ledger:
@@ -358,8 +360,11 @@ class Ledger:
             self._add_state(text, action.outcome, number)
             if "commit" in action.target and (committed := PRINTED_COMMIT.search(text)):
                 action.commit = (committed["commit"], committed["subject"].strip())
+                self.state.uncommitted = None
                 # Much may be printed behind it.
                 self.state.branch, self.state.commit = (committed["branch"], number), (committed["commit"], number)
+            elif "git status" in action.target and (told := uncommitted_in(text)) is not None:
+                self.state.uncommitted = (told, number)
             if action.failed:
                 self._harmless.add_failure(action, text)
             elif (action.outcome.failed is False or action.outcome.error) and not only_looks(action):
@@ -387,6 +392,30 @@ class Ledger:
             self.state.branch = (branch, number)
         if serving := serving_in(text):
             self.state.serving = (serving, number)
+
+
+_STATUS = re.compile(
+    r"^(?:\t(?:(?P<word>modified|new file|deleted|renamed|both modified|typechange):\s+)?"
+    r"|(?P<code>[MADRU?][ MADRU?]| [MD]) )(?P<path>\S.*)",
+    re.MULTILINE,
+)
+_CLEAN = "nothing to commit, working tree clean"
+_STATUS_WORDS = {"new file": "new", "M": "modified", "A": "new", "D": "deleted", "R": "renamed", "?": "untracked"}
+_MOST_NAMED = 6
+
+
+def uncommitted_in(text: str) -> str | None:
+    """What git says is changed, by kind: `modified src/a.py; untracked notes.txt`; None where it does not say."""
+    by_kind: dict[str, list[str]] = {}
+    for found in _STATUS.finditer(text):
+        word = found["word"] or (found["code"].strip()[:1] if found["code"] else "?")
+        by_kind.setdefault(_STATUS_WORDS.get(word, word), []).append(found["path"].rstrip())
+    if not by_kind:
+        return "" if _CLEAN in text else None
+    more = {
+        kind: f" and {len(paths) - _MOST_NAMED} more" for kind, paths in by_kind.items() if len(paths) > _MOST_NAMED
+    }
+    return "; ".join(f"{kind} {', '.join(paths[:_MOST_NAMED])}{more.get(kind, '')}" for kind, paths in by_kind.items())
 
 
 def actions_by_exchange(exchanges: Sequence[LedgerExchange], actions: Iterable[Action]) -> dict[int, list[Action]]:

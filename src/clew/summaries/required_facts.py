@@ -36,6 +36,7 @@ _GOAL_CHARS = 800
 _WORDS_OF_GOAL = 3
 _COMMAND_CHARS = 60
 _SERVING_CHARS = 160
+_UNCOMMITTED_CHARS = 400
 _ERROR_CHARS = 130
 _MOST_FILES_OF_CURE = 2
 _OVERCOME = "; overcome by "
@@ -146,6 +147,9 @@ def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
         at = f" at {state.commit[0]}" if state.commit else ""
         words = state.commit[0] if state.commit else state.branch[0]
         yield RequiredFact(parts.STATE, f"Branch {state.branch[0]}{at} (m{state.branch[1]}).", words, state.branch[1])
+    if state.uncommitted and (told := _uncommitted(source.ledger, *state.uncommitted)):
+        number = state.uncommitted[1]
+        yield RequiredFact(parts.STATE, f"{told} (m{number}).", told, number, reference=f"m{number}")
     if state.tests:
         yield RequiredFact(parts.STATE, f"Tests: {state.tests[0]} (m{state.tests[1]}).", state.tests[0], state.tests[1])
     if state.serving:
@@ -156,6 +160,14 @@ def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
         # It is kept behind the handoff, where it looks like what is to be answered next.
         told = f"m{number}, which follows, was written by a program and has been answered."
         yield RequiredFact(parts.STATE, told, told, number)
+
+
+def _uncommitted(ledger: Ledger, told: str, number: int) -> str:
+    """`Not committed: modified src/a.py`; that all is committed only where nothing was changed since."""
+    if told:
+        return f"Not committed: {shorten_redacted(told, _UNCOMMITTED_CHARS)}"
+    is_changed = any(fact.changes and fact.last > number for fact in ledger.files.values())
+    return "" if is_changed else "Nothing to commit"
 
 
 def longer_goal(source: SummaryInput, line: HandoffLine) -> HandoffLine:
