@@ -190,3 +190,10 @@ def test_a_wrapped_sentence_is_quoted_whole_and_code_line_by_line() -> None:
 def test_names_of_an_import_stand_on_one_line_only_where_none_is_missing_between_them() -> None:
     lines = ["64: openBerth,", "65: type Berth,", "66: } from './berths'", "71: tideOf,", "80: closeLock,", "x,"]
     assert joined_imports(lines) == ["64: openBerth, type Berth from './berths'", "71: tideOf,", "80: closeLock,", "x,"]
+
+
+def test_a_clause_does_not_begin_with_the_mark_between_two_names() -> None:
+    failed = f"FAILED tests/test_{'stock' * 20}.py::TestHalls::test_shelves_of_hall_7 - assert 'door' in '{'x ' * 90}'"
+    at = failed.index("test_shelves_of_hall_7")
+    start, _ = line_span(failed, 0, len(failed), at, at + 22, 1) or (0, 0)
+    assert failed[start:].startswith("test_shelves_of_hall_7")

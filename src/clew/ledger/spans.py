@@ -216,7 +216,8 @@ def _clause_span(text: str, start: int, end: int, at: int, to: int) -> tuple[int
             return opened + 1, closed
     if low > start:
         begun = next((place for place in range(low, at) if _begins_at(text, place)), -1)
-        low = begun if begun >= 0 else max(low, text.rfind(" ", low, at) + 1)
+        # Not in the middle of a long word: then from the place on.
+        low = begun if begun >= 0 else text.rfind(" ", low, at) + 1 or at
     if high < end:
         ends = (place for place in range(high, to, -1) if text[place - 1] in _CLOSERS or text[place].isspace())
         high = next(ends, to)
@@ -231,7 +232,7 @@ def _begins_at(text: str, place: int) -> bool:
         word -= 1
     is_inside = word < place - 1 and text[word].isalnum() and text[place].isalnum()
     is_start = (before in _OPENERS and not is_inside) or (before.isspace() and text[place - 2] in ".!?:;,|>")
-    return is_start and not text[place].isspace()
+    return is_start and not text[place].isspace() and text[place] not in _MARKS_IN_WORDS
 
 
 def block_span(text: str, start: int, end: int, fewest: int) -> tuple[int, int] | None:

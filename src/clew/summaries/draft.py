@@ -98,6 +98,11 @@ class HandoffDraft:
             above = f"{top} {entry.head}"
             new = [line for line in lines if line not in self.told and line.strip("…") not in above]
             new = entry.without_told(new, number, part, owner)
+            tests = owner.outcome.tests if is_result and new and owner and owner.outcome else ""
+            if tests and not any(tests in line for line in new):
+                # What a test is about says nothing without how the run ended.
+                new = [tests, *new]
+                self.left -= len(tests) + len(_SEPARATOR)
             for key, own in material.by_line(number, part, new):
                 entry.quote(key, (owner.number if owner else number, bool(part)), own)
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
