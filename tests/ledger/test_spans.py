@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.ledger.readable import readable_result
+from clew.ledger.readable import readable_result, without_context
 from clew.ledger.spans import (
     ROUTINE_WORDS,
     command_span,
@@ -197,3 +197,38 @@ def test_a_clause_does_not_begin_with_the_mark_between_two_names() -> None:
     at = failed.index("test_shelves_of_hall_7")
     start, _ = line_span(failed, 0, len(failed), at, at + 22, 1) or (0, 0)
     assert failed[start:].startswith("test_shelves_of_hall_7")
+
+
+DIFFERENCE = """$ git diff
+diff --git a/stock/list.py b/stock/list.py
+index 33fcbea..b47fd58 100644
+--- a/stock/list.py
++++ b/stock/list.py
+@@ -11,4 +11,4 @@ def rows():
+ def shelves_of(hall):
+-    return read(hall)
++    return read(hall, side="door")
+
+@@ -40,3 +40,2 @@
+ x = 1
+-y = 2
+ z = 3
+diff --git a/notes.txt b/notes.txt
+--- a/notes.txt
++++ b/notes.txt
+@@ -1 +1,2 @@
+ one
++two
+2 files differ"""
+
+
+def test_of_a_difference_only_what_changed_is_told() -> None:
+    told = [
+        "$ git diff",
+        "index 33fcbea..b47fd58 100644",
+        "stock/list.py",
+        '+    return read(hall, side="door")',
+        "-y = 2",
+    ]
+    assert without_context(DIFFERENCE).split("\n") == [*told, "notes.txt", "+two", "2 files differ"]
+    assert without_context("no difference at all") == "no difference at all"

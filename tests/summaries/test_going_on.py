@@ -452,7 +452,8 @@ def test_what_is_changed_and_not_committed_is_told_until_it_is_committed() -> No
 
 def test_of_a_run_of_tests_the_counts_stand_before_a_line_of_what_failed() -> None:
     source = "\n".join(f"    shelf_{row}_left = count_rows_of(hall_{row})" for row in range(40))
-    printed = f"def test_every_shelf_of_hall_north(tmp_path):\n{source}\nE   assert 3 == 4\n1 failed, 66 passed in 2.1s\n[exit 1]"
+    ended = "E   assert 3 == 4\n1 failed, 66 passed in 2.1s\n[exit 1]"
+    printed = f"def test_every_shelf_of_hall_north(tmp_path):\n{source}\n{ended}"
     messages = [user("Count the shelves."), *ran("python -m pytest tests/halls", printed, "a")]
     told = told_of([*messages, assistant("One test of hall north fails, by one row."), user("Why?")], 500)
     assert "-> 1 failed, 66 passed · " in told or "\n\t1 failed, 66 passed\n" in told.replace(" in 2.1s", "")

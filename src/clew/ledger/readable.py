@@ -143,6 +143,34 @@ def _meant(escape: re.Match[str]) -> str:
     return _ESCAPED.get(escape[2], escape[2])
 
 
+# -- differences -------------------------------------------------------------------------------------------------------
+
+_HUNK = "\n@@ -"
+
+
+def without_context(text: str) -> str:
+    """The text, of a difference only the names of files and what is new in them, or was left out: what stands around
+    that, and what was replaced, would read as what came of it."""
+    if _HUNK not in text:
+        return text
+    told: list[str] = []
+    hunk: list[str] | None = None
+    for line in (*text.split("\n"), "diff --git "):
+        if hunk is not None and line[:1] in ("+", "-", " ", "\\", ""):
+            hunk.append(line)
+            continue
+        told += _changed(hunk) if hunk else []
+        hunk = [] if line.startswith("@@ -") else None
+        if hunk is None and not line.startswith(("diff --git ", "--- a/")):
+            told.append(line.removeprefix("+++ b/"))
+    return "\n".join(told)
+
+
+def _changed(hunk: Sequence[str]) -> list[str]:
+    """The new lines of a part of a difference; where there are none, those that were taken out."""
+    return [line for line in hunk if line.startswith("+")] or [line for line in hunk if line.startswith("-")]
+
+
 # -- listings ----------------------------------------------------------------------------------------------------------
 
 _LONG_LISTING = re.compile(
