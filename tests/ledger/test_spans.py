@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.ledger.readable import readable_result, without_context
+from clew.ledger.readable import readable_result, without_context, without_wrapping
 from clew.ledger.spans import (
     ROUTINE_WORDS,
     command_span,
@@ -156,7 +156,8 @@ def test_an_arrow_gives_no_name_its_value() -> None:
         shape_of(f" rename src/{{tui => modes/components}}/{name}.ts (100%)") for name in ("footer", "editor_2", "a-b")
     }
     assert len(renamed) == 1 and renamed != {""}
-    assert shape_of("limit = 12") == "" and shape_of("const twice = (n) => 2 * n") == ""
+    assert shape_of("limit = 'low'") == "" and shape_of("const twice = (n) => 2 * n") == ""
+    assert shape_of("limit = 12") == shape_of("limit: 4.5%") != shape_of("size = 12")
 
 
 def test_a_clause_of_a_long_line_begins_at_a_word_and_not_inside_of_one() -> None:
@@ -232,3 +233,27 @@ def test_of_a_difference_only_what_changed_is_told() -> None:
     ]
     assert without_context(DIFFERENCE).split("\n") == [*told, "notes.txt", "+two", "2 files differ"]
     assert without_context("no difference at all") == "no difference at all"
+
+
+SMB = """Get-Shelf : The name is too long.
+At line:1 char:1
++ Get-Shelf -Hall north
+    + CategoryInfo          : NotSpecified: (HALL_NORTH:root/shelves/HALL_North) [Get-She
+   lf], ShelfException
+    + FullyQualifiedErrorId : Shelf 206,Get-Shelf
+
+PSPath       : Microsoft.PowerShell.Core\\Registry::HKEY_LOCAL_MACHINE\\Shelves\\Nor
+               thAnnex
+Side         : door"""
+
+
+def test_what_powershell_wraps_in_the_middle_of_words_is_joined_or_left_out() -> None:
+    told = without_wrapping(SMB)
+    assert "\\Shelves\\NorthAnnex\nSide         : door" in told
+    assert "lf], ShelfException" not in told and told.startswith("Get-Shelf : The name is too long.")
+
+
+def test_a_search_among_what_runs_that_finds_itself_is_routine() -> None:
+    found = ["311 root  1460 S    ash -c ps | grep -i gauge", "m  412  0.0 435 s029  S+  12:05PM  0:00.00 grep gauge"]
+    assert all(map(is_routine, found))
+    assert not is_routine("17957 root 1221m S /usr/sbin/gauge --config grep.yml")

@@ -457,3 +457,35 @@ def test_of_a_run_of_tests_the_counts_stand_before_a_line_of_what_failed() -> No
     messages = [user("Count the shelves."), *ran("python -m pytest tests/halls", printed, "a")]
     told = told_of([*messages, assistant("One test of hall north fails, by one row."), user("Why?")], 500)
     assert "-> 1 failed, 66 passed · " in told or "\n\t1 failed, 66 passed\n" in told.replace(" in 2.1s", "")
+
+
+def test_columns_without_a_row_and_figures_of_every_find_are_not_told_one_by_one() -> None:
+    rows = "\n".join(f"{'.' * row} .. .." for row in range(60))
+    messages = [user("Which adapters are there?")]
+    messages += ran(
+        "./adapters --of hall_north_annex", f"AdapterName_1 Status_2 MacAddress_3\n---- ---- ----\n{rows}", "a"
+    )
+    finds = "\n".join(f"Finding: row {row}\nEntropy: {row}.{row * 37}1" for row in range(40))
+    messages += ran("./scan --verbose", finds, "b")
+    told = told_of([*messages, assistant("There are 60 adapters, and the scan found 40 rows."), user("And now?")], 900)
+    assert "MacAddress_3" not in told and told.count("Entropy: ") <= 4
+
+
+def test_a_file_that_is_written_again_is_named_again() -> None:
+    def written(port: int, id: str) -> list[Message]:
+        rows = "\n".join(f"row_{row}_of_gauge: {port + row}" for row in range(30))
+        return ran(
+            f"ssh gate 'cat > /etc/gauge/config.yml << EOF\nlisten: yes\nport: {port}\n{rows}\nEOF\ngauge restart'",
+            "",
+            id,
+        )
+
+    messages = [
+        user("Set the port."),
+        *written(4005, "a"),
+        *written(5335, "b"),
+        assistant("Port 5335 it is."),
+        user("ok?"),
+    ]
+    told = told_of(messages, 1_500)
+    assert told.count("RAN ssh gate 'cat > /etc/gauge/config.yml") == 2

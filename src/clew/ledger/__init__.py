@@ -29,7 +29,7 @@ from clew.ledger.ledger import (
     actions_by_exchange,
     owners_of,
 )
-from clew.ledger.outcomes import CallOutcome, outcome_of, read_outcome, result_line
+from clew.ledger.outcomes import COMPLAINS, CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, says_nothing, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
@@ -37,6 +37,7 @@ from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, 
 from clew.ledger.verify import UNVERIFIED_MARK
 
 __all__ = [
+    "COMPLAINS",
     "ENTITY_KINDS",
     "UNVERIFIED_MARK",
     "Action",

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.ledger.readable import readable_result, without_context, without_drawing
+from clew.ledger.readable import readable_result, without_context, without_drawing, without_wrapping
 from clew.ledger.requests import Markers, has_one, without_harness_blocks
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
@@ -446,7 +446,7 @@ def quotable_texts(message: Message) -> list[str]:
     if text.startswith("<") and message["role"] == "tool":
         text = _WRAPPER.sub("", text)
     if message["role"] == "tool":
-        text = without_context(readable_result(text))
+        text = without_context(without_wrapping(readable_result(text)))
     given = (_decoded(_as_it_became(own)) for own in arguments_of(message))
     return [without_drawing(one) for one in (text, *given)]
 

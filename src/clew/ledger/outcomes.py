@@ -144,7 +144,7 @@ def read_content_outcome(result: str, *, is_error: bool = False) -> CallOutcome:
 
 def _shows_something(ends: str) -> bool:
     """Whether a program printed what it found, and not only what it complains about."""
-    return any(not _COMPLAINS.search(line) for line in _contents(ends))
+    return any(not COMPLAINS.search(line) for line in _contents(ends))
 
 
 def both_ends(text: str) -> str:
@@ -288,8 +288,8 @@ def error_line(ends: str, *, surely: bool, but: Collection[str] = ()) -> str:
         return ""
     last = ""
     for at in range(len(lines) - 1, -1, -1):
-        if (not last or _COMPLAINS.search(lines[at])) and (text := next(iter(_contents(lines[at])), "")) not in but:
-            if _COMPLAINS.search(text):
+        if (not last or COMPLAINS.search(lines[at])) and (text := next(iter(_contents(lines[at])), "")) not in but:
+            if COMPLAINS.search(text):
                 return _with_next(text, lines[at + 1 :])[:_LONGEST_ERROR]
             last = last or text
     return last[:_LONGEST_ERROR]
@@ -329,7 +329,7 @@ def _powershell_error(lines: Sequence[str]) -> str:
 
 _TOOL_ERROR = "<tool_use_error>"
 # What a line says that tells why something failed, though it does not begin as an error does.
-_COMPLAINS = re.compile(
+COMPLAINS = re.compile(
     r"\b(?:fail(?:s|ed|ure)?|errors?|cannot|can't|could not|couldn't|unable|denied|refused|invalid|missing|not found"
     r"|no such|unexpected|unknown|mismatch|abort(?:ed|ing)?)\b",
     re.IGNORECASE,

@@ -143,6 +143,22 @@ def _meant(escape: re.Match[str]) -> str:
     return _ESCAPED.get(escape[2], escape[2])
 
 
+# -- what is wrapped ---------------------------------------------------------------------------------------------------
+
+_CATEGORY = "+ CategoryInfo"
+_PLACE_OF_ERROR = re.compile(r"^ {2,}\+ (?:CategoryInfo|FullyQualifiedErrorId)\b.*(?:\n {2,4}[^\s+].*)*", re.MULTILINE)
+_FAR_IN = "\n" + 12 * " "
+_VALUE_GOES_ON = re.compile(r"^(\w+ +: \S.{20,})\n {12,}(?=\S)(?!\w+ +: )", re.MULTILINE)
+
+
+def without_wrapping(text: str) -> str:
+    """The text without where PowerShell saw an error, which it wraps in the middle of words; a value that goes on below
+    its name on one line."""
+    if _CATEGORY in text:
+        text = _PLACE_OF_ERROR.sub("", text)
+    return _VALUE_GOES_ON.sub(r"\1", text) if _FAR_IN in text and " : " in text else text
+
+
 # -- differences -------------------------------------------------------------------------------------------------------
 
 _HUNK = "\n@@ -"

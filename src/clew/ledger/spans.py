@@ -41,6 +41,8 @@ NAMES_FILE = f"{ONLY_PATH}:"
 """The shape of a path with a colon, above what was found in that file."""
 _QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
+# A name with a figure: of a program that prints one for each of its finds the same name comes again and again.
+_FIGURE = re.compile(r"\s*([A-Za-z][\w -]{0,40}?)\s*[:=]\s*[-+]?\d[\d.,]*%?\s*")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
 # Begins with a class of chars and looks back from it, since a search for one class is fast.
 _ASCII_WORD = re.compile(
@@ -63,9 +65,11 @@ ROUTINE_LINE = re.compile(
     r"|(?:remote: )?(?:Counting|Compressing|Enumerating|Receiving) objects: |Resolving deltas: |\w{12}: Pulling "
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
-    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |\S+: fork: retry: "
+    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |(?:[A-Z]:/Program )?\S+: fork: retry: "
     # What grep does not show.
     r"|grep: \S+: binary file matches|Binary file \S+ matches"
+    # A search among what runs, which finds itself.
+    r"|(?:\S+ +)?\d+ [^\n]{1,60}? [A-Z][<+NsLl]* +(?:[\d:.APM]+ +){0,2}(?:\S*sh -c [^\n]*)?grep "
     # How much of a file is not shown, and what a tool puts around what is.
     r"|\[\d+ more lines\b|\W*\d[\d,]* (?:characters|chars|lines|bytes) (?:elided|omitted|truncated)\b"
     r"|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"
@@ -95,7 +99,7 @@ ROUTINE_WORDS = (
     "Get:", "Hit:", "Compiling ", "npm ", "Bottle ", " objects: ", "deltas: ", ": Pulling ", "post-quantum", "[main] ",
     ": fork: ", "CategoryInfo", " more lines", "@", "Showing lines ", "(End of file", "path>", "type>", "content>",
     "entries>", "file>", "ebugger ", "node_modules/", "node:internal", "site-packages/", "lib/python", " mode ",
-    "changed, ", "index ",
+    "changed, ", "index ", " grep ",
     " elided", " omitted", "inary file ", " truncated", "agentId: ", "[notice] ", " :",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
@@ -137,6 +141,8 @@ def shape_of(line: str) -> str:
         return LISTED
     if placed := _DIAGNOSTIC.match(line):
         return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
+    if figure := _FIGURE.fullmatch(line):
+        return f"{figure[1].strip()}\0"
     if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):
         return ""
     said = line.strip()

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from clew.ledger import Action, found_nothing, joined_definitions, without_folder
+from clew.ledger import COMPLAINS, Action, found_nothing, joined_definitions, without_folder
 from clew.summaries.handoff import BLOCK, IN_PART, quoted, shorten_redacted
 
 BRIEF_CHARS = 64
@@ -53,6 +53,8 @@ def _brief_command(command: str) -> str:
 
 def unlike_target(target: str, other: str) -> str:
     """A command told by where it begins to differ from one that was told before: `ssh … "dmesg | tail -50"`."""
+    if "\n" in target and target.split("\n", 1)[0] == other.split("\n", 1)[0]:
+        return brief_target(target)  # where what is written into a file begins to differ, nothing says which file
     words, others = (without_folder(text).split() for text in (target, other))
     same = next((at for at, pair in enumerate(zip(words, others, strict=False)) if pair[0] != pair[1]), 0)
     if same <= _WORDS_BEFORE_DIFFERENCE:
@@ -132,7 +134,8 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
         error = last.outcome.error if last.failed and last.outcome else ""
         # That a command went well in the end says nothing; what it printed is quoted. What failed once is told as
         # tried, or not at all where it was overcome as if of itself, and nothing is learnt from it without an error.
-        is_told = bool(last.outcome and last.outcome.tests) or (bool(error) and not found_nothing(last))
+        is_told = COMPLAINS.search(error) and not found_nothing(last)
+        is_told = is_told or bool(last.outcome and last.outcome.tests)
         if not ended or len(own) == 1 or not is_told:
             continue
         how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last"

@@ -5,6 +5,7 @@ Quotes are put under the exchanges that they are of, without what is told there 
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -26,6 +27,16 @@ from clew.summaries.sentences import Sentence
 _SEPARATOR = " · "
 # Told under headings of their own.
 CHANGING_VERBS = frozenset({"WROTE", "CHANGED"})
+
+
+_HEAD_OF_TABLE = re.compile(r"^(.*\S.*)\n *-{2,}[- ]*$", re.MULTILINE)
+_FIRST_CHARS = 600
+
+
+def _heads_table(text: str, line: str) -> bool:
+    """Whether a line of a result only names the columns of what stands below it."""
+    found = _HEAD_OF_TABLE.search(text, 0, _FIRST_CHARS)
+    return found is not None and " ".join(found[1].split()) == line
 
 
 @dataclass(slots=True)
@@ -98,6 +109,8 @@ class HandoffDraft:
             above = f"{top} {entry.head}"
             new = [line for line in lines if line not in self.told and line.strip("…") not in above]
             new = entry.without_told(new, number, part, owner)
+            if is_result and len(new) == 1 and _heads_table(material.selector.texts(number)[0], new[0]):
+                new = []  # without a row it says nothing
             tests = owner.outcome.tests if is_result and new and owner and owner.outcome else ""
             if tests and not any(tests in line for line in new):
                 # What a test is about says nothing without how the run ended.

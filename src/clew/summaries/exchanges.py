@@ -243,8 +243,7 @@ _SHORT_OUTPUT_CHARS = 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
 _NUMBERS = re.compile(r"\d+")
 _FEWEST_FOLDED = 4
-_RULER = re.compile(r"[\s=+|_─━-]*")
-"""A line that only parts others."""
+_RULER = re.compile(r"[\s=+|_─━-]*")  # a line that only parts others
 _FAVOUR_NEW = 3.0
 _REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
 
@@ -487,7 +486,8 @@ class HandoffMaterial:
         """How a command ended of whose output no line is told."""
         if action.outcome is None or action.result is None or not self.may_quote(action.result):
             return ""
-        if action.outcome.chars and self.selector.texts(action.result)[0].strip() not in _NO_OUTPUT:
+        text = self.selector.texts(action.result)[0][: 4 * _START_CHARS]
+        if text.strip() not in _NO_OUTPUT and not all(map(is_routine, text.strip().split("\n"))):
             return "" if _LISTS.match(without_folder(action.target)) else action.outcome.describe()
         return "no output" if only_looks(action) or " | " in action.target else ""
 
