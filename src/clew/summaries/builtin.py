@@ -89,6 +89,7 @@ _REPORTS_OF_DEEDS = 20
 _OLD_REQUEST_CHARS = 340
 _ROOM_FOR_ANY_HEAD = 2 * LEAST_REQUEST_CHARS
 _SHORTEST_ENTRY_CHARS = 25
+_CUT = '…" (m'
 _REFERENCE_CHARS = 12
 _LEAST_WORTH = 0.3
 _ENTRY_CHARS = 5
@@ -444,6 +445,8 @@ class _Composer:
                 draft.left -= longer.chars - line.chars
                 draft.top[at] = longer
         for n in sorted(draft.entries, reverse=True):
+            if _CUT not in draft.entries[n].head:
+                continue
             head = self._material.head(n, above, TASK_CHARS)
             more = len(head) - len(draft.entries[n].head)
             if 0 < more <= room:
@@ -466,6 +469,8 @@ class _Composer:
             entry = draft.entries[n]
             references = failures | {reference_of(line) for line in entry.deeds}
             for action in reversed(self._material.actions.get(n, ())):
+                if draft.left < _SHORTEST_ENTRY_CHARS:
+                    return
                 key = (action.verb, told_target(action))
                 is_told = action.verb in _TOLD_ELSEWHERE or (action.failed and not found_nothing(action))
                 is_told = is_told or bool({f"(m{action.number})", f"(m{action.result})"} & references)

@@ -35,7 +35,7 @@ _FIRST_CHARS = 600
 
 def _heads_table(text: str, line: str) -> bool:
     """Whether a line of a result only names the columns of what stands below it."""
-    found = _HEAD_OF_TABLE.search(text, 0, _FIRST_CHARS)
+    found = _HEAD_OF_TABLE.search(text, 0, _FIRST_CHARS) if "--" in text[:_FIRST_CHARS] else None
     return found is not None and " ".join(found[1].split()) == line
 
 

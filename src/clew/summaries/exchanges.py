@@ -241,8 +241,7 @@ _SENTENCES_OF_KEPT = 2
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
-_NUMBERS = re.compile(r"\d+")
-_FEWEST_FOLDED = 4
+_NUMBERS, _FEWEST_FOLDED = re.compile(r"\d+"), 4
 _RULER = re.compile(r"[\s=+|_─━-]*")  # a line that only parts others
 _FAVOUR_NEW = 3.0
 _REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
@@ -484,10 +483,11 @@ class HandoffMaterial:
 
     def ending(self, action: Action) -> str:
         """How a command ended of whose output no line is told."""
-        if action.outcome is None or action.result is None or not self.may_quote(action.result):
+        if not action.outcome or action.result is None or not self.may_quote(action.result):
             return ""
-        text = self.selector.texts(action.result)[0][: 4 * _START_CHARS]
-        if text.strip() not in _NO_OUTPUT and not all(map(is_routine, text.strip().split("\n"))):
+        is_short = action.outcome.chars <= 4 * _START_CHARS
+        text = self.selector.texts(action.result)[0].strip() if is_short else ""
+        if not is_short or (text not in _NO_OUTPUT and not all(map(is_routine, text.split("\n")))):
             return "" if _LISTS.match(without_folder(action.target)) else action.outcome.describe()
         return "no output" if only_looks(action) or " | " in action.target else ""
 
