@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
+from clew.ledger.candidates import weight_of_code, whole_statement
 from clew.ledger.readable import listing, readable_result
+from clew.ledger.spans import whole_sentence
 from clew.messages import Message
 from clew.summaries import write_handoff
 from clew.summaries.handoff import COMPLETED
@@ -73,3 +77,84 @@ def test_what_a_subagent_was_told_does_not_stand_among_what_it_found() -> None:
     )
     assert "src/stations.py" in told
     assert "harbour-audit" not in told
+
+
+SOURCE = """\
+41: export const TIDE_LANES: ReadonlyArray<TideLane> = [
+42:   'north-quay',
+43:   'south-quay',
+44: ]
+45:
+46: export const openTideGate = (
+47:   station: TideStation,
+48:   level_cm: number,
+49: ): TideGateResult => {
+50:   const currentStation = stations.get(station)
+51:   if (level_cm > MAX_TIDE_CM) {
+52:     return tideGateResponse(
+53:       { error: 'tide_too_high' },
+54:       { status: 409 },
+55:     )
+56:   }
+57:   return { gate: currentStation.gate }
+58: }"""
+
+
+@pytest.mark.parametrize(
+    ("line", "whole"),
+    [
+        (41, range(41, 45)),  # to where its bracket closes
+        (42, range(41, 45)),
+        (46, range(46, 50)),  # a signature, without what the function does
+        (49, range(46, 50)),
+        (53, range(52, 56)),  # the call that it is an argument of
+        (50, range(50, 51)),
+        (57, range(57, 58)),
+    ],
+)
+def test_a_line_of_code_is_read_with_the_lines_that_it_needs(line: int, whole: range) -> None:
+    start = SOURCE.index(f"{line}: ")
+    told = SOURCE[slice(*whole_statement(SOURCE, start, SOURCE.index("\n", start)))]
+    assert [int(one.partition(":")[0]) for one in told.split("\n")] == list(whole)
+
+
+def test_a_long_body_is_not_told_and_a_line_that_closes_it_gives_way_to_the_one_that_opens_it() -> None:
+    body = "\n".join(f"    tide_{n} = station.level({n})" for n in range(20))
+    text = f"def tides(\n    station,\n):\n{body}\n    return\n\ntides = {{\n{body}\n}}\nrest()"
+    assert text[slice(*whole_statement(text, 0, text.index("\n")))] == "def tides(\n    station,\n):"
+    closing = text.rindex("}")
+    assert text[slice(*whole_statement(text, closing, closing + 1))] == "tides = {"
+
+
+def test_a_definition_is_worth_more_than_a_value_inside_of_a_function_and_the_rest_of_a_statement_least() -> None:
+    lines = ["46: export const openTideGate = (", "12→    def tide_of(self, station):", "class TideGate(Gate):"]
+    others = ["50:   const currentStation = stations.get(station)", "49: ): TideGateResult => {", "43:   tideGate,"]
+    weights = [weight_of_code(line, 0, len(line)) for line in (*lines, "src/tide.ts:12: tide is high", *others)]
+    assert weights == [1.3, 1.3, 1.3, 1.0, 0.7, 0.5, 0.5]
+
+
+def test_an_error_is_told_with_its_status_and_a_list_with_its_entries() -> None:
+    filler = "\n".join(f"{n}: // nothing is said here about the harbour master's dog" for n in range(59, 400))
+    told = completed(
+        [
+            user("Which errors does the tide gate give, and on which lanes?"),
+            *called("read", {"filePath": "/srv/harbour/tide_gate.ts"}, f"{SOURCE}\n{filler}", "a"),
+        ],
+        600,
+    )
+    assert "53: { error: 'tide_too_high' },\n\t54: { status: 409 }," in told
+    assert "42: 'north-quay',\n\t43: 'south-quay'," in told
+
+
+def test_a_wrapped_sentence_full_of_names_is_told_to_its_end() -> None:
+    text = (
+        "40: - **Quota:** 200 boats and 200,000 litres a day are free (`FREE_BOATS_PER_DAY` and\n"
+        "41:   `FREE_LITRES_PER_DAY` in `harbour-free-berths.ts`). Over-quota or\n"
+        "42:   guest boats fall through to the normal fee, which is paid at the office of the\n"
+        "43:   harbour master.\n"
+        "44: - Lights are out at ten."
+    )
+    start = text.index("41:")
+    end = text.index("\n", start)
+    assert whole_sentence(text, start, end) == (start, end)
+    assert text[slice(*whole_sentence(text, start, end, near=True))].endswith("43:   harbour master.")

@@ -23,6 +23,8 @@ from clew.ledger.spans import (
     lines_of_span,
     quote_of,
     shape_of,
+    trimmed,
+    whole_sentence,
 )
 
 SEPARATOR_CHARS = 3
@@ -92,6 +94,7 @@ class QuotablePart:
         "newness",
         "quotes",
         "shapes",
+        "statements",
         "text",
     )
 
@@ -114,6 +117,7 @@ class QuotablePart:
         self.clean: str | None = None
         """The text on one line without its secrets; empty where it has none."""
         self.shapes: dict[int, str] = {}
+        self.statements: dict[tuple[int, int], tuple[int, int]] = {}
         self.quotes: dict[tuple[int, int], str] = {}
         self._lines: dict[tuple[int, int], list[tuple[int, int]]] = {}
         self._has_routine: bool | None = None
@@ -149,6 +153,15 @@ class QuotablePart:
             shape = self.shapes[start] = shape_of(self.text[start:end])
         return shape
 
+    def statement(self, span: tuple[int, int]) -> tuple[int, int]:
+        """The lines that a line of code is to be read with."""
+        whole = self.statements.get(span)
+        if whole is None:
+            whole = whole_statement(self.text, *span)
+            whole = whole if whole != span else whole_sentence(self.text, *span, near=True)
+            self.statements[span] = whole
+        return whole
+
     def quote(self, span: tuple[int, int]) -> str:
         quote = self.quotes.get(span)
         if quote is None:
@@ -171,7 +184,7 @@ class QuoteCandidate:
         self.worth = 0.0
         for own in atoms.values():
             self.worth += own
-        self.newness = part.newness
+        self.newness = part.newness * (weight_of_code(part.text, span.start, span.end) if part.is_result else 1)
         self.line = part.line
         self.chars = chars + SEPARATOR_CHARS
         self.chars_with_line = self.chars + part.line_chars
@@ -221,3 +234,94 @@ def may_take(span: QuoteSpan, part: QuotablePart, selection: QuoteSelection) -> 
         # The first and the last such line will stand beside it; of paths more names, in the place of all of them.
         selection.spent += selection.listing_chars if shape in LISTINGS else 2 * (end - start)
     return selection.alike[key] <= MOST_ALIKE
+
+
+# -- source text -------------------------------------------------------------------------------------------------------
+
+_PREFIX = r"(?:[ \t]*\d+(?:→|[:|] ?+|\t))?+"  # where a listing says where a line stands
+_BEFORE_CODE = re.compile(rf"{_PREFIX}(?P<indent>[ \t]*)")
+_KIND_OF_CODE = re.compile(
+    rf"{_PREFIX}(?P<indent>[ \t]*)(?:"
+    r"(?P<rest>[)\]]|\}(?! from)|[?:] |\.\w+\(|&& |\|\| |\| '[^']*'$|(?:type )?[\w$]+,$)"
+    r"|(?:(?:export|default|public|private|protected|static|abstract|async|pub(?:\(\w+\))?) )*"
+    r"(?:def|function|func|fn|class|interface|struct|enum|trait|impl|(?P<value>const|let|var|type|static))"
+    r" [\w$]+(?!,$)\b)"
+)
+_WEIGHT_OF_DEFINITION, _WEIGHT_OF_LOCAL, _WEIGHT_OF_REST = 1.3, 0.7, 0.5
+_OPENS_MORE = ("(", "[", "{", "=", "=>")
+_CLOSES = frozenset(")]}")
+_GOES_ON_WITH = frozenset(")]}?:.|&+")
+_REMARKS = ("#", "//", "/*", "*", '"""')
+_LONGEST_STATEMENT, _REACH_OF_STATEMENT = 420, 900
+
+
+def weight_of_code(text: str, start: int, end: int) -> float:
+    """What a line is worth beside others with the same names: most where it defines something, least where it is the
+    rest of what stands above it; little where it names a value inside of a function."""
+    found = _KIND_OF_CODE.match(text, start, end)
+    if found is None:
+        return 1.0
+    if found["rest"] is not None:
+        return _WEIGHT_OF_REST
+    is_local = found["value"] and (found["indent"] or text[start - 1 : start] in (" ", "\t"))
+    return _WEIGHT_OF_LOCAL if is_local else _WEIGHT_OF_DEFINITION
+
+
+def whole_statement(text: str, start: int, end: int) -> tuple[int, int]:
+    """A line of code to where what it opens is closed, or from where the call begins that it is an argument of.
+
+    The line alone where that is long; of a line that only closes something long, the one that opens it.
+    """
+    low = text.rfind("\n", 0, start) + 1
+    code, indent = _code_at(text, low, end)
+    if code >= end or text.startswith(_REMARKS, code, end):
+        return start, end
+    is_closing = text[code] in _CLOSES
+    if not is_closing and text.endswith(_OPENS_MORE, code, end):
+        return start, _end_of_block(text, start, end, indent) or end
+    if text[code] not in _GOES_ON_WITH and text[end - 1] != ",":
+        return start, end
+    head = _head_above(text, low, indent + is_closing)
+    if head is None:
+        return start, end
+    last = _end_of_block(text, *head)
+    if last >= end:
+        return head[0], last
+    return head[:2] if is_closing and text.endswith(_OPENS_MORE, 0, head[1]) else (start, end)
+
+
+def _code_at(text: str, start: int, end: int) -> tuple[int, int]:
+    """Where the code of a line begins, and how far it is indented."""
+    found = _BEFORE_CODE.match(text, start, end)
+    assert found is not None  # every part of it may be empty
+    return found.end(), found.end() - found.start("indent")
+
+
+def _head_above(text: str, low: int, indent: int) -> tuple[int, int, int] | None:
+    """The nearest line above with a smaller indent: where it starts and ends, and its own indent."""
+    least = max(0, low - _REACH_OF_STATEMENT)
+    while low > least:
+        high = low - 1
+        low = text.rfind("\n", 0, high) + 1
+        code, own = _code_at(text, low, high)
+        if code < high and own < indent:
+            return (*trimmed(text, low, high), own)
+    return None
+
+
+def _end_of_block(text: str, start: int, end: int, indent: int) -> int:
+    """Where what a line opens ends; 0 where that would be long."""
+    last, most = end, min(len(text), start + _REACH_OF_STATEMENT)
+    low = end + 1
+    while low <= most:
+        high = text.find("\n", low)
+        high = len(text) if high < 0 else high
+        code, own = _code_at(text, low, high)
+        if code < high and own <= indent:
+            if text[code] in _CLOSES and own == indent:
+                last = trimmed(text, low, high)[1]
+            return last if last - start <= _LONGEST_STATEMENT else 0
+        if code < high:
+            last = trimmed(text, low, high)[1]
+        low = high + 1
+    return 0

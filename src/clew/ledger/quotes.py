@@ -60,6 +60,8 @@ _CHARS_PER_ATOM = 16
 _ATOMS_WEIGHED = 6_000
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
+_WORTH_ANOTHER_PASS = 0.02
+_SHARE_OF_STATEMENTS = 0.11  # of the room, for the rest of statements of which a line was chosen
 # No more than this share of the room goes to one result while others have something to say.
 _SHARE_OF_PART = 0.15
 _LEAST_OF_PART = 600
@@ -105,6 +107,7 @@ class QuoteSelector:
         self._selected: Mapping[tuple[int, int], list[QuoteSpan]] = {}
         self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self._worth_by_word: dict[str, dict[str, float]] = {}
+        self._atoms_of_statements: dict[QuoteSpan, Mapping[str, float]] = {}
         # In the order of their names, by which those stay that are worth the same.
         self._worth = {atom: index.worth(atom, first) for atom in sorted(index.newest(_ATOMS_WEIGHED))}
         self._best = sorted(self._worth, key=self._worth.__getitem__, reverse=True)
@@ -117,7 +120,8 @@ class QuoteSelector:
         `covered` are atoms that the handoff has already. With room left, they are quoted from a second line: that says
         something else of them. `for_first` chars go to the spans of `first` before all others, list by list.
         """
-        selection = QuoteSelection(room, set(covered))
+        first_room = room - int(room * _SHARE_OF_STATEMENTS)
+        selection = QuoteSelection(first_room, set(covered))
         candidates = self._candidates(room)
         if for_first:
             selection.room, selection.least = for_first, _FAVOURED_WORTH
@@ -125,12 +129,16 @@ class QuoteSelector:
             for favoured in first:
                 self._cover([self._candidate(span) for span in favoured], selection)
                 told.update(span.number for span in favoured)
-            selection.room, selection.least = room, 0.0
+            selection.room, selection.least = first_room, 0.0
             candidates = [one for one in candidates if not selection.overlaps(one.span)]
             # They had their share: what room is left goes to the other messages before it is theirs again.
             self._cover([one for one in candidates if one.span.number not in told], selection)
         selection.most_of_part = max(_LEAST_OF_PART, int(room * _SHARE_OF_PART))
         self._cover(candidates, selection)
+        selection.room = room
+        self._complete_statements(selection)
+        if room - selection.spent > room * _WORTH_ANOTHER_PASS:
+            self._cover(candidates, selection)
         selection.most_of_part = 0
         self._cover(selection.held, selection)
         taken = {span for own in selection.spans.values() for span in own}
@@ -230,6 +238,34 @@ class QuoteSelector:
                 selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
                 takes += 1
+
+    def _complete_statements(self, selection: QuoteSelection) -> None:
+        """Tell more of the code and of the sentences of which a line was selected, what takes little room first."""
+        wholes = []
+        for (number, at), own in selection.spans.items():
+            part = self._parts_of(number)[at]
+            told = {start for span in own for start, _ in part.lines_of(span[2:])} if part.is_result else set()
+            for span in own if part.is_result else ():
+                if (whole := part.statement(span[2:])) != span[2:]:
+                    more = sum(end - start for start, end in part.lines_of(whole) if start not in told)
+                    wholes.append((more, span, QuoteSpan(number, at, *whole), told))
+        for _, span, whole_span, told in sorted(wholes, key=lambda one: one[:3]):
+            part, own = self._parts_of(span.number)[span.part], selection.spans[span.number, span.part]
+            new = [line for line in part.lines_of(whole_span[2:]) if line[0] not in told]
+            more = sum(end - start + SEPARATOR_CHARS for start, end in new)
+            if selection.spent + more <= selection.room:
+                own.remove(span)
+                told.update(start for start, _ in new)
+                if whole_span not in own:
+                    selection.take(whole_span, part.line, more)
+                    selection.covered.update(self._atoms_in(whole_span))
+
+    def _atoms_in(self, span: QuoteSpan) -> Mapping[str, float]:
+        """The atoms of a statement; found once for all sizes of a handoff."""
+        atoms = self._atoms_of_statements.get(span)
+        if atoms is None:
+            atoms = self._atoms_of_statements[span] = self._candidate(span).atoms
+        return atoms
 
     def _candidates(self, room: int) -> list[QuoteCandidate]:
         """The lines with the atoms that are worth most; a second try with more room only looks for what is new."""

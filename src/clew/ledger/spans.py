@@ -331,13 +331,15 @@ _NEW_ENTRY = re.compile(r"[-*+•] |\d{1,3}[.)] |[|#>`]{2,}|\|")
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "|", "{", "}", "(", "[", "=", "\\", "…")
 _SHORTEST_WRAPPED = 56
 _END_INSIDE = re.compile(r"[.!?]\s|。")
-_MOST_LINES_OF_SENTENCE = 3
-_LONGEST_SENTENCE = 300
+_MOST_LINES_OF_SENTENCE, _LONGEST_SENTENCE = 5, 420
 
 
-def whole_sentence(text: str, start: int, end: int) -> tuple[int, int]:
-    """A line of prose that was wrapped, with the lines over which its sentence goes on; any other line alone."""
-    if not _is_wrapped_prose(text, start, end):
+def whole_sentence(text: str, start: int, end: int, *, near: bool = False) -> tuple[int, int]:
+    """A line of prose that was wrapped, with the lines over which its sentence goes on; any other line alone.
+
+    With `near`, also a line that only those above and below it show to be prose: one with many names in it.
+    """
+    if not _is_wrapped_prose(text, start, end) and not (near and _is_beside_prose(text, start, end)):
         return start, end
     last, lines = end, 1
     while lines < _MOST_LINES_OF_SENTENCE and last < len(text) and not text.endswith(_SENTENCE_ENDS, 0, last):
@@ -357,6 +359,18 @@ def whole_sentence(text: str, start: int, end: int) -> tuple[int, int]:
         if _END_INSIDE.search(text, *above):
             break
     return (first if last - first <= _LONGEST_SENTENCE else start), last
+
+
+def _is_beside_prose(text: str, start: int, end: int) -> bool:
+    """Whether a sentence of the line above goes on in this one, or this one's in the line below."""
+    if end - start < _SHORTEST_WRAPPED:
+        return False
+    places = (max(0, text.rfind("\n", 0, start)), start, min(len(text), end + 1))
+    above, own, below = (line_around(text, place) for place in places)
+    return any(
+        _is_wrapped_prose(text, *prose) and _goes_on_in(text, *following) and not text.endswith(_SENTENCE_ENDS, 0, last)
+        for prose, following, last in ((above, own, trimmed(text, *above)[1]), (below, below, end))
+    )
 
 
 def _is_wrapped_prose(text: str, start: int, end: int) -> bool:
@@ -396,8 +410,6 @@ _PARTS_OF_NAME = re.compile(r"[A-Z]?[a-z]+|[A-Z]+")
 _SHORTEST_PART, _STEM_CHARS = 4, 5
 _SHARE_REPEATED = 0.6
 _REACH_OF_NAME = 300
-
-
 _IMPORTED = re.compile(r"(?P<line>\d+)(?:→|[:|]\s?)\s*(?P<name>(?:type )?[A-Za-z_$][\w$]*),")
 _IMPORTED_FROM = re.compile(r"(?P<line>\d+)(?:→|[:|]\s?)\s*\} from (?P<where>\S+?);?")
 
