@@ -53,7 +53,7 @@ def test_quotes_are_verbatim_and_fit_the_room(history: History, room: int) -> No
     selector = QuoteSelector(
         ledger.index, lambda number: history[number], 0, lambda _: True, lambda number, part: ((number, part), 8)
     )
-    quotes, spent = selector.select(room, set())
+    quotes, spent = selector.select(room, room, set())
     assert spent <= room
     for line, told in quotes.items():
         assert isinstance(line, tuple)

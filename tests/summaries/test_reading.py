@@ -8,6 +8,7 @@ from dataclasses import replace
 from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, parse_handoff, write_handoff
+from clew.summaries.deeds import folded_calls
 from clew.summaries.handoff import ACTIVE_TASK, BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
@@ -53,6 +54,11 @@ def test_calls_that_differ_in_numbers_alone_are_told_by_the_first_the_last_and_t
     told = "\n".join(handoff_of([*messages, assistant("All parts are in order.")]).lines(COMPLETED))
     assert told.count("RAN python -m importer.part_") == 2
     assert "part_11: 407 rows read, all of them ok (12 such calls) (m23)" in told
+
+
+def test_what_was_said_is_no_call_however_alike_the_words_are() -> None:
+    said = [(number, f'"The rows of batch_{number} are missing." (m{number})') for number in range(6)]
+    assert folded_calls(said) == said
 
 
 def test_a_failure_is_not_overcome_by_another_command_in_the_same_folder() -> None:

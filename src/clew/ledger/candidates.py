@@ -45,6 +45,8 @@ class QuoteSelection:
 
     room: int
     covered: set[str]
+    listing_chars: int = _LEAST_OF_LISTING
+    """How many chars a listing may take."""
     least: float = 0.0
     """What a span is worth of itself, without its atoms."""
     spent: int = 0
@@ -59,11 +61,13 @@ class QuoteSelection:
     """What was not taken because enough of its part had been."""
     quoted: set[str] = field(default_factory=set)
     """The lines that were taken."""
+    listings: dict[tuple[int, int, str], int] = field(default_factory=dict)
+    """How many chars the listings take that were written."""
 
-    @property
-    def listing_chars(self) -> int:
-        """How many chars a listing may take."""
-        return max(_LEAST_OF_LISTING, min(_MOST_OF_LISTING, self.room // _LISTINGS_OF_ROOM))
+    @classmethod
+    def of(cls, room: int, most: int, covered: set[str]) -> QuoteSelection:
+        """An empty one with so much room, and so much in the end."""
+        return cls(room, covered, max(_LEAST_OF_LISTING, min(_MOST_OF_LISTING, most // _LISTINGS_OF_ROOM)))
 
     def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
         self.spent += chars

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections import Counter
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from dataclasses import replace
 from functools import partial
 from itertools import islice
 
@@ -103,8 +103,9 @@ class QuoteSelector:
         self._parts: dict[int, list[QuotablePart]] = {}
         self._found: dict[QuoteSpan, QuoteCandidate] = {}
         self._searched = 0
-        self._alike: Counter[tuple[int, int, str]] = Counter()
-        self._selected: Mapping[tuple[int, int], list[QuoteSpan]] = {}
+        self._selection = QuoteSelection(0, set())
+        self._waiting: list[QuoteCandidate] = []
+        """What could be selected besides."""
         self._like: dict[tuple[int, int, str], list[tuple[int, int]]] = {}
         self._worth_by_word: dict[str, dict[str, float]] = {}
         self._atoms_of_statements: dict[QuoteSpan, Mapping[str, float]] = {}
@@ -113,46 +114,59 @@ class QuoteSelector:
         self._best = sorted(self._worth, key=self._worth.__getitem__, reverse=True)
 
     def select(
-        self, room: int, covered: set[str], first: Iterable[list[QuoteSpan]] = (), for_first: int = 0
+        self, room: int, most: int, covered: set[str], first: Iterable[list[QuoteSpan]] = (), for_first: int = 0
     ) -> tuple[dict[tuple[int, int], list[str]], int]:
         """The quotes that fit into `room` chars by message number and part, and how many chars they take.
 
-        `covered` are atoms that the handoff has already. With room left, they are quoted from a second line: that says
-        something else of them. `for_first` chars go to the spans of `first` before all others, list by list.
+        `most` is the room that they may have in the end, by `select_more`. `covered` are atoms that the handoff has
+        already. With room left, they are quoted from a second line: that says something else of them. `for_first` chars
+        go to the spans of `first` before all others, list by list.
         """
-        first_room = room - int(room * _SHARE_OF_STATEMENTS)
-        selection = QuoteSelection(first_room, set(covered))
-        candidates = self._candidates(room)
+        selection = self._selection = QuoteSelection.of(room, most, set(covered))
+        candidates = self._candidates(most)
         if for_first:
             selection.room, selection.least = for_first, _FAVOURED_WORTH
             told: set[int] = set()
             for favoured in first:
                 self._cover([self._candidate(span) for span in favoured], selection)
                 told.update(span.number for span in favoured)
-            selection.room, selection.least = first_room, 0.0
+            selection.room, selection.least = room, 0.0
             candidates = [one for one in candidates if not selection.overlaps(one.span)]
             # They had their share: what room is left goes to the other messages before it is theirs again.
             self._cover([one for one in candidates if one.span.number not in told], selection)
-        selection.most_of_part = max(_LEAST_OF_PART, int(room * _SHARE_OF_PART))
-        self._cover(candidates, selection)
+        self._waiting = candidates
+        return self.select_more(room, most)
+
+    def select_more(self, room: int, most: int) -> tuple[dict[tuple[int, int], list[str]], int]:
+        """What was selected last and as much more as fits into `room` chars with it, as `select` gives it."""
+        selection = self._selection
+        selection.room = room - int(max(0, room - selection.spent) * _SHARE_OF_STATEMENTS)
+        selection.most_of_part, selection.held = max(_LEAST_OF_PART, int(most * _SHARE_OF_PART)), []
+        self._cover(self._not_taken(), selection)
         selection.room = room
         self._complete_statements(selection)
         if room - selection.spent > room * _WORTH_ANOTHER_PASS:
-            self._cover(candidates, selection)
+            self._cover(self._not_taken(), selection)
         selection.most_of_part = 0
         self._cover(selection.held, selection)
-        taken = {span for own in selection.spans.values() for span in own}
-        selection.covered = set()
-        self._cover([one for one in candidates if one.span not in taken], selection)
-        self._alike, self._selected = selection.alike, selection.spans
+        covered, selection.covered = selection.covered, set()
+        self._cover(self._not_taken(), selection)
+        selection.covered |= covered
         return self._quotes(selection), selection.spent
+
+    def _not_taken(self) -> list[QuoteCandidate]:
+        taken = {span for own in self._selection.spans.values() for span in own}
+        self._waiting = [one for one in self._waiting if one.span not in taken]
+        return self._waiting
 
     def plain_lines(self, room: int, told: str) -> tuple[dict[tuple[int, int], list[str]], int]:
         """Lines of the newest messages that `told` has not, also those without an atom, as `select` gives them.
 
         Of a part of a message that has such lines, those that were selected last are among them, all in their order.
         """
-        selection = QuoteSelection(room, set(), alike=Counter(self._alike))
+        before = self._selection
+        # What was taken of a part, and which lines are alike, counts on.
+        selection = replace(before, room=room, covered=set(), spent=0, spans={})
         for number in range(self._index.last, self._first - 1, -1):
             if not self._may_quote(number):
                 continue
@@ -174,7 +188,8 @@ class QuoteSelector:
             if room - selection.spent < LONGEST_LINE // 4:
                 break
         for part_of, spans in selection.spans.items():
-            spans += self._selected.get(part_of, ())
+            spans += before.spans.get(part_of, ())
+            before.spans[part_of] = spans
         return self._quotes(selection), selection.spent
 
     def texts(self, number: int) -> Sequence[str]:
@@ -361,7 +376,9 @@ class QuoteSelector:
                         selection.listing_chars,
                     )
                     listings[part.quote(like[0])] = told
-                    selection.spent -= selection.listing_chars - len(told)
+                    counted = selection.listings.get((number, at, shape), selection.listing_chars)
+                    selection.spent += len(told) - counted
+                    selection.listings[number, at, shape] = len(told)
                 elif len(like) > MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"

@@ -8,23 +8,21 @@ left goes to whole lines of the original text that will likely be needed again. 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 
 from clew.ledger import FocusTopic, atoms_in, found_nothing, only_looks, text_with_calls
 from clew.redact import redact_text
 from clew.summaries import handoff as parts
 from clew.summaries.deeds import deeds_of, lasting_deeds_of, reference_of, told_target
-from clew.summaries.draft import CHANGING_VERBS, HandoffDraft
+from clew.summaries.draft import CHANGING_VERBS, ENTRY_CHARS, HandoffDraft
 from clew.summaries.exchanges import (
     LEAST_REQUEST_CHARS,
     HandoffMaterial,
     ToldExchange,
     exchange_text,
-    lines_to_tell_again,
 )
 from clew.summaries.focus_line import focus_line
 from clew.summaries.handoff import (
-    CONTINUED,
     CountTokens,
     Handoff,
     RequestStretch,
@@ -46,10 +44,18 @@ BUILTIN = "built-in"
 TEMPLATE = "builtin/2"
 
 _TRIES_TO_FIT = 5
-_CLOSE_ENOUGH = 0.965
+_AIM = 0.985
+_CLOSE_ENOUGH = 0.955
 _SHARE_UNUSED = 0.2
-_SAMPLE_CHARS = 12_000
-_FEWEST_CHARS = 30
+_SOME_MORE = 1.005
+_SHARE_OF_FIRST_QUOTES = 0.75
+_SHARE_OF_OTHER_QUOTES = 0.9
+_SHARE_OF_LAST = 0.025
+_NEARLY_ALL = 0.95
+_MOST_CHARS_TOO_MANY = 1.3
+_TIMES_TO_FILL = 4
+_PIECES, _PIECE_CHARS = 40, 300
+_FEWEST_TOKENS = 10
 
 # Of the room that is left when its turn comes, each kind may take this share.
 _SHARE_OF_CERTAIN = 0.85
@@ -57,16 +63,13 @@ _SHARE_OF_TASK = 0.5
 # Where the task can be read whole below, its words here are only its name.
 _SHARE_OF_TASK_BELOW = 0.15
 # What failed and was overcome: a large handoff has better use for most of its room.
-_SHARE_OF_FAILURES = 0.2
+_SHARE_OF_FAILURES = 0.25
 _MOST_OF_FAILURES = (900, 0.04)
 # More of it where else a part of the room would be left: of a talk little is told but what was said.
 _SHARES_OF_REQUESTS = (0.38, 0.5, 0.65, 0.9)
 _MOST_LEFT_OVER = 0.06
 # All of them, though, where they take no more than this.
 _LARGEST_SHARE_OF_REQUESTS = 0.7
-_SHARE_OF_FORMER = 0.4
-# Of what was told before, where there is nothing else to tell: what came of it, and not what was asked.
-_SHARE_OF_OUTCOMES = 0.5
 _SHARE_OF_CONCLUSIONS = 0.3
 _SHARE_OF_CONCLUSIONS_OF_TALK = 0.6
 _SHARE_OF_DEEDS = 0.25
@@ -92,7 +95,6 @@ _SHORTEST_ENTRY_CHARS = 25
 _CUT = '…" (m'
 _REFERENCE_CHARS = 12
 _LEAST_WORTH = 0.3
-_ENTRY_CHARS = 5
 _LEAST_LEFT = 200
 # The same command with the same outcome, over all exchanges.
 _MOST_REPEATED = 2
@@ -109,45 +111,44 @@ async def summarize_builtin(source: SummaryInput, budget: int, count: CountToken
 
 def write_handoff(source: SummaryInput, budget: int, count: CountTokens) -> Handoff:
     """The handoff that tells the most of the source in at most `budget` tokens."""
-    composer = _Composer(HandoffMaterial(source))
-    chars = int(budget * _chars_per_token(source, count))
+    composer = _Composer(HandoffMaterial(source), _chars_per_token(source, count), count)
     best, most = Handoff({}), 0
-    low, high = 0, 0
+    aim = planned = int(_AIM * budget)
     for _ in range(_TRIES_TO_FIT):
-        written, left = composer.compose(chars)
+        written, left = composer.compose(aim, planned)
         size = count(written.render())
-        if size <= budget:
-            if size > most:
-                best, most = written, size
-            low = chars
-            if size > _CLOSE_ENOUGH * budget or left > _SHARE_UNUSED * chars:
-                return best
-        else:
-            high = chars
-        guess = int(chars * min(1.5, 0.985 * budget / max(1, size)))
-        chars = guess if guess > low and (not high or guess < high) else (low + (high or guess)) // 2
-    while not most and chars > _FEWEST_CHARS:
-        chars = int(chars * 0.8)
-        written, _ = composer.compose(chars)
+        is_more = size > _SOME_MORE * most
+        if size > budget:
+            aim, planned = int(aim * _AIM * budget / size), int(planned * budget / size)
+            continue
+        if size > most:
+            best, most = written, size
+        if size > _CLOSE_ENOUGH * budget or left > _SHARE_UNUSED or not is_more:
+            return best
+        planned = int(planned * min(1.5, _AIM * budget / max(1, size)))
+    while not most and aim > _FEWEST_TOKENS:
+        aim = int(aim * 0.8)
+        written, _ = composer.compose(aim, aim)
         if count(written.render()) <= budget:
             return written
     return best
 
 
 def _chars_per_token(source: SummaryInput, count: CountTokens) -> float:
-    """By the newest text of the source; quotes out of it are a little denser."""
-    sample, number = "", source.last
-    while len(sample) < _SAMPLE_CHARS and number > source.first:
-        number -= 1
-        sample += text_with_calls(source.read(number))[:_SAMPLE_CHARS]
-    return 0.95 * len(sample) / max(1, count(sample)) if sample else 3.0
+    """By pieces of messages from everywhere, and a little more: what is told takes less than what is planned for it."""
+    step = max(1, (source.last - source.first) // _PIECES)
+    texts = (text_with_calls(source.read(number)) for number in range(source.first, source.last, step))
+    sample = "\n".join(text[len(text) // 2 :][:_PIECE_CHARS] for text in texts)
+    return 1.1 * len(sample) / max(1, count(sample)) if sample else 3.0
 
 
 class _Composer:
     """Tells as much of the material as there is room for."""
 
-    def __init__(self, material: HandoffMaterial) -> None:
+    def __init__(self, material: HandoffMaterial, chars_per_token: float, count: CountTokens) -> None:
         self._material = material
+        self._chars_per_token = chars_per_token
+        self._count = count
         self._exchanges = {exchange.number: exchange for exchange in material.exchanges}
         # Of thousands of requests, what is the same for every size is found once.
         self._request_chars = sorted(len(exchange.request) for exchange in material.exchanges)
@@ -158,20 +159,24 @@ class _Composer:
             (n, one) for n, one in enumerate(material.exchanges) if one.request and not material.stays_whole(one.number)
         ]
 
-    def compose(self, room: int) -> tuple[Handoff, int]:
-        """The handoff of about `room` chars, and how many of them there was nothing to fill with."""
-        for share in _SHARES_OF_REQUESTS:
-            draft = self._draft(room, share)
-            if draft.left <= room * _MOST_LEFT_OVER or not draft.stretches:
-                break
-        return draft.written(self._material), draft.left
+    def compose(self, tokens: int, planned: int) -> tuple[Handoff, float]:
+        """The handoff of about so many tokens, and for which share of them there was nothing to tell.
 
-    def _draft(self, room: int, share_of_requests: float) -> HandoffDraft:
+        For `planned` tokens it is planned what each kind may take: more, where some take less than they may.
+        """
+        for share in _SHARES_OF_REQUESTS:
+            draft = self._draft(tokens, int(planned * self._chars_per_token), share)
+            left = draft.left / max(1, tokens * self._chars_per_token)
+            if left <= _MOST_LEFT_OVER or not draft.stretches:
+                break
+        return draft.written(self._material), left
+
+    def _draft(self, tokens: int, room: int, share_of_requests: float) -> HandoffDraft:
         draft = HandoffDraft(room, covered=set(self._material.source.kept_atoms))
         self._tell_certain(draft)
         held = self._tell_focus(draft, room) if self._material.focus else 0
         draft.left -= held
-        self._tell_former(draft)
+        draft.tell_former(self._material)
         self._tell_requests(draft, self._room_for_requests(draft, int(draft.left * share_of_requests)))
         self._tell_stretches(draft, room)
         self._tell_conclusions(draft)
@@ -180,18 +185,38 @@ class _Composer:
         said = {n: self._material.sentences(n) for n in draft.entries}
         sentences = by_worth(said, len(self._material.exchanges) - 1, self._material.repeated)
         self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
-        self._tell_again(draft)
+        draft.tell_again(self._material)
         self._tell_whole_requests(draft, int(draft.left * _SHARE_OF_WHOLE_REQUESTS))
         draft.left += held
         if self._material.focus:
             about = [(one, n) for one, n in sentences if self._material.focus.is_about(one.text)]
             held -= self._tell_sentences(draft, about, int(held * _SHARE_OF_FOCUS_SENTENCES), -1.0)
-        self._tell_passages(draft, held)
-        self._tell_sentences(draft, sentences, draft.left, -1.0)
-        self._tell_other_actions(draft)
-        self._tell_whole_requests(draft, draft.left)
-        self._tell_plain_lines(draft)
+        self._tell_passages(draft, tokens, held)
+        self._fill(draft, tokens, sentences)
         return draft
+
+    def _fill(self, draft: HandoffDraft, tokens: int, sentences: Sequence[tuple[Sentence, int]]) -> None:
+        """With room left, more of all that there is."""
+        for tell in (
+            lambda: self._tell_sentences(draft, sentences, draft.left, -1.0),
+            lambda: self._tell_other_actions(draft),
+            lambda: self._tell_whole_requests(draft, draft.left),
+            lambda: self._tell_plain_lines(draft),
+        ):
+            for _ in range(_TIMES_TO_FILL):
+                before = draft.left
+                tell()
+                if draft.left == before:
+                    break
+                if tokens - self._measure(draft, tokens) < _SHARE_OF_LAST * tokens:
+                    return
+
+    def _measure(self, draft: HandoffDraft, tokens: int) -> int:
+        """What is told so far in tokens; the chars that are left of so many tokens are then known too."""
+        text = draft.written(self._material).render()
+        size = self._count(text)
+        draft.left = int((tokens - size) * len(text) / max(1, size))
+        return size
 
     def _tell_certain(self, draft: HandoffDraft) -> None:
         least = draft.left * (1 - _SHARE_OF_CERTAIN)
@@ -219,46 +244,6 @@ class _Composer:
             return line
         return shorter_task(line, int(room * (_SHARE_OF_TASK_BELOW if stays else _SHARE_OF_TASK)))
 
-    def _tell_former(self, draft: HandoffDraft) -> None:
-        """What was told before, newest first: each request, then with it what came of it, then all that was told."""
-        if self._material.source.first >= self._material.source.last:
-            self._tell_only_former(draft)
-            return
-        room = int(draft.left * _SHARE_OF_FORMER)
-        kept: dict[int, list[str]] = {}
-        for lines_each in (1, 2, None):
-            for at in range(len(self._material.former) - 1, -1, -1):
-                lines = self._material.former[at][1][:lines_each]
-                more = lines[len(kept.get(at, ())) :]
-                chars = sum(len(line) + len(CONTINUED) for line in more) + (0 if at in kept else _ENTRY_CHARS)
-                if chars > room or (at not in kept and lines_each != 1):
-                    break
-                kept[at] = lines
-                room -= chars
-                draft.left -= chars
-        draft.former = [(self._material.former[at][0], lines) for at, lines in sorted(kept.items())]
-        draft.covered |= atoms_in(" ".join(line for _, lines in draft.former for line in lines))
-
-    def _tell_only_former(self, draft: HandoffDraft) -> None:
-        """Where nothing is new: as many of the newest requests as half of the room holds, then line by line."""
-        former = self._material.former
-        newest_first = range(len(former) - 1, -1, -1)
-        kept: dict[int, list[str]] = {}
-        held = int(draft.left * _SHARE_OF_OUTCOMES)
-        for at in newest_first:
-            chars = len(former[at][1][0]) + _ENTRY_CHARS
-            if chars > draft.left - held:
-                break
-            kept[at] = [former[at][1][0]]
-            draft.left -= chars
-        for lines_each in (slice(1, 2), slice(2, None)):
-            for at in newest_first[: len(kept)]:
-                for line in former[at][1][lines_each]:
-                    if len(line) + len(CONTINUED) <= draft.left:
-                        kept[at].append(line)
-                        draft.left -= len(line) + len(CONTINUED)
-        draft.former = [(former[at][0], lines) for at, lines in sorted(kept.items())]
-
     def _tell_focus(self, draft: HandoffDraft, room: int) -> int:
         """Where the topic comes up and what was asked about it; returns the chars to hold for what else is about it."""
         assert self._material.focus is not None
@@ -278,7 +263,7 @@ class _Composer:
     def _room_for_requests(self, draft: HandoffDraft, share: int) -> int:
         above = [len(self._exchanges[number].request) for number in draft.above & self._exchanges.keys()]
         chars = self._old_request_chars - sum(min(chars, _OLD_REQUEST_CHARS) for chars in above)
-        chars += (len(self._request_chars) - len(above)) * (_REFERENCE_CHARS + _ENTRY_CHARS)
+        chars += (len(self._request_chars) - len(above)) * (_REFERENCE_CHARS + ENTRY_CHARS)
         return max(share, chars) if chars <= draft.left * _LARGEST_SHARE_OF_REQUESTS else share
 
     def _tell_requests(self, draft: HandoffDraft, room: int, topic: FocusTopic | None = None) -> None:
@@ -292,22 +277,22 @@ class _Composer:
                 break
             if n in draft.entries or (topic and not topic.is_about(material.exchanges[n].request)):
                 continue
-            if room < _ROOM_FOR_ANY_HEAD and not material.may_fit(n, above, room - _ENTRY_CHARS):
+            if room < _ROOM_FOR_ANY_HEAD and not material.may_fit(n, above, room - ENTRY_CHARS):
                 continue
             most = TASK_CHARS if topic or last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
             most = most if topic else min(most, each)
-            head = material.head(n, above, max(LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - _ENTRY_CHARS)))
-            if len(head) + _ENTRY_CHARS <= room:
+            head = material.head(n, above, max(LEAST_REQUEST_CHARS, min(most, room - _REFERENCE_CHARS - ENTRY_CHARS)))
+            if len(head) + ENTRY_CHARS <= room:
                 draft.entries[n] = ToldExchange(head)
                 draft.covered |= atoms_in(head)
-                room -= len(head) + _ENTRY_CHARS
-                draft.left -= len(head) + _ENTRY_CHARS
+                room -= len(head) + ENTRY_CHARS
+                draft.left -= len(head) + ENTRY_CHARS
 
     def _chars_for_each_request(self, room: int, above: Collection[int]) -> int:
         """To how many chars the long requests are cut so that each one is told: what is pasted into some of them would
         leave no room for a short one that says what all of it is for. Where there are too many, the newest go first.
         """
-        frame = _REFERENCE_CHARS + _ENTRY_CHARS
+        frame = _REFERENCE_CHARS + ENTRY_CHARS
         lengths = self._request_chars.copy()
         for number in self._exchanges.keys() & above:
             lengths.remove(len(self._exchanges[number].request))
@@ -334,9 +319,9 @@ class _Composer:
             if n not in draft.entries and one.number > counted and one.number not in above
         ]
         for stretch in joined_stretches(old, new, room) if old or new else ():
-            if len(stretch.text) + _ENTRY_CHARS <= draft.left:
+            if len(stretch.text) + ENTRY_CHARS <= draft.left:
                 draft.stretches.append((stretch, ToldExchange(stretch.text)))
-                draft.left -= len(stretch.text) + _ENTRY_CHARS
+                draft.left -= len(stretch.text) + ENTRY_CHARS
 
     def _asked_above(self, top: Iterable[HandoffLine]) -> set[int]:
         """The requests that stand under the first headings: the task, the goal, and what is all of it a rule."""
@@ -379,11 +364,11 @@ class _Composer:
             done = self._deeds[key]
             for line in (*self._material.reports(n, chars_of_report), *done):
                 is_failure = " -> " in line and reference_of(line) in failures
-                if len(line) + _ENTRY_CHARS <= room and not is_failure:
+                if len(line) + ENTRY_CHARS <= room and not is_failure:
                     entry.deeds.append(line)
                     draft.covered |= atoms_in(line)
-                    room -= len(line) + _ENTRY_CHARS
-                    draft.left -= len(line) + _ENTRY_CHARS
+                    room -= len(line) + ENTRY_CHARS
+                    draft.left -= len(line) + ENTRY_CHARS
 
     def _tell_sentences(
         self, draft: HandoffDraft, sentences: Iterable[tuple[Sentence, int]], room: int, least: float
@@ -415,23 +400,28 @@ class _Composer:
             said = {n: own for n, own in ended.items() if n in some}
             room -= self._tell_sentences(draft, by_worth(said, newest, self._material.repeated), room, _LEAST_WORTH)
 
-    def _tell_again(self, draft: HandoffDraft) -> None:
-        """What was quoted of exchanges that were told before, newest first: it may no longer be read."""
-        room = int(draft.left * _SHARE_OF_FORMER)
-        for n in sorted(draft.entries, reverse=True):
-            entry, exchange = draft.entries[n], self._material.exchanges[n]
-            before = self._material.told.get(exchange.number, ())
-            for line in lines_to_tell_again(entry, before, exchange.closing_number) if before else ():
-                if len(line) + _ENTRY_CHARS <= room:
-                    entry.told_before.append(line)
-                    room -= len(line) + _ENTRY_CHARS
-                    draft.left -= len(line) + _ENTRY_CHARS
-                    draft.covered |= atoms_in(line)
+    def _tell_passages(self, draft: HandoffDraft, tokens: int, for_focus: int) -> None:
+        """Quotes, which take most of the room that is left, and leave so many chars as are left of the tokens.
 
-    def _tell_passages(self, draft: HandoffDraft, for_focus: int) -> None:
+        How many tokens are left is counted. How many chars of quotes those are is known when the first ones are told.
+        """
+        selector, focus = self._material.selector, self._material.focus
         about = [number for number in self._material.about if self._material.may_quote(number)] if for_focus else []
-        favoured = self._material.focus.spans_in(about, self._material.selector.texts) if self._material.focus else ()
-        draft.place(self._material, *self._material.selector.select(draft.left, draft.covered, favoured, for_focus))
+        favoured = focus.spans_in(about, selector.texts) if focus else ()
+        told = self._measure(draft, tokens)
+        most = max(0, int((tokens - told) * self._chars_per_token))
+        for_focus = int(for_focus * min(1.0, draft.left / max(1, most)))
+        room = int(most * _SHARE_OF_FIRST_QUOTES)
+        quotes, spent = selector.select(room, most, draft.covered, favoured, for_focus)
+        for _ in range(_TIMES_TO_FILL):
+            draft.place_again(self._material, quotes, spent)
+            size = self._measure(draft, tokens)
+            if size <= told or spent < _NEARLY_ALL * room or tokens - size < _SHARE_OF_LAST * tokens:
+                break
+            # As many chars for each token that is left as the first ones took, where that is not out of all measure.
+            per_token = min(spent / (size - told), _MOST_CHARS_TOO_MANY * self._chars_per_token)
+            room = spent + int((tokens - size) * _SHARE_OF_OTHER_QUOTES * per_token)
+            quotes, spent = selector.select_more(room, room)
 
     def _tell_whole_requests(self, draft: HandoffDraft, room: int) -> None:
         """What people asked is told whole as far as there is room, the newest first, however long ago."""

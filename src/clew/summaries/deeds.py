@@ -23,6 +23,8 @@ _ANSWER_CHARS = 300
 _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
+_FEWEST_FOLDED = 4
+_NUMBERS = re.compile(r"\d+")
 DEED = re.compile(
     r"(?:CHANGED|CREATED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED |DELEGATED .* -> \""
     r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
@@ -215,3 +217,21 @@ def _folder_once(lines: Sequence[str]) -> list[str]:
         folder = found[0] if found and len(found[0]) >= _LEAST_FOLDER_CHARS else folder
         told.append(line)
     return told
+
+
+def folded_calls(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
+    """The lines; of calls that follow each other and differ in numbers alone only the first and the last."""
+    told: list[tuple[int, str]] = []
+    for _, run in groupby(lines, key=lambda line: _without_numbers(line[1])):
+        alike = list(run)
+        if len(alike) >= _FEWEST_FOLDED:
+            number, last = alike[-1]
+            at = last.rfind(" (m")
+            alike = [alike[0], (number, f"{last[:at]} ({len(alike)} such calls){last[at:]}")]
+        told += alike
+    return told
+
+
+def _without_numbers(line: str) -> str:
+    # What was said is no call, and what stands in a block is quoted line by line.
+    return line if line.startswith('"') or BLOCK in line else _NUMBERS.sub("0", line)

@@ -18,6 +18,7 @@ from clew.summaries.exchanges import (
     HandoffMaterial,
     ToldExchange,
     exchange_text,
+    lines_to_tell_again,
 )
 from clew.summaries.file_lines import lines_by_kind
 from clew.summaries.handoff import CONTINUED, Handoff, RequestStretch
@@ -25,6 +26,12 @@ from clew.summaries.required_facts import HandoffLine
 from clew.summaries.sentences import Sentence
 
 _SEPARATOR = " · "
+ENTRY_CHARS = 5
+"""What an entry takes beside its words."""
+# Of the room that is left, for what was told before.
+_SHARE_OF_FORMER = 0.4
+# Of that, where there is nothing else to tell: what came of it, and not what was asked.
+_SHARE_OF_OUTCOMES = 0.5
 # Told under headings of their own.
 CHANGING_VERBS = frozenset({"WROTE", "CHANGED"})
 
@@ -52,6 +59,59 @@ class HandoffDraft:
     entries: dict[int, ToldExchange] = field(default_factory=dict)
     told: set[str] = field(default_factory=set)
     covered: set[str] = field(default_factory=set)
+
+    def tell_former(self, material: HandoffMaterial) -> None:
+        """What was told before, newest first: each request, then with it what came of it, then all that was told."""
+        if material.source.first >= material.source.last:
+            self._tell_only_former(material)
+            return
+        room = int(self.left * _SHARE_OF_FORMER)
+        kept: dict[int, list[str]] = {}
+        for lines_each in (1, 2, None):
+            for at in range(len(material.former) - 1, -1, -1):
+                lines = material.former[at][1][:lines_each]
+                more = lines[len(kept.get(at, ())) :]
+                chars = sum(len(line) + len(CONTINUED) for line in more) + (0 if at in kept else ENTRY_CHARS)
+                if chars > room or (at not in kept and lines_each != 1):
+                    break
+                kept[at] = lines
+                room -= chars
+                self.left -= chars
+        self.former = [(material.former[at][0], lines) for at, lines in sorted(kept.items())]
+        self.covered |= atoms_in(" ".join(line for _, lines in self.former for line in lines))
+
+    def _tell_only_former(self, material: HandoffMaterial) -> None:
+        """Where nothing is new: as many of the newest requests as half of the room holds, then line by line."""
+        former = material.former
+        newest_first = range(len(former) - 1, -1, -1)
+        kept: dict[int, list[str]] = {}
+        held = int(self.left * _SHARE_OF_OUTCOMES)
+        for at in newest_first:
+            chars = len(former[at][1][0]) + ENTRY_CHARS
+            if chars > self.left - held:
+                break
+            kept[at] = [former[at][1][0]]
+            self.left -= chars
+        for lines_each in (slice(1, 2), slice(2, None)):
+            for at in newest_first[: len(kept)]:
+                for line in former[at][1][lines_each]:
+                    if len(line) + len(CONTINUED) <= self.left:
+                        kept[at].append(line)
+                        self.left -= len(line) + len(CONTINUED)
+        self.former = [(former[at][0], lines) for at, lines in sorted(kept.items())]
+
+    def tell_again(self, material: HandoffMaterial) -> None:
+        """What was quoted of exchanges that were told before, newest first: it may no longer be read."""
+        room = int(self.left * _SHARE_OF_FORMER)
+        for n in sorted(self.entries, reverse=True):
+            entry, exchange = self.entries[n], material.exchanges[n]
+            before = material.told.get(exchange.number, ())
+            for line in lines_to_tell_again(entry, before, exchange.closing_number) if before else ():
+                if len(line) + ENTRY_CHARS <= room:
+                    entry.told_before.append(line)
+                    room -= len(line) + ENTRY_CHARS
+                    self.left -= len(line) + ENTRY_CHARS
+                    self.covered |= atoms_in(line)
 
     def take(self, sentence: Sentence, position: int) -> None:
         self.entries[position].sentences.append(sentence)
@@ -123,6 +183,12 @@ class HandoffDraft:
             if not is_told and owner and (short := material.short_output(owner) or material.ending(owner)):
                 entry.quote(material.line_of(number, part)[0], (owner.number, False), [short])
                 self.left -= len(short)
+
+    def place_again(self, material: HandoffMaterial, chosen: Mapping[tuple[int, int], list[str]], spent: int) -> None:
+        """Put quotes in the place of all that were put before."""
+        for entry in (*self.entries.values(), *(entry for _, entry in self.stretches)):
+            entry.passages.clear()
+        self.place(material, chosen, spent)
 
     def written(self, material: HandoffMaterial) -> Handoff:
         sections: dict[str, list[str]] = {}

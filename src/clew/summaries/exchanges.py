@@ -6,7 +6,6 @@ import re
 from collections.abc import Collection, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from itertools import groupby
 from typing import NamedTuple
 
 from clew.ledger import (
@@ -33,6 +32,7 @@ from clew.summaries.deeds import (
     DEED,
     as_block,
     brief_target,
+    folded_calls,
     framed_passage,
     reference_of,
     told_target,
@@ -146,7 +146,7 @@ def exchange_text(entry: ToldExchange, named: set[str] | None = None) -> str:
         if own and not _only_looked(key, own)
     )
     passages = list(entry.passages.items())
-    body += _folded([(number, _passage_line(*passages[order], folders, named)) for number, order in shown])
+    body += folded_calls([(number, _passage_line(*passages[order], folders, named)) for number, order in shown])
     body += [(number_in(reference_of(line)), line) for line in entry.told_before]
     lines = [entry.head, *conclusion, *entry.deeds, *(text for _, text in sorted(body, key=lambda one: one[0]))]
     return CONTINUED.join(line for line in lines if line)
@@ -158,19 +158,6 @@ def _only_looked(key: Hashable, own: Sequence[tuple[int, bool, str]]) -> bool:
         case ("RAN", str(command)):
             return bool(_LISTS.match(without_folder(command))) and all(is_call or not line for _, is_call, line in own)
     return False
-
-
-def _folded(lines: Sequence[tuple[int, str]]) -> list[tuple[int, str]]:
-    """The lines, of those that follow each other and differ in numbers alone only the first and the last."""
-    told: list[tuple[int, str]] = []
-    for _, run in groupby(lines, key=lambda line: line[1] if BLOCK in line[1] else _NUMBERS.sub("0", line[1])):
-        alike = list(run)
-        if len(alike) >= _FEWEST_FOLDED:
-            number, last = alike[-1]
-            at = last.rfind(" (m")
-            alike = [alike[0], (number, f"{last[:at]} ({len(alike)} such calls){last[at:]}")]
-        told += alike
-    return told
 
 
 def lines_to_tell_again(entry: ToldExchange, before: Sequence[str], closing_number: int | None) -> list[str]:
@@ -241,8 +228,8 @@ _SENTENCES_OF_KEPT = 2
 _FRAME_CHARS = 22
 _SHORT_OUTPUT_CHARS = 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
-_NUMBERS, _FEWEST_FOLDED = re.compile(r"\d+"), 4
-_RULER = re.compile(r"[\s=+|_─━-]*")  # a line that only parts others
+_RULER = re.compile(r"[\s=+|_─━-]*")
+"""A line that only parts others."""
 _FAVOUR_NEW = 3.0
 _REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
 

@@ -257,7 +257,7 @@ def _with_quotes(
         sections.setdefault(heading, []).insert(0, line)
         covered |= _atoms_of(line)
         chars -= len(line) + 4
-    quotes, _ = selector.select(chars, covered)
+    quotes, _ = selector.select(chars, chars, covered)
     for number, own in groupby(sorted(quotes), key=itemgetter(0)):
         # Quotes that only repeat what the handoff already has are left out.
         new = [quote for key in own for quote in quotes[key] if not _atoms_of(quote) <= covered]
