@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from clew.ledger.candidates import shape_of
 from clew.ledger.readable import readable_result, without_context, without_wrapping
 from clew.ledger.spans import (
     ROUTINE_WORDS,
@@ -15,7 +16,6 @@ from clew.ledger.spans import (
     is_routine,
     joined_imports,
     line_span,
-    shape_of,
     whole_sentence,
 )
 

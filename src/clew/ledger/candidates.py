@@ -1,6 +1,7 @@
 """What may be quoted, and what was chosen of it: a part of a message, a line of it with its worth, the selection.
 
-What a line is worth changes with what was selected before; all else about it is found once.
+What a line is worth changes with what was selected before; all else about it is found once: what it has in common with
+others of a listing, by which those that are alike are told by their count, and of code what kind of line it is.
 """
 
 from __future__ import annotations
@@ -13,16 +14,14 @@ from dataclasses import dataclass, field
 
 from clew.ledger.spans import (
     FINDS_BY_FILE,
-    LISTED,
     LONGEST_LINE,
-    ONLY_PATH,
     ROUTINE_LINE,
     ROUTINE_WORDS,
     QuoteSpan,
+    bare_definition,
     line_around,
     lines_of_span,
     quote_of,
-    shape_of,
     trimmed,
     whole_sentence,
 )
@@ -32,7 +31,6 @@ SEPARATOR_CHARS = 3
 _LENGTH_POWER = 0.8
 MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the last
 _SHORTEST_REPEATED = 20
-LISTINGS = frozenset({LISTED, ONLY_PATH})
 _MOST_OF_OUTDATED = 160
 _LEAST_OF_LISTING, _MOST_OF_LISTING, _LISTINGS_OF_ROOM = 160, 700, 12
 _FIRST_CHARS = 600
@@ -238,6 +236,55 @@ def may_take(span: QuoteSpan, part: QuotablePart, selection: QuoteSelection) -> 
         # The first and the last such line will stand beside it; of paths more names, in the place of all of them.
         selection.spent += selection.listing_chars if shape in LISTINGS else 2 * (end - start)
     return selection.alike[key] <= MOST_ALIKE
+
+
+# -- lines that are alike ----------------------------------------------------------------------------------------------
+
+# From the start of a word: further on in it nothing is found that was not found from there.
+_EXACT = re.compile(r"(?<![\w@:-])[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
+# A line of a log begins with when it was written.
+_DAYS_AND_MONTHS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
+_STAMP = re.compile(rf"\s*\[? *(?:\d+[-:./]\d|(?:{_DAYS_AND_MONTHS})\b)")
+# What a compiler or a linter says of a place: `src/a.ts(12,5): error TS2304: …`, `a.py:12:0: W0613: …`.
+_DIAGNOSTIC = re.compile(
+    r"\s*[^\s:(]+(?::\d+(?::\d+)?:|\(\d+(?:,\d+)?\):)\s+"
+    r"(?=(?:fatal )?(?:error|warning|note|info)\b|[A-Z]{1,4}\d{2,5}\b)"
+)
+# Names of a long import or a list, several on a line.
+_ONLY_NAMES = re.compile(r"\s*(?:\d+[→:|]\s*)?['\"]?[\w.]+['\"]?(?:, *['\"]?[\w.]+['\"]?)+,?\s*")
+_RIGHTS = re.compile(r"\s*[-bcdlps][-rwxsStT]{9}[@+.]? +\d")
+LISTED = "-rw"
+"""The shape of the lines of a long listing."""
+ONLY_PATH = "\0"
+"""The shape of a line that is a path or the name of a file, and no more."""
+NAMES_FILE = f"{ONLY_PATH}:"
+"""The shape of a path with a colon, above what was found in that file."""
+_QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
+_VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
+# A name with a figure: of a program that prints one for each of its finds the same name comes again and again.
+_FIGURE = re.compile(r"\s*([A-Za-z][\w -]{0,40}?)\s*[:=]\s*[-+]?\d[\d.,]*%?\s*")
+LISTINGS = frozenset({LISTED, ONLY_PATH})
+
+
+def shape_of(line: str) -> str:
+    """What lines of a listing or of a log have in common: their words, without names, numbers and paths.
+
+    Empty for a line that gives a name its value: what such a line says stands in no other. Names that are defined are
+    told side by side.
+    """
+    if _ONLY_NAMES.fullmatch(line):
+        return "names"
+    if _RIGHTS.match(line):
+        return LISTED
+    if placed := _DIAGNOSTIC.match(line):
+        return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
+    if figure := _FIGURE.fullmatch(line):
+        return f"{figure[1].strip()}\0"
+    if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):
+        return ""
+    said = line.strip()
+    shape = _EXACT.sub("\0", said)
+    return NAMES_FILE if shape == ONLY_PATH and said.endswith(":") else shape
 
 
 # -- source text -------------------------------------------------------------------------------------------------------

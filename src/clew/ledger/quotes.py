@@ -17,11 +17,13 @@ from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_at
 from clew.ledger.candidates import (
     LISTINGS,
     MOST_ALIKE,
+    NAMES_FILE,
     SEPARATOR_CHARS,
     QuotablePart,
     QuoteCandidate,
     QuoteSelection,
     may_take,
+    weight_of_code,
 )
 from clew.ledger.extract import quotable_texts
 from clew.ledger.readable import listing
@@ -29,7 +31,6 @@ from clew.ledger.spans import (
     FEWEST_WORDS,
     LONGEST_LINE,
     MARKS_OF_REMARK,
-    NAMES_FILE,
     OPENS_BODY,
     QuoteSpan,
     bare_definition,
@@ -61,7 +62,8 @@ _ATOMS_WEIGHED = 6_000
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
 _WORTH_ANOTHER_PASS = 0.02
-_SHARE_OF_STATEMENTS = 0.11  # of the room, for the rest of statements of which a line was chosen
+_WORTH_OF_DEFINITION, _WORTH_OF_WHOLE = 0.45, 0.25  # beside the atoms in them
+_SHARE_OF_STATEMENTS = 0.12  # of the room, for the rest of statements of which a line was chosen
 # No more than this share of the room goes to one result while others have something to say.
 _SHARE_OF_PART = 0.15
 _LEAST_OF_PART = 600
@@ -255,7 +257,7 @@ class QuoteSelector:
                 takes += 1
 
     def _complete_statements(self, selection: QuoteSelection) -> None:
-        """Tell more of the code and of the sentences of which a line was selected, what takes little room first."""
+        """Tell more of the code and the sentences of which a line was selected, what says most for its length first."""
         wholes = []
         for (number, at), own in selection.spans.items():
             part = self._parts_of(number)[at]
@@ -263,7 +265,11 @@ class QuoteSelector:
             for span in own if part.is_result else ():
                 if (whole := part.statement(span[2:])) != span[2:]:
                     more = sum(end - start for start, end in part.lines_of(whole) if start not in told)
-                    wholes.append((more, span, QuoteSpan(number, at, *whole), told))
+                    whole_span = QuoteSpan(number, at, *whole)
+                    atoms = self._atoms_in(whole_span)
+                    worth = sum(each for atom, each in atoms.items() if atom not in selection.covered)
+                    worth += _WORTH_OF_DEFINITION if weight_of_code(part.text, *whole) > 1 else _WORTH_OF_WHOLE
+                    wholes.append((-worth / (more + 1), span, whole_span, told))
         for _, span, whole_span, told in sorted(wholes, key=lambda one: one[:3]):
             part, own = self._parts_of(span.number)[span.part], selection.spans[span.number, span.part]
             new = [line for line in part.lines_of(whole_span[2:]) if line[0] not in told]

@@ -1,6 +1,6 @@
 """Where a quote begins and ends: a line, the clause around a place of a long one, a short one with its neighbours.
 
-Also what lines of a listing have in common, by which those that are alike are told by their count.
+Also sentences over several lines, and definitions in code.
 """
 
 from __future__ import annotations
@@ -20,29 +20,6 @@ _NEIGHBOURS = 3
 FEWEST_WORDS = 3
 _FEWEST_WORDS_OF_BLOCK = 2
 _PROGRESS_BAR = re.compile(r"[█▓▒░▏▎▍▌▋▊▉■━]{4}")
-# From the start of a word: further on in it nothing is found that was not found from there.
-_EXACT = re.compile(r"(?<![\w@:-])[\w@:-]*[\d_/\\.][\w./\\:@~+-]*")
-# A line of a log begins with when it was written.
-_DAYS_AND_MONTHS = "Mon|Tue|Wed|Thu|Fri|Sat|Sun|Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec"
-_STAMP = re.compile(rf"\s*\[? *(?:\d+[-:./]\d|(?:{_DAYS_AND_MONTHS})\b)")
-# What a compiler or a linter says of a place: `src/a.ts(12,5): error TS2304: …`, `a.py:12:0: W0613: …`.
-_DIAGNOSTIC = re.compile(
-    r"\s*[^\s:(]+(?::\d+(?::\d+)?:|\(\d+(?:,\d+)?\):)\s+"
-    r"(?=(?:fatal )?(?:error|warning|note|info)\b|[A-Z]{1,4}\d{2,5}\b)"
-)
-# Names of a long import or a list, several on a line.
-_ONLY_NAMES = re.compile(r"\s*(?:\d+[→:|]\s*)?['\"]?[\w.]+['\"]?(?:, *['\"]?[\w.]+['\"]?)+,?\s*")
-_RIGHTS = re.compile(r"\s*[-bcdlps][-rwxsStT]{9}[@+.]? +\d")
-LISTED = "-rw"
-"""The shape of the lines of a long listing."""
-ONLY_PATH = "\0"
-"""The shape of a line that is a path or the name of a file, and no more."""
-NAMES_FILE = f"{ONLY_PATH}:"
-"""The shape of a path with a colon, above what was found in that file."""
-_QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
-_VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
-# A name with a figure: of a program that prints one for each of its finds the same name comes again and again.
-_FIGURE = re.compile(r"\s*([A-Za-z][\w -]{0,40}?)\s*[:=]\s*[-+]?\d[\d.,]*%?\s*")
 _CJK = r"\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af"
 # Begins with a class of chars and looks back from it, since a search for one class is fast.
 _ASCII_WORD = re.compile(
@@ -127,27 +104,6 @@ class QuoteSpan(NamedTuple):
 def is_routine(line: str) -> bool:
     """Whether a line of a result says nothing about what came of the call."""
     return ROUTINE_LINE.match(line) is not None
-
-
-def shape_of(line: str) -> str:
-    """What lines of a listing or of a log have in common: their words, without names, numbers and paths.
-
-    Empty for a line that gives a name its value: what such a line says stands in no other. Names that are defined are
-    told side by side.
-    """
-    if _ONLY_NAMES.fullmatch(line):
-        return "names"
-    if _RIGHTS.match(line):
-        return LISTED
-    if placed := _DIAGNOSTIC.match(line):
-        return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
-    if figure := _FIGURE.fullmatch(line):
-        return f"{figure[1].strip()}\0"
-    if (_VALUE.search(line) and not _STAMP.match(line)) or bare_definition(line.strip()):
-        return ""
-    said = line.strip()
-    shape = _EXACT.sub("\0", said)
-    return NAMES_FILE if shape == ONLY_PATH and said.endswith(":") else shape
 
 
 def joined_spans(spans: Sequence[QuoteSpan]) -> list[tuple[int, int]]:
