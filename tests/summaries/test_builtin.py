@@ -133,7 +133,7 @@ def test_the_work_is_told_by_exchange_with_what_was_said_changed_and_run_and_whe
     assert handoff_of(SESSION).lines(COMPLETED) == [
         "Asked, as above (m0)\n"
         '   "We go with a queue because the NAS is slow." (m5)\n'
-        "   READ src/uploader.py: class Uploader: · CHUNK = 5_242_880 (m1)\n"
+        "   READ src/uploader.py: class Uploader: · CHUNK = 5_242_880 (m1; changed since)\n"
         "   RAN pytest -q -> E AssertionError: 3 != 5 · FAILED tests/test_up.py::test_retry · 1 failed in 0.1s"
         " · [exit 1] (m3)",
         "Asked, as above (m6)\n"

@@ -158,3 +158,20 @@ def test_a_wrapped_sentence_full_of_names_is_told_to_its_end() -> None:
     end = text.index("\n", start)
     assert whole_sentence(text, start, end) == (start, end)
     assert text[slice(*whole_sentence(text, start, end, near=True))].endswith("43:   harbour master.")
+
+
+def test_what_a_file_said_before_it_was_changed_stands_apart_from_what_it_says_now() -> None:
+    before = "\n".join(f"tide_limit_{n} = {n * 11}" for n in range(6))
+    after = "\n".join(f"tide_bound_{n} = {n * 13}" for n in range(6))
+    path = {"path": "src/tide_limits.py"}
+    told = completed(
+        [
+            user("Call the limits bounds."),
+            *called("read", path, before, "a"),
+            *called("write", {**path, "content": "tide_bound_0 = 0"}, "ok", "b"),
+            *called("read", path, after, "c"),
+        ]
+    )
+    old, new = (line for line in told.split("\n") if "READ src/tide_limits.py" in line)
+    assert "tide_limit_5 = 55" in old and old.endswith("(m1; changed since)")
+    assert "tide_bound_5 = 65" in new and new.endswith("(m5)")

@@ -148,6 +148,7 @@ class FileFact:
     first: int
     last: int
     changes: int = 0
+    last_change: int = -1
     reads: int = 0
     is_written: bool = False
     """Whether each change wrote the whole file."""
@@ -329,6 +330,7 @@ class Ledger:
             fact = self._touched(path, number)
             fact.is_written = path in written and (fact.is_written or not fact.changes)
             fact.changes += 1
+            fact.last_change = number
             fact.ended = ""
         self._open_calls[call.get("id", "")] = len(self.actions)
         self.actions.append(Action(number, index, name, verb, target, files, change))

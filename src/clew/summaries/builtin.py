@@ -461,11 +461,11 @@ class _Composer:
             for action in reversed(self._material.actions.get(n, ())):
                 if draft.left < _SHORTEST_ENTRY_CHARS:
                     return
-                key = (action.verb, told_target(action))
                 is_told = action.verb in _TOLD_ELSEWHERE or (action.failed and not found_nothing(action))
                 is_told = is_told or bool({f"(m{action.number})", f"(m{action.result})"} & references)
-                if is_told or not key[1] or not self._material.may_quote(action.number):
+                if is_told or not told_target(action) or not self._material.may_quote(action.number):
                     continue
+                key, line_chars = self._material.line_of(action.number, action.call_index + 1)
                 told = entry.passages.setdefault(key, [])
                 shown = self._material.short_output(action)
                 if not shown and action.verb != "READ" and only_looks(action):
@@ -474,7 +474,7 @@ class _Composer:
                 told_before[action.target, shown] += 1
                 if told_before[action.target, shown] > _MOST_REPEATED:
                     continue
-                chars = len(shown) + (0 if told else self._material.line_of(action.number, action.call_index + 1)[1])
+                chars = len(shown) + (0 if told else line_chars)
                 if chars <= draft.left and all(is_call and shown for _, is_call, _ in told):
                     told.append((action.number, False, shown))
                     draft.left -= chars

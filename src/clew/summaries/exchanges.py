@@ -186,7 +186,8 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         quote = " · ".join(lines) if key.word == CODE else f'"{" … ".join(lines)}"'
         return as_block(key.word, where, lines) or f"{'' if key.word == SAID else f'{key.word}: '}{quote} ({where})"
     assert isinstance(key, tuple)
-    verb, target = key
+    verb, target, *remarks = key
+    where = "; ".join([where, *remarks])
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
         # A line out of the middle of a script says little without what is done with the script.
@@ -226,6 +227,8 @@ ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
 _SENTENCES_OF_KEPT = 2
 _FRAME_CHARS = 22
+# Of a file that was read: what it says may no longer be so.
+_CHANGED_SINCE = "changed since"
 _SHORT_OUTPUT_CHARS = 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
 _RULER = re.compile(r"[\s=+|_─━-]*")
@@ -273,7 +276,7 @@ class HandoffMaterial:
         self.told = {number: lines[1:] for number, lines in told if number >= start}
         self._closings: dict[int, list[Sentence]] = {}
         self._said: dict[int, list[Sentence]] = {}
-        self._frame_chars: dict[tuple[str, str], int] = {}
+        self._frame_chars: dict[str, int] = {}
         self._shortest_heads: dict[int, int] = {}
         self._short_outputs: dict[tuple[int, int], str] = {}
         self._reported: dict[int, list[tuple[Action, list[Sentence]]]] = {}
@@ -420,10 +423,12 @@ class HandoffMaterial:
         action = self.owners.get((number, part))
         if action is None:
             return WordsKey(number, ASKED if number in self._long_requests else SAID), 16
-        key = (action.verb, told_target(action))
-        if key not in self._frame_chars:
-            self._frame_chars[key] = len(brief_target(key[1])) + _FRAME_CHARS
-        return key, self._frame_chars[key]
+        target = told_target(action)
+        if target not in self._frame_chars:
+            self._frame_chars[target] = len(brief_target(target)) + _FRAME_CHARS
+        fact = self.source.ledger.files.get(target) if action.verb == "READ" else None
+        is_old = fact is not None and number < fact.last_change
+        return (action.verb, target, *([_CHANGED_SINCE] if is_old else [])), self._frame_chars[target]
 
     def head(self, n: int, above: Collection[int], most: int) -> str:
         """The request, or where it can be read above."""
