@@ -163,7 +163,7 @@ def test_a_wrapped_sentence_full_of_names_is_told_to_its_end() -> None:
 def test_what_a_file_said_before_it_was_changed_stands_apart_from_what_it_says_now() -> None:
     before = "\n".join(f"tide_limit_{n} = {n * 11}" for n in range(6))
     after = "\n".join(f"tide_bound_{n} = {n * 13}" for n in range(6))
-    path = {"path": "src/tide_limits.py"}
+    path: dict[str, object] = {"path": "src/tide_limits.py"}
     told = completed(
         [
             user("Call the limits bounds."),
@@ -175,3 +175,24 @@ def test_what_a_file_said_before_it_was_changed_stands_apart_from_what_it_says_n
     old, new = (line for line in told.split("\n") if "READ src/tide_limits.py" in line)
     assert "tide_limit_5 = 55" in old and old.endswith("(m1; changed since)")
     assert "tide_bound_5 = 65" in new and new.endswith("(m5)")
+
+
+def test_of_what_a_linter_says_of_many_places_a_few_lines_are_told_and_their_number() -> None:
+    found = "\n".join(
+        f"src/tide_{n}.py:{n}:0: W{n:04}: {word} is not what a tide gauge wants to be (tide-{word})"
+        for n, word in enumerate(
+            f"{first}{second}" for first in "abcde" for second in ("oats", "ells", "anks", "erths")
+        )
+    )
+    told = completed([user("Lint it."), *called("bash", {"command": "pylint src"}, found, "a")])
+    assert 2 <= told.count("is not what a tide gauge wants") <= 8
+    assert "(20 places in all)" in told
+
+
+def test_who_holds_the_rights_in_a_file_and_that_a_result_was_cut_is_not_told() -> None:
+    warning = "<warning>\nThe output of your last command was too long.\nPlease try a different command.\n</warning>"
+    head = "# Copyright (c) 2014 Ada Tidewater <ada@harbour.example>\n# Licensed under the GPL: https://gpl.example/2.0"
+    result = f"<returncode>0</returncode>\n{warning}<output_head>\n{head}\ntide_gauge = 41\n</output_head>"
+    told = completed([user("Read it."), *called("bash", {"command": "cat src/tide.py"}, result, "a")])
+    assert "tide_gauge = 41" in told
+    assert "Copyright" not in told and "Licensed" not in told and "too long" not in told

@@ -230,11 +230,17 @@ def may_take(span: QuoteSpan, part: QuotablePart, selection: QuoteSelection) -> 
     shape = part.shape_at(start, end) if end - start <= LONGEST_LINE else ""
     if not shape:
         return True
+    if _DIAGNOSTIC.match(text, start, end):
+        diagnostics = (span.number, span.part, DIAGNOSTICS)
+        selection.alike[diagnostics] += 1
+        if selection.alike[diagnostics] > MOST_DIAGNOSTICS:
+            return False
     key = (span.number, span.part, shape)
     selection.alike[key] += 1
     if selection.alike[key] == MOST_ALIKE:
         # The first and the last such line will stand beside it; of paths more names, in the place of all of them.
-        selection.spent += selection.listing_chars if shape in LISTINGS else 2 * (end - start)
+        is_listing = shape in LISTINGS and not part.lists_by_file
+        selection.spent += selection.listing_chars if is_listing else 2 * (end - start)
     return selection.alike[key] <= MOST_ALIKE
 
 
@@ -263,7 +269,15 @@ _QUOTED_NAME = re.compile(r"'[^'\s]{1,60}'|\"[^\"\s]{1,60}\"|`[^`\s]{1,60}`")
 _VALUE = re.compile(r"[\w\"'\])}] ?(?:=(?![=>])|:(?= ))|[{};]\s*$")
 # A name with a figure: of a program that prints one for each of its finds the same name comes again and again.
 _FIGURE = re.compile(r"\s*([A-Za-z][\w -]{0,40}?)\s*[:=]\s*[-+]?\d[\d.,]*%?\s*")
-LISTINGS = frozenset({LISTED, ONLY_PATH})
+LISTINGS = frozenset({LISTED, ONLY_PATH, NAMES_FILE})
+DIAGNOSTICS = "\0diagnostics"
+"""Stands for all of what a compiler or a linter says, whatever its words."""
+MOST_DIAGNOSTICS = 8
+
+
+def diagnostics_in(text: str) -> int:
+    """Of how many places a compiler or a linter says something."""
+    return sum(_DIAGNOSTIC.match(line) is not None for line in text.split("\n"))
 
 
 def shape_of(line: str) -> str:

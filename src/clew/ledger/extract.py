@@ -428,7 +428,7 @@ _EMPTY_ARGUMENTS = frozenset(
 _REMINDER = "<system-reminder>"
 _COLOUR_END = "[0m"
 _WRAPPER = re.compile(
-    r"<returncode>0</returncode>|<(retrieval_status|task_id|task_type)>[^<>]*</\1>"
+    r"<returncode>0</returncode>|<warning>[^<]{1,900}</warning>|<(retrieval_status|task_id|task_type)>[^<>]*</\1>"
     r"|</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr|status|exit_code"
     r"|persisted-output|tool_use_error|task_result)>|<task id=[^<>\n]*>|</task>"
 )

@@ -15,13 +15,16 @@ from itertools import islice
 
 from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_atoms
 from clew.ledger.candidates import (
+    DIAGNOSTICS,
     LISTINGS,
     MOST_ALIKE,
+    MOST_DIAGNOSTICS,
     NAMES_FILE,
     SEPARATOR_CHARS,
     QuotablePart,
     QuoteCandidate,
     QuoteSelection,
+    diagnostics_in,
     may_take,
     weight_of_code,
 )
@@ -369,7 +372,7 @@ class QuoteSelector:
             listings: dict[str, str] = {}
             listed: set[tuple[int, int]] = set()
             for shape in folded.get((number, at), ()):
-                if shape == NAMES_FILE and part.lists_by_file:
+                if shape == DIAGNOSTICS or (shape == NAMES_FILE and part.lists_by_file):
                     continue
                 like = self._lines_like(number, at, shape)
                 if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
@@ -395,6 +398,8 @@ class QuoteSelector:
                 apart, others = finds_with_files(text, apart)
             lines = dict.fromkeys(map(part.quote, apart))
             clean = [listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)]
+            if selection.alike[number, at, DIAGNOSTICS] > MOST_DIAGNOSTICS:
+                clean.append(f"({diagnostics_in(text)} places in all)")
             if others:
                 paths = [text[slice(*file)].removeprefix("File: ").rstrip(":") for file in others]
                 found = listing(paths, self.worth_of, partial(self._is_clean, part), selection.listing_chars)

@@ -243,7 +243,7 @@ def _folder_and_name(path: str) -> tuple[str, str]:
 def _entry_of(line: str) -> tuple[str, str]:
     """A path, and its size where the line of a listing has it."""
     found = _LONG_LISTING.fullmatch(line.strip())
-    return (found["name"], f" {found['size']}") if found else (line.strip().rstrip("/"), "")
+    return (found["name"], f" {found['size']}") if found else (line.strip().rstrip(":").rstrip("/"), "")
 
 
 def _common_folder(paths: Sequence[str]) -> str:

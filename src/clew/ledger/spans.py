@@ -43,6 +43,8 @@ ROUTINE_LINE = re.compile(
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |(?:[A-Z]:/Program )?\S+: fork: retry: "
+    # Who holds the rights in a file.
+    r"|(?:\d+(?:→|[:|])\s*)?(?:[#*;/-]+ *)?(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
     # What grep does not show.
     r"|grep: \S+: binary file matches|Binary file \S+ matches"
     # A search among what runs, which finds itself.
@@ -77,7 +79,8 @@ ROUTINE_WORDS = (
     ": fork: ", "CategoryInfo", " more lines", "@", "Showing lines ", "(End of file", "path>", "type>", "content>",
     "entries>", "file>", "ebugger ", "node_modules/", "node:internal", "site-packages/", "lib/python", " mode ",
     "changed, ", "index ", " grep ",
-    " elided", " omitted", "inary file ", " truncated", "agentId: ", "[notice] ", " :",
+    " elided", " omitted", "inary file ", "Copyright ", "icensed under ", "SPDX-",
+    " truncated", "agentId: ", "[notice] ", " :",
 )  # fmt: skip
 """A text without one of them has no such line: plain strings are looked for many times as fast as a pattern."""
 # Brackets, rules, or no more than the number that a listing puts before a line.
@@ -283,7 +286,7 @@ def quote_of(text: str, start: int, end: int) -> str:
 
 _BEFORE_WORDS = re.compile(r"\s*(?:\d+(?:→|[:|-](?=\s|$)))?\s*(?:(?://+!?|#+|\*+|>+|--+)(?=\s|$)\s*)*")
 _WORDS_IN_A_ROW = re.compile(r" [a-z'’-]+[,;]? [a-z'’-]+[,;]? [a-z'’-]+(?=[\s,;.:)]|$)")
-_NEW_ENTRY = re.compile(r"[-*+•] |\d{1,3}[.)] |[|#>`]{2,}|\|")
+_NEW_ENTRY = re.compile(r"[-*+•] |\d{1,3}[.)] |[|#>`]{2,}|\||[\w./\\-]+[:(]\d")
 _SENTENCE_ENDS = (".", "!", "?", ":", ";", "|", "{", "}", "(", "[", "=", "\\", "…")
 _SHORTEST_WRAPPED = 56
 _END_INSIDE = re.compile(r"[.!?]\s|。")
