@@ -16,7 +16,6 @@ from clew.ledger.spans import (
     FINDS_BY_FILE,
     LONGEST_LINE,
     ROUTINE_LINE,
-    ROUTINE_WORDS,
     QuoteSpan,
     bare_definition,
     line_around,
@@ -85,7 +84,6 @@ class QuotablePart:
     """A text of a message, and all that its quotes have in common; what is found in it once is kept."""
 
     __slots__ = (
-        "_has_routine",
         "_lines",
         "_lists_by_file",
         "clean",
@@ -122,15 +120,11 @@ class QuotablePart:
         self.statements: dict[tuple[int, int], tuple[int, int]] = {}
         self.quotes: dict[tuple[int, int], str] = {}
         self._lines: dict[tuple[int, int], list[tuple[int, int]]] = {}
-        self._has_routine: bool | None = None
         self._lists_by_file: bool | None = None
 
     def is_routine(self, start: int, end: int) -> bool:
         """Whether a line of it is one of routine."""
-        if self._has_routine is None:
-            text = self.text
-            self._has_routine = any(word in text for word in ROUTINE_WORDS)
-        return self._has_routine and ROUTINE_LINE.match(self.text, start, end) is not None
+        return ROUTINE_LINE.match(self.text, start, end) is not None
 
     @property
     def lists_by_file(self) -> bool:

@@ -343,7 +343,7 @@ class QuoteSelector:
                         line_of_call = command_span(text, start, end, place, place + len(atom)) if at else (start, end)
                         if clause := line_span(text, *line_of_call, place, place + len(atom), fewest):
                             lines.setdefault(atom, []).append((QuoteSpan(number, at, *clause), None))
-                elif line := whole_line(text, start, end, fewest) or _definition_in(text, start, end):
+                elif line := whole_line(text, start, end, words, fewest) or _definition_in(text, start, end):
                     if text[line[0]] in MARKS_OF_REMARK and repeats_definition(text, *line):
                         continue
                     told = whole_sentence(text, *line) if part.is_result else line

@@ -35,12 +35,14 @@ _NUMBERED = re.compile(r"\s*\d+(?:→|[:|]\s|\t)\s*")
 _WRAPPING_TAG = "(?:path|type|content|entries|file|output|stdout|returncode|exit_code)"
 _WRAPPED_START = re.compile(rf"(?:<{_WRAPPING_TAG}>(?:[^<\n]*</{_WRAPPING_TAG}>)?[ \t]*(?:\n|\Z))*")
 _WRAPPED_END = re.compile(rf"(?:\s*(?:</{_WRAPPING_TAG}>|\(End of file - total \d+ lines\)))+\s*\Z")
-_WRAPPING_CHARS = 160
+_WRAPPING_CHARS, _WRAPPING_ENDS = 160, (">", "lines)")
 
 
 def lines_shown(result: str) -> int:
     """How many lines a result has without what the tool put around them."""
-    start, ending = _WRAPPED_START.match(result), _WRAPPED_END.search(result, max(0, len(result) - _WRAPPING_CHARS))
+    start = _WRAPPED_START.match(result) if result.startswith("<") else None
+    may_end = result[-_WRAPPING_CHARS:].rstrip().endswith(_WRAPPING_ENDS)
+    ending = _WRAPPED_END.search(result, max(0, len(result) - _WRAPPING_CHARS)) if may_end else None
     low, high = start.end() if start else 0, ending.start() if ending else len(result)
     return result.count("\n", low, high) + 1 if low < high else 0
 

@@ -115,8 +115,7 @@ def write_handoff(source: SummaryInput, budget: int, count: CountTokens) -> Hand
     best, most = Handoff({}), 0
     aim = planned = int(_AIM * budget)
     for _ in range(_TRIES_TO_FIT):
-        written, left = composer.compose(aim, planned)
-        size = count(written.render())
+        written, size, left = composer.compose(aim, planned)
         is_more = size > _SOME_MORE * most
         if size > budget:
             aim, planned = int(aim * _AIM * budget / size), int(planned * budget / size)
@@ -128,8 +127,8 @@ def write_handoff(source: SummaryInput, budget: int, count: CountTokens) -> Hand
         planned = int(planned * min(1.5, _AIM * budget / max(1, size)))
     while not most and aim > _FEWEST_TOKENS:
         aim = int(aim * 0.8)
-        written, _ = composer.compose(aim, aim)
-        if count(written.render()) <= budget:
+        written, size, _ = composer.compose(aim, aim)
+        if size <= budget:
             return written
     return best
 
@@ -149,6 +148,8 @@ class _Composer:
         self._material = material
         self._chars_per_token = chars_per_token
         self._count = count
+        self._written, self._size = Handoff({}), 0
+        """The draft as it was measured last, which is when something was last told."""
         self._exchanges = {exchange.number: exchange for exchange in material.exchanges}
         # Of thousands of requests, what is the same for every size is found once.
         self._request_chars = sorted(len(exchange.request) for exchange in material.exchanges)
@@ -159,8 +160,8 @@ class _Composer:
             (n, one) for n, one in enumerate(material.exchanges) if one.request and not material.stays_whole(one.number)
         ]
 
-    def compose(self, tokens: int, planned: int) -> tuple[Handoff, float]:
-        """The handoff of about so many tokens, and for which share of them there was nothing to tell.
+    def compose(self, tokens: int, planned: int) -> tuple[Handoff, int, float]:
+        """The handoff of about so many tokens, its size, and for which share of the tokens there was nothing to tell.
 
         For `planned` tokens it is planned what each kind may take: more, where some take less than they may.
         """
@@ -169,7 +170,7 @@ class _Composer:
             left = draft.left / max(1, tokens * self._chars_per_token)
             if left <= _MOST_LEFT_OVER or not draft.stretches:
                 break
-        return draft.written(self._material), left
+        return self._written, self._size, left
 
     def _draft(self, tokens: int, room: int, share_of_requests: float) -> HandoffDraft:
         draft = HandoffDraft(room, covered=set(self._material.source.kept_atoms))
@@ -204,19 +205,21 @@ class _Composer:
             lambda: self._tell_plain_lines(draft),
         ):
             for _ in range(_TIMES_TO_FILL):
+                if tokens - self._size < _SHARE_OF_LAST * tokens:
+                    return
                 before = draft.left
                 tell()
                 if draft.left == before:
                     break
-                if tokens - self._measure(draft, tokens) < _SHARE_OF_LAST * tokens:
-                    return
+                self._measure(draft, tokens)
 
     def _measure(self, draft: HandoffDraft, tokens: int) -> int:
         """What is told so far in tokens; the chars that are left of so many tokens are then known too."""
-        text = draft.written(self._material).render()
-        size = self._count(text)
-        draft.left = int((tokens - size) * len(text) / max(1, size))
-        return size
+        self._written = draft.written(self._material)
+        text = self._written.render()
+        self._size = self._count(text)
+        draft.left = int((tokens - self._size) * len(text) / max(1, self._size))
+        return self._size
 
     def _tell_certain(self, draft: HandoffDraft) -> None:
         least = draft.left * (1 - _SHARE_OF_CERTAIN)
@@ -413,15 +416,17 @@ class _Composer:
         for_focus = int(for_focus * min(1.0, draft.left / max(1, most)))
         room = int(most * _SHARE_OF_FIRST_QUOTES)
         quotes, spent = selector.select(room, most, draft.covered, favoured, for_focus)
+        draft.place(self._material, quotes, spent)
         for _ in range(_TIMES_TO_FILL):
-            draft.place_again(self._material, quotes, spent)
             size = self._measure(draft, tokens)
             if size <= told or spent < _NEARLY_ALL * room or tokens - size < _SHARE_OF_LAST * tokens:
-                break
+                return
             # As many chars for each token that is left as the first ones took, where that is not out of all measure.
             per_token = min(spent / (size - told), _MOST_CHARS_TOO_MANY * self._chars_per_token)
             room = spent + int((tokens - size) * _SHARE_OF_OTHER_QUOTES * per_token)
             quotes, spent = selector.select_more(room, room)
+            draft.place_again(self._material, quotes, spent)
+        self._measure(draft, tokens)
 
     def _tell_whole_requests(self, draft: HandoffDraft, room: int) -> None:
         """What people asked is told whole as far as there is room, the newest first, however long ago."""

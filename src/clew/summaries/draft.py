@@ -36,14 +36,14 @@ _SHARE_OF_OUTCOMES = 0.5
 CHANGING_VERBS = frozenset({"WROTE", "CHANGED"})
 
 
-_HEAD_OF_TABLE = re.compile(r"^(.*\S.*)\n *-{2,}[- ]*$", re.MULTILINE)
+_BELOW_HEAD = re.compile(r"\n *--[- ]*$", re.MULTILINE)
 _FIRST_CHARS = 600
 
 
 def _heads_table(text: str, line: str) -> bool:
     """Whether a line of a result only names the columns of what stands below it."""
-    found = _HEAD_OF_TABLE.search(text, 0, _FIRST_CHARS) if "--" in text[:_FIRST_CHARS] else None
-    return found is not None and " ".join(found[1].split()) == line
+    below = _BELOW_HEAD.search(text, 0, _FIRST_CHARS)
+    return below is not None and " ".join(text[: below.start()].rpartition("\n")[2].split()) == line
 
 
 @dataclass(slots=True)
