@@ -196,3 +196,12 @@ def test_who_holds_the_rights_in_a_file_and_that_a_result_was_cut_is_not_told() 
     told = completed([user("Read it."), *called("bash", {"command": "cat src/tide.py"}, result, "a")])
     assert "tide_gauge = 41" in told
     assert "Copyright" not in told and "Licensed" not in told and "too long" not in told
+
+
+def test_of_a_long_listing_that_a_person_pasted_a_few_lines_are_told() -> None:
+    pasted = "\n".join(
+        f"src\\gen\\tide.py:{n}:8: W0201: Attribute 'gauge_{n}' defined outside __init__" for n in range(150)
+    )
+    told = completed([user(f"Why is src/gen not ignored?\n\n{pasted}"), assistant("I look."), user("go on")], 6_000)
+    assert told.count("defined outside __init__") < 60
+    assert "places in all)" in told or "such lines)" in told

@@ -89,6 +89,7 @@ class QuotablePart:
         "clean",
         "is_outdated",
         "is_result",
+        "is_said",
         "line",
         "line_chars",
         "newness",
@@ -106,6 +107,7 @@ class QuotablePart:
         line_chars: int,
         *,
         is_result: bool,
+        is_said: bool = False,
         is_outdated: bool = False,
     ) -> None:
         self.text = text
@@ -114,6 +116,7 @@ class QuotablePart:
         self.line = line
         self.line_chars = line_chars
         self.is_result = is_result
+        self.is_said = is_said
         self.clean: str | None = None
         """The text on one line without its secrets; empty where it has none."""
         self.shapes: dict[int, str] = {}
@@ -217,7 +220,7 @@ def may_take(span: QuoteSpan, part: QuotablePart, selection: QuoteSelection) -> 
         if line in selection.quoted:
             return False
         selection.quoted.add(line)
-    if not span.part and not part.is_result:
+    if part.is_said:
         return True
     start, end = line_around(text, span.start)
     # A clause of a long line is a find of its own.

@@ -210,7 +210,12 @@ class QuoteSelector:
             newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
             parts = self._parts[number] = [
                 QuotablePart(
-                    text, newness, *self._line_of(number, at), is_result=is_result, is_outdated=number in self._outdated
+                    text,
+                    newness,
+                    *self._line_of(number, at),
+                    is_result=is_result,
+                    is_said=message["role"] == "assistant" and not at,
+                    is_outdated=number in self._outdated,
                 )
                 for at, text in enumerate(quotable_texts(message))
             ]
