@@ -129,6 +129,15 @@ def test_of_a_huge_newest_result_both_ends_stay_and_older_ones_have_room() -> No
     assert fitted[1] is tail[1] and fitted[3] is tail[3]
 
 
+def test_short_results_come_back_before_both_ends_of_a_huge_newer_one() -> None:
+    tail = [*group(0, chars=300), *group(1, chars=320), *group(2, chars=60_000)]
+    sizes = [sized(message) for message in tail]
+    start, fitted = fit_tail(tail, range(len(tail)), sizes, 3_000, sized)
+    assert start == 0
+    assert fitted[1] is tail[1] and fitted[3] is tail[3]
+    assert "chars left out" in text_of(fitted[5])
+
+
 def test_a_tail_that_does_not_fit_begins_later_and_its_last_group_stays() -> None:
     tail = [user("z" * 900), assistant("z" * 900), *group(1), *group(2)]
     later, fitted = fit_tail(tail, range(6), [sized(m) for m in tail], 100, sized)

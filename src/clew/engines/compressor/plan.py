@@ -33,6 +33,9 @@ CountMessage = Callable[[Message], int]
 _FEWEST_TOKENS_OF_ENDS = 200
 """With less room, the one line that a result is pruned to tells more than its beginning and its end."""
 
+_SHORT_OF_BUDGET = 12
+"""A result is short that takes no more than this part of the budget of a tail."""
+
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
@@ -381,7 +384,8 @@ def fit_tail(
     """How many messages the tail loses at its start, and the rest in the form it will have.
 
     The budget has the last word: what is large is pruned, the oldest first, and where that is not enough the tail
-    begins later. The room that is left then goes back to the newest. What people said is never touched.
+    begins later. The room that is left then goes back to the newest, half of it to short ones first. What people said
+    is never touched.
     """
     left = list(sizes)
     if sum(sizes) > budget:
@@ -399,7 +403,15 @@ def fit_tail(
             fitted[position], left[position] = smaller, size
     start = _later_start(fitted, left, budget)
     room = budget - sum(left[start:])
-    for position in range(len(tail) - 1, start - 1, -1):
+    pruned = [position for position in range(len(tail) - 1, start - 1, -1) if fitted[position] is not tail[position]]
+    # Short ones first: both ends of a huge result that is newer would leave no room for them.
+    for_short = room // 2
+    for position in pruned:
+        more = sizes[position] - left[position]
+        if more <= min(for_short, budget // _SHORT_OF_BUDGET):
+            fitted[position] = tail[position]
+            for_short, room = for_short - more, room - more
+    for position in pruned:
         if fitted[position] is not tail[position]:
             fitted[position] = given_back(tail[position], fitted[position], numbers[position], room, budget, count)
             room -= count(fitted[position]) - left[position]
