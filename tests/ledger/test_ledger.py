@@ -191,3 +191,17 @@ def test_an_index_reads_what_a_call_was_given_as_the_tool_reads_it() -> None:
     index.add(assistant(None, [call("edit", {"path": "a.ts", "newText": "{\n\tcurrentTheme,\n\tuserMessages\n}"})]), 0)
     assert {"currentTheme", "userMessages"} <= index.atoms.keys()
     assert not {"tcurrentTheme", "nThis", "newText"} & index.atoms.keys()
+
+
+def test_a_folder_that_was_deleted_and_made_anew_is_not_told_as_deleted() -> None:
+    def ran(command: str, id: str) -> list[Message]:
+        return [assistant(None, [call("bash", {"command": command}, id)]), tool(id, "ok")]
+
+    messages = [*ran("rm -rf /srv/shop/parts", "a"), *ran("rm -rf /srv/shop/old", "b")]
+    assert [fact.ended for fact in Ledger.of(messages).files.values()] == ["deleted", "deleted"]
+    messages += ran("sed -i 's/one/two/' /srv/shop/parts/list.py", "c")
+    files = Ledger.of(messages).files
+    assert {path: fact.ended for path, fact in files.items()} == {
+        "/srv/shop/old": "deleted",
+        "/srv/shop/parts/list.py": "",
+    }

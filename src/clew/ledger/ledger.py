@@ -48,6 +48,7 @@ from clew.ledger.requests import (
     topic_taken_back,
 )
 from clew.ledger.tools import (
+    DELETED,
     PlanItem,
     Verb,
     file_shown_by,
@@ -179,6 +180,8 @@ class Ledger:
         self.actions: list[Action] = []
         self.requests: list[UserRequest] = []
         self.exchanges: list[LedgerExchange] = []
+        self._gone: set[str] = set()
+        """What was deleted, as a folder."""
         self.program_messages: set[int] = set()
         """Messages that a program wrote into the place of the person or of the agent."""
         self.rules: list[LedgerStatement] = []
@@ -336,6 +339,10 @@ class Ledger:
         self.actions.append(Action(number, index, name, verb, target, files, change))
 
     def _touched(self, path: str, number: int) -> FileFact:
+        for folder in [gone for gone in self._gone if path.startswith(gone)]:
+            # What is in it now shows that it was made anew.
+            self._gone.discard(folder)
+            self.files.pop(folder.rstrip("/"), None)
         fact = self.files.setdefault(path, FileFact(path, number, number))
         fact.last = number
         return fact
@@ -376,6 +383,8 @@ class Ledger:
         """Record how a file ended, and what was in it where it is a folder."""
         self.files[path].ended = ended
         inside = f"{path.rstrip('/')}/"
+        if ended == DELETED:
+            self._gone.add(inside)
         for fact in self.files.values():
             if fact.path.startswith(inside):
                 fact.ended = ended

@@ -60,7 +60,8 @@ ROUTINE_LINE = re.compile(
     r"|Debugger attached\.|Waiting for the debugger to disconnect"
     # Places inside of what others wrote.
     r"|at .*\b(?:node_modules/|node:internal)|File \"[^\"]*/(?:site-packages|lib/python\d[\d.]*)/[^\"]*\", line \d"
-    # What git says beside the commit that it made.
+    # What git says beside what is changed and beside the commit that it made.
+    r"|\(use \"git |no changes added to commit|nothing added to commit"
     r"|(?:create|delete) mode \d{6} |\d+ files? changed(?:, \d+ (?:insertion|deletion)s?\([+-]\))+\s*$"
     r"|index [0-9a-f]{7,40}\.\.[0-9a-f]{7,40}"
     # Behind the report of a subagent; behind any work of pip.
