@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from clew.ledger.candidates import shape_of
-from clew.ledger.readable import readable_result, without_context, without_wrapping
+from clew.ledger.readable import listing, readable_result, without_context, without_wrapping
 from clew.ledger.spans import (
     command_span,
     is_routine,
@@ -254,3 +254,14 @@ def test_a_search_among_what_runs_that_finds_itself_is_routine() -> None:
     found = ["311 root  1460 S    ash -c ps | grep -i gauge", "m  412  0.0 435 s029  S+  12:05PM  0:00.00 grep gauge"]
     assert all(map(is_routine, found))
     assert not is_routine("17957 root 1221m S /usr/sbin/gauge --config grep.yml")
+
+
+def test_a_listing_of_windows_is_told_by_its_folder_too() -> None:
+    lines = [f"C:\\stock\\halls\\annex_of_north\\part_{part}.py" for part in range(3)] + ["C:\\stock\\README.md"]
+    told = listing(lines, lambda _: 1.0, lambda _: True, 400)
+    assert told == "C:\\stock: halls\\annex_of_north\\: part_0.py part_1.py part_2.py · README.md"
+
+
+def test_a_setting_with_a_plain_name_keeps_it() -> None:
+    told = readable_result(json.dumps({"dim": "gray", "text": "", "title": "The stock list of hall north"}))
+    assert told == 'dim: gray, text: "", The stock list of hall north'

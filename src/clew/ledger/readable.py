@@ -27,6 +27,7 @@ _BETWEEN_STRINGS = re.compile(r"[\s,:{}\[\]]+")
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 _ESCAPED = {"n": "\n", "r": "", "t": "\t", "b": "", "f": ""}
 _PLAIN_NAMES = frozenset({"title", "text", "content", "message", "line", "output", "stdout", "stderr", "body"})
+_LONGEST_SETTING = 10
 # Behind the letter of a drive a folder can begin with any letter.
 _DRIVE = re.compile(r"\b[A-Za-z]:\\\w")
 
@@ -116,7 +117,8 @@ def _fields_in(line: str, depth: int) -> Iterator[str]:
 
 def _named(name: str, value: str) -> str:
     """A field with its name, but for those that say by themselves what they are: an address, a title, a text."""
-    is_plain = not name or name in _PLAIN_NAMES or value.startswith(("https://", "http://"))
+    is_text = name in _PLAIN_NAMES and len(value) > _LONGEST_SETTING
+    is_plain = not name or is_text or value.startswith(("https://", "http://"))
     return value if is_plain else f"{name}: {value}"
 
 
@@ -207,9 +209,11 @@ def listing(lines: Sequence[str], worth_of: Callable[[str], float], may_tell: Ca
     Of more than fit into `most` chars those that are worth most, in their order, and how many there are.
     """
     entries = list(dict.fromkeys(map(_entry_of, lines)))
-    root = _common_folder([path for path, _ in entries])
+    # As Windows writes them, where no other is among them.
+    mark = "\\" if all("\\" in path and "/" not in path for path, _ in entries) else "/"
+    root = _common_folder([path for path, _ in entries], mark)
     cut = len(root) + 1 if len(root) >= _SHORTEST_FOLDER else 0
-    names = [_folder_and_name(path[cut:]) for path, _ in entries]
+    names = [_folder_and_name(path[cut:], mark) for path, _ in entries]
     left, told, folders = most - cut, set(), {""}
     for at in sorted(range(len(entries)), key=lambda at: -worth_of(entries[at][0])):
         folder, name = names[at]
@@ -224,21 +228,21 @@ def listing(lines: Sequence[str], worth_of: Callable[[str], float], may_tell: Ca
     for at in sorted(told):
         folder, name = names[at]
         by_folder.setdefault(folder, []).append(name + entries[at][1])
-    groups = [_names_in_folder(folder, own) for folder, own in by_folder.items()]
-    shown = (" · " if any("/: " in one for one in groups) else " ").join(groups)
+    groups = [_names_in_folder(folder, own, mark) for folder, own in by_folder.items()]
+    shown = (" · " if any(f"{mark}: " in one for one in groups) else " ").join(groups)
     counted = f" ({len(lines)} in all)" if len(told) < len(entries) else ""
     return f"{root}: {shown}{counted}"[0 if cut else len(root) + 2 :]
 
 
-def _names_in_folder(folder: str, names: Sequence[str]) -> str:
+def _names_in_folder(folder: str, names: Sequence[str], mark: str) -> str:
     if folder and len(names) > 1:
-        return f"{folder}/: {' '.join(names)}"
-    return f"{folder}/{names[0]}" if folder else " ".join(names)
+        return f"{folder}{mark}: {' '.join(names)}"
+    return f"{folder}{mark}{names[0]}" if folder else " ".join(names)
 
 
-def _folder_and_name(path: str) -> tuple[str, str]:
+def _folder_and_name(path: str, mark: str) -> tuple[str, str]:
     """A path apart where its folder is long enough to be told once: `src/core/session` and `tools.ts`."""
-    folder, _, name = path.rpartition("/")
+    folder, _, name = path.rpartition(mark)
     return (folder, name) if len(folder) >= _LONG_FOLDER else ("", path)
 
 
@@ -248,10 +252,10 @@ def _entry_of(line: str) -> tuple[str, str]:
     return (found["name"], f" {found['size']}") if found else (line.strip().rstrip(":").rstrip("/"), "")
 
 
-def _common_folder(paths: Sequence[str]) -> str:
-    folders = [path.split("/")[:-1] for path in paths]
+def _common_folder(paths: Sequence[str], mark: str) -> str:
+    folders = [path.split(mark)[:-1] for path in paths]
     shared = takewhile(lambda names: len(set(names)) == 1, zip(*folders, strict=False))
-    return "/".join(names[0] for names in shared)
+    return mark.join(names[0] for names in shared)
 
 
 def without_drawing(text: str) -> str:

@@ -466,7 +466,8 @@ class _Composer:
             for action in reversed(self._material.actions.get(n, ())):
                 if draft.left < _SHORTEST_ENTRY_CHARS:
                     return
-                is_told = action.verb in _TOLD_ELSEWHERE or (action.failed and not found_nothing(action))
+                is_lesson = action.failed and (action.verb == "READ" or not found_nothing(action))
+                is_told = is_lesson or action.verb in _TOLD_ELSEWHERE
                 is_told = is_told or bool({f"(m{action.number})", f"(m{action.result})"} & references)
                 if is_told or not told_target(action) or not self._material.may_quote(action.number):
                     continue

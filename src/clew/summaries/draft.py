@@ -162,7 +162,10 @@ class HandoffDraft:
             if owner is not None and owner.verb == "DELEGATED" and owner.result not in (None, number):
                 self.left += sum(map(len, lines))
                 continue  # what a subagent was told would read as what it found
-            is_result = owner is not None and number == owner.result and not entry.commit_told(owner)
+            if owner is not None and number == owner.result and entry.commit_told(owner):
+                self.left += sum(map(len, lines))
+                continue  # what checks printed before it was made
+            is_result = owner is not None and number == owner.result
             if is_result and owner and (short := material.short_output(owner)):
                 self.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
                 lines = [short]
@@ -176,6 +179,10 @@ class HandoffDraft:
                 # What a test is about says nothing without how the run ended.
                 new = [tests, *new]
                 self.left -= len(tests) + len(_SEPARATOR)
+            if is_result and new and owner and owner.outcome:
+                # How it ended was told for want of what it printed.
+                own = entry.passages.get(material.line_of(number, part)[0], [])
+                own[:] = [one for one in own if one != (owner.number, False, owner.outcome.describe())]
             for key, own in material.by_line(number, part, new):
                 entry.quote(key, (owner.number if owner else number, bool(part)), own)
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen

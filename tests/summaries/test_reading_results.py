@@ -1,0 +1,91 @@
+"""How what commands gave back reads in a handoff: with how they ended, and without what says nothing."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from clew.messages import Message
+from clew.summaries import write_handoff
+from clew.summaries.handoff import COMPLETED
+from clew.testing import assistant, call, tool, user
+from clew.testing.scripted import summary_input_of
+from clew.tokens import counter_for
+
+count = counter_for(None).text
+
+
+def called(name: str, arguments: dict[str, Any], result: str, id: str) -> list[Message]:
+    return [assistant(None, [call(name, arguments, id)]), tool(id, result)]
+
+
+def ran(command: str, result: str, id: str) -> list[Message]:
+    return called("bash", {"command": command}, result, id)
+
+
+def told_of(messages: list[Message], budget: int = 2_000) -> str:
+    return "\n".join(write_handoff(summary_input_of(messages), budget, count).lines(COMPLETED))
+
+
+def test_of_a_run_of_tests_the_counts_stand_before_a_line_of_what_failed() -> None:
+    source = "\n".join(f"    shelf_{row}_left = count_rows_of(hall_{row})" for row in range(40))
+    ended = "E   assert 3 == 4\n1 failed, 66 passed in 2.1s\n[exit 1]"
+    printed = f"def test_every_shelf_of_hall_north(tmp_path):\n{source}\n{ended}"
+    messages = [user("Count the shelves."), *ran("python -m pytest tests/halls", printed, "a")]
+    told = told_of([*messages, assistant("One test of hall north fails, by one row."), user("Why?")], 500)
+    assert "-> 1 failed, 66 passed · " in told or "\n\t1 failed, 66 passed\n" in told.replace(" in 2.1s", "")
+
+
+def test_columns_without_a_row_and_figures_of_every_find_are_not_told_one_by_one() -> None:
+    rows = "\n".join(f"{'.' * row} .. .." for row in range(60))
+    messages = [user("Which adapters are there?")]
+    messages += ran(
+        "./adapters --of hall_north_annex", f"AdapterName_1 Status_2 MacAddress_3\n---- ---- ----\n{rows}", "a"
+    )
+    finds = "\n".join(f"Finding: row {row}\nEntropy: {row}.{row * 37}1" for row in range(40))
+    messages += ran("./scan --verbose", finds, "b")
+    told = told_of([*messages, assistant("There are 60 adapters, and the scan found 40 rows."), user("And now?")], 900)
+    assert "MacAddress_3" not in told and told.count("Entropy: ") <= 4
+
+
+def test_a_file_that_is_written_again_is_named_again() -> None:
+    def written(port: int, id: str) -> list[Message]:
+        rows = "\n".join(f"row_{row}_of_gauge: {port + row}" for row in range(30))
+        return ran(
+            f"ssh gate 'cat > /etc/gauge/config.yml << EOF\nlisten: yes\nport: {port}\n{rows}\nEOF\ngauge restart'",
+            "",
+            id,
+        )
+
+    messages = [
+        user("Set the port."),
+        *written(4005, "a"),
+        *written(5335, "b"),
+        assistant("Port 5335 it is."),
+        user("ok?"),
+    ]
+    told = told_of(messages, 1_500)
+    assert told.count("RAN ssh gate 'cat > /etc/gauge/config.yml") == 2
+
+
+def test_how_a_command_ended_is_not_told_beside_what_it_printed() -> None:
+    rows = "\n".join(
+        f"the {word} shelf of the hall" for word in "red blue green white black brown grey pink".split() * 3
+    )
+    messages = [user("Look up hall_north_annex."), *ran("./look --hall hall_north_annex --all", rows, "a")]
+    told = told_of([*messages, assistant("It has eight kinds of shelves."), user("And hall 2?")], 1_500)
+    assert "the red shelf of the hall" in told and "24 lines" not in told
+
+
+def test_a_file_that_could_not_be_read_is_not_quoted() -> None:
+    messages = [user("Read the list."), *called("Read", {"file_path": "/c/stock/list.md"}, "File does not exist.", "a")]
+    messages += called("Read", {"file_path": "C:\\\\stock\\\\list.md"}, "hall_3_rows = 212", "b")
+    told = told_of([*messages, assistant("It has 212 rows, as of today."), user("ok")])
+    assert "does not exist" not in told and "hall_3_rows = 212" in told
+
+
+def test_what_checks_printed_before_a_commit_is_not_told_beside_the_commit() -> None:
+    printed = "\n".join(f"{row} | import {{ shelf_{row}_of_hall }} from './hall_{row}.js';" for row in range(30))
+    made = f"{printed}\n[main 4c1d77e] Sort the shelves\n 2 files changed, 3 insertions(+)"
+    messages = [user("Commit it."), *ran("git add -A && git commit -m 'Sort the shelves'", made, "a")]
+    told = told_of([*messages, assistant("All committed, and the checks are green."), user("Good.")])
+    assert 'COMMITTED 4c1d77e "Sort the shelves" (m2)' in told and "shelf_7_of_hall" not in told
