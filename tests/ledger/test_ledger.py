@@ -202,6 +202,15 @@ def test_a_folder_that_was_deleted_and_made_anew_is_not_told_as_deleted() -> Non
     messages += ran("sed -i 's/one/two/' /srv/shop/parts/list.py", "c")
     files = Ledger.of(messages).files
     assert {path: fact.ended for path, fact in files.items()} == {
+        "/srv/shop/parts": "",
         "/srv/shop/old": "deleted",
         "/srv/shop/parts/list.py": "",
     }
+
+
+def test_a_file_counts_as_read_when_it_was() -> None:
+    calls = [
+        call("read", {"path": path}, id) for id, path in (("a", "/srv/list.py"), ("b", "/srv/gone.py"), ("c", "/srv"))
+    ]
+    messages = [assistant(None, calls), tool("a", "rows = 212"), tool("b", "File does not exist.")]
+    assert [fact.path for fact in Ledger.of(messages).files.values() if fact.reads] == ["/srv/list.py"]

@@ -272,3 +272,9 @@ def test_leave_it_answers_the_question_that_was_asked() -> None:
     assert chosen_by("leave it", "One module is left. Shall I remove kmwan, or leave it?") == (
         "Shall I remove kmwan, or leave it?"
     )
+
+
+def test_a_yes_with_a_few_words_is_told_with_what_was_asked() -> None:
+    offered = "All committed. There is an unused import. Want me to clean that up too?"
+    assert chosen_by("yes need to be fully clean", offered) == "Want me to clean that up too?"
+    assert chosen_by("yes but first tell me which of the halls has no door on its north side", offered) == ""

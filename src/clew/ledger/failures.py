@@ -30,6 +30,7 @@ _REMOTE = re.compile(r"(?:sudo\s+|ssh\s+(?:-\S+\s+(?:\w+=\S+\s+)?)*\S+\s+[\"']?)
 _LOOKS = frozenset(
     "ls dir cat head tail which where type command grep egrep rg ag find fd test stat file ps pgrep lsof diff".split()
 )
+_WRITES_FILE = re.compile(r"\bcat *>")
 _FOUND_NOTHING = re.compile(
     r"no such file|not found|cannot access|cannot find|does not exist|nicht gefunden|introuvable", re.IGNORECASE
 )
@@ -170,7 +171,7 @@ def only_looks(action: Action) -> bool:
     if action.verb != "RAN":
         return action.verb in ("READ", "LISTED", "SEARCHED")
     words = _REMOTE.sub("", without_folder(action.target[:_KEY_CHARS_READ]), count=1).split(maxsplit=1)
-    return bool(words) and words[0] in _LOOKS
+    return bool(words) and words[0] in _LOOKS and not action.files and not _WRITES_FILE.search(action.target)
 
 
 def found_nothing(action: Action) -> bool:

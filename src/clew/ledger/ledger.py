@@ -327,8 +327,6 @@ class Ledger:
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
         elif verb == "ASKED":
             self._offered = (offered_by(arguments), number)
-        if verb == "READ" and target:
-            self._touched(target, number).reads += 1
         for path in files:
             fact = self._touched(path, number)
             fact.is_written = path in written and (fact.is_written or not fact.changes)
@@ -342,7 +340,8 @@ class Ledger:
         for folder in [gone for gone in self._gone if path.startswith(gone)]:
             # What is in it now shows that it was made anew.
             self._gone.discard(folder)
-            self.files.pop(folder.rstrip("/"), None)
+            if (made := self.files.get(folder.rstrip("/"))) is not None:
+                made.ended, made.last = "", number
         fact = self.files.setdefault(path, FileFact(path, number, number))
         fact.last = number
         return fact
@@ -355,6 +354,9 @@ class Ledger:
         action = self.actions[position]
         action.result = number
         action.outcome = outcome_of(action.verb, text, is_error=bool(message.get("is_error")), command=action.target)
+        # What a call never gave back, or failed to, was not read.
+        if action.verb == "READ" and action.target and not action.failed and number != action.number:
+            self._touched(action.target, action.number).reads += 1
         if action.verb == "ASKED" and not action.failed:
             action.answers = answers_in(text, action.target)
             self.rules += [rule for _, answer in action.answers for rule in rules_in(answer, number)]

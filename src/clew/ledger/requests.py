@@ -273,6 +273,7 @@ _CLOSING_MARKS = "*_\"'`)] "
 _ALL_ABOVE = re.compile(r"(?:all|both|everything)\b(?: of (?:the )?(?:above|these|them))?", re.IGNORECASE)
 _LONGEST_ANSWER = 60
 _MOST_WORDS_OF_CONSENT = 4
+_YES, _MOST_WORDS_OF_YES = re.compile(r"(?:yes|yep|yeah)\b", re.IGNORECASE), 7
 _OTHER_WORDS = 24
 
 
@@ -290,10 +291,15 @@ def chosen_by(answer: str, offered: str) -> str:
         place = _ORDINALS[ordinal[1].lower()]
         return options[place][1] if place < len(options) else ""
     is_brief = len(answer.split()) <= _MOST_WORDS_OF_CONSENT
-    if _CONSENT_WITH_WISH.match(answer) or (is_brief and _CONSENT.match(answer)):
+    if _CONSENT_WITH_WISH.match(answer) or _is_yes(answer) or (is_brief and _CONSENT.match(answer)):
         sentences = (one.strip("*_ ") for one in reversed(_END_OF_SENTENCE.split(offered)))
         return next((_without_marks(one) for one in sentences if one.rstrip(_CLOSING_MARKS).endswith(("?", "？"))), "")
     return ""
+
+
+def _is_yes(answer: str) -> bool:
+    """Whether it is a yes, with a few words: `yes need to be fully clean`."""
+    return _YES.match(answer) is not None and len(answer.split()) <= _MOST_WORDS_OF_YES
 
 
 def _options_in(offered: str) -> list[tuple[str, str]]:

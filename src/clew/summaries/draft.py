@@ -181,8 +181,8 @@ class HandoffDraft:
                 self.left -= len(tests) + len(_SEPARATOR)
             if is_result and new and owner and owner.outcome:
                 # How it ended was told for want of what it printed.
-                own = entry.passages.get(material.line_of(number, part)[0], [])
-                own[:] = [one for one in own if one != (owner.number, False, owner.outcome.describe())]
+                before = entry.passages.get(material.line_of(number, part)[0], [])
+                before[:] = [one for one in before if one != (owner.number, False, owner.outcome.describe())]
             for key, own in material.by_line(number, part, new):
                 entry.quote(key, (owner.number if owner else number, bool(part)), own)
             is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
