@@ -340,8 +340,7 @@ class Ledger:
         for folder in [gone for gone in self._gone if path.startswith(gone)]:
             # What is in it now shows that it was made anew.
             self._gone.discard(folder)
-            if (made := self.files.get(folder.rstrip("/"))) is not None:
-                made.ended, made.last = "", number
+            self.files.pop(folder.rstrip("/"), None)
         fact = self.files.setdefault(path, FileFact(path, number, number))
         fact.last = number
         return fact
