@@ -216,16 +216,23 @@ class AtomIndex:
         text = decoded_text(message, arguments_of(message) if arguments is None else arguments)
         new = []
         known = self._by_word
-        words = candidate_words(text)
-        if unknown := words.difference(known):
-            self._learn(unknown)
+        unknown = []
         # Words are looked up, not atoms: most words come again and need not be searched for atoms then.
-        for word in words & known.keys():
-            for stats in known[word]:
+        for word in candidate_words(text):
+            found = known.get(word)
+            if found is None:
+                unknown.append(word)
+                continue
+            for stats in found:
                 if stats.last != number:
                     stats.last_but_one = stats.last
                     stats.last = number
                     new.append(stats)
+        for stats in self._learn(unknown) if unknown else ():
+            if stats.last != number:
+                stats.last_but_one = stats.last
+                stats.last = number
+                new.append(stats)
         if role == "tool":
             for stats in new:
                 stats.tool += 1
@@ -310,9 +317,10 @@ class AtomIndex:
             score += 1.0
         return 1 / (1 + math.exp(-score))
 
-    def _learn(self, words: set[str]) -> None:
+    def _learn(self, words: Iterable[str]) -> Iterator[AtomStats]:
+        """Find the atoms of new words, and give each of them for each of its words."""
         known = self.atoms
-        for word, atoms in atoms_by_word(words).items():
+        for word, atoms in atoms_by_word(set(words)).items():
             own = []
             for atom in atoms:
                 stats = known.get(atom)
@@ -320,3 +328,4 @@ class AtomIndex:
                     stats = known[atom] = AtomStats(atom)
                 own.append(stats)
             self._by_word[word] = tuple(own)
+            yield from own
