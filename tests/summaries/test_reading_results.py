@@ -89,3 +89,18 @@ def test_what_checks_printed_before_a_commit_is_not_told_beside_the_commit() -> 
     messages = [user("Commit it."), *ran("git add -A && git commit -m 'Sort the shelves'", made, "a")]
     told = told_of([*messages, assistant("All committed, and the checks are green."), user("Good.")])
     assert 'COMMITTED 4c1d77e "Sort the shelves" (m2)' in told and "shelf_7_of_hall" not in told
+
+
+def test_what_was_done_last_is_told_with_what_it_gave_back() -> None:
+    rows = "\n".join(f"shelf_{row}_left = {row * 317} items, last counted by gate_{row % 9}" for row in range(60))
+    messages = [user("Count the shelves."), *ran("./count", rows, "a"), assistant("There are 60 shelves in the hall.")]
+    messages += [
+        user("Now empty the store."),
+        *ran("tar -czf backup.tar.gz store && ls -lh *.gz", "13M backup.tar.gz", "b"),
+    ]
+    messages += ran("git remote -v", "fatal: not a git repository\n[exit 128]", "c")
+    messages += [*ran("cd /srv/store && git remote -v", "origin example.org:store\n[exit 0]", "d")]
+    messages += [*ran("./list --all", rows.replace("shelf", "box"), "e"), *ran("./lock store", "", "f")]
+    told = told_of(messages, 420)
+    assert "RAN tar -czf backup.tar.gz store && ls -lh *.gz -> 13M backup.tar.gz (m5)" in told
+    assert "RAN ./lock store (m13)" in told and "not a git repository" not in told

@@ -364,6 +364,7 @@ class _Composer:
             if key not in self._deeds:
                 below = self._material.actions_below(n)
                 self._deeds[key] = list(lasting_deeds_of(actions) if is_brief else deeds_of(actions, listed, below))
+                self._deeds[key] += self._material.steps(n)
             done = self._deeds[key]
             for line in (*self._material.reports(n, chars_of_report), *done):
                 is_failure = " -> " in line and reference_of(line) in failures

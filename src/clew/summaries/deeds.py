@@ -23,6 +23,7 @@ _ANSWER_CHARS = 300
 _ERROR_CHARS = 160
 _WORDS_ALIKE = 3
 _MOST_FOLDERS = 2
+_MOST_STEPS = 6
 _FEWEST_FOLDED = 4
 _NUMBERS = re.compile(r"\d+")
 DEED = re.compile(
@@ -146,6 +147,23 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
         yield " ".join(f"RAN {command}{how} {ended}{why} (m{last.number})".split())
 
 
+def steps_of(newest_first: Iterable[tuple[Action, str]]) -> list[str]:
+    """A line for each of the last commands that did something and went well, with what it gave back."""
+    told = [
+        f"RAN {brief_target(action.target)}{f' -> {shown}' if shown else ''} (m{action.number})"
+        for action, shown in newest_first
+        if action.verb == "RAN" and not (action.failed or action.files or action.commit)
+    ]
+    return told[:_MOST_STEPS][::-1]
+
+
+def tells_step(deeds: Iterable[str], action: Action) -> bool:
+    """Whether a line of `steps_of` tells the command."""
+    start = f"RAN {brief_target(action.target)}"
+    starts = (f"{start} -> ", f"{start} (m")
+    return any(deed.startswith(starts) and reference_of(deed) == f"(m{action.number})" for deed in deeds)
+
+
 def _words_alike(action: Action) -> str:
     return " ".join(without_folder(action.target).split()[:_WORDS_ALIKE])
 
@@ -180,6 +198,11 @@ def reference_of(line: str) -> str:
     """`(m60-m62)` at the end of a line, or of the one that announces a block."""
     announcing = line.split(BLOCK, 1)[0].removesuffix(IN_PART)
     return announcing[announcing.rfind("(") :] if announcing.endswith(")") else ""
+
+
+def says_target(called: str, verb: str, target: str) -> bool:
+    """Whether a line that a call was given says no more than its target: the command that printed a file, a number."""
+    return (verb == "READ" and target in called) or (": " in called and called.partition(": ")[2] in target)
 
 
 def as_block(name: str, where: str, lines: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 
 from clew.ledger import atoms_in
 from clew.summaries import handoff as parts
+from clew.summaries.deeds import tells_step
 from clew.summaries.exchanges import (
     ELSEWHERE,
     LEAST_REQUEST_CHARS,
@@ -159,6 +160,12 @@ class HandoffDraft:
                 continue  # that it was done, or failed, is told
             if owner is not None and owner.verb == "READ" and owner.failed:
                 continue
+            if owner is not None and owner.verb == "RAN" and tells_step(entry.deeds, owner):
+                self.left += sum(map(len, lines))
+                continue
+            if owner is not None and number == owner.result and material.only_complains(owner):
+                self.left += sum(map(len, lines))
+                continue  # it stands under what was tried, or nothing is learnt from it
             if owner is not None and owner.verb == "DELEGATED" and owner.result not in (None, number):
                 self.left += sum(map(len, lines))
                 continue  # what a subagent was told would read as what it found

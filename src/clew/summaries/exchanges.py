@@ -15,6 +15,7 @@ from clew.ledger import (
     QuoteSelector,
     actions_by_exchange,
     alike_in_a_row,
+    found_nothing,
     is_opening,
     is_routine,
     only_looks,
@@ -35,6 +36,8 @@ from clew.summaries.deeds import (
     folded_calls,
     framed_passage,
     reference_of,
+    says_target,
+    steps_of,
     told_target,
     unlike_target,
 )
@@ -64,7 +67,7 @@ from clew.summaries.sentences import (
 )
 
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
-_START_CHARS = 200
+_START_CHARS, _SENTENCES_OF_KEPT = 200, 2
 _LISTS = re.compile(r"(?:sudo |ssh [^\"']*[\"'])?(?:ls|dir|tree|ps|stat|lsof)\b")
 _COUNTED = re.compile(r" \(\d+ such lines\)\Z")
 
@@ -205,14 +208,9 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
         begins = target[:BRIEF_CHARS]
         names = [brief_target(target) if begins in named or " " in target else target]
         named.add(begins)
-        shown = [one for one in own if not (one[1] and _says_target(one[2], verb, target))]
+        shown = [one for one in own if not (one[1] and says_target(one[2], verb, target))]
         told = [line.removeprefix(target).lstrip() if is_call else line for _, is_call, line in shown]
     return framed_passage(verb, names, list(dict.fromkeys(filter(None, told))), where)
-
-
-def _says_target(called: str, verb: str, target: str) -> bool:
-    """Whether a line that a call was given says no more than its target: the command that printed a file, a number."""
-    return (verb == "READ" and target in called) or (": " in called and called.partition(": ")[2] in target)
 
 
 # -- all that could be told --------------------------------------------------------------------------------------------
@@ -225,7 +223,6 @@ ASKED_ABOVE = "Asked, as above"
 ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
 # How an entry begins whose request can be read elsewhere.
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
-_SENTENCES_OF_KEPT = 2
 _FRAME_CHARS = 22
 # Of a file that was read: what it says may no longer be so.
 _CHANGED_SINCE = "changed since"
@@ -472,6 +469,17 @@ class HandoffMaterial:
         if shown is None:
             shown = self._short_outputs[key] = self._read_short_output(action.number, action.result)
         return shown
+
+    def steps(self, n: int) -> list[str]:
+        """What was done last in the newest exchange beside changes and commits, with all that it gave back."""
+        done = [one for one in self.actions.get(n, ()) if one.number < self.source.last and not only_looks(one)]
+        told = ((one, self.short_output(one)) for one in reversed(done if 0 < n == len(self.exchanges) - 1 else ()))
+        return steps_of((one, shown) for one, shown in told if shown or not self.ending(one))
+
+    def only_complains(self, action: Action) -> bool:
+        """Whether all that a command gave back is why it failed."""
+        failed = action.verb == "RAN" and action.failed and action.outcome and not action.outcome.tests
+        return bool(failed and not found_nothing(action) and self.short_output(action))
 
     def ending(self, action: Action) -> str:
         """How a command ended of whose output no line is told."""
