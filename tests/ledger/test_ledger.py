@@ -213,3 +213,13 @@ def test_a_file_counts_as_read_when_it_was() -> None:
     ]
     messages = [assistant(None, calls), tool("a", "rows = 212"), tool("b", "File does not exist.")]
     assert [fact.path for fact in Ledger.of(messages).files.values() if fact.reads] == ["/srv/list.py"]
+
+
+def test_where_a_file_was_moved_to_is_told_by_the_folder_of_the_command() -> None:
+    def ended(command: str) -> dict[str, str]:
+        messages = [assistant(None, [call("bash", {"command": command}, "a")]), tool("a", "")]
+        return {path: fact.ended for path, fact in Ledger.of(messages).files.items()}
+
+    assert ended("cd /srv/shop && mv old/list.py .") == {"/srv/shop/old/list.py": "moved to /srv/shop/"}
+    assert ended("cd /srv/shop/src && mv list.py ../lib/") == {"/srv/shop/src/list.py": "moved to /srv/shop/lib/"}
+    assert ended("cd /srv/shop && mv list.py lib/") == {"/srv/shop/list.py": "moved to lib/"}

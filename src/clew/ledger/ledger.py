@@ -51,6 +51,7 @@ from clew.ledger.tools import (
     DELETED,
     PlanItem,
     Verb,
+    ended_in_folder,
     file_shown_by,
     files_changed_by,
     files_edited,
@@ -317,7 +318,7 @@ class Ledger:
             if shown := file_shown_by(without_folder(target)):
                 verb, target = "READ", in_folder_of(target, shown)
             elif changed := files_changed_by(target):
-                files = {in_folder_of(target, path): ended for path, ended in changed.items()}
+                files = {in_folder_of(target, path): ended_in_folder(target, how) for path, how in changed.items()}
                 written = {in_folder_of(target, path) for path in files_written_by(target)}
         elif verb in ("WROTE", "CHANGED"):
             files = files_edited(name, arguments)

@@ -10,6 +10,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from posixpath import normpath
 from typing import Any, Literal, TypeAlias
 
 from clew.messages import ToolCall
@@ -79,6 +80,7 @@ _PATCHED_FILE = re.compile(
 _DELETING_TOOLS = frozenset({"delete_file", "remove_file"})
 # How a file ended, in the words in which it is told; empty where it was changed.
 DELETED = "deleted"
+_MOVED_TO = "moved to "
 REVERTED = "reverted"
 
 
@@ -325,6 +327,15 @@ def in_folder_of(command: str, path: str) -> str:
     return f"{folder.rstrip('/')}/{path.removeprefix('./')}"
 
 
+def ended_in_folder(command: str, ended: str) -> str:
+    """How a file ended; where it was moved to a place that only the folder of the command tells, with that place."""
+    place = ended.removeprefix(_MOVED_TO)
+    if place == ended or not place.startswith("."):
+        return ended
+    whole = in_folder_of(command, place)
+    return ended if whole == place or "\\" in whole else f"{_MOVED_TO}{normpath(whole)}/"
+
+
 def files_changed_by(command: str) -> dict[str, str]:
     """The files that a command line writes, moves or removes, as far as its text shows, each with how it ended."""
     if not any(map(command.__contains__, _WORDS_OF_WRITING)) or not _MAY_WRITE.search(command):
@@ -371,7 +382,7 @@ def _moved(named: list[str]) -> dict[str, str]:
     """The files that `mv` was given before the last name, which is a folder where it looks like one."""
     *sources, target = named or [""]
     into = target.endswith("/") or len(sources) > 1 or "." not in target.rsplit("/", 1)[-1]
-    return dict.fromkeys(sources, f"moved to {target.rstrip('/')}/" if into else f"moved to {target}")
+    return dict.fromkeys(sources, f"{_MOVED_TO}{target.rstrip('/')}/" if into else f"{_MOVED_TO}{target}")
 
 
 def _command_words(command: str) -> list[str]:
