@@ -6,7 +6,7 @@ from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
 from clew.summaries.handoff import COMPLETED
-from clew.summaries.sentences import closing_sentences, conclusion_of, quoted_sentences, sentences_in
+from clew.summaries.sentences import closing_sentences, conclusion_of, is_thought, quoted_sentences, sentences_in
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -302,3 +302,20 @@ def test_a_number_of_several_entries_of_a_list_ends_no_sentence() -> None:
     messages = [user("Trace the route."), assistant(closing), user("Thanks, and now the other one?")]
     told = "".join(write_handoff(summary_input_of(messages), 2_000, count).lines(COMPLETED))
     assert "9-11. …" not in told and "9-11. **No answer** from three hops" in told
+
+
+def test_what_the_agent_tells_itself_to_do_next_is_a_thought() -> None:
+    thoughts = [
+        "Run `verify_tides.py` again.",
+        "And update the `super().__init__` call.",
+        "Actually, `tide_gates.py` has:",
+        "In `src/tide_gates.py`:",
+    ]
+    assert all(map(is_thought, thoughts))
+    stated = [
+        "Yes, `tide_csv` gives a list of stations.",
+        "Added the retry to `put`.",
+        "Run time is 4 s now.",
+        "Check constraints raise `ValidationError` without a code. That is why the form shows nothing.",
+    ]
+    assert not any(map(is_thought, stated))

@@ -87,6 +87,13 @@ _ASCII_INTENDS = re.compile(
     r"|(?<=i)(?:'ll| will| should| need to| want to| have to| can(?: now)?|'m going to))\b",
     re.ASCII,
 )
+# What the agent tells itself to do, and does with the call that follows; and what only leads to code.
+_TELLS_ITSELF = re.compile(
+    r"(?:(?:and|then|now|also|so),? )?(?:re-?run|run|add|update|check|verify|remove|insert|replace|pass|apply) "
+    r"(?=`|(?:the|an?|it|them|this|that|all|again)\b)(?:`[^`]*`|[^.:`]){1,60}[.:]?"
+    r"|(?:(?:actually|yes|so|and|but),? )?(?:in )?`[^`]+`(?: (?:has|is|does|calls))?:",
+    re.IGNORECASE,
+)
 _ONLY_LEADS = re.compile(r"(?:instead of|rather than|to|before|for|with|now that|given|based on)\b", re.IGNORECASE)
 """Begins what stands before an intent and says no more than that."""
 # What the person may do next: before it stands what was done.
@@ -300,8 +307,10 @@ def is_thought(said: str) -> bool:
     """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
     intent = _intent_in(said)
     before = said[: intent.start()] if intent else said
-    if deliberates(said) or not (intent or _MUSES.match(said)):
-        return deliberates(said)
+    if deliberates(said) or _TELLS_ITSELF.fullmatch(said):
+        return True
+    if not (intent or _MUSES.match(said)):
+        return False
     return bool(_ONLY_LEADS.match(before)) or not _times_stating(before.lower())
 
 
