@@ -206,6 +206,8 @@ def test_where_nothing_was_offered_nothing_was_chosen() -> None:
         "Never mind, leave the retry as it is.",
         "forget that. Fix the docs instead",
         "Scratch that.",
+        "Drop that and fix the docs",
+        "Undo this, please",
         "No, revert your change and look at the cache",
         "算了，先改文档。",
         "Vergiss das, mach die Doku.",
@@ -250,7 +252,17 @@ def test_what_is_not_taken_back_stays(said: str) -> None:
     assert [one.cancelled_by for one in ledger.exchanges] == [None, None]
 
 
-@pytest.mark.parametrize("said", ["Add an undo button.", "Do not forget the docs.", "Cancel buttons are red, why?"])
+@pytest.mark.parametrize(
+    "said",
+    [
+        "Add an undo button.",
+        "Do not forget the docs.",
+        "Cancel buttons are red, why?",
+        "Order does not matter, drop that test. And actually make it 6 workers.",
+        "Stop that server on port 80 and start it on 81.",
+        "好。算了，队列的名字别叫 queue，叫 spool_queue 吧。",
+    ],
+)
 def test_a_request_about_such_words_cancels_nothing(said: str) -> None:
     assert not takes_back_task(said)
 

@@ -363,10 +363,17 @@ def answers_in(result: str, asked: str) -> list[tuple[str, str]]:
 # -- a change of mind --------------------------------------------------------------------------------------------------
 
 _CANCELS = re.compile(
-    r"\b(?:never ?mind|forget (?:it|that|about (?:it|that))|scratch that|cancel (?:it|that|this)|drop (?:it|that)"
-    r"|stop (?:it|that|doing)|(?:revert|undo) (?:it|that|this|your|those)|don'?t do (?:it|that))\b"
+    r"\b(?:never ?mind|stop doing|(?:revert|undo) (?:your|those)"
+    # Not "drop that test", which names what it is about.
+    r"|(?:forget(?: about)?|scratch|cancel|drop|stop|revert|undo|don'?t do) (?:it|that|this)"
+    r"(?=\s*(?:[.,;:!?)\n—–-]|\Z|(?:and|then|please|instead|again|now|for|because|since|all|change|changes)\b)))\b"
     r"|算了|取消|不用了|やめて|やっぱり|취소|doch nicht|vergiss (?:es|das)|laisse tomber|olvídalo",
     re.IGNORECASE,
+)
+# "Good. Never mind the name, ..." takes nothing back that was done before it.
+_ACCEPTS = re.compile(
+    r"\s*(?:ok(?:ay)?|good|great|perfect|fine|nice|thanks|thank you|gut|danke|merci|bien|好的?|谢谢|行|可以)[.!。！]",
+    re.I,
 )
 # All that it finds has one of these. Plain strings are looked for first, which is many times as fast.
 _MAY_CANCEL = (
@@ -424,4 +431,4 @@ def is_about_topic(topic: str, request: str, chosen: str, offered: str) -> bool:
 def takes_back_task(said: str) -> bool:
     """Whether a request begins by taking back the one before it."""
     opening = said[:_OPENING_CHARS]
-    return has_one(opening.lower(), _MAY_CANCEL) and bool(_CANCELS.search(opening))
+    return has_one(opening.lower(), _MAY_CANCEL) and bool(_CANCELS.search(opening)) and not _ACCEPTS.match(opening)
