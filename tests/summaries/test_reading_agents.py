@@ -325,3 +325,22 @@ def test_of_what_is_outdated_a_line_or_two_are_quoted() -> None:
     told = completed(messages)
     assert "'new_name'" in told
     assert 1 <= told.count("'old_name_") < len(errors)
+
+
+def test_of_a_talk_what_a_person_stated_is_told_before_questions() -> None:
+    messages = [
+        user("Help me with what comes up in my week."),
+        assistant("Gladly."),
+        user("The plumber, Mr. Okafor, comes on Thursday at 9:30 and wants 240 euros in cash."),
+        assistant("Then have 240 euros ready."),
+        user("My sister Ana is allergic to walnuts."),
+        assistant("No walnuts for Ana."),
+    ]
+    for topic in "trip garden piano kitchen school marathon club cat stairs roof car boat lake song".split():
+        messages += [
+            user(f"And what would you say, do people in general worry too much about the {topic} in such a case?"),
+            assistant(f"About the {topic}: take small steps, write down what worked, and leave the rest for later."),
+        ]
+    told = completed([*messages, user("Now tell me about the plumber.")], 420)
+    assert "Mr. Okafor, comes on Thursday at 9:30" in told
+    assert "allergic to walnuts" in told

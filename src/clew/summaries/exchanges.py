@@ -224,6 +224,7 @@ ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
 # How an entry begins whose request can be read elsewhere.
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
 _FRAME_CHARS = 22
+_NEWEST_QUESTIONS = 4
 # Of a file that was read: what it says may no longer be so.
 _CHANGED_SINCE = "changed since"
 _SHORT_OUTPUT_CHARS = 200
@@ -297,15 +298,21 @@ class HandoffMaterial:
 
     @cached_property
     def told_first(self) -> list[int]:
-        """The exchanges in the order in which they are told: newest first, those that came again and again last."""
+        """The exchanges in the order in which they are told: newest first, questions later, what came again last."""
         # What a change of mind took back would be taken for true without it.
         changes = {one.cancelled_by for one in self.exchanges if one.cancelled_by is not None}
-        newest_first = range(len(self.exchanges) - 1, -1, -1)
-        later = {n for n in newest_first if n in self.repeated or not self.exchanges[n].request}
-        by_kind: tuple[list[int], ...] = ([], [], [], [])
-        for n in newest_first:
-            by_kind[2 * (self.exchanges[n].number not in changes) + (n in later)].append(n)
-        return [n for kind in by_kind for n in kind]
+
+        def kind(n: int) -> tuple[bool, bool, bool]:
+            is_last = n in self.repeated or not self.exchanges[n].request
+            return self.exchanges[n].number not in changes, is_last, self._only_asks(n)
+
+        return sorted(range(len(self.exchanges) - 1, -1, -1), key=kind)
+
+    def _only_asks(self, n: int) -> bool:
+        """Whether an older request is a question without a figure: what people state is lost where it is not told."""
+        request = self.exchanges[n].request
+        is_old = len(self.exchanges) - n > _NEWEST_QUESTIONS
+        return is_old and request.endswith(("?", "？")) and not any(map(str.isdigit, request))
 
     def _told_before(self) -> list[tuple[int, list[str]]]:
         """The entries of the previous handoff, each with its first message."""
