@@ -96,6 +96,23 @@ def test_numbers_go_on_when_nothing_is_remembered_but_the_result() -> None:
         view = [*view, *new]
 
 
+def test_the_first_goal_and_what_came_of_each_request_outlast_compactions_that_remember_nothing_else() -> None:
+    asked = ["Build a tide table importer for the harbour.", "Add a dry run.", "Handle semicolons.", "Refuse old rows."]
+    messages: list[Message] = [PROMPT]
+    for step, request in enumerate(asked):
+        messages = [*messages, user(request)]
+        for part in range(8):
+            rows = "\n".join(f"limit_{row} = {step * 1_000 + part * 100 + row} rows" for row in range(60))
+            messages += [assistant(None, [call("read", {"path": f"p_{step}_{part}.py"}, id=f"c{step}{part}")])]
+            messages += [tool(f"c{step}{part}", rows)]
+        messages += [assistant(f"Step {step} is done: STEP_{step} = {step * 17} decides it, {20 + step} tests pass.")]
+        done = clew.compress(messages, target_tokens=4_000)
+        messages = list(done.messages)
+    told = done.summary or ""
+    assert f'## Goal\n- "{asked[0]}" (m1)' in told
+    assert all(f"STEP_{step} = {step * 17} decides it" in told for step in range(3))
+
+
 def test_the_person_is_warned_from_the_second_compaction_on() -> None:
     engine, view = ContextCompressor(WINDOW), [PROMPT, *talk(20)]
     first = compress(engine, view)

@@ -74,7 +74,9 @@ class HandoffDraft:
                 more = lines[len(kept.get(at, ())) :]
                 chars = sum(len(line) + len(CONTINUED) for line in more) + (0 if at in kept else ENTRY_CHARS)
                 if chars > room or (at not in kept and lines_each != 1):
-                    break
+                    if lines_each == 1:
+                        break
+                    continue  # an older one may have less to tell
                 kept[at] = lines
                 room -= chars
                 self.left -= chars

@@ -28,7 +28,7 @@ from clew.ledger import (
 from clew.summaries import handoff as parts
 from clew.summaries.deeds import brief_target, told_target
 from clew.summaries.file_lines import changed_files, joined_lines, read_files
-from clew.summaries.handoff import SummaryInput, number_at_end, quoted, quoted_request, shorten_redacted
+from clew.summaries.handoff import SummaryInput, number_at_end, number_in, quoted, quoted_request, shorten_redacted
 
 # Longer ones are cut: the task is also kept word for word in the conversation.
 TASK_CHARS = 2_400
@@ -131,6 +131,10 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
         yield RequiredFact(parts.GOAL, told[0], told[0])
         return
     asked = [one for one in source.ledger.exchanges if one.request and not one.is_screen]
+    told_first = _first_told(source)
+    if told_first and not (asked and asked[0].number <= number_at_end(told_first)):
+        yield RequiredFact(parts.GOAL, told_first, told_first)
+        return
     first = next((one for one in asked if says_what_for(one.request)), asked[0] if asked else None)
     if first is not None:
         line = quoted_request(first, _GOAL_CHARS)
@@ -138,6 +142,16 @@ def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
             # Much later it may no longer be what all of it is for.
             line = f"{line[:-1]}{_ASKED_FIRST}"
         yield RequiredFact(parts.GOAL, line, first.request)
+
+
+def _first_told(source: SummaryInput) -> str:
+    """The first request of a previous handoff, which named no goal where that was its task."""
+    entries = source.previous_lines(parts.COMPLETED)
+    head = entries[0].split(parts.CONTINUED, 1)[0] if entries else ""
+    if head.startswith('"'):
+        return head
+    task = next(iter(source.previous_lines(parts.ACTIVE_TASK)), "")
+    return task if task and number_in(head) == number_at_end(task) else ""
 
 
 def state_facts(source: SummaryInput) -> Iterator[RequiredFact]:
