@@ -223,11 +223,7 @@ ASKED_ABOVE = "Asked, as above"
 ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
 # How an entry begins whose request can be read elsewhere.
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
-_FRAME_CHARS = 22
-_NEWEST_QUESTIONS = 4
-# Of a file that was read: what it says may no longer be so.
-_CHANGED_SINCE = "changed since"
-_SHORT_OUTPUT_CHARS = 200
+_FRAME_CHARS, _NEWEST_QUESTIONS, _SHORT_OUTPUT_CHARS = 22, 4, 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
 _RULER = re.compile(r"[\s=+|_─━-]*")
 """A line that only parts others."""
@@ -303,16 +299,13 @@ class HandoffMaterial:
         changes = {one.cancelled_by for one in self.exchanges if one.cancelled_by is not None}
 
         def kind(n: int) -> tuple[bool, bool, bool]:
-            is_last = n in self.repeated or not self.exchanges[n].request
-            return self.exchanges[n].number not in changes, is_last, self._only_asks(n)
+            one = self.exchanges[n]
+            # What people state is lost where it is not told; a question without a figure states nothing.
+            is_old_question = n + _NEWEST_QUESTIONS < len(self.exchanges) and one.request.endswith(("?", "？"))
+            only_asks = is_old_question and not any(map(str.isdigit, one.request))
+            return one.number not in changes, n in self.repeated or not one.request, only_asks
 
         return sorted(range(len(self.exchanges) - 1, -1, -1), key=kind)
-
-    def _only_asks(self, n: int) -> bool:
-        """Whether an older request is a question without a figure: what people state is lost where it is not told."""
-        request = self.exchanges[n].request
-        is_old = len(self.exchanges) - n > _NEWEST_QUESTIONS
-        return is_old and request.endswith(("?", "？")) and not any(map(str.isdigit, request))
 
     def _told_before(self) -> list[tuple[int, list[str]]]:
         """The entries of the previous handoff, each with its first message."""
@@ -432,7 +425,7 @@ class HandoffMaterial:
             self._frame_chars[target] = len(brief_target(target)) + _FRAME_CHARS
         fact = self.source.ledger.files.get(target) if action.verb == "READ" else None
         is_old = fact is not None and number < fact.last_change
-        return (action.verb, target, *([_CHANGED_SINCE] if is_old else [])), self._frame_chars[target]
+        return (action.verb, target, *(["changed since"] if is_old else [])), self._frame_chars[target]
 
     def head(self, n: int, above: Collection[int], most: int) -> str:
         """The request, or where it can be read above."""
