@@ -178,3 +178,9 @@ def test_a_reader_that_goes_on_from_another_reads_what_one_alone_would(stop: int
     for number in range(stop, len(said)):
         second.add(said[number], number)
     assert second.changes == read(said).changes
+
+
+def test_a_change_whose_command_ends_with_what_it_found_was_made() -> None:
+    shown = "< one\n> two\n[exit 1]"
+    said = ran("sed -i 's/one/two/' src/cart.py && diff src/cart.py.bak src/cart.py", shown, id="a")
+    assert entity(said, "file", "cart.py").value == "changed"

@@ -301,7 +301,7 @@ class EntityReader:
         if call is None:
             return
         text = text_of(message)
-        outcome = outcome_of(call.verb, text, is_error=bool(message.get("is_error")))
+        outcome = outcome_of(call.verb, text, is_error=bool(message.get("is_error")), command=call.target)
         if call.verb == "RAN":
             self._add_run(call, text, outcome, number)
         if outcome.failed:
