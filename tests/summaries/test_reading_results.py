@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.messages import Message
 from clew.summaries import write_handoff
-from clew.summaries.handoff import COMPLETED
+from clew.summaries.handoff import BLOCKED, COMPLETED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -104,3 +104,12 @@ def test_what_was_done_last_is_told_with_what_it_gave_back() -> None:
     told = told_of(messages, 420)
     assert "RAN tar -czf backup.tar.gz store && ls -lh *.gz -> 13M backup.tar.gz (m5)" in told
     assert "RAN ./lock store (m13)" in told and "not a git repository" not in told
+
+
+def test_a_file_that_is_too_long_to_be_read_at_once_blocks_nothing() -> None:
+    result = (
+        "File content (28639 tokens) exceeds maximum allowed tokens (25000). Please use offset and limit parameters."
+    )
+    messages = [user("Read the log."), *called("Read", {"file_path": "/srv/gate.log"}, result, "a")]
+    handoff = write_handoff(summary_input_of(messages), 2_000, count)
+    assert not handoff.lines(BLOCKED) and "exceeds maximum" not in handoff.render()

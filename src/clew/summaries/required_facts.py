@@ -282,6 +282,8 @@ def _failures(source: SummaryInput) -> tuple[list[RequiredFact], list[RequiredFa
     answered = next((one.closing_number for one in source.ledger.exchanges[-2:-1] if one.closing_number), -1)
     for failure in last_failures(source.ledger.actions, max(recent, answered))[:_NEWEST]:
         outcome = failure.action.outcome
+        if failure.action.verb == "READ" and is_slip(failure.action):
+            continue
         if failure.blocks:
             blocking.append(_failure(failure, parts.BLOCKED))
         # Nothing is learnt from one that was overcome as if of itself, nor from a slip.
