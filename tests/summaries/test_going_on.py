@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import pytest
+
 from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
@@ -448,3 +450,47 @@ def test_what_is_changed_and_not_committed_is_told_until_it_is_committed() -> No
         "stock/part_5.py and 3 more (m2)."
         in handoff_of([user("on"), *ran("git status", f"On branch x\n{many}", "f")]).lines(STATE)[0]
     )
+
+
+@pytest.mark.parametrize(
+    ("command", "printed", "state"),
+    [
+        ("git commit -qam 'Stock by hall'", "[exit 0]", "Tests"),
+        (
+            "git commit -qam 'Halls' && git status -sb",
+            "## main\n[exit 0]",
+            "Nothing to commit (m4).",
+        ),
+        ("git stash", "Saved working directory and index state WIP on main: 4c1d77e Halls", "Tests"),
+        (
+            "git commit -qam 'Halls' && git status -s",
+            "?? a.txt\n[exit 0]",
+            "Not committed: untracked a.txt (m4).",
+        ),
+        ("git commit -qam 'Halls'", "nothing added to commit\n[exit 1]", "Not committed: modified stock/list.py (m2)."),
+    ],
+)
+def test_what_was_not_committed_may_be_so_later_without_a_word(command: str, printed: str, state: str) -> None:
+    messages = [user("Go on."), *ran("git status --short", " M stock/list.py\n[exit 0]", "a")]
+    messages += [*ran(command, printed, "b"), *ran("pytest -q", "4 passed in 0.1s", "c")]
+    told = handoff_of(messages).lines(STATE)[0]
+    assert state in told
+    assert told.count("ommit") == state.count("ommit")
+
+
+def test_what_came_of_each_request_is_told_before_lines_of_files() -> None:
+    messages: list[Message] = []
+    for hall in range(14):
+        rows = "\n".join(
+            f"shelf_{hall}_{row} = door_{row}_{hall * 7}  # as counted in hall_{hall}" for row in range(12)
+        )
+        messages += [user(f"Count hall {hall} again, somebody moved the shelves there over the weekend.")]
+        messages += called("read_file", {"path": f"stock/hall_{hall}.py"}, rows, f"h{hall}")
+        messages += [
+            assistant(
+                f"Hall {hall} has {hall + 3} shelves now. One of them stands before the door, which the fire brigade "
+                f"will not like, so it has to be moved before Monday. All others are where they were."
+            )
+        ]
+    told = told_of([*messages, user("Write the letter to the fire brigade.")], 2_300)
+    assert [hall for hall in range(14) if f"Hall {hall} has {hall + 3} shelves now" not in told] == []

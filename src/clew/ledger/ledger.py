@@ -371,11 +371,10 @@ class Ledger:
             self._add_state(text, action.outcome, number)
             if "commit" in action.target and (committed := PRINTED_COMMIT.search(text)):
                 action.commit = (committed["commit"], committed["subject"].strip())
-                self.state.uncommitted = None
                 # Much may be printed behind it.
                 self.state.branch, self.state.commit = (committed["branch"], number), (committed["commit"], number)
-            elif "git status" in action.target and (told := uncommitted_in(text)) is not None:
-                self.state.uncommitted = (told, number)
+            if "git " in action.target and not action.failed:
+                self._add_git_status(action.target, text, number)
             if action.failed:
                 self._harmless.add_failure(action, text)
             elif (action.outcome.failed is False or action.outcome.error) and not only_looks(action):
@@ -390,6 +389,16 @@ class Ledger:
         for fact in self.files.values():
             if fact.path.startswith(inside):
                 fact.ended = ended
+
+    def _add_git_status(self, command: str, printed: str, number: int) -> None:
+        if _CHANGES_STATUS.search(command):
+            self.state.uncommitted = None
+        if "git status" in command:
+            told = uncommitted_in(printed)
+            if told is None and _SHORT_STATUS.search(command) and _BRANCH_LINE.fullmatch(printed.strip()):
+                told = ""
+            if told is not None:
+                self.state.uncommitted = (told, number)
 
     def _add_state(self, text: str, outcome: CallOutcome, number: int) -> None:
         if outcome.tests:
@@ -407,6 +416,10 @@ class Ledger:
             self.state.serving = (serving, number)
 
 
+# What it leaves may be told by nothing, where it is asked to be quiet.
+_CHANGES_STATUS = re.compile(r"\bgit (?:-\S+ \S+ )*(?:commit|stash|reset|checkout|restore|merge|pull|rebase)\b")
+_SHORT_STATUS = re.compile(r"\bgit status (?:-s|-sb|--short|--porcelain)\b(?! [\w./])")
+_BRANCH_LINE = re.compile(r"(?:##[^\n]*\s*)?(?:[\[(<]?\W*exit (?:code )?0\W*)?")
 _STATUS = re.compile(
     r"^(?:\t(?:(?P<word>modified|new file|deleted|renamed|both modified|typechange):\s+)?"
     r"|(?P<code>[MADRU?][ MADRU?]| [MD]) )(?P<path>\S.*)",

@@ -70,8 +70,7 @@ _SHARES_OF_REQUESTS = (0.38, 0.5, 0.65, 0.9)
 _MOST_LEFT_OVER = 0.06
 # All of them, though, where they take no more than this.
 _LARGEST_SHARE_OF_REQUESTS = 0.7
-_SHARE_OF_CONCLUSIONS = 0.3
-_SHARE_OF_CONCLUSIONS_OF_TALK = 0.6
+_SHARE_OF_CONCLUSIONS, _SHARE_OF_CONCLUSIONS_BESIDE_FOCUS = 0.6, 0.3
 _SHARE_OF_DEEDS = 0.25
 _SHARE_OF_SENTENCES = 0.05
 # For all the words of requests that were cut, before any line of a result.
@@ -341,7 +340,7 @@ class _Composer:
         return f'"{" ".join(exchange.request.split())}" (m' if exchange else " "
 
     def _tell_conclusions(self, draft: HandoffDraft) -> None:
-        room = int(draft.left * (_SHARE_OF_CONCLUSIONS if self._material.actions else _SHARE_OF_CONCLUSIONS_OF_TALK))
+        room = int(draft.left * (_SHARE_OF_CONCLUSIONS_BESIDE_FOCUS if self._material.about else _SHARE_OF_CONCLUSIONS))
         for n in draft.entries:
             told = self._material.conclusion(n, draft.told)
             if told and told[0].chars > room:

@@ -24,6 +24,7 @@ from clew.summaries.required_facts import RequiredFact, cleaned_facts, normalize
 
 _CHARS_PER_TOKEN = 3.4
 _TRIES_TO_FIT = 5
+_NEARLY_FULL = 0.93
 _LEAST_ROOM = 40
 _SHARES_OF_REQUIRED = (0.6, 0.4, 0.2, 0.0)
 _SHARE_OF_PREVIOUS = 0.35
@@ -239,13 +240,17 @@ def fill_handoff(source: SummaryInput, base: Handoff, budget: int, count: CountT
     selector = _selector(source)
     covered = set(source.kept_atoms) | _atoms_of(base.render())
     chars = int(room * _CHARS_PER_TOKEN)
+    best, most, start = base, 0, budget - room
     for _ in range(_TRIES_TO_FIT):
         filled = _with_quotes(source, base, selector, set(covered), chars)
         size = rendered_size(filled, count)
         if size <= budget:
-            return filled
-        chars = int(chars * 0.95 * room / max(room, size - (budget - room)))
-    return base
+            if size <= most or size >= _NEARLY_FULL * budget:
+                return filled if size > most else best
+            best, most = filled, size
+        # Quotes that are left out, or told as one, take less than was thought.
+        chars = int(chars * min(2.0, 0.95 * room / max(1, size - start)))
+    return best
 
 
 def _with_quotes(
