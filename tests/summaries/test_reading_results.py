@@ -113,3 +113,13 @@ def test_a_file_that_is_too_long_to_be_read_at_once_blocks_nothing() -> None:
     messages = [user("Read the log."), *called("Read", {"file_path": "/srv/gate.log"}, result, "a")]
     handoff = write_handoff(summary_input_of(messages), 2_000, count)
     assert not handoff.lines(BLOCKED) and "exceeds maximum" not in handoff.render()
+
+
+def test_of_lines_that_differ_in_figures_alone_only_the_first_and_the_last_are_told() -> None:
+    log = "\n".join(
+        f"[ {row}14.{row}52877] gate: peer 90:10:57:d2 of hall_north allocation failed" for row in range(1, 9)
+    )
+    messages = [user("What does the log say?"), *ran("dmesg", log, "a")]
+    told = told_of([*messages, assistant("The gate of hall_north fails again and again."), user("Since when?")], 900)
+    assert told.count("allocation failed") == 2 and "[ 814.852877] gate: peer 90:10:57:d2 of hall_north" in told
+    assert "(8 such lines)" in told

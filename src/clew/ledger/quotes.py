@@ -77,6 +77,7 @@ _ENCODED = re.compile(
     rf"[A-Za-z\d+/]{{{_ENCODED_CHARS},}}"
 )
 _CHARS_PER_FOLDER = 16  # a path has more of them
+_FIGURES = re.compile(r"\d[\d.,:]*")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
 
 
@@ -396,6 +397,10 @@ class QuoteSelector:
                 elif len(like) > MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
+                    # Not one between them that differs from the first in nothing but figures.
+                    chosen = {(span.start, span.end) for span in spans}.intersection(like[1:-1])
+                    first = _FIGURES.sub("0", text[slice(*like[0])])
+                    listed.update(line for line in chosen if _FIGURES.sub("0", text[slice(*line)]) == first)
             apart: Iterable[tuple[int, int]]
             apart = [line for span in joined_spans(spans) for line in part.lines_of(span) if line not in listed]
             others: list[tuple[int, int]] = []
