@@ -494,3 +494,21 @@ def test_what_came_of_each_request_is_told_before_lines_of_files() -> None:
         ]
     told = told_of([*messages, user("Write the letter to the fire brigade.")], 2_300)
     assert [hall for hall in range(14) if f"Hall {hall} has {hall + 3} shelves now" not in told] == []
+
+
+def test_of_a_failed_test_what_failed_is_told_and_no_line_of_its_source() -> None:
+    printed = (
+        "____ test_a_shelf_is_counted_once ____\n\n"
+        "    def test_a_shelf_is_counted_once(stock_of_hall):\n"
+        "        counted = count_shelves(stock_of_hall, until='door_42')\n"
+        ">       assert counted.shelves == ['shelf_3', 'shelf_4']\n"
+        "E       AssertionError: assert ['shelf_3', 'shelf_3'] == ['shelf_3', 'shelf_4']\n\n"
+        "tests/test_count.py:14: AssertionError\n1 failed, 6 passed in 0.12s\n"
+    )
+    messages = [user("Count each shelf once."), *ran("python -m pytest -q", printed, "a")]
+    messages += [*called("write_file", {"path": "stock/count.py", "content": "x = 1"}, "ok", "b")]
+    messages += [*ran("python -m pytest -q", "7 passed in 0.11s", "c"), assistant("Each shelf is counted once now.")]
+    told = told_of([*messages, user("Now the doors.")], 3_000)
+    assert "1 failed, 6 passed · tests/test_count.py:14: AssertionError (m1)" in told
+    assert "count_shelves(" not in told
+    assert "def test_a_shelf" not in told

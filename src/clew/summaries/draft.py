@@ -39,6 +39,9 @@ CHANGING_VERBS = frozenset({"WROTE", "CHANGED"})
 
 _BELOW_HEAD = re.compile(r"\n *--[- ]*$", re.MULTILINE)
 _FIRST_CHARS = 600
+# Above what failed pytest shows the source of the test, of which a line says nothing.
+_SHOWS_SOURCE = "\nE   "
+_SAYS_WHAT_FAILED = re.compile(r"E |FAILED |ERROR |\S+:\d+: |.*\b\d+ (?:passed|failed|errors?)\b")
 
 
 def _heads_table(text: str, line: str) -> bool:
@@ -184,6 +187,8 @@ class HandoffDraft:
             if is_result and len(new) == 1 and _heads_table(material.selector.texts(number)[0], new[0]):
                 new = []  # without a row it says nothing
             tests = owner.outcome.tests if is_result and new and owner and owner.outcome else ""
+            if tests and _SHOWS_SOURCE in material.selector.texts(number)[0]:
+                new = [line for line in new if _SAYS_WHAT_FAILED.match(line)]
             if tests and not any(tests in line for line in new):
                 # What a test is about says nothing without how the run ended.
                 new = [tests, *new]
