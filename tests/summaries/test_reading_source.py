@@ -118,6 +118,21 @@ def test_a_line_of_code_is_read_with_the_lines_that_it_needs(line: int, whole: r
     assert [int(one.partition(":")[0]) for one in told.split("\n")] == list(whole)
 
 
+def test_an_argument_that_a_bracket_alone_opens_is_read_with_its_call() -> None:
+    lines = [
+        "  return gate(",
+        "    {",
+        "      error: 'tide_too_high',",
+        "      levelCm,",
+        "    },",
+        "    { status: 409 },",
+        "  )",
+    ]
+    text = "\n".join(f"{number}: {line}" for number, line in enumerate(lines, 7))
+    start = text.index("9:")
+    assert text[slice(*whole_statement(text, start, text.index("\n", start)))] == text
+
+
 def test_a_long_body_is_not_told_and_a_line_that_closes_it_gives_way_to_the_one_that_opens_it() -> None:
     body = "\n".join(f"    tide_{n} = station.level({n})" for n in range(20))
     text = f"def tides(\n    station,\n):\n{body}\n    return\n\ntides = {{\n{body}\n}}\nrest()"
@@ -205,3 +220,12 @@ def test_of_a_long_listing_that_a_person_pasted_a_few_lines_are_told() -> None:
     told = completed([user(f"Why is src/gen not ignored?\n\n{pasted}"), assistant("I look."), user("go on")], 6_000)
     assert told.count("defined outside __init__") < 60
     assert "places in all)" in told or "such lines)" in told
+
+
+def test_a_line_that_opens_something_is_marked_where_what_is_in_it_is_not_told() -> None:
+    body = "\n".join(f"{n}:   ..." for n in range(2, 60))
+    second = "61: const LONG_TIDE_SHAPE = {\n62:   height_cm: 1800,"
+    text = f"1: const SHORT_TIDE_SHAPE = {{\n{body}\n60: }}\n{second}"
+    told = completed([user("Which shapes?"), *called("read", {"filePath": "tide_shapes.ts"}, text, "a")], 260)
+    assert "const SHORT_TIDE_SHAPE = { …" in told
+    assert "const LONG_TIDE_SHAPE = { …" not in told

@@ -311,6 +311,7 @@ _KIND_OF_CODE = re.compile(
 )
 _WEIGHT_OF_DEFINITION, _WEIGHT_OF_LOCAL, _WEIGHT_OF_REST = 1.4, 0.7, 0.5
 _OPENS_MORE = ("(", "[", "{", "=", "=>")
+_ONLY_OPENS = re.compile(r"(?:\A|[\s:→|])[\[({]+\Z")
 _CLOSES = frozenset(")]}")
 _GOES_ON_WITH = frozenset(")]}?:.|&+")
 _REMARKS = ("#", "//", "/*", "*", '"""')
@@ -348,7 +349,14 @@ def whole_statement(text: str, start: int, end: int) -> tuple[int, int]:
         return start, end
     last = _end_of_block(text, *head)
     if last >= end:
-        return head[0], last
+        # A bracket alone says nothing of what it opens: an argument of a call.
+        outer = (
+            _head_above(text, text.rfind("\n", 0, head[0]) + 1, head[2])
+            if _ONLY_OPENS.search(text, *head[:2])
+            else None
+        )
+        outer_last = _end_of_block(text, *outer) if outer and text.endswith(_OPENS_MORE, 0, outer[1]) else 0
+        return (outer[0], outer_last) if outer and outer_last >= last else (head[0], last)
     return head[:2] if is_closing and text.endswith(_OPENS_MORE, 0, head[1]) else (start, end)
 
 

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import heapq
 import re
-from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import replace
 from functools import partial
-from itertools import islice
+from itertools import islice, pairwise
 
 from clew.ledger.atoms import AtomIndex, AtomStats, atoms_of_word, words_with_atoms
 from clew.ledger.candidates import (
@@ -65,7 +65,7 @@ _ATOMS_WEIGHED = 6_000
 _NEWNESS_POWER = 4
 _PARTS_OF_ROOM = 8
 _WORTH_ANOTHER_PASS = 0.02
-_WORTH_OF_DEFINITION, _WORTH_OF_WHOLE = 0.45, 0.25  # beside the atoms in them
+_WORTH_OF_HALF, _WORTH_OF_WHOLE = 0.7, 0.2  # beside the atoms in them
 _SHARE_OF_STATEMENTS = 0.12  # of the room, for the rest of statements of which a line was chosen
 # No more than this share of the room goes to one result while others have something to say.
 _SHARE_OF_PART = 0.15
@@ -277,7 +277,9 @@ class QuoteSelector:
                     whole_span = QuoteSpan(number, at, *whole)
                     atoms = self._atoms_in(whole_span)
                     worth = sum(each for atom, each in atoms.items() if atom not in selection.covered)
-                    worth += _WORTH_OF_DEFINITION if weight_of_code(part.text, *whole) > 1 else _WORTH_OF_WHOLE
+                    # An error without its status, and the head of a list without the list, are half of a fact.
+                    is_half = "error" in part.text[span.start : span.end] or weight_of_code(part.text, *whole) > 1
+                    worth += _WORTH_OF_HALF if is_half else _WORTH_OF_WHOLE
                     wholes.append((-worth / (more + 1), span, whole_span, told))
         for _, span, whole_span, told in sorted(wholes, key=lambda one: one[:3]):
             part, own = self._parts_of(span.number)[span.part], selection.spans[span.number, span.part]
@@ -401,11 +403,12 @@ class QuoteSelector:
                     chosen = {(span.start, span.end) for span in spans}.intersection(like[1:-1])
                     first = _FIGURES.sub("0", text[slice(*like[0])])
                     listed.update(line for line in chosen if _FIGURES.sub("0", text[slice(*line)]) == first)
-            apart: Iterable[tuple[int, int]]
             apart = [line for span in joined_spans(spans) for line in part.lines_of(span) if line not in listed]
             others: list[tuple[int, int]] = []
             if part.lists_by_file:
                 apart, others = finds_with_files(text, apart)
+            if part.is_result:
+                counts |= {part.quote(line): " …" for line in _opened_only(text, apart)}
             lines = dict.fromkeys(map(part.quote, apart))
             clean = [listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)]
             if selection.alike[number, at, DIAGNOSTICS] > MOST_DIAGNOSTICS:
@@ -445,6 +448,13 @@ class QuoteSelector:
             clean = self._redacted(part.text)
             part.clean = "" if clean == part.text else quote_of(clean, 0, len(clean))
         return not part.clean or quote.removesuffix("…") in part.clean
+
+
+def _opened_only(text: str, lines: Sequence[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """The lines of code that open something of which the next lines are not told: what follows is not in it."""
+    for (start, end), (following, _) in pairwise([*lines, (len(text), len(text))]):
+        if text[end - 1] in "{[(" and text[end:following].strip() and not bare_definition(text[start:end]):
+            yield start, end
 
 
 def _definition_in(text: str, start: int, end: int) -> tuple[int, int] | None:
