@@ -71,3 +71,15 @@ def test_the_compressor_says_what_stays_above_and_below() -> None:
     assert "; whole above)" in handoff.partition("## Completed")[0]
     assert any(text_of(one).endswith(REPLY * 4) for one in done.messages)
     assert handoff.partition("[End of Clew handoff]")[0].count("WINTER-27") <= 1
+
+
+def test_a_long_request_that_stood_below_is_told_whole_when_it_is_folded_without_a_record() -> None:
+    long = "Now the orders, please. " + " ".join(f"Group {n} goes to hall {n + 3}, door side." for n in range(30))
+    moved = [ran(f"./move --shelf {part}", f"rows moved {part}, " * 60, f"{part}") for part in range(60)]
+    before = [one for each in moved[:50] for one in each] + [assistant("Moved all of the stock to the new halls.")]
+    messages = [user("Move the stock."), *before, user(long), *(one for each in moved[50:] for one in each)]
+    first = clew.compress(messages, target_tokens=3_000)
+    back = [one for n in range(60) for one in ran(f"./back --shelf {n}", f"rows back {n}, " * 60, f"b{n}")]
+    later = [*first.messages, assistant("The orders are moved, all 30 groups."), user("And the returns?"), *back]
+    second = clew.compress(later, target_tokens=3_000)
+    assert long in (second.summary or "") and "(whole: m" not in (second.summary or "")

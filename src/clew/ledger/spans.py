@@ -50,6 +50,8 @@ ROUTINE_LINE = re.compile(
     r"|grep: \S+: binary file matches|Binary file \S+ matches"
     # A search among what runs, which finds itself.
     r"|(?:\S+ +)?\d+ [^\n]{1,60}? [A-Z][<+NsLl]* +(?:[\d:.APM]+ +){0,2}(?:\S*sh -c [^\n]*)?grep "
+    # What a result was pruned to, and what was left out of it.
+    r"|\[[^\]\n]{1,60}\] [^\n]*\(whole: m\d+\)\s*$|\[\.\.\. [\d,]+ chars left out; whole: m"
     # How much of a file is not shown, and what a tool puts around what is.
     r"|\[\d+ more lines\b|\W*\d[\d,]* (?:characters|chars|lines|bytes) (?:elided|omitted|truncated)\b"
     r"|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"

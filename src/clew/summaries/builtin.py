@@ -239,8 +239,9 @@ class _Composer:
     def _task_or_goal(self, line: HandoffLine, room: int) -> HandoffLine:
         """By its first words where it can be read elsewhere, also when more is folded; a task that is long shorter."""
         number, source = number_at_end(line.text), self._material.source
-        stays = self._material.stays_whole(number)
-        if stays and number not in source.kept:
+        # What stays between the head and the tail is not read again when more is folded.
+        stays = self._material.stays_whole(number) and number not in source.kept
+        if stays:
             line = named_task(line, "above" if number in source.above else "below")
         if line.heading == parts.GOAL:
             return line

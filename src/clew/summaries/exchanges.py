@@ -474,7 +474,7 @@ class HandoffMaterial:
         """What was done last in the newest exchange beside changes and commits, with all that it gave back."""
         done = [one for one in self.actions.get(n, ()) if one.number < self.source.last and not only_looks(one)]
         told = ((one, self.short_output(one)) for one in reversed(done if 0 < n == len(self.exchanges) - 1 else ()))
-        return steps_of((one, shown) for one, shown in told if shown or not self.ending(one))
+        return steps_of((one, shown) for one, shown in told if shown or not (one.outcome and one.outcome.chars))
 
     def only_complains(self, action: Action) -> bool:
         """Whether all that a command gave back is why it failed."""
