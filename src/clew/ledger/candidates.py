@@ -58,8 +58,8 @@ class QuoteSelection:
     """What was not taken because enough of its part had been."""
     quoted: set[str] = field(default_factory=set)
     """The lines that were taken."""
-    listings: dict[tuple[int, int, str], int] = field(default_factory=dict)
-    """How many chars the listings take that were written."""
+    listings: dict[tuple[int, int, str], str] = field(default_factory=dict)
+    """The listings that were written."""
 
     @classmethod
     def of(cls, room: int, most: int, covered: set[str]) -> QuoteSelection:

@@ -270,17 +270,17 @@ class QuoteSelector:
         wholes = []
         for (number, at), own in selection.spans.items():
             part = self._parts_of(number)[at]
-            told = {start for span in own for start, _ in part.lines_of(span[2:])} if part.is_result else set()
-            for span in own if part.is_result else ():
-                if (whole := part.statement(span[2:])) != span[2:]:
-                    more = sum(end - start for start, end in part.lines_of(whole) if start not in told)
-                    whole_span = QuoteSpan(number, at, *whole)
-                    atoms = self._atoms_in(whole_span)
-                    worth = sum(each for atom, each in atoms.items() if atom not in selection.covered)
-                    # An error without its status, and the head of a list without the list, are half of a fact.
-                    is_half = "error" in part.text[span.start : span.end] or weight_of_code(part.text, *whole) > 1
-                    worth += _WORTH_OF_HALF if is_half else _WORTH_OF_WHOLE
-                    wholes.append((-worth / (more + 1), span, whole_span, told))
+            parts_of_more = [span for span in own if part.statement(span[2:]) != span[2:]] if part.is_result else ()
+            told = {start for span in own for start, _ in part.lines_of(span[2:])} if parts_of_more else set()
+            for span in parts_of_more:
+                whole_span = QuoteSpan(number, at, *part.statement(span[2:]))
+                more = sum(end - start for start, end in part.lines_of(whole_span[2:]) if start not in told)
+                atoms = self._atoms_in(whole_span)
+                worth = sum(each for atom, each in atoms.items() if atom not in selection.covered)
+                # An error without its status, and the head of a list without the list, are half of a fact.
+                is_half = "error" in part.text[span.start : span.end] or weight_of_code(part.text, *whole_span[2:]) > 1
+                worth += _WORTH_OF_HALF if is_half else _WORTH_OF_WHOLE
+                wholes.append((-worth / (more + 1), span, whole_span, told))
         for _, span, whole_span, told in sorted(wholes, key=lambda one: one[:3]):
             part, own = self._parts_of(span.number)[span.part], selection.spans[span.number, span.part]
             new = [line for line in part.lines_of(whole_span[2:]) if line[0] not in told]
@@ -386,16 +386,13 @@ class QuoteSelector:
                 if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
                     listed.update(like[1:])
                     spans = [*spans, QuoteSpan(number, at, *like[0])]
-                    told = listing(
-                        [text[slice(*line)] for line in like],
-                        self.worth_of,
-                        partial(self._is_clean, part),
-                        selection.listing_chars,
-                    )
+                    told = selection.listings.get((number, at, shape), "")
+                    if not told:
+                        paths, is_clean = [text[slice(*line)] for line in like], partial(self._is_clean, part)
+                        told = listing(paths, self.worth_of, is_clean, selection.listing_chars)
+                        selection.spent += len(told) - selection.listing_chars
+                        selection.listings[number, at, shape] = told
                     listings[part.quote(like[0])] = told
-                    counted = selection.listings.get((number, at, shape), selection.listing_chars)
-                    selection.spent += len(told) - counted
-                    selection.listings[number, at, shape] = len(told)
                 elif len(like) > MOST_ALIKE + 1:
                     spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
                     counts[part.quote(like[-1])] = f" ({len(like)} such lines)"

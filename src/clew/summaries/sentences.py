@@ -395,12 +395,17 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
         - 0.6 * bool(_MUSES.match(said))
         - 0.3 * (intends := bool(_intent_in(said)))
     )
-    conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * bool(_I_DID.match(said))
+    # Most expressions can only match behind some letters: those are looked at first.
+    first = said[0].lower()
+    conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * (first in "iw" and bool(_I_DID.match(said)))
     conclusion += (2.0 if verdict["all"] else 1.2) if verdict else 0.0
     conclusion -= (
-        0.9 * bool(_ENTRY.match(said)) + 0.7 * (said[0] == "|") + 0.7 * said.endswith((":", "：")) + 1.0 * is_label
+        0.9 * (not first.isalpha() and bool(_ENTRY.match(said)))
+        + 0.7 * (first == "|")
+        + 0.7 * said.endswith((":", "："))
+        + 1.0 * is_label
     )
-    conclusion -= 0.6 * bool(_POINTS_BACK.match(said)) + 1.2 * opens
+    conclusion -= 0.6 * (first in "tibw" and bool(_POINTS_BACK.match(said))) + 1.2 * opens
     conclusion -= 0.7 * intends + 0.7 * bool(_ADVISES.match(said))
     return worth + atoms, conclusion
 
