@@ -145,7 +145,7 @@ def test_a_definition_is_worth_more_than_a_value_inside_of_a_function_and_the_re
     lines = ["46: export const openTideGate = (", "12→    def tide_of(self, station):", "class TideGate(Gate):"]
     others = ["50:   const currentStation = stations.get(station)", "49: ): TideGateResult => {", "43:   tideGate,"]
     weights = [weight_of_code(line, 0, len(line)) for line in (*lines, "src/tide.ts:12: tide is high", *others)]
-    assert weights == [1.4, 1.4, 1.4, 1.0, 0.7, 0.5, 0.5]
+    assert weights == [1.5, 1.5, 1.5, 1.0, 0.7, 0.5, 0.5]
 
 
 def test_an_error_is_told_with_its_status_and_a_list_with_its_entries() -> None:

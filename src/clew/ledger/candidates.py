@@ -309,7 +309,7 @@ _KIND_OF_CODE = re.compile(
     r"(?:def|function|func|fn|class|interface|struct|enum|trait|impl|(?P<value>const|let|var|type|static))"
     r" [\w$]+(?!,$)\b)"
 )
-_WEIGHT_OF_DEFINITION, _WEIGHT_OF_LOCAL, _WEIGHT_OF_REST = 1.4, 0.7, 0.5
+_WEIGHT_OF_DEFINITION, _WEIGHT_OF_LOCAL, _WEIGHT_OF_REST = 1.5, 0.7, 0.5
 _OPENS_MORE = ("(", "[", "{", "=", "=>")
 _ONLY_OPENS = re.compile(r"(?:\A|[\s:→|])[\[({]+\Z")
 _CLOSES = frozenset(")]}")
