@@ -45,12 +45,12 @@ TEMPLATE = "builtin/2"
 
 _TRIES_TO_FIT = 5
 _AIM = 0.985
-_CLOSE_ENOUGH = 0.955
-_SHARE_UNUSED = 0.2
+_FULL_ENOUGH = 0.9
+_SHARE_UNUSED = 0.05
 _SOME_MORE = 1.005
 _SHARE_OF_FIRST_QUOTES = 0.75
 _SHARE_OF_OTHER_QUOTES = 0.9
-_SHARE_OF_LAST = 0.025
+_SHARE_OF_LAST, _SHARE_OF_MUCH = 0.025, 0.08
 _NEARLY_ALL = 0.95
 _MOST_CHARS_TOO_MANY = 1.3
 _TIMES_TO_FILL = 4
@@ -121,7 +121,7 @@ def write_handoff(source: SummaryInput, budget: int, count: CountTokens) -> Hand
             continue
         if size > most:
             best, most = written, size
-        if size > _CLOSE_ENOUGH * budget or left > _SHARE_UNUSED or not is_more:
+        if size > _FULL_ENOUGH * budget or left > _SHARE_UNUSED or not is_more:
             return best
         planned = int(planned * min(1.5, _AIM * budget / max(1, size)))
     while not most and aim > _FEWEST_TOKENS:
@@ -203,9 +203,10 @@ class _Composer:
             lambda: self._tell_whole_requests(draft, draft.left),
             lambda: self._tell_plain_lines(draft),
         ):
-            for _ in range(_TIMES_TO_FILL):
-                if tokens - self._size < _SHARE_OF_LAST * tokens:
-                    return
+            for again in range(_TIMES_TO_FILL):
+                # More of the same kind, where much is left.
+                if tokens - self._size < (_SHARE_OF_MUCH if again else _SHARE_OF_LAST) * tokens:
+                    break
                 before = draft.left
                 tell()
                 if draft.left == before:
