@@ -43,19 +43,23 @@ from clew.summaries.sentences import Sentence, by_worth
 BUILTIN = "built-in"
 TEMPLATE = "builtin/2"
 
-_TRIES_TO_FIT = 5
+# Of the budget: what is aimed at, and what is enough not to try again; nor is that done where so much of it has nothing
+# to be filled with, or the last try brought hardly more.
 _AIM = 0.985
 _FULL_ENOUGH = 0.9
 _SHARE_UNUSED = 0.05
 _SOME_MORE = 1.005
+_TRIES_TO_FIT = 5
+_FEWEST_TOKENS = 10
+# Of what is left for quotes, those by which it is measured what quotes take, and of the rest what is then planned for.
 _SHARE_OF_FIRST_QUOTES = 0.75
 _SHARE_OF_OTHER_QUOTES = 0.9
-_SHARE_OF_LAST, _SHARE_OF_MUCH = 0.025, 0.08
 _NEARLY_ALL = 0.95
 _MOST_CHARS_TOO_MANY = 1.3
+# Less than this is not filled; with more than that left, more of the same kind is told.
+_SHARE_OF_LAST, _SHARE_OF_MUCH = 0.025, 0.08
 _TIMES_TO_FILL = 4
 _PIECES, _PIECE_CHARS = 40, 300
-_FEWEST_TOKENS = 10
 
 # Of the room that is left when its turn comes, each kind may take this share.
 _SHARE_OF_CERTAIN = 0.85
