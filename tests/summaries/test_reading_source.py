@@ -229,3 +229,17 @@ def test_a_line_that_opens_something_is_marked_where_what_is_in_it_is_not_told()
     told = completed([user("Which shapes?"), *called("read", {"filePath": "tide_shapes.ts"}, text, "a")], 260)
     assert "const SHORT_TIDE_SHAPE = { …" in told
     assert "const LONG_TIDE_SHAPE = { …" not in told
+
+
+def test_with_room_left_a_line_that_any_file_may_have_is_not_told() -> None:
+    source = (
+        "1→Prints the tides of the harbour, one line for each day.\n2→import json\n3→from datetime import datetime\n"
+        "4→the first column is the day and the second the height\n5→return rows\n"
+    ) + "\n".join(
+        f"{line}→and so on for the {word} column, as the harbour likes it" for line, word in enumerate("abcdefgh", 6)
+    )
+    told = completed([user("What does it print?"), *called("read", {"path": "/srv/tides/print.py"}, source, "a")])
+    assert "the first column is the day" in told
+    assert "import json" not in told
+    assert "from datetime" not in told
+    assert "return rows" not in told

@@ -79,6 +79,11 @@ _ENCODED = re.compile(
 _CHARS_PER_FOLDER = 16  # a path has more of them
 _FIGURES = re.compile(r"\d[\d.,:]*")
 _LINE = re.compile(r"[^\n]*\S[^\n]*")
+# A line of code that any file may have, with the number that a listing puts before it.
+_SAYS_LITTLE = re.compile(
+    r"(?:\d+(?:→|[:|]) ?)?"
+    r"(?:import \w+(?:, \w+)*|from \w+ import \w+(?:, \w+)*|#include <\w+(?:\.h)?>|return(?: \w+)?);?"
+)
 
 
 class QuoteSelector:
@@ -187,7 +192,8 @@ class QuoteSelector:
                     if selection.spent + chars > min(most, room):
                         break
                     quote = part.quote(span[2:])
-                    is_new = len(quote) <= LONGEST_LINE and quote not in told and not part.is_routine(*span[2:])
+                    is_new = len(quote) <= LONGEST_LINE and quote not in told and not _SAYS_LITTLE.fullmatch(quote)
+                    is_new = is_new and not part.is_routine(*span[2:])
                     if is_new and has_words(part.text, *span[2:], FEWEST_WORDS) and may_take(span, part, selection):
                         told += f"\n{quote}"
                         selection.take(span, part.line, chars)
