@@ -152,7 +152,7 @@ async def test_a_conversation_is_found_again_after_a_restart(tmp_path: Path) -> 
     long = "words that fill the window " * 120
     history: list[Any] = []
     async with gateway_with(upstream(), tmp_path) as flow:
-        for turn in range(16):
+        for turn in range(13):
             history.append(user(f"{turn} {long}"))
             reply = await post(flow, history)
             history.append({"role": "assistant", "content": reply["content"]})

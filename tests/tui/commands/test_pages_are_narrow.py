@@ -38,8 +38,8 @@ def unknown_words(narrow: str, wide: str) -> list[str]:
     """Words of a narrow page that the wide one does not have: pieces of broken ones."""
     # What a wide page cuts, a narrow one may have whole.
     usages = " ".join(f"/{command.name} {command.usage}" for command in COMMANDS)
-    known = set(re.findall(r"[^\s(),;:]+", f"{wide} {usages}".replace("…", " ")))
-    found = re.findall(r"[^\s(),;:]+", narrow)
+    known = set(re.findall(r"[^\s(),;:\"]+", f"{wide} {usages}".replace("…", " ")))
+    found = re.findall(r"[^\s(),;:\"]+", narrow)
     longest = max(map(len, narrow.splitlines()))
     known |= {f"{word[:at]}" for word in known if len(word) > longest - 6 for at in range(len(word))}
     return [
