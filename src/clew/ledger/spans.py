@@ -32,10 +32,10 @@ _WORD = re.compile(
 )
 # What programs print beside any outcome: steps that went well, and warnings about where they run.
 ROUTINE_LINE = re.compile(
-    r"\s*(?:"
+    r"\s*+(?:"
     # Tests that passed are told by their count.
-    r"\S+ (?:PASSED|SKIPPED|XFAIL|ok)\s*(?:\[ *\d+%\])?\s*$"
-    r"|(?:PASS|ok|test) \S+ (?:\.\.\. )?(?:ok|\(?\d[\d.]* ?m?s\)?)\s*$"
+    r"\S++ (?:PASSED|SKIPPED|XFAIL|ok)\s*(?:\[ *\d+%\])?\s*$"
+    r"|(?:PASS|ok|test) \S++ (?:\.\.\. )?(?:ok|\(?\d[\d.]* ?m?s\)?)\s*$"
     # Packages on their way; what was installed is told at the end.
     r"|Collecting \S+(?: \(from .*)?$|(?:Downloading|Fetching|Pouring) \S+[./@]\S+|Using cached \S+|Downloaded \S+ v?\d"
     r"|Requirement already satisfied: |Preparing metadata \(|(?:Unpacking|Setting up) \S+ \(|Preparing to unpack "
@@ -43,18 +43,19 @@ ROUTINE_LINE = re.compile(
     r"|(?:remote: )?(?:Counting|Compressing|Enumerating|Receiving) objects: |Resolving deltas: |\w{12}: Pulling "
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
-    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |(?:[A-Z]:/Program )?\S+: fork: retry: "
+    r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |(?:[A-Z]:/Program )?\S++(?<=:) fork: retry: "
     # Who holds the rights in a file.
-    r"|(?:\d+(?:→|[:|])\s*)?(?:[#*;/-]+ *)?(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
+    r"|(?:\d++(?:→|[:|])\s*+)?+(?:[#*;/-]++ *+)?+(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
     # What grep does not show.
     r"|grep: \S+: binary file matches|Binary file \S+ matches"
     # A search among what runs, which finds itself.
-    r"|(?:\S+ +)?\d+ [^\n]{1,60}? [A-Z][<+NsLl]* +(?:[\d:.APM]+ +){0,2}(?:\S*sh -c [^\n]*)?grep "
+    r"|(?:\S++ ++)?\d++ (?=[^\n]*grep )[^\n]{1,60}? [A-Z][<+NsLl]* +(?:[\d:.APM]+ +){0,2}(?:\S*sh -c [^\n]*)?grep "
     # What a result was pruned to, and what was left out of it.
     r"|\[[^\]\n]{1,60}\] [^\n]*\(whole: m\d+\)\s*$|\[\.\.\. [\d,]+ chars left out; whole: m"
     # How much of a file is not shown, and what a tool puts around what is.
-    r"|\[\d+ more lines\b|\W*\d[\d,]* (?:characters|chars|lines|bytes) (?:elided|omitted|truncated)\b"
-    r"|\W*Showing lines \d+-\d+ of \d+|\W*\(\d+ more lines not shown\b"
+    r"|\[\d+ more lines\b"
+    r"|\W*+(?:Showing lines \d+-\d+ of \d|(?<=\()\d+ more lines not shown\b"
+    r"|\d[\d,]*+ (?:characters|chars|lines|bytes) (?:elided|omitted|truncated)\b)"
     r"|\(End of file - total \d+ lines\)"
     r"|<path>[^<]*</path>\s*$|<type>\w+</type>\s*$|</?(?:content|entries|file)>\s*$"
     # How a script was started, where it failed, and that it was watched.
@@ -69,9 +70,9 @@ ROUTINE_LINE = re.compile(
     # Behind the report of a subagent; behind any work of pip.
     r"|agentId: \w+ \(for resuming|\[notice\] (?:A new release of pip|To update, run)"
     # What a table gives no value.
-    r"|[A-Za-z][\w.]* +: *$"
+    r"|[A-Za-z][\w.]*+ ++: *$"
     # The line on which a terminal shows what was typed.
-    r"|(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+:[^\s#$]*[#$](?: |$)"
+    r"|(?:\([\w.-]+\) )?[\w.-]++@[\w.-]++:[^\s#$]*+[#$](?: |$)"
     # Behind its message PowerShell tells where and of which category.
     r"|\+\s+(?:CategoryInfo|FullyQualifiedErrorId|~|\.\.\. )"
     r")"

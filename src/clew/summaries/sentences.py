@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from clew.ledger import atoms_in, deliberates, is_opening
 
-_CODE = re.compile(r"```.*?(?:```|\Z)", re.DOTALL)
+_FENCE = "```"
 # A list's number is no end. The pattern begins with a class of chars and looks back from it, since a search for one
 # class is fast.
 _ASCII_END = re.compile(
@@ -113,7 +113,7 @@ _WORD = re.compile(r"\w+")
 _NO_WORD_CHARS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
 """To split what is ASCII into its words, which takes half the time of the expression."""
 _QUOTED_CODE = re.compile(r"`[^`]*`")
-_WORDS_BESIDE_CODE = 2
+_TWO_WORDS = re.compile(r"\w\W+\w")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _EXTRA_WIDTH = 2
 """What a char of a script that writes a word in one or two chars counts beside itself."""
@@ -183,7 +183,7 @@ def sentences_in(
     is_first, less = True, _LESS_IN_PASSING if in_passing else 0.0
     end = _ASCII_END if text.isascii() else _END
     # Before the first line stands an end too: the number of a list that begins a text is no sentence.
-    plain = _CODE.sub("\n", f"\n{text}" if text[:1].isdigit() else text)
+    plain = without_code(f"\n{text}" if text[:1].isdigit() else text)
     if "# " in plain:
         plain = _HEADING_LINE.sub(lambda found: found[0].replace(". ", f".{_KEPT_BLANK}"), plain)
     pieces = end.split(plain)
@@ -235,7 +235,7 @@ def closing_sentences(
     Of the newest request also what the agent was about to do.
     """
     said = " ".join(text.split())
-    if _NARROWEST < len(said) <= _TOLD_WHOLE_CHARS and not (_CODE.search(text) or is_opening(said)):
+    if _NARROWEST < len(said) <= _TOLD_WHOLE_CHARS and not (_FENCE in text or is_opening(said)):
         worth = _worth(said, True, worth_of)
         return [Sentence(said + ("…" if _is_cut(said) else ""), number, 0, *worth)]
     found = sentences_in(text, number, worth_of, with_openings=is_newest)
@@ -283,13 +283,14 @@ def findings_of(report: Sequence[Sentence], room: int) -> list[Sentence]:
 
 
 def without_code(text: str) -> str:
-    """The text without fenced code."""
-    return _CODE.sub("\n", text)
+    """The text without fenced code, an end of a line in its place."""
+    pieces = text.split(_FENCE)
+    return "\n".join([*pieces[::2], ""] if len(pieces) % 2 == 0 else pieces[::2])
 
 
 def code_in(text: str) -> list[str]:
-    """The fenced code of a text."""
-    return _CODE.findall(text)
+    """The fenced code of a text, each with its fences."""
+    return [f"{_FENCE}{code}{_FENCE}" for code in text.split(_FENCE)[1::2]]
 
 
 def _may_conclude(closing: Sequence[Sentence]) -> Sequence[Sentence]:
@@ -305,17 +306,17 @@ def _may_conclude(closing: Sequence[Sentence]) -> Sequence[Sentence]:
 
 def is_thought(said: str) -> bool:
     """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
-    intent = _intent_in(said)
-    before = said[: intent.start()] if intent else said
     if deliberates(said) or _TELLS_ITSELF.fullmatch(said):
         return True
+    intent = _intent_in(said, said.lower())
     if not (intent or _MUSES.match(said)):
         return False
+    before = said[: intent.start()] if intent else said
     return bool(_ONLY_LEADS.match(before)) or not _times_stating(before.lower())
 
 
-def _intent_in(said: str) -> re.Match[str] | None:
-    return _ASCII_INTENDS.search(said.lower()) if said.isascii() else _INTENDS.search(said)
+def _intent_in(said: str, lowered: str) -> re.Match[str] | None:
+    return _ASCII_INTENDS.search(lowered) if said.isascii() else _INTENDS.search(said)
 
 
 def _states_outcome(one: Sentence) -> bool:
@@ -362,7 +363,7 @@ def _list_behind(one: Sentence, sentences: Sequence[Sentence]) -> Iterator[Sente
 
 def _says_something(said: str) -> bool:
     """Whether it is more than a piece of code: "`is_ignored("a.py")`:" states nothing."""
-    return "`" not in said or len(_WORD.findall(_QUOTED_CODE.sub(" ", said))) >= _WORDS_BESIDE_CODE
+    return "`" not in said or bool(_TWO_WORDS.search(_QUOTED_CODE.sub(" ", said)))
 
 
 def _is_cut(said: str) -> bool:
@@ -384,8 +385,9 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
     has_label = ":" in said or "：" in said
     verdict = _VERDICT.match(said) if has_label else None
     is_label = has_label and not verdict and bool(_LABEL.match(said))
-    atoms: float = sum(worth_of(atom) for atom in sorted(atoms_in(said)))
-    worth = 0.5 * min(_MOST_STATED, _times_stating(said.lower())) ** 0.5
+    atoms: float = sum(map(worth_of, sorted(atoms_in(said))))
+    lowered = said.lower()
+    worth = 0.5 * min(_MOST_STATED, _times_stating(lowered)) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
     worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
     worth += (
@@ -393,10 +395,10 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
         + 0.6 * (_width(said) in _GOOD_WIDTHS)
         - 0.4 * said.endswith(("?", "？"))
         - 0.6 * bool(_MUSES.match(said))
-        - 0.3 * (intends := bool(_intent_in(said)))
+        - 0.3 * (intends := bool(_intent_in(said, lowered)))
     )
     # Most expressions can only match behind some letters: those are looked at first.
-    first = said[0].lower()
+    first = lowered[0]
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * (first in "iw" and bool(_I_DID.match(said)))
     conclusion += (2.0 if verdict["all"] else 1.2) if verdict else 0.0
     conclusion -= (
