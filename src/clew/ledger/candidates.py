@@ -60,6 +60,10 @@ class QuoteSelection:
     """The lines that were taken."""
     listings: dict[tuple[int, int, str], str] = field(default_factory=dict)
     """The listings that were written."""
+    settled: set[QuoteCandidate] = field(default_factory=set)
+    """What was taken, or is like enough others that were: its turn does not come again."""
+    written: dict[tuple[int, int], tuple[Hashable, list[str]]] = field(default_factory=dict)
+    """What was last selected of each part of a message, and the quotes that it gave."""
 
     @classmethod
     def of(cls, room: int, most: int, covered: set[str]) -> QuoteSelection:

@@ -153,21 +153,21 @@ class QuoteSelector:
         selection = self._selection
         selection.room = room - int(max(0, room - selection.spent) * _SHARE_OF_STATEMENTS)
         selection.most_of_part, selection.held = max(_LEAST_OF_PART, int(most * _SHARE_OF_PART)), []
-        self._cover(self._not_taken(), selection)
+        self._cover(self._not_settled(), selection)
         selection.room = room
         self._complete_statements(selection)
         if room - selection.spent > room * _WORTH_ANOTHER_PASS:
-            self._cover(self._not_taken(), selection)
+            self._cover(self._not_settled(), selection)
         selection.most_of_part = 0
         self._cover(selection.held, selection)
         covered, selection.covered = selection.covered, set()
-        self._cover(self._not_taken(), selection)
+        self._cover(self._not_settled(), selection)
         selection.covered |= covered
         return self._quotes(selection), selection.spent
 
-    def _not_taken(self) -> list[QuoteCandidate]:
-        taken = {span for own in self._selection.spans.values() for span in own}
-        self._waiting = [one for one in self._waiting if one.span not in taken]
+    def _not_settled(self) -> list[QuoteCandidate]:
+        settled = self._selection.settled
+        self._waiting = [one for one in self._waiting if one not in settled]
         return self._waiting
 
     def plain_lines(self, room: int, told: str) -> tuple[dict[tuple[int, int], list[str]], int]:
@@ -266,7 +266,9 @@ class QuoteSelector:
                 continue
             if selection.most_of_part and selection.has_enough_of(one.span):
                 selection.held.append(one)
-            elif may_take(one.span, one.part, selection):
+                continue
+            selection.settled.add(one)
+            if may_take(one.span, one.part, selection):
                 selection.take(one.span, one.line, chars)
                 selection.covered.update(one.atoms)
                 takes += 1
@@ -380,49 +382,59 @@ class QuoteSelector:
             folded.setdefault((number, at), []).append(shape)
         quotes: dict[tuple[int, int], list[str]] = {}
         for (number, at), spans in sorted(selection.spans.items()):
-            part = self._parts_of(number)[at]
-            text = part.text
-            counts: dict[str, str] = {}
-            listings: dict[str, str] = {}
-            listed: set[tuple[int, int]] = set()
-            for shape in folded.get((number, at), ()):
-                if shape == DIAGNOSTICS or (shape == NAMES_FILE and part.lists_by_file):
-                    continue
-                like = self._lines_like(number, at, shape)
-                if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
-                    listed.update(like[1:])
-                    spans = [*spans, QuoteSpan(number, at, *like[0])]
-                    told = selection.listings.get((number, at, shape), "")
-                    if not told:
-                        paths, is_clean = [text[slice(*line)] for line in like], partial(self._is_clean, part)
-                        told = listing(paths, self.worth_of, is_clean, selection.listing_chars)
-                        selection.spent += len(told) - selection.listing_chars
-                        selection.listings[number, at, shape] = told
-                    listings[part.quote(like[0])] = told
-                elif len(like) > MOST_ALIKE + 1:
-                    spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
-                    counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
-                    # Not one between them that differs from the first in nothing but figures.
-                    chosen = {(span.start, span.end) for span in spans}.intersection(like[1:-1])
-                    first = _FIGURES.sub("0", text[slice(*like[0])])
-                    listed.update(line for line in chosen if _FIGURES.sub("0", text[slice(*line)]) == first)
-            apart = [line for span in joined_spans(spans) for line in part.lines_of(span) if line not in listed]
-            others: list[tuple[int, int]] = []
-            if part.lists_by_file:
-                apart, others = finds_with_files(text, apart)
-            if part.is_result:
-                counts |= {part.quote(line): " …" for line in _opened_only(text, apart)}
-            lines = dict.fromkeys(map(part.quote, apart))
-            clean = [listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)]
-            if selection.alike[number, at, DIAGNOSTICS] > MOST_DIAGNOSTICS:
-                clean.append(f"({diagnostics_in(text)} places in all)")
-            if others:
-                paths = [text[slice(*file)].removeprefix("File: ").rstrip(":") for file in others]
-                found = listing(paths, self.worth_of, partial(self._is_clean, part), selection.listing_chars)
-                clean.append(f"also found in {found}" if apart else f"found in {found}")
-            if clean:
-                quotes[number, at] = clean
+            shapes = folded.get((number, at), [])
+            diagnostics = selection.alike[number, at, DIAGNOSTICS]
+            selected = (tuple(spans), tuple(shapes), diagnostics > MOST_DIAGNOSTICS)
+            # Of most parts nothing more is selected later.
+            if (number, at) not in selection.written or selection.written[number, at][0] != selected:
+                selection.written[number, at] = (selected, self._quotes_of(number, at, selection, shapes))
+            if written := selection.written[number, at][1]:
+                quotes[number, at] = written
         return quotes
+
+    def _quotes_of(self, number: int, at: int, selection: QuoteSelection, shapes: Iterable[str]) -> list[str]:
+        """What is quoted of a part of a message, lines of these shapes by their count or as a listing."""
+        part, spans = self._parts_of(number)[at], selection.spans[number, at]
+        text = part.text
+        counts: dict[str, str] = {}
+        listings: dict[str, str] = {}
+        listed: set[tuple[int, int]] = set()
+        for shape in shapes:
+            if shape == DIAGNOSTICS or (shape == NAMES_FILE and part.lists_by_file):
+                continue
+            like = self._lines_like(number, at, shape)
+            if len(like) > MOST_ALIKE + 1 and shape in LISTINGS:
+                listed.update(like[1:])
+                spans = [*spans, QuoteSpan(number, at, *like[0])]
+                told = selection.listings.get((number, at, shape), "")
+                if not told:
+                    paths, is_clean = [text[slice(*line)] for line in like], partial(self._is_clean, part)
+                    told = listing(paths, self.worth_of, is_clean, selection.listing_chars)
+                    selection.spent += len(told) - selection.listing_chars
+                    selection.listings[number, at, shape] = told
+                listings[part.quote(like[0])] = told
+            elif len(like) > MOST_ALIKE + 1:
+                spans = [*spans, *(QuoteSpan(number, at, *ends) for ends in (like[0], like[-1]))]
+                counts[part.quote(like[-1])] = f" ({len(like)} such lines)"
+                # Not one between them that differs from the first in nothing but figures.
+                chosen = {(span.start, span.end) for span in spans}.intersection(like[1:-1])
+                first = _FIGURES.sub("0", text[slice(*like[0])])
+                listed.update(line for line in chosen if _FIGURES.sub("0", text[slice(*line)]) == first)
+        apart = [line for span in joined_spans(spans) for line in part.lines_of(span) if line not in listed]
+        others: list[tuple[int, int]] = []
+        if part.lists_by_file:
+            apart, others = finds_with_files(text, apart)
+        if part.is_result:
+            counts |= {part.quote(line): " …" for line in _opened_only(text, apart)}
+        lines = dict.fromkeys(map(part.quote, apart))
+        clean = [listings.get(line, line) + counts.get(line, "") for line in lines if self._is_clean(part, line)]
+        if selection.alike[number, at, DIAGNOSTICS] > MOST_DIAGNOSTICS:
+            clean.append(f"({diagnostics_in(text)} places in all)")
+        if others:
+            paths = [text[slice(*file)].removeprefix("File: ").rstrip(":") for file in others]
+            found = listing(paths, self.worth_of, partial(self._is_clean, part), selection.listing_chars)
+            clean.append(f"also found in {found}" if apart else f"found in {found}")
+        return clean
 
     def _lines_like(self, number: int, at: int, shape: str) -> list[tuple[int, int]]:
         """Where the lines of a shape stand; found once for all sizes of a handoff."""
