@@ -266,7 +266,10 @@ def without_drawing(text: str) -> str:
     branches: list[re.Match[str]] = []
     between: list[str] = []
     for line in text.split("\n"):
-        if found := _BRANCH.match(line):
+        # Nothing is drawn in most lines.
+        if not branches and line.isascii():
+            told.append(line)
+        elif found := _BRANCH.match(line):
             branches.append(found)
             between = []
         elif branches and _BETWEEN_BRANCHES.fullmatch(line):

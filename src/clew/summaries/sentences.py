@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import NamedTuple
 
 from clew.ledger import atoms_in, deliberates, is_opening
 
@@ -202,9 +203,10 @@ def sentences_in(
             )
             finding = _finding_in(raw)
             if finding and not (in_passing and is_opening(_NUMBER.sub("", finding))):
-                worth, conclusion = _worth(finding, False, worth_of)
+                tone = _tone_of(finding)
+                worth, conclusion = _worth(finding, tone, False, worth_of)
                 is_first = False
-                if not (in_passing and is_thought(finding)):
+                if not (in_passing and _is_thought(finding, tone)):
                     is_numbered = bool(_NUMBERED.match(finding))
                     found.append(Sentence(finding, number, order, worth - less, conclusion, is_numbered))
         is_item = is_announced and said[:1] in _LIST_ITEM
@@ -213,8 +215,9 @@ def sentences_in(
         is_announced = is_item or (is_told and said.endswith((":", "："))) or (is_announced and not said)
         if not is_told or ((opens := is_opening(said)) and not with_openings):
             continue
-        if not (in_passing and is_thought(said)):
-            worth, conclusion = _worth(said, is_first, worth_of, opens=opens)
+        tone = _tone_of(said)
+        if not (in_passing and _is_thought(said, tone)):
+            worth, conclusion = _worth(said, tone, is_first, worth_of, opens=opens)
             # In the middle of the work nobody asked.
             conclusion += _WORTH_OF_ANSWER * (is_first and not in_passing and bool(_ANSWERS.match(said)))
             conclusion += is_summary and said[0] not in _LIST_ITEM
@@ -236,11 +239,11 @@ def closing_sentences(
     """
     said = " ".join(text.split())
     if _NARROWEST < len(said) <= _TOLD_WHOLE_CHARS and not (_FENCE in text or is_opening(said)):
-        worth = _worth(said, True, worth_of)
+        worth = _worth(said, _tone_of(said), True, worth_of)
         return [Sentence(said + ("…" if _is_cut(said) else ""), number, 0, *worth)]
     found = sentences_in(text, number, worth_of, with_openings=is_newest)
     if not found and said and len(said) <= _SHORT_CLOSING_CHARS and (is_newest or not is_opening(said)):
-        return [Sentence(said, number, 0, *_worth(said, True, worth_of, opens=is_opening(said)))]
+        return [Sentence(said, number, 0, *_worth(said, _tone_of(said), True, worth_of, opens=is_opening(said)))]
     return found
 
 
@@ -306,17 +309,30 @@ def _may_conclude(closing: Sequence[Sentence]) -> Sequence[Sentence]:
 
 def is_thought(said: str) -> bool:
     """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
+    return _is_thought(said, _tone_of(said))
+
+
+class _Tone(NamedTuple):
+    """How something is said."""
+
+    lowered: str
+    intent: re.Match[str] | None
+    muses: bool
+
+
+def _tone_of(said: str) -> _Tone:
+    lowered = said.lower()
+    intent = _ASCII_INTENDS.search(lowered) if said.isascii() else _INTENDS.search(said)
+    return _Tone(lowered, intent, _MUSES.match(said) is not None)
+
+
+def _is_thought(said: str, tone: _Tone) -> bool:
     if deliberates(said) or _TELLS_ITSELF.fullmatch(said):
         return True
-    intent = _intent_in(said, said.lower())
-    if not (intent or _MUSES.match(said)):
+    if not (tone.intent or tone.muses):
         return False
-    before = said[: intent.start()] if intent else said
+    before = said[: tone.intent.start()] if tone.intent else said
     return bool(_ONLY_LEADS.match(before)) or not _times_stating(before.lower())
-
-
-def _intent_in(said: str, lowered: str) -> re.Match[str] | None:
-    return _ASCII_INTENDS.search(lowered) if said.isascii() else _INTENDS.search(said)
 
 
 def _states_outcome(one: Sentence) -> bool:
@@ -379,26 +395,27 @@ def _width(text: str) -> int:
     return len(text) if text.isascii() else len(text) + _EXTRA_WIDTH * len(_WIDE.findall(text))
 
 
-def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens: bool = False) -> tuple[float, float]:
+def _worth(
+    said: str, tone: _Tone, is_first: bool, worth_of: Callable[[str], float], *, opens: bool = False
+) -> tuple[float, float]:
     """What a sentence is worth telling, and how well it stands for an exchange. `opens`: it says what comes next."""
     # Both have a colon: a plain string is found many times as fast.
     has_label = ":" in said or "：" in said
     verdict = _VERDICT.match(said) if has_label else None
     is_label = has_label and not verdict and bool(_LABEL.match(said))
     atoms: float = sum(map(worth_of, sorted(atoms_in(said))))
-    lowered = said.lower()
-    worth = 0.5 * min(_MOST_STATED, _times_stating(lowered)) ** 0.5
+    worth = 0.5 * min(_MOST_STATED, _times_stating(tone.lowered)) ** 0.5
     # A time, a price, a count: what cannot be guessed again, though it is too short to be an atom.
     worth += 0.2 * min(_MOST_STATED, len(_FIGURE.findall(said)))
     worth += (
         0.5 * (is_first and not is_label)
         + 0.6 * (_width(said) in _GOOD_WIDTHS)
         - 0.4 * said.endswith(("?", "？"))
-        - 0.6 * bool(_MUSES.match(said))
-        - 0.3 * (intends := bool(_intent_in(said, lowered)))
+        - 0.6 * tone.muses
+        - 0.3 * (tone.intent is not None)
     )
     # Most expressions can only match behind some letters: those are looked at first.
-    first = lowered[0]
+    first = tone.lowered[0]
     conclusion = worth + min(_MOST_ATOMS, atoms) + 0.4 * (first in "iw" and bool(_I_DID.match(said)))
     conclusion += (2.0 if verdict["all"] else 1.2) if verdict else 0.0
     conclusion -= (
@@ -408,7 +425,7 @@ def _worth(said: str, is_first: bool, worth_of: Callable[[str], float], *, opens
         + 1.0 * is_label
     )
     conclusion -= 0.6 * (first in "tibw" and bool(_POINTS_BACK.match(said))) + 1.2 * opens
-    conclusion -= 0.7 * intends + 0.7 * bool(_ADVISES.match(said))
+    conclusion -= 0.7 * (tone.intent is not None) + 0.7 * bool(_ADVISES.match(said))
     return worth + atoms, conclusion
 
 
