@@ -16,6 +16,7 @@ from clew.redact.by_context import echoed_password
 from clew.redact.in_prose import (
     FOREIGN_ACCENTED_LABELS,
     FOREIGN_LABELS,
+    HAS_ACCENT,
     HAS_LABEL_IN_SCRIPTS,
     LABELS_IN_SCRIPTS,
     is_told_over_lines,
@@ -106,7 +107,8 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     folded, others = searched.folded, searched.not_ascii
-    for word in FOREIGN_LABELS if not others else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
+    has_accent = others and HAS_ACCENT(others)
+    for word in FOREIGN_LABELS if not has_accent else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
         is_possible = word in (searched.words if word == b"pw" else searched.literals)
         at = folded.find(word) if is_possible else -1
         while at >= 0:

@@ -98,6 +98,8 @@ FOREIGN_LABELS = (
 # Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
 _CUT = (b"senord", b"ifre", b"t kh?u")
 FOREIGN_ACCENTED_LABELS = (b"has?o", b"jelsz?", *_CUT)
+HAS_ACCENT = re.compile("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]").search
+"""Whether a text has letters of theirs, alone or put together, or such as could not be read."""
 # `Use "..." as the password`: the value stands before its label.
 _BEFORE_LABEL = re.compile(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z").search
 _LAST_WORD = re.compile(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z").search
