@@ -392,7 +392,7 @@ def _head_above(text: str, low: int, indent: int) -> tuple[int, int, int] | None
 
 def _end_of_block(text: str, start: int, end: int, indent: int) -> int:
     """Where what a line opens ends; 0 where that would be long."""
-    last, most = end, min(len(text), start + _REACH_OF_STATEMENT)
+    last, most = (end, end), min(len(text), start + _REACH_OF_STATEMENT)
     low = end + 1
     while low <= most:
         high = text.find("\n", low)
@@ -400,9 +400,10 @@ def _end_of_block(text: str, start: int, end: int, indent: int) -> int:
         code, own = _code_at(text, low, high)
         if code < high and own <= indent:
             if text[code] in _CLOSES and own == indent:
-                last = trimmed(text, low, high)[1]
-            return last if last - start <= _LONGEST_STATEMENT else 0
+                last = low, high
+            ends = trimmed(text, *last)[1]
+            return ends if ends - start <= _LONGEST_STATEMENT else 0
         if code < high:
-            last = trimmed(text, low, high)[1]
+            last = low, high
         low = high + 1
     return 0
