@@ -45,7 +45,8 @@ ROUTINE_LINE = re.compile(
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |(?:[A-Z]:/Program )?\S++(?<=:) fork: retry: "
     # Who holds the rights in a file.
-    r"|(?:\d++(?:→|[:|])\s*+)?+(?:[#*;/-]++ *+)?+(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
+    r"|(?:\d++(?:→|[:|])\s*+)?+(?:[#*;/-]++ *+)?+"
+    r"(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
     # What grep does not show.
     r"|grep: \S+: binary file matches|Binary file \S+ matches"
     # A search among what runs, which finds itself.
