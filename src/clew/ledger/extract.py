@@ -278,9 +278,16 @@ def is_errand(lowered: str, *, is_all: bool) -> bool:
 
 def decisions_in(text: str, number: int) -> list[LedgerStatement]:
     """The sentences of a reply that say what was decided or found, and why."""
-    if not _DECISION.found_in(text.lower()):
+    whole = _lowered(text)
+    if not _DECISION.found_in(whole):
         return []
-    sentences = _sentences_where(text, _states_decision)
+    is_marked = _DECISION.within(whole)
+
+    def states_decision(lowered: str) -> bool:
+        """Whether it states a decision; a question or a guess does not."""
+        return is_marked(lowered) and not lowered.startswith(_GUESSES) and not is_question(lowered)
+
+    sentences = _sentences_where(text, states_decision)
     return [LedgerStatement(sentence, number) for sentence in sentences if len(sentence) in _DECISION_CHARS]
 
 
@@ -365,11 +372,6 @@ def _states_rule(lowered: str) -> bool:
 
 def _has_rule_marker(lowered: str) -> bool:
     return lowered.startswith(_RULE_OPENINGS) or _RULE.found_in(lowered)
-
-
-def _states_decision(lowered: str) -> bool:
-    """Whether it states a decision; a question or a guess does not."""
-    return _DECISION.found_in(lowered) and not lowered.startswith(_GUESSES) and not is_question(lowered)
 
 
 def _sentences_where(text: str, holds: Callable[[str], bool]) -> list[str]:

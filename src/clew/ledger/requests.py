@@ -8,7 +8,7 @@ openings that common harnesses use. What is repeated word for word is found by t
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import groupby
 from typing import TypeAlias
 
@@ -117,6 +117,21 @@ class Markers:
         if not self._punctuated.isdisjoint(lowered.split()):
             return True
         return has_one(lowered, self._grouped_ascii if lowered.isascii() else self._grouped)
+
+    def within(self, lowered: str) -> Callable[[str], bool]:
+        """Whether a sentence of this text is marked: only the phrases that the text has are looked for in each."""
+        phrases = [phrase for phrase in self.phrases if phrase in lowered]
+
+        def is_marked(sentence: str) -> bool:
+            if not self._punctuated.isdisjoint(sentence.split()):
+                return True
+            # A plain loop is the fastest here.
+            for phrase in phrases:
+                if phrase in sentence:
+                    return True
+            return False
+
+        return is_marked
 
 
 def without_harness_blocks(text: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from typing import NamedTuple
 
 LONGEST_LINE = 260
@@ -136,8 +136,7 @@ def whole_line(text: str, start: int, end: int, words: Iterable[str], fewest: in
     start, end = trimmed(text, start, end)
     # Most lines have as many words that begin with other letters, which is seen faster than all words are found.
     begun = {word[:_SHORTEST_WORD] for word in words if word[:_SHORTEST_WORD].isalpha() and len(word) >= _SHORTEST_WORD}
-    is_enough = len(begun) >= fewest
-    is_enough = is_enough and (text.isascii() or not _PROGRESS_BAR.search(text, start, end))
+    is_enough = len(begun) >= fewest and not _has_bar(text, start, end)
     return (start, end) if is_enough or has_words(text, start, end, fewest) else None
 
 
@@ -202,23 +201,27 @@ def _begins_at(text: str, place: int) -> bool:
 def block_span(text: str, start: int, end: int, fewest: int) -> tuple[int, int] | None:
     """A short line says little alone; with the next ones, or those before it, it says what it is part of."""
     start, end = trimmed(text, start, end)
+    words = _words_in(text, start, end)
     for _ in range(_NEIGHBOURS):
         after = text.find("\n", end + 1)
         after = len(text) if after < 0 else after
         if after - start > _SHORT_BLOCK_CHARS or not text[end + 1 : after].strip():
             break
+        words |= _words_in(text, end, after)
         end = after
-        if has_words(text, start, end, fewest):
-            return start, end
+        if _say_something(words, fewest):
+            return None if _has_bar(text, start, end) else (start, end)
     for _ in range(_NEIGHBOURS):
         before = text.rfind("\n", 0, max(0, start - 1)) + 1
         if start == 0 or end - before > _SHORT_BLOCK_CHARS or not text[before : start - 1].strip():
             break
+        words |= _words_in(text, before, start)
         start = before
-        if has_words(text, start, end, fewest):
+        if _say_something(words, fewest):
             break
-    start, end = trimmed(text, start, end)
-    return (start, end) if has_words(text, start, end, _FEWEST_WORDS_OF_BLOCK) else None
+    if _has_bar(text, start, end) or not _say_something(words, _FEWEST_WORDS_OF_BLOCK):
+        return None
+    return trimmed(text, start, end)
 
 
 def lines_of_span(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
@@ -260,14 +263,22 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 def has_words(text: str, start: int, end: int, fewest: int) -> bool:
     """Whether the span has so many different words. Numbers alone, such as a row of a table, say nothing."""
+    return not _has_bar(text, start, end) and _say_something(_words_in(text, start, end), fewest)
+
+
+def _has_bar(text: str, start: int, end: int) -> bool:
+    """Whether a bar of progress is drawn in the span."""
+    return not text.isascii() and _PROGRESS_BAR.search(text, start, end) is not None
+
+
+def _words_in(text: str, start: int, end: int) -> set[str]:
     if text.isascii():
-        words = set(_ASCII_WORD.findall(text, start, end))
-    else:
-        span = text[start:end]
-        is_ascii = span.isascii()
-        if not is_ascii and _PROGRESS_BAR.search(span):
-            return False
-        words = set((_ASCII_WORD if is_ascii else _WORD).findall(span))
+        return set(_ASCII_WORD.findall(text, start, end))
+    span = text[start:end]
+    return set((_ASCII_WORD if span.isascii() else _WORD).findall(span))
+
+
+def _say_something(words: Set[str], fewest: int) -> bool:
     return len(words) >= fewest and not all(map(str.isdigit, words))
 
 

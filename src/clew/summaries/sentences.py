@@ -254,7 +254,7 @@ def conclusion_of(closing: Sequence[Sentence], said: Sequence[Sentence], *, is_e
     rather than an early one.
     """
     by_age = sorted(
-        (one for one in said if one.width >= TELLING_WIDTH and _states_outcome(one) and not _GUESSES.search(one.text)),
+        (one for one in said if _states_outcome(one) and one.width >= TELLING_WIDTH and not _GUESSES.search(one.text)),
         key=lambda one: (one.number, one.order),
     )
     # A list or a few sentences are more than a passing thought.
