@@ -134,9 +134,9 @@ def line_around(text: str, at: int) -> tuple[int, int]:
 def whole_line(text: str, start: int, end: int, words: Iterable[str], fewest: int) -> tuple[int, int] | None:
     """The line without its indent; None where it says too little. `words` are those between its blanks."""
     start, end = trimmed(text, start, end)
-    # Most lines have as many words that begin with other letters, which is seen faster than all words are found.
-    begun = {word[:_SHORTEST_WORD] for word in words if word[:_SHORTEST_WORD].isalpha() and len(word) >= _SHORTEST_WORD}
-    is_enough = len(begun) >= fewest and not _has_bar(text, start, end)
+    # Most lines have as many words of letters alone, which are counted faster than all words are found.
+    is_enough = len({word for word in words if word.isalpha() and len(word) >= _SHORTEST_WORD}) >= fewest
+    is_enough = is_enough and not _has_bar(text, start, end)
     return (start, end) if is_enough or has_words(text, start, end, fewest) else None
 
 
