@@ -296,6 +296,7 @@ class QuoteSelector:
             if selection.spent + more <= selection.room:
                 own.remove(span)
                 told.update(start for start, _ in new)
+                part.statements[whole_span[2:]] = whole_span[2:]
                 if whole_span not in own:
                     selection.take(whole_span, part.line, more)
                     selection.covered.update(self._atoms_in(whole_span))

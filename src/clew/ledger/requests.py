@@ -123,13 +123,7 @@ class Markers:
         phrases = [phrase for phrase in self.phrases if phrase in lowered]
 
         def is_marked(sentence: str) -> bool:
-            if not self._punctuated.isdisjoint(sentence.split()):
-                return True
-            # A plain loop is the fastest here.
-            for phrase in phrases:
-                if phrase in sentence:
-                    return True
-            return False
+            return not self._punctuated.isdisjoint(sentence.split()) or any(map(sentence.__contains__, phrases))
 
         return is_marked
 
