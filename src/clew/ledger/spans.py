@@ -33,6 +33,11 @@ _WORD = re.compile(
 # What programs print beside any outcome: steps that went well, and warnings about where they run.
 ROUTINE_LINE = re.compile(
     r"\s*+(?:"
+    # Who holds the rights in a file.
+    r"(?:\d++(?:→|[:|])\s*+)?+(?:[#*;/-]++ *+)?+"
+    r"(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
+    # A line of a file that is shown with its number is none of the others.
+    r"|(?!\d{1,6}+[:|→])(?:"
     # Tests that passed are told by their count.
     r"\S++ (?:PASSED|SKIPPED|XFAIL|ok)\s*(?:\[ *\d+%\])?\s*$"
     r"|(?:PASS|ok|test) \S++ (?:\.\.\. )?(?:ok|\(?\d[\d.]* ?m?s\)?)\s*$"
@@ -44,9 +49,6 @@ ROUTINE_LINE = re.compile(
     # What ssh and the shell of Git for Windows say beside any command.
     r"|\*\* (?:WARNING: connection is not using a post-quantum|This session may be vulnerable|The server may need)"
     r"|\d+ \[main\] \S+ (?:\(\d+\)|\d+) (?:child_copy|dofork): |(?:[A-Z]:/Program )?\S++(?<=:) fork: retry: "
-    # Who holds the rights in a file.
-    r"|(?:\d++(?:→|[:|])\s*+)?+(?:[#*;/-]++ *+)?+"
-    r"(?:Copyright (?:\(c\)|©|\d{4})|Licensed under |SPDX-License-Identifier: )"
     # What grep does not show.
     r"|grep: \S+: binary file matches|Binary file \S+ matches"
     # A search among what runs, which finds itself.
@@ -76,7 +78,7 @@ ROUTINE_LINE = re.compile(
     r"|(?:\([\w.-]+\) )?[\w.-]++@[\w.-]++:[^\s#$]*+[#$](?: |$)"
     # Behind its message PowerShell tells where and of which category.
     r"|\+\s+(?:CategoryInfo|FullyQualifiedErrorId|~|\.\.\. )"
-    r")"
+    r"))"
 )
 # Brackets, rules, or no more than the number that a listing puts before a line.
 _WITHOUT_WORDS = re.compile(r"(?:\d+[→:|-])?[\W_]*")
