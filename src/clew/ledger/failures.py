@@ -170,7 +170,9 @@ def only_looks(action: Action) -> bool:
     """Whether it changes nothing, and all that can be told of it is what it found."""
     if action.verb != "RAN":
         return action.verb in ("READ", "LISTED", "SEARCHED")
-    words = _REMOTE.sub("", without_folder(action.target[:_KEY_CHARS_READ]), count=1).split(maxsplit=1)
+    command = without_folder(action.target[:_KEY_CHARS_READ])
+    remote = _REMOTE.match(command)
+    words = command[remote.end() if remote else 0 :].split(maxsplit=1)
     return bool(words) and words[0] in _LOOKS and not action.files and not _WRITES_FILE.search(action.target)
 
 

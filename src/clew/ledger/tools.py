@@ -289,13 +289,14 @@ def file_shown_by(command: str) -> str:
 
 
 _FOLDER_OF_COMMAND = re.compile(r"\s*cd (?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<plain>\S+))\s*(?:&&|;|\n)")
-_CHANGE_OF_FOLDER = re.compile(r"^\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
+_CHANGE_OF_FOLDER = re.compile(r"\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
 _ABSOLUTE = re.compile(r"[~/\\$]|[A-Za-z]:")
 
 
 def without_folder(command: str) -> str:
     """A command without the change of folder before it."""
-    return _CHANGE_OF_FOLDER.sub("", command)
+    found = _CHANGE_OF_FOLDER.match(command)
+    return command[found.end() :] if found else command
 
 
 # Programs that end so when they found something, or a difference; what they found is in what they print.
