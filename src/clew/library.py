@@ -199,7 +199,8 @@ def preview(
 ) -> CompactionPreview:
     """What `compress` would do with each message, without doing it: no summary is written and no model asked.
 
-    It takes the same arguments; `focus_topic` and `summarizer` make no difference to it.
+    It takes the same arguments; `focus_topic` and `summarizer` make no difference to it. Where the summary turns out to
+    need much less than its share of `target_tokens`, `compress` keeps more of the newest messages than is shown here.
     """
     checked_topic(focus_topic)
     del summarizer

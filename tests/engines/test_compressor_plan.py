@@ -138,6 +138,15 @@ def test_short_results_come_back_before_both_ends_of_a_huge_newer_one() -> None:
     assert "chars left out" in text_of(fitted[5])
 
 
+def test_a_tail_begins_later_rather_than_empty_its_newest_result() -> None:
+    """Many messages that cannot be pruned, or were already, would leave the result that came last no room."""
+    tail = [message for n in range(9) for message in group(n, text="I look at the next one. " * 4, chars=500)]
+    start, fitted = fit_tail(tail, range(18), [sized(m) for m in tail], 1_600, sized)
+    assert 0 < start < 16
+    assert fitted[-1] is tail[-1]
+    assert sum(map(sized, fitted)) <= 1_600
+
+
 def test_a_tail_that_does_not_fit_begins_later_and_its_last_group_stays() -> None:
     tail = [user("z" * 900), assistant("z" * 900), *group(1), *group(2)]
     later, fitted = fit_tail(tail, range(6), [sized(m) for m in tail], 100, sized)

@@ -397,8 +397,10 @@ def test_a_preview_takes_the_arguments_of_compress_and_comes_true(dialect: str, 
     done = clew.compress(WIRES[dialect](), **how)
     assert plan.would_fold == done.changed and plan.tokens_before == done.tokens_before
     assert done.tokens_after <= plan.tokens_after
-    folded = [region is CompactionRegion.FOLDED for region in plan.regions]
-    assert folded == [fate is Fate.SUMMARISED for fate in done.fates]
+    folded = {n for n, region in enumerate(plan.regions) if region is CompactionRegion.FOLDED}
+    summarised = {n for n, fate in enumerate(done.fates) if fate is Fate.SUMMARISED}
+    # What a summary leaves of a target goes to messages that would have been folded.
+    assert summarised == folded or ("target_tokens" in how and summarised < folded)
 
 
 def test_a_preview_tells_of_each_message_that_came_in_also_of_broken_ones() -> None:

@@ -86,3 +86,46 @@ def test_what_a_short_handoff_leaves_of_a_target_goes_to_the_newest_results() ->
     kept = [message for message in done.messages if message in messages and message["role"] == "tool"]
     assert len(kept) >= 9
     assert 3_000 < done.tokens_after <= 6_000
+
+
+def listing(name: str, lines: int) -> str:
+    return "\n".join(f"{name}_{n} = load('{name}', {n})" for n in range(lines))
+
+
+def reading(files: int, lines: int) -> list[Message]:
+    messages: list[Message] = [user("Read the stock modules and say what is missing. Change nothing.")]
+    for n in range(files):
+        wanted = call("read_file", {"path": f"stock/part_{n}.py"}, f"r{n}")
+        messages += [assistant("", [wanted]), tool(f"r{n}", listing(f"part_{n}", lines))]
+    return messages
+
+
+@pytest.mark.parametrize(("target", "whole"), [(5_000, 0), (10_000, 1), (30_000, 8)])
+def test_a_session_that_reads_keeps_the_newest_files_it_read(target: int, whole: int) -> None:
+    """The more the larger the target is, and both ends of the first that does not fit."""
+    done = clew.compress(reading(120, 60), target_tokens=target)
+    shown = [str(message["content"]).count("load(") for message in done.messages if message["role"] == "tool"]
+    assert shown[len(shown) - whole :] == [60] * whole
+    assert shown[-1 - whole] > 10
+    assert 0.9 * target <= done.tokens_after <= target
+
+
+@pytest.mark.parametrize("beds", [40, 200, 400])
+def test_a_long_result_in_the_head_leaves_its_room_to_the_tail_and_gets_back_the_rest(beds: int) -> None:
+    reads = assistant("", [call("read_file", {"path": "a"}, "a")])
+    messages = [user("Look first."), reads, tool("a", listing("a", 900))]
+    for n in range(beds):
+        messages += [user(f"And bed {n}?"), assistant(f"Bed {n} has {n} roses, and the gardener said so twice.")]
+    target = clew.count_tokens(messages) - 2_000
+    done = clew.compress(messages, target_tokens=target)
+    assert 0.9 * target <= done.tokens_after <= target
+
+
+def test_what_prints_nothing_that_is_worth_telling_does_not_leave_a_target_unused() -> None:
+    messages: list[Message] = [user("Install the tools.")]
+    for n in range(12):
+        bars = "\n".join(f"{'#' * (k % 50)}{'.' * (50 - k % 50)}  {k} KB / 900 KB" for k in range(90))
+        messages += [assistant("", [call("terminal", {"command": f"install tool_{n}"}, f"i{n}")]), tool(f"i{n}", bars)]
+    target = clew.count_tokens(messages) // 2
+    done = clew.compress(messages, target_tokens=target)
+    assert 0.9 * target <= done.tokens_after <= target

@@ -82,7 +82,7 @@ _SHARE_OF_WHOLE_REQUESTS = 0.12
 # Of a large handoff more: there is room for answers as they were given.
 _SHARE_OF_CLOSINGS, _SHARE_OF_CLOSINGS_OF_LARGE, _LARGE_CHARS = 0.06, 0.2, 30_000
 # Of a handoff, for what it shall tell most of; of that, for requests and for the agent's own sentences.
-_SHARE_OF_FOCUS = 0.64
+_SHARE_OF_FOCUS = 0.6
 _SHARE_OF_FOCUS_LINE = 0.06
 _SHARE_OF_FOCUS_REQUESTS = 0.3
 _SHARE_OF_FOCUS_SENTENCES = 0.4
@@ -417,9 +417,9 @@ class _Composer:
         selector, focus = self._material.selector, self._material.focus
         about = [number for number in self._material.about if self._material.may_quote(number)] if for_focus else []
         favoured = focus.spans_in(about, selector.texts) if focus else ()
-        told = self._measure(draft, tokens)
+        left, told = draft.left, self._measure(draft, tokens)
         most = max(0, int((tokens - told) * self._chars_per_token))
-        for_focus = int(for_focus * min(1.0, draft.left / max(1, most)))
+        for_focus = int(for_focus * min(1.0, most / max(1, left)))
         room = int(most * _SHARE_OF_FIRST_QUOTES)
         quotes, spent = selector.select(room, most, draft.covered, favoured, for_focus)
         draft.place(self._material, quotes, spent)

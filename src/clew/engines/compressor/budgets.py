@@ -30,6 +30,8 @@ _SUMMARY_SHARE_OF_WINDOW = 0.05
 _MAX_SUMMARY = 12_000
 # Of a target that a caller names, the head may take this much before its long messages are cut.
 _HEAD_SHARE = 0.35
+_LARGE_TARGET = 12_000
+"""From here on what was said and seen last is worth more, as it was, than more lines of what came before."""
 _MIN_FREED = 0.10
 _GROWTH_THAT_RESETS = 0.10
 
@@ -46,17 +48,19 @@ class Budgets:
     total: int | None = None
     """What the whole result may be, where the caller named it; the summary then takes what head and tail leave."""
 
-    def tail_of(self, size: int, head: int) -> int:
-        """For the tail of so many tokens of messages of which `head` stay at the start.
+    def tail_of(self, content: int, head: int) -> int:
+        """For the tail of so many tokens of messages behind a head that takes `head`.
 
         Where a target is a large part of a conversation, there is more room behind the head than a summary of the rest
-        can use: the tail is so much longer.
+        can use: the tail is so much longer. Of what is left of a large target, the newest messages get half.
         """
         if self.total is None:
             return self.tail
-        unused = self.total - head - _SUMMARY_USES_OF_CONTENT * (size - head)
-        longest = self.total - head - max(_LEAST_FOR_SUMMARY, int(_LEAST_SHARE_FOR_SUMMARY * self.total))
-        return max(self.tail, min(longest, int(unused / (1 - _SUMMARY_USES_OF_CONTENT))))
+        room = self.total - head
+        tail = self.tail * min(self.total, _LARGE_TARGET) // self.total + max(0, room - _LARGE_TARGET) // 2
+        longest = room - max(_LEAST_FOR_SUMMARY, int(_LEAST_SHARE_FOR_SUMMARY * self.total))
+        unused = (room - _SUMMARY_USES_OF_CONTENT * content) / (1 - _SUMMARY_USES_OF_CONTENT)
+        return max(self.tail, tail, min(longest, int(unused)))
 
     def summary(self, content: int, fixed: int) -> int:
         """For a summary of so many tokens of content, when head, tail and system take `fixed`."""

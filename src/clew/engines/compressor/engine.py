@@ -48,7 +48,9 @@ from clew.tokens import DEFAULT_WINDOW
 from clew.usage import CanonicalUsage
 
 _FILLED = 0.95
-"""What a compaction to a target uses of it, at least, while there is material."""
+"""What a compaction to a target uses of it, where messages that were shortened have more to say."""
+_LEAST_FILLED = 0.9
+"""And at least, while there is material."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,20 +182,27 @@ class ContextCompressor(ContextEngine):
         if not plan.cut.folded and not plan.is_over:
             return Compaction.nothing(plan.source, before, NOTHING_TO_FOLD, state=state.as_json())
         if not plan.cut.folded:
-            return self._assembled(plan, None, state)
+            return self._filled(plan, None, state)
         summary = await self._write_summary(
             self._summary_input(plan, focus_topic, state.cooldowns), plan.summary_budget
         )
         return self._filled(plan, summary, state)
 
-    def _filled(self, plan: CompactionPlan, summary: Summary, state: CompressorState) -> Compaction:
-        """The compaction; what a short summary leaves of a target goes to the newest messages."""
+    def _filled(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
+        """The compaction; what a short summary leaves of a target goes to the newest messages, then to the first."""
         done, total = self._assembled(plan, summary, state), self._budgets.total
-        if total is None or not done.changed or done.tokens_after >= _FILLED * total:
+        if total is None or not done.changed:
             return done
-        longer = with_longer_tail(self._plan_settings, plan, total - done.tokens_after)
-        again = self._assembled(longer, summary, state)
-        return again if done.tokens_after < again.tokens_after <= total else done
+        # A tail that begins earlier than was planned is not what a preview showed: only where much would be unused.
+        for begins_earlier, share in ((False, _FILLED), (True, _LEAST_FILLED)):
+            if done.tokens_after < share * total:
+                longer = with_longer_tail(
+                    self._plan_settings, plan, total - done.tokens_after, begins_earlier=begins_earlier
+                )
+                again = self._assembled(longer, summary, state)
+                if done.tokens_after < again.tokens_after <= total:
+                    done, plan = again, longer
+        return done
 
     def _assembled(self, plan: CompactionPlan, summary: Summary | None, state: CompressorState) -> Compaction:
         """The compaction with its summary, or with what was pruned alone; `state` is the one before it."""

@@ -6,7 +6,7 @@ its results. The newest user message always stays, word for word unless it alone
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
@@ -14,24 +14,20 @@ from clew.config import CompressionSettings
 from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
 from clew.engines.compressor.assemble import items_of, with_note
 from clew.engines.compressor.budgets import Budgets
-from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt
+from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt, prompts_in
 from clew.engines.compressor.prune import (
+    CountMessage,
     cut_text,
     cut_to_tokens,
+    given_back,
     prune,
-    prune_arguments,
-    prune_result,
-    without_pictures,
+    prune_in_tail,
     without_replaced_plans,
 )
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
-from clew.messages import Message, Repaired, ToolCall, calls_of, safe_cut_at_or_before, text_of
+from clew.messages import Message, Repaired, calls_of, safe_cut_at_or_before, text_of
 from clew.redact import redact_messages
 from clew.summaries import SummaryInput, wrap
-
-CountMessage = Callable[[Message], int]
-_FEWEST_TOKENS_OF_ENDS = 200
-"""With less room, the one line that a result is pruned to tells more than its beginning and its end."""
 
 _SHORT_OF_BUDGET = 12
 """A result is short that takes no more than this part of the budget of a tail."""
@@ -142,8 +138,11 @@ def plan_compaction(
     is_over = before >= settings.budgets.threshold
     cut, tail = choose_cut(settings, read)
     if is_over and not cut.folded and settings.budgets.total is not None:
-        # All of it would fit the longer tail of a large target, and an earlier handoff beside it would not.
-        cut, tail = choose_cut(settings, read, settings.budgets.tail)
+        # All of it would fit the longer tail of a large target: the first group behind the head is folded.
+        second = cut.head + 1
+        while second < len(sizes) and safe_cut_at_or_before(history.messages, second) < second:
+            second += 1
+        cut, tail = choose_cut(settings, read, max(settings.budgets.tail, sum(sizes[second:])))
     if force and not cut.folded and (history.earlier is None or is_over):
         # Who insists gets a short conversation shorter, by the same measure; but one that was just compacted stays.
         share = int(settings.compression.target_ratio * sum(sizes))
@@ -165,18 +164,34 @@ def plan_compaction(
     )
 
 
-def with_longer_tail(settings: PlanSettings, plan: CompactionPlan, room: int) -> CompactionPlan:
-    """The same plan with `room` more for its tail: what was shortened in it is given back, the newest first."""
-    start, messages = plan.cut.tail, plan.history.messages
+def with_longer_tail(
+    settings: PlanSettings, plan: CompactionPlan, room: int, *, begins_earlier: bool = False
+) -> CompactionPlan:
+    """The same plan with `room` more for its tail: what was shortened in it is given back, the newest first.
+
+    What is left then goes to what was shortened in the head, where there is a target. `begins_earlier`: the tail gets
+    messages that were to be folded, the newest of them.
+    """
+    cut, messages, numbers, count = plan.cut, plan.history.messages, plan.history.numbers, settings.sizes.message
     budget = settings.sizes.total(plan.tail_messages) + room
-    numbers, sizes = plan.history.numbers[start:], plan.sizes[start:]
-    later, tail = fit_tail(messages[start:], numbers, sizes, budget, settings.sizes.message)
-    if later:
+    fewest = len(messages) - cut.tail + 1
+    start = max(cut.head, tail_start(plan.sizes, messages, budget, fewest)) if begins_earlier else cut.tail
+    later, tail = fit_tail(messages[start:], numbers[start:], plan.sizes[start:], budget, count)
+    other = cut_at(messages, cut.head, start + later, prompts_in(messages))
+    if other.tail > cut.tail or bool(other.folded) != bool(cut.folded):
         return plan
     # Those that a person reads have bounds of their own.
     spoken = {at for at in (*newest_visible(messages), *_last_group(messages)) if messages[at]["role"] != "tool"}
-    longer = {at: message for at, message in enumerate(tail, start) if at not in spoken}
-    return replace(plan, staying={**plan.staying, **longer})
+    longer = {at: message for at, message in enumerate(tail, other.tail) if at not in spoken or at < cut.tail}
+    room = budget - settings.sizes.total(tail)
+    staying = {at: message for at, message in plan.staying.items() if at < cut.head or at in other.kept or at in spoken}
+    for at in reversed(range(cut.head if settings.budgets.total else 0)):
+        if staying[at] is not messages[at] and messages[at]["role"] == "tool":
+            more = given_back(messages[at], staying[at], numbers[at], room, 2 * room, count)
+            room -= count(more) - count(staying[at])
+            staying[at] = more
+    staying = dict(sorted({**staying, **longer}.items()))
+    return replace(plan, cut=other, staying=staying)
 
 
 def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first: int) -> SummaryInput:
@@ -251,11 +266,16 @@ def choose_cut(
     history, sizes = read.numbered, read.sizes
     messages, protected = history.messages, settings.compression.protect_last_n
     head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
-    budget = settings.budgets.tail_of(sum(sizes), sum(sizes[:head])) if tail_tokens is None else tail_tokens
+    if tail_tokens is None:
+        before = settings.sizes.total(prune(messages[:head], history.numbers[:head]))
+        before += settings.sizes.text(history.earlier.text) if history.earlier else 0
+        tail_tokens = settings.budgets.tail_of(sum(sizes[head:]), before)
     # In a short history of huge messages the last 20 may be all there is: at least half of it can be folded.
     protected = min(protected, (len(messages) - head) // 2)
-    start = max(head, tail_start(sizes, messages, budget, protected))
-    later, tail = fit_tail(messages[start:], history.numbers[start:], sizes[start:], budget, settings.sizes.message)
+    start = max(head, tail_start(sizes, messages, tail_tokens, protected))
+    later, tail = fit_tail(
+        messages[start:], history.numbers[start:], sizes[start:], tail_tokens, settings.sizes.message
+    )
     return cut_at(messages, head, start + later, read.prompts), tail
 
 
@@ -383,69 +403,58 @@ def fit_tail(
 ) -> tuple[int, list[Message]]:
     """How many messages the tail loses at its start, and the rest in the form it will have.
 
-    The budget has the last word: what is large is pruned, the oldest first, and where that is not enough the tail
-    begins later. The room that is left then goes back to the newest, half of it to short ones first. What people said
-    is never touched.
+    The budget has the last word: what is large is pruned, the oldest first, and the tail begins later where what
+    cannot be pruned away would leave the newest results no room. The room that is left goes back to the newest, half
+    of it to short ones first. What people said is never touched.
     """
-    left = list(sizes)
-    if sum(sizes) > budget:
-        whole, tail = tail, without_replaced_plans(tail)
-        left = [size if one is other else count(one) for one, other, size in zip(tail, whole, sizes, strict=True)]
-    fitted = list(tail)
+    if sum(sizes) <= budget:
+        return 0, list(tail)
+    original, tail = tail, without_replaced_plans(tail)
+    whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
     calls = {call["id"]: call for message in tail for call in calls_of(message)}
-    total = sum(left)
-    for position, message in enumerate(tail):
-        if total <= budget:
-            break
-        smaller = _pruned(message, numbers[position], calls)
-        if smaller is not message and (size := count(smaller)) < left[position]:
-            total += size - left[position]
-            fitted[position], left[position] = smaller, size
-    start = _later_start(fitted, left, budget)
-    room = budget - sum(left[start:])
-    pruned = [position for position in range(len(tail) - 1, start - 1, -1) if fitted[position] is not tail[position]]
+    pruned = [prune_in_tail(message, number, calls) for message, number in zip(tail, numbers, strict=True)]
+    least = [
+        size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
+    ]
+    start = _tail_begin(tail, whole, least, budget)
+    fitted, room = list(tail), budget - sum(whole[start:])
+    shorter: list[int] = []
+    for at in range(start, len(tail)):
+        if room < 0 and least[at] < whole[at]:
+            fitted[at] = pruned[at]
+            room += whole[at] - least[at]
+            shorter.insert(0, at)
     # Short ones first: both ends of a huge result that is newer would leave no room for them.
     for_short = room // 2
-    for position in pruned:
-        more = sizes[position] - left[position]
-        if more <= min(for_short, budget // _SHORT_OF_BUDGET):
-            fitted[position] = tail[position]
+    for at in shorter:
+        more = sizes[at] - least[at]
+        if more <= (for_short if at == shorter[0] else min(for_short, budget // _SHORT_OF_BUDGET)):
+            fitted[at] = original[at]
             for_short, room = for_short - more, room - more
-    for position in pruned:
-        if fitted[position] is not tail[position]:
-            fitted[position] = given_back(tail[position], fitted[position], numbers[position], room, budget, count)
-            room -= count(fitted[position]) - left[position]
+    for at in shorter:
+        if fitted[at] is pruned[at]:
+            fitted[at] = given_back(original[at], pruned[at], numbers[at], room, budget, count)
+            room -= count(fitted[at]) - least[at]
     return start, fitted[start:]
 
 
-def _pruned(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
-    if message["role"] == "tool":
-        return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
-    return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
+def _tail_begin(tail: Sequence[Message], whole: Sequence[int], least: Sequence[int], budget: int) -> int:
+    """The earliest safe cut from which all fits as it is, or the pruned form of all leaves half of the room.
 
-
-def given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
-    """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
-    least = count(pruned)
-    if count(message) - least <= room:
-        return message
-    most = min(least + room, budget // 2)
-    if message["role"] != "tool" or most < _FEWEST_TOKENS_OF_ENDS:
-        return pruned
-    ends = cut_to_tokens(message, number, most, count)
-    return ends if least < count(ends) <= most else pruned
-
-
-def _later_start(tail: Sequence[Message], sizes: Sequence[int], budget: int) -> int:
-    """Where the tail must begin to fit; its last group always stays."""
-    last = safe_cut_at_or_before(tail, len(tail) - 1)
-    start, excess = 0, sum(sizes) - budget
-    while excess > 0 and start < last:
-        excess -= sizes[start]
-        start += 1
-    while start < last and safe_cut_at_or_before(tail, start) != start:
-        start += 1
-    return min(start, last)
+    The last group always stays, and neither it nor what a person reads last takes of that half.
+    """
+    start = last = safe_cut_at_or_before(tail, len(tail) - 1)
+    visible = newest_visible(tail)
+    size, room, others = sum(whole[last:]), budget - sum(least[last:]), 0
+    for at in range(last - 1, -1, -1):
+        size += whole[at]
+        room -= least[at] if at in visible else 0
+        others += least[at] if at not in visible else 0
+        if size > budget and others > room // 2:
+            break
+        if safe_cut_at_or_before(tail, at) == at:
+            start = at
+    return start
 
 
 # -- the plan for people -----------------------------------------------------------------------------------------------

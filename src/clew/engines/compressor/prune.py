@@ -7,14 +7,17 @@ comes back as the same object.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
 from clew.ledger import result_line, verb_of
 from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of, without_images
 
+CountMessage = Callable[[Message], int]
 LONGEST_RESULT_CHARS = 200
+_FEWEST_TOKENS_OF_ENDS = 200
+"""With less room, the one line that a result is pruned to tells more than its beginning and its end."""
 _LONGEST_ARGUMENT_CHARS = 500
 _KEPT_OF_ARGUMENT_CHARS = 200
 _GAP_CHARS = 60
@@ -52,6 +55,25 @@ def prune_result(
     if copy != number:
         return {**message, "content": f"[the same as m{copy}, which is newer]"}
     return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
+
+
+def prune_in_tail(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
+    """A message of the tail, whose `calls` are by id; what people said is as it was."""
+    if message["role"] == "tool":
+        return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
+    return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
+
+
+def given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
+    """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
+    least = count(pruned)
+    if count(message) - least <= room:
+        return message
+    most = min(least + room, budget // 2)
+    if message["role"] != "tool" or room < _FEWEST_TOKENS_OF_ENDS:
+        return pruned
+    ends = cut_to_tokens(message, number, most, count)
+    return ends if least < count(ends) <= most else pruned
 
 
 def prune_arguments(message: Message) -> Message:
@@ -106,7 +128,7 @@ def cut_text(message: Message, number: int, most_chars: int) -> Message:
     return {**message, "content": kept}
 
 
-def cut_to_tokens(message: Message, number: int, tokens: int, count: Callable[[Message], int]) -> Message:
+def cut_to_tokens(message: Message, number: int, tokens: int, count: CountMessage) -> Message:
     """The message with the middle of its text left out, in at most so many tokens where that is possible."""
     size, chars = count(message), len(text_of(message))
     if size <= tokens:

@@ -14,8 +14,8 @@ from clew.config import LosslessSettings
 from clew.engines.compaction import CompactionItem, Node
 from clew.engines.compressor.assemble import items_of
 from clew.engines.compressor.history import MessageSizes
-from clew.engines.compressor.plan import CompactionPlan, given_back, newest_visible
-from clew.engines.compressor.prune import prune_arguments, prune_result
+from clew.engines.compressor.plan import CompactionPlan, newest_visible
+from clew.engines.compressor.prune import given_back, prune_arguments, prune_result
 from clew.engines.lossless.budgets import MapBudgets
 from clew.engines.lossless.map_text import PART_TOKENS
 from clew.engines.lossless.writing import NodeWriter
