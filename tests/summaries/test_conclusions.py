@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clew.ledger import Ledger
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
@@ -319,3 +321,18 @@ def test_what_the_agent_tells_itself_to_do_next_is_a_thought() -> None:
         "Check constraints raise `ValidationError` without a code. That is why the form shows nothing.",
     ]
     assert not any(map(is_thought, stated))
+
+
+@pytest.mark.parametrize(
+    "supposed",
+    [
+        "So the `parcel` SHOULD be in `weighed_boxes` after step 2, which fails now because the error is missing.",
+        "Because if I add it in step 1, then step 2 returns the default and the fix needs no error, only `Box`.",
+        "If `weigh_box` returns the default, the error is found and fixed because only `Box` needs it.",
+        "Suppose the scale returns the default: the missing error is fixed and only `weigh_box` needs the change.",
+    ],
+)
+def test_what_would_be_so_in_some_case_does_not_stand_for_what_came_of_an_exchange(supposed: str) -> None:
+    found = "I fixed `weigh_box`, which now returns the weight of the parcel."
+    said = [*sentences_in(found, 3, lambda _: 0.2, in_passing=True), *sentences_in(supposed, 7, lambda _: 0.9)]
+    assert [one.text for one in conclusion_of([], said, is_ended=False)] == [found]

@@ -308,7 +308,9 @@ def is_opening(said: str) -> bool:
 
 
 _CASE = re.compile(
-    r"(?:(?:but|so|and|or|also|then|now),? )*(?:what )?if (?:i|we) (?!have\b)|no, |or maybe\b", re.IGNORECASE
+    r"(?:(?:but|so|and|or|also|then|now|because),? )*(?:(?:what )?if (?:i|we) (?!have\b)|suppose\b|(?:let's )?assume\b)"
+    r"|no, |or maybe\b",
+    re.IGNORECASE,
 )
 _SHOULD_PROBABLY = re.compile(r"\bshould probably\b")
 

@@ -69,8 +69,12 @@ _STATING_WORDS = frozenset(
 )
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
-# A question to oneself, or a guess, states no outcome.
-_GUESSES = re.compile(r"[?？]\Z|\b(?:maybe|perhaps|probably|not sure|i wonder|i guess|wait)\b", re.IGNORECASE)
+# A question to oneself, a guess, or what would be so in some case, states no outcome.
+_GUESSES = re.compile(
+    r"[?？]\Z|\b(?:maybe|perhaps|probably|not sure|i wonder|i guess|wait|would|might|could be|supposed to"
+    r"|(?:should|must) (?:be|have))\b|(?:\A|\b(?:so|but|and|then|because) )(?:if|suppose|assum(?:e|ing)|unless)\b",
+    re.IGNORECASE,
+)
 # Said while thinking: what came of it is said later.
 _MUSES = re.compile(
     r"(?:(?:but|so|and|or|oh),? )?(?:(?:wait|hmm+|maybe|perhaps|i wonder|let's see|i (?:can )?see|ah+|interesting"
