@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.messages import Message
 from clew.summaries import write_handoff
-from clew.summaries.handoff import BLOCKED, COMPLETED
+from clew.summaries.handoff import BLOCKED, COMPLETED, FILES
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -123,3 +123,26 @@ def test_of_lines_that_differ_in_figures_alone_only_the_first_and_the_last_are_t
     told = told_of([*messages, assistant("The gate of hall_north fails again and again."), user("Since when?")], 900)
     assert told.count("allocation failed") == 2 and "[ 814.852877] gate: peer 90:10:57:d2 of hall_north" in told
     assert "(8 such lines)" in told
+
+
+def test_a_search_is_told_with_what_it_found_or_that_it_found_nothing() -> None:
+    rows = "\n".join(f"{n}: shelf_{n}_of_hall = CountedShelf('annex/plan_{n}.toml', {n * 37})" for n in range(400))
+    messages = [user("Where is the layout of the halls kept?")]
+    messages += called("glob", {"pattern": "**/halls/runbook_north*"}, "No files found", "a")
+    messages += called("glob", {"pattern": "**/layout_plan.toml"}, "/srv/shop/layout_plan.toml", "b")
+    messages += called("read", {"filePath": "/srv/shop/halls/annex.py"}, rows, "c")
+    for budget in (600, 800, 1_000, 1_500):
+        told = told_of([*messages, assistant("It is in the file for the plan."), user("Show it.")], budget)
+        assert "SEARCHED **/halls/runbook_north* (m1)" not in told and "layout_plan.toml (m3)" not in told.replace(
+            "SEARCHED **/layout_plan.toml: /srv/shop/layout_plan.toml (m3)", ""
+        )
+
+
+def test_a_file_that_is_not_there_was_not_read() -> None:
+    lost = "File not found: /srv/shop/halls/plan.toml\n\nDid you mean one of these?\n/srv/shop/halls/layout.toml"
+    messages = [user("Show the plan."), *called("read", {"filePath": "/srv/shop/halls/plan.toml"}, lost, "a")]
+    messages += called("read", {"filePath": "/srv/shop/halls/layout.toml"}, "rows = 14\nnorth = true\n", "b")
+    messages += [assistant("The layout has 14 rows."), user("Thanks, what else is there?")]
+    files = write_handoff(summary_input_of(messages), 2_000, count).lines(FILES)
+    assert [line for line in files if "layout.toml (read" in line]
+    assert not [line for line in files if "plan.toml" in line]

@@ -87,7 +87,7 @@ _ERROR_LINE = re.compile(
 _PYTEST_MARK = re.compile(r"^E\s+")
 _WHOLE_ERROR = re.compile(
     r"\s*(?:<tool_use_error>|Error(?:[:!]| \w+ing\b|$)|error:|ERROR\b|Failed(?:[:!]| to\b)|failed to|Exception\b"
-    r"|Traceback|File (?:does not exist|content \(\d+ tokens\) exceeds)\b)"
+    r"|Traceback|File (?:does not exist|not found|content \(\d+ tokens\) exceeds)\b|ENOENT: |No such file\b)"
 )
 # Some tools give the result of a command as one JSON object.
 _LONGEST_OBJECT, _OBJECT_TEXTS = 200_000, ("output", "stdout", "stderr", "error")

@@ -27,6 +27,8 @@ from clew.summaries.required_facts import HandoffLine
 from clew.summaries.sentences import Sentence
 
 _SEPARATOR = " · "
+_TELL_WHAT_CAME = ("RAN", "SEARCHED", "LISTED")
+"""Of these calls what was asked for says nothing without what came of it."""
 ENTRY_CHARS = 5
 """What an entry takes beside its words."""
 # Of the room that is left, for what was told before.
@@ -199,8 +201,8 @@ class HandoffDraft:
                 before[:] = [one for one in before if one != (owner.number, False, owner.outcome.describe())]
             for key, own in material.by_line(number, part, new):
                 entry.quote(key, (owner.number if owner else number, bool(part)), own)
-            is_told = owner is None or owner.verb != "RAN" or not part or (owner.result, 0) in chosen
-            # What was run is not told without what came of it: where that is short it, else how it ended.
+            is_told = owner is None or owner.verb not in _TELL_WHAT_CAME or not part or (owner.result, 0) in chosen
+            # What was run or looked for is not told without what came of it: where that is short it, else how it ended.
             if not is_told and owner and (short := material.short_output(owner) or material.ending(owner)):
                 entry.quote(material.line_of(number, part)[0], (owner.number, False), [short])
                 self.left -= len(short)
