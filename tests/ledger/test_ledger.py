@@ -186,6 +186,12 @@ def test_what_a_person_named_late_is_worth_more_than_what_a_result_showed_once()
     assert index.worth("load_week", 0) > index.worth("load_day", 0)
 
 
+def test_what_was_seen_since_the_newest_request_is_worth_more() -> None:
+    index = index_of("before_it", "after_it")
+    assert index.worth("after_it", 0, 1) > index.worth("after_it", 0)
+    assert index.worth("before_it", 0, 1) == index.worth("before_it", 0)
+
+
 def test_an_index_reads_what_a_call_was_given_as_the_tool_reads_it() -> None:
     index = AtomIndex()
     index.add(assistant(None, [call("edit", {"path": "a.ts", "newText": "{\n\tcurrentTheme,\n\tuserMessages\n}"})]), 0)

@@ -143,6 +143,26 @@ def test_a_listing_is_told_by_its_folder_and_the_names_in_it() -> None:
     assert "(30 in all)" in completed(messages, 260)
 
 
+def test_a_listing_is_short_where_lines_that_say_more_would_be_lost_for_it() -> None:
+    kinds = ("router", "catalog", "pricing", "metering", "stream", "proxy", "quota", "receipt", "trace", "vertex")
+    paths = [f"/srv/shop/src/{kind}_{part}.ts" for kind in kinds for part in ("core", "test", "fake")]
+    lines = [
+        f"const {kind}_limit_{n} = readLimit('{kind}', {n}{n}{n}) // for gateway {n}"
+        for n, kind in enumerate(kinds * 40)
+    ]
+    messages = [
+        user("Which limits has the gateway?"),
+        assistant(None, [call("glob", {"pattern": "src/*"}, "a")]),
+        tool("a", "\n".join(paths)),
+        assistant(None, [call("read_file", {"path": "src/limits.ts"}, "b")]),
+        tool("b", "\n".join(lines)),
+        assistant("I compare them."),
+    ]
+    listing = next(line for line in completed(messages, 3_000).split("\n") if "router_core.ts" in line)
+    assert "(30 in all)" in listing
+    assert len(listing) < 400
+
+
 def test_of_a_listing_no_name_is_told_twice() -> None:
     names = "\n".join(
         f"{name}.ts" for name in ("lane-seam", "lane-seam.test", "matrix", "matrix.test", "runner_2", "report")

@@ -293,11 +293,12 @@ class AtomIndex:
         as_old = sorted(stats.atom for stats in newest if stats.last == oldest)
         return [*newer, *as_old[: most - len(newer)]]
 
-    def worth(self, atom: str, first: int) -> float:
+    def worth(self, atom: str, first: int, newest_request: int | None = None) -> float:
         """How likely the atom is needed again, from 0 to 1, where the messages from `first` on are summarised.
 
         The weights were fitted by hand on what agents used again. What the agent wrote or a user named counts most,
-        then how late and how often it came; what many tool results show is seldom needed.
+        then how late and how often it came, and whether that was since the newest of several requests; what many tool
+        results show is seldom needed.
         """
         stats = self.atoms[atom]
         span = max(1, self.last - first)
@@ -315,6 +316,8 @@ class AtomIndex:
             score += 0.8
         if not self._request_words.isdisjoint(words_of_name(atom)):
             score += 1.0
+        if newest_request is not None and stats.last >= newest_request:
+            score += 0.5
         return 1 / (1 + math.exp(-score))
 
     def _learn(self, words: Iterable[str]) -> Iterator[AtomStats]:

@@ -31,7 +31,7 @@ _LENGTH_POWER = 0.8
 MOST_ALIKE = 2  # so many of like lines are quoted, beside the first and the last
 _SHORTEST_REPEATED = 20
 _MOST_OF_OUTDATED = 160
-_LEAST_OF_LISTING, _MOST_OF_LISTING, _LISTINGS_OF_ROOM = 160, 700, 12
+_LEAST_OF_LISTING, _MOST_OF_LISTING, _LISTINGS_OF_ROOM = 120, 700, 30
 _FIRST_CHARS = 600
 _PLACE = re.compile(r"\s*\d+(?:→|[:|-]\s*)")  # before a line, where a listing says where it stands
 
@@ -66,9 +66,11 @@ class QuoteSelection:
     """What was last selected of each part of a message, and the quotes that it gave."""
 
     @classmethod
-    def of(cls, room: int, most: int, covered: set[str]) -> QuoteSelection:
-        """An empty one with so much room, and so much in the end."""
-        return cls(room, covered, max(_LEAST_OF_LISTING, min(_MOST_OF_LISTING, most // _LISTINGS_OF_ROOM)))
+    def of(cls, room: int, most: int, covered: set[str], *, all_fit: bool) -> QuoteSelection:
+        """An empty one with so much room, and so much in the end; `all_fit` where that holds all that can be quoted."""
+        # Names without a word on them say least for their length: they are told in full where nothing is lost for them.
+        listing = _MOST_OF_LISTING if all_fit else min(_MOST_OF_LISTING, most // _LISTINGS_OF_ROOM)
+        return cls(room, covered, max(_LEAST_OF_LISTING, listing))
 
     def take(self, span: QuoteSpan, line: Hashable, chars: int) -> None:
         self.spent += chars

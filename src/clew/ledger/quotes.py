@@ -62,13 +62,14 @@ _FEWEST_WORDS_OF_CALL = 5  # the lines of a script follow from each other more t
 _FAVOURED_WORTH = 0.5
 _CHARS_PER_ATOM = 16
 _ATOMS_WEIGHED = 6_000
-_NEWNESS_POWER = 4
+# By how much more a line of the newest message is worth than an equal one of the first, and how fast that fades.
+_FAVOUR_NEW, _NEWNESS_POWER = 3.0, 4
 _PARTS_OF_ROOM = 8
 _WORTH_ANOTHER_PASS = 0.02
 _WORTH_OF_HALF, _WORTH_OF_WHOLE = 0.7, 0.2  # beside the atoms in them
 _SHARE_OF_STATEMENTS = 0.12  # of the room, for the rest of statements of which a line was chosen
 # No more than this share of the room goes to one result while others have something to say.
-_SHARE_OF_PART = 0.15
+_SHARE_OF_PART = 0.2
 _LEAST_OF_PART = 600
 _ENCODED_CHARS = 44
 _ENCODED = re.compile(
@@ -96,11 +97,12 @@ class QuoteSelector:
         first: int,
         may_quote: Callable[[int], bool],
         line_of: LineOf,
-        favour_new: float = 0.0,
+        newest_request: int | None = None,
         redacted: Callable[[str], str] = redact_text,
         outdated: Set[int] = frozenset(),
     ) -> None:
-        """`favour_new` is by how much more a line of the newest message is worth than an equal one of the first.
+        """`newest_request` is the message of the newest of several requests: what was seen since, and late, is worth
+        more than what is as good and older.
 
         Of the messages in `outdated` little is quoted: what they say may no longer be so.
         """
@@ -110,7 +112,7 @@ class QuoteSelector:
         self._line_of = line_of
         self._read, self._redacted = read, redacted
         self._first = first
-        self._favour_new = favour_new
+        self._newest_request = newest_request
         self._parts: dict[int, list[QuotablePart]] = {}
         self._found: dict[QuoteSpan, QuoteCandidate] = {}
         self._searched = 0
@@ -121,7 +123,7 @@ class QuoteSelector:
         self._worth_by_word: dict[str, dict[str, float]] = {}
         self._atoms_of_statements: dict[QuoteSpan, Mapping[str, float]] = {}
         # In the order of their names, by which those stay that are worth the same.
-        self._worth = {atom: index.worth(atom, first) for atom in sorted(index.newest(_ATOMS_WEIGHED))}
+        self._worth = {atom: index.worth(atom, first, newest_request) for atom in sorted(index.newest(_ATOMS_WEIGHED))}
         self._best = sorted(self._worth, key=self._worth.__getitem__, reverse=True)
 
     def select(
@@ -133,8 +135,9 @@ class QuoteSelector:
         already. With room left, they are quoted from a second line: that says something else of them. `for_first` chars
         go to the spans of `first` before all others, list by list.
         """
-        selection = self._selection = QuoteSelection.of(room, most, set(covered))
         candidates = self._candidates(most)
+        all_fit = sum(one.chars for one in candidates) <= most
+        selection = self._selection = QuoteSelection.of(room, most, set(covered), all_fit=all_fit)
         if for_first:
             selection.room, selection.least = for_first, _FAVOURED_WORTH
             told: set[int] = set()
@@ -214,7 +217,7 @@ class QuoteSelector:
             message = self._read(number)
             is_result = message["role"] == "tool"
             age = 1 - max(0, number - self._first) / max(1, self._index.last - self._first)
-            newness = 1 + self._favour_new * (1 - age) ** _NEWNESS_POWER
+            newness = 1 if self._newest_request is None else 1 + _FAVOUR_NEW * (1 - age) ** _NEWNESS_POWER
             parts = self._parts[number] = [
                 QuotablePart(
                     text,
@@ -232,7 +235,8 @@ class QuoteSelector:
         """What it is worth to quote the atom; 0 where the index does not have it."""
         worth = self._worth.get(atom)
         if worth is None:
-            worth = self._index.worth(atom, self._first) if atom in self._index.atoms else 0.0
+            is_known = atom in self._index.atoms
+            worth = self._index.worth(atom, self._first, self._newest_request) if is_known else 0.0
             self._worth[atom] = worth
         return worth
 

@@ -227,7 +227,6 @@ _FRAME_CHARS, _NEWEST_QUESTIONS, _SHORT_OUTPUT_CHARS = 22, 4, 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
 _RULER = re.compile(r"[\s=+|_─━-]*")
 """A line that only parts others."""
-_FAVOUR_NEW = 3.0
 _REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
 
 
@@ -259,7 +258,7 @@ class HandoffMaterial:
             self.may_quote,
             self.line_of,
             # What the newest request is about was seen last; where there is one request, all of it is about that one.
-            favour_new=_FAVOUR_NEW if len(self.exchanges) > 1 else 0.0,
+            newest_request=self.exchanges[-1].number if len(self.exchanges) > 1 else None,
             redacted=source.clean,
             outdated=outdated_results(folded),
         )
