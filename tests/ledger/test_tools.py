@@ -231,3 +231,44 @@ def test_a_tool_with_commands_of_its_own_stays() -> None:
     own = ("init", "plan", "apply", "test", "show", "test", "destroy")
     commands = [f"/usr/local/bin/terraform {one}" for one in own]
     assert commands_told(commands) == commands
+
+
+FIX = """import re
+target = 'src/halls/rows.py'
+text = open(target).read()
+with open(target, 'w') as f:
+    f.write(text.replace('14', '15'))
+"""
+
+
+@pytest.mark.parametrize(
+    "commands",
+    [
+        [f"python3 - <<'EOF'\n{FIX}EOF"],
+        [f"cat > fix_rows.py <<'EOF'\n{FIX}EOF\npython3 fix_rows.py"],
+        [f"cat <<'EOF' > /tmp/fix_rows.py\n{FIX}EOF", "cd /srv && python /tmp/fix_rows.py --all"],
+        ["python -c \"p='src/halls/rows.py'; s=open(p).read(); open(p,'w').write(s.replace('a','b'))\""],
+        ["python3 -c \"from pathlib import Path; Path('src/halls/rows.py').write_text('x')\""],
+        ["node -e \"require('fs').writeFileSync('src/halls/rows.py', 'x')\""],
+    ],
+)
+def test_a_file_that_a_script_writes_when_it_is_run_is_changed(commands: list[str]) -> None:
+    messages: list[Message] = []
+    for number, command in enumerate(commands):
+        messages += [assistant(None, [call("bash", {"command": command}, f"c{number}")]), tool(f"c{number}", "")]
+    changed = {path for path, fact in Ledger.of(messages).files.items() if fact.changes}
+    assert any(path.endswith("src/halls/rows.py") for path in changed)
+
+
+def test_a_script_that_a_tool_writes_changes_its_files_when_it_is_run() -> None:
+    wrote = assistant(None, [call("write_file", {"path": "fix_rows.py", "content": FIX}, "a")])
+    ran = [assistant(None, [call("bash", {"command": "python fix_rows.py"}, "b")]), tool("b", "done")]
+    before, after = (Ledger.of([wrote, tool("a", "ok"), *more]).files for more in ([], ran))
+    assert "src/halls/rows.py" not in before
+    assert after["src/halls/rows.py"].changes == 1
+
+
+def test_code_that_only_reads_changes_no_file() -> None:
+    command = "python3 -c \"print(open('src/halls/rows.py').read(), open('a.txt', 'rb'))\""
+    ledger = Ledger.of([assistant(None, [call("bash", {"command": command}, "a")]), tool("a", "14")])
+    assert not [fact for fact in ledger.files.values() if fact.changes]

@@ -1,4 +1,5 @@
-"""Settings and their values, read from what a tool call wrote: edits of files, and command lines.
+"""Settings and their values, read from what a tool call wrote: edits of files, and command lines. And files that code
+that was run writes.
 
 Of a file that holds settings every plain assignment counts; of code those whose value an edit changed, and constants.
 Values of secrets are left out.
@@ -7,7 +8,7 @@ Values of secrets are left out.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -169,3 +170,53 @@ def _is_settings_file(path: str) -> bool:
 
 def _first_text(arguments: Mapping[str, Any], keys: tuple[str, ...]) -> str:
     return next((value for key in keys if isinstance(value := arguments.get(key), str)), "")
+
+
+# -- files that code writes --------------------------------------------------------------------------------------------
+
+_WRITES_FILE = re.compile(
+    r"\bopen\(\s*(?:f?['\"](?P<opened>[^'\"\n]+)['\"]|(?P<name>\w+))\s*,\s*(?:mode=)?['\"](?:[wax]|r\+)"
+    r"|Path\(\s*['\"](?P<path>[^'\"\n]+)['\"]\s*\)\.write_|\b(?P<own>\w+)\.write_(?:text|bytes)\("
+    r"|\bwriteFile(?:Sync)?\(\s*(?:['\"`](?P<js>[^'\"`\n]+)|(?P<js_name>\w+))"
+)
+_NAMES_FILE = re.compile(
+    r"(?:^|[;'\"]|const |let )[ \t]*(\w+) *= *(?:[\w.]*Path\()?['\"]([^'\"\n]+)['\"]", re.MULTILINE
+)
+_RUNS_CODE = re.compile(
+    r"\b(?:python[\d.]*|node|bun|ruby)(?: +-[A-Za-z]+(?= +[\w./~-]))*? +"
+    r"(?P<what>-[ce]\b|-? *<<|[\w./~-]+\.(?:py|[cm]?[jt]s|rb)\b)"
+)
+_SCRIPT_ENDINGS = (".py", ".js", ".mjs", ".cjs", ".ts", ".rb")
+_FILE_NAME = re.compile(r"[\w./~@+-]*(?:[\w-]\.\w{1,6}|/[\w-]+)")
+MAY_WRITE = ("open(", ".write_", "writeFile")
+"""One of these is in all code that is seen to write a file."""
+
+
+def files_written_in_code(code: str) -> list[str]:
+    """The files that code writes when it is run, as far as their names stand in it."""
+    if not any(map(code.__contains__, MAY_WRITE)):
+        return []
+    named = dict(_NAMES_FILE.findall(code))
+    found = (
+        one["opened"] or one["path"] or one["js"] or named.get(one["name"] or one["own"] or one["js_name"], "")
+        for one in _WRITES_FILE.finditer(code)
+    )
+    return list(dict.fromkeys(path for path in found if _FILE_NAME.fullmatch(path)))
+
+
+def files_written_by_scripts(
+    command: str, written: Iterable[str], scripts: MutableMapping[str, Sequence[str]]
+) -> list[str]:
+    """The files that a command line changes by the code that it runs: its own, or that of a script written before.
+
+    `written` are the files that it writes itself: of scripts among them it is noted in `scripts` what they write.
+    """
+    code = files_written_in_code(command)
+    for path in written:
+        if code and path.endswith(_SCRIPT_ENDINGS):
+            scripts[path.rpartition("/")[2]] = code
+    files: list[str] = []
+    for run in _RUNS_CODE.finditer(command):
+        what = run["what"]
+        files += code if what[0] in "-<" else scripts.get(what.rpartition("/")[2], ())
+    return files

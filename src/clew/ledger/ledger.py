@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from clew.ledger.assignments import MAY_WRITE, files_written_by_scripts
 from clew.ledger.atoms import AtomIndex
 from clew.ledger.extract import (
     LedgerStatement,
@@ -194,6 +195,7 @@ class Ledger:
         self._said_before: dict[str, int] = {}
         self._agent_lines: set[int] = set()
         self._wrappers: dict[str, set[str]] = {}
+        self._scripts: dict[str, Sequence[str]] = {}
         self._offered: tuple[str, int] = ("", -1)
         self._harmless = HarmlessErrors()
 
@@ -317,12 +319,13 @@ class Ledger:
         if verb == "RAN":
             if shown := file_shown_by(without_folder(target)):
                 verb, target = "READ", in_folder_of(target, shown)
-            elif changed := files_changed_by(target):
+            elif changed := (direct := files_changed_by(target)) | self._run_by(target, direct):
                 files = {in_folder_of(target, path): ended_in_folder(target, how) for path, how in changed.items()}
                 written = {in_folder_of(target, path) for path in files_written_by(target)}
         elif verb in ("WROTE", "CHANGED"):
             files = files_edited(name, arguments)
             written = files if verb == "WROTE" else ()
+            self._run_by(str(arguments.get("content", "")), written)
             change = size_of_edit(arguments)
         elif verb == "PLANNED" and (items := plan_in(arguments)):
             self.plan = (updated_plan(self.plan[0], items, arguments), number)
@@ -336,6 +339,12 @@ class Ledger:
             fact.ended = ""
         self._open_calls[call.get("id", "")] = len(self.actions)
         self.actions.append(Action(number, index, name, verb, target, files, change))
+
+    def _run_by(self, text: str, written: Collection[str]) -> dict[str, str]:
+        """The files that code changes which a text runs; what the scripts among `written` would change is noted."""
+        if not self._scripts and not any(map(text.__contains__, MAY_WRITE)):
+            return {}
+        return dict.fromkeys(files_written_by_scripts(text, written, self._scripts), "")
 
     def _touched(self, path: str, number: int) -> FileFact:
         for folder in [gone for gone in self._gone if path.startswith(gone)]:
