@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from clew.messages import Message
 from clew.summaries import write_handoff
 from clew.summaries.handoff import BLOCKED, COMPLETED, FILES
@@ -146,3 +148,26 @@ def test_a_file_that_is_not_there_was_not_read() -> None:
     files = write_handoff(summary_input_of(messages), 2_000, count).lines(FILES)
     assert [line for line in files if "layout.toml (read" in line]
     assert not [line for line in files if "plan.toml" in line]
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("/home/ana/halls/rows.toml", "~/halls/rows.toml"),
+        ("~/halls/rows.toml", "/Users/ana/halls/rows.toml"),
+        ("C:\\Users\\ana\\halls\\rows.toml", "/c/Users/ana/halls/rows.toml"),
+        ("C:\\Users\\ana\\halls\\rows.toml", "~/halls/rows.toml"),
+        ("c:/halls/rows.toml", "C:\\halls\\rows.toml"),
+        ("/mnt/d/halls/rows.toml", "D:\\halls\\rows.toml"),
+    ],
+)
+def test_a_file_under_two_spellings_is_one_file(one: str, other: str) -> None:
+    messages = [user("Set the rows."), *called("read", {"filePath": one}, "rows = 14\n", "a")]
+    messages += called("edit", {"filePath": other, "oldString": "14", "newString": "15"}, "ok", "b")
+    messages += [
+        *called("read", {"filePath": "/home/bo/rows.toml"}, "rows = 3\n", "c"),
+        assistant("15 rows now."),
+        user("Go on."),
+    ]
+    files = "\n".join(write_handoff(summary_input_of(messages), 2_000, count).lines(FILES))
+    assert files.count("rows.toml") == 2 and files.count("(changed, m1-m3)") == 1

@@ -30,6 +30,8 @@ _ABSOLUTE = re.compile(r"(?:~|[A-Za-z]:)?[/\\]")
 _BELOW_ROOT = re.compile(rf"{_BELOW}(?P<root>\S.*?[/\\]): (?P<files>.+)$")
 _FILES_OF_FOLDER = re.compile(r"(?P<folder>\S.*?[/\\]): (?P<files>.+ \(.*)$")
 _BETWEEN_FILES = re.compile(r"(?<=\)), ")
+_DRIVE = re.compile(r"(?:/(?:mnt/|cygdrive/)?([A-Za-z])|([A-Za-z]):)(?=/)")
+_HOME = re.compile(r"(?:/home/[^/]+|/root|(?:/[a-z]:)?/Users/[^/]+)/")
 _READ = "read"
 _CHANGED = "changed"
 _CREATED = "created"
@@ -68,11 +70,15 @@ def changed_files(ledger: Ledger, previous: Iterable[str]) -> list[FileLine]:
 
 
 def _each_once(files: Iterable[FileFact]) -> list[FileFact]:
-    """The files; one that is named from a folder too, as `src/a.py` beside `/srv/shop/src/a.py`, by its whole path."""
+    """The files; one that is named from a folder too, as `src/a.py` beside `/srv/shop/src/a.py`, by its whole path.
+
+    From a home folder, too (`~/a.py`), and by two spellings of a drive (`C:\\a.py`, `/c/a.py`).
+    """
     known: dict[str, FileFact] = {}
     for fact in files:
-        path = fact.path.replace("\\", "/")
+        path = _spelling_of(fact.path)
         known[path] = _joined_facts(known[path], replace(fact, path=known[path].path)) if path in known else fact
+    _join_home_folders(known)
     by_name: dict[str, list[str]] = {}
     for path in known:
         by_name.setdefault(path.rpartition("/")[2], []).append(path)
@@ -87,6 +93,26 @@ def _each_once(files: Iterable[FileFact]) -> list[FileFact]:
         named = fact if whole == path else replace(fact, path=known[whole].path)
         once[whole] = _joined_facts(once[whole], named) if whole in once else named
     return list(once.values())
+
+
+def _spelling_of(path: str) -> str:
+    """A path by which a file is known, however its folders and its drive are written."""
+    path = path.replace("\\", "/")
+    drive = _DRIVE.match(path)
+    return f"/{(drive[1] or drive[2]).lower()}:{path[drive.end() :]}" if drive else path
+
+
+def _join_home_folders(known: dict[str, FileFact]) -> None:
+    """Files that are named from a home folder become those of the one home folder in which there is such a file."""
+    from_home = [path for path in known if path.startswith("~/")]
+    below_home: dict[str, list[str]] = {}
+    for path in known if from_home else ():
+        if home := _HOME.match(path):
+            below_home.setdefault(path[home.end() :], []).append(path)
+    for path in from_home:
+        if len(alike := below_home.get(path[2:], [])) == 1:
+            fact = known[alike[0]]
+            known[alike[0]] = _joined_facts(fact, replace(known.pop(path), path=fact.path))
 
 
 def _joined_facts(one: FileFact, other: FileFact) -> FileFact:
