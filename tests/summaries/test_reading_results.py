@@ -171,3 +171,15 @@ def test_a_file_under_two_spellings_is_one_file(one: str, other: str) -> None:
     ]
     files = "\n".join(write_handoff(summary_input_of(messages), 2_000, count).lines(FILES))
     assert files.count("rows.toml") == 2 and files.count("(changed, m1-m3)") == 1
+
+
+def test_of_a_long_listing_files_have_their_size_and_folders_are_told_as_such() -> None:
+    rows = [
+        f"{'drwxr-xr-x' if n % 3 else '-rw-r--r--'} 2 ana ana {4096 if n % 3 else n * 311} May  3 10:0{n % 10} hall_{n}"
+        for n in range(2, 40)
+    ]
+    dots = [f"drwxr-xr-x 9 ana ana 4096 May  3 10:00 {name}" for name in (".", "..")]
+    messages = [user("What is there?"), *ran("ls -la", "\n".join(["total 96", *dots, *rows]), "a")]
+    told = told_of([*messages, assistant("There are 38 halls."), user("And now?")])
+    assert "hall_4/ hall_5/ hall_6 1866 hall_7/" in told
+    assert "4096" not in told and " .. " not in told

@@ -196,6 +196,7 @@ def _changed(hunk: Sequence[str]) -> list[str]:
 _LONG_LISTING = re.compile(
     r"[-bcdlps][-rwxsStT]{9}[@+.]? +\d+ \S+ +\S+ +(?P<size>[\d.,]+[KMGT]?) +\S+ +\S+ +(?:[\d:]+ +)?(?P<name>\S.*)"
 )
+_THE_FOLDER_ITSELF = ((".", "/"), ("..", "/"))
 _SHORTEST_FOLDER, _LONG_FOLDER = 4, 16
 _DRAWN = ("├─", "└─", "┣━", "┗━")
 _BRANCH = re.compile(r"(?P<drawn>[\s│┃]*[├└┣┗][─━]+\s?)(?P<name>\S+)(?P<more>.*)")
@@ -208,7 +209,7 @@ def listing(lines: Sequence[str], worth_of: Callable[[str], float], may_tell: Ca
 
     Of more than fit into `most` chars those that are worth most, in their order, and how many there are.
     """
-    entries = list(dict.fromkeys(map(_entry_of, lines)))
+    entries = [one for one in dict.fromkeys(map(_entry_of, lines)) if one not in _THE_FOLDER_ITSELF]
     # As Windows writes them, where no other is among them.
     mark = "\\" if all("\\" in path and "/" not in path for path, _ in entries) else "/"
     root = _common_folder([path for path, _ in entries], mark)
@@ -247,9 +248,12 @@ def _folder_and_name(path: str, mark: str) -> tuple[str, str]:
 
 
 def _entry_of(line: str) -> tuple[str, str]:
-    """A path, and its size where the line of a listing has it."""
-    found = _LONG_LISTING.fullmatch(line.strip())
-    return (found["name"], f" {found['size']}") if found else (line.strip().rstrip(":").rstrip("/"), "")
+    """A path, and its size where the line of a listing has it; that of a folder is not that of what is in it."""
+    plain = line.strip()
+    found = _LONG_LISTING.fullmatch(plain)
+    if not found:
+        return plain.rstrip(":").rstrip("/"), ""
+    return found["name"], "/" if plain.startswith("d") else f" {found['size']}"
 
 
 def _common_folder(paths: Sequence[str], mark: str) -> str:
