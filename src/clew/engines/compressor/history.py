@@ -202,8 +202,9 @@ class MessageSizes:
         return sum(self.each(messages))
 
     def message(self, message: Message) -> int:
-        """The size of a message that may never be seen again, and is not remembered."""
-        return self._counter.message(message)
+        """The size of a message; one that was not counted before may never be seen again, and is not remembered."""
+        known = self._sizes.get(id(message))
+        return self._counter.message(message) if known is None else known
 
     def text(self, text: str) -> int:
         return self._counter.text(text)
