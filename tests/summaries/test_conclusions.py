@@ -330,9 +330,22 @@ def test_what_the_agent_tells_itself_to_do_next_is_a_thought() -> None:
         "Because if I add it in step 1, then step 2 returns the default and the fix needs no error, only `Box`.",
         "If `weigh_box` returns the default, the error is found and fixed because only `Box` needs it.",
         "Suppose the scale returns the default: the missing error is fixed and only `weigh_box` needs the change.",
+        '"* The default of `weigh_box` is now `Box`, which fixed the missing error and needs no change."',
     ],
 )
 def test_what_would_be_so_in_some_case_does_not_stand_for_what_came_of_an_exchange(supposed: str) -> None:
     found = "I fixed `weigh_box`, which now returns the weight of the parcel."
     said = [*sentences_in(found, 3, lambda _: 0.2, in_passing=True), *sentences_in(supposed, 7, lambda _: 0.9)]
     assert [one.text for one in conclusion_of([], said, is_ended=False)] == [found]
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "The `*` was literally in the file? No, I think I misread what was printed. No, the output I saw earlier:",
+        "Wait, if I changed the default of `Box`, then `weigh_box` returns it now.",
+    ],
+)
+def test_a_line_of_thoughts_alone_is_a_thought(line: str) -> None:
+    assert is_thought(line)
+    assert not is_thought(f"The scale is fixed and returns `Box` now. {line}")

@@ -308,8 +308,8 @@ def is_opening(said: str) -> bool:
 
 
 _CASE = re.compile(
-    r"(?:(?:but|so|and|or|also|then|now|because),? )*(?:(?:what )?if (?:i|we) (?!have\b)|suppose\b|(?:let's )?assume\b)"
-    r"|no, |or maybe\b",
+    r"(?:(?:but|so|and|or|also|then|now|because|wait|well|actually|hmm+),? )*"
+    r"(?:(?:what )?if (?:i|we) (?!have\b)|suppose\b|(?:let's )?assume\b)|no, |or maybe\b",
     re.IGNORECASE,
 )
 _SHOULD_PROBABLY = re.compile(r"\bshould probably\b")

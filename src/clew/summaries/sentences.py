@@ -69,10 +69,11 @@ _STATING_WORDS = frozenset(
 )
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
-# A question to oneself, a guess, or what would be so in some case, states no outcome.
+# A question to oneself, a guess, what would be so in some case, or words of another, states no outcome.
 _GUESSES = re.compile(
-    r"[?？]\Z|\b(?:maybe|perhaps|probably|not sure|i wonder|i guess|wait|would|might|could be|supposed to"
-    r"|(?:should|must) (?:be|have))\b|(?:\A|\b(?:so|but|and|then|because) )(?:if|suppose|assum(?:e|ing)|unless)\b",
+    r"[?？]\Z|\A[\"“].*[\"”]\Z|\b(?:maybe|perhaps|probably|not sure|i wonder|i guess|wait|would|might|could be"
+    r"|supposed to|(?:should|must) (?:be|have))\b"
+    r"|(?:\A|\b(?:so|but|and|then|because) )(?:if|suppose|assum(?:e|ing)|unless)\b",
     re.IGNORECASE,
 )
 # Said while thinking: what came of it is said later.
@@ -312,8 +313,14 @@ def _may_conclude(closing: Sequence[Sentence]) -> Sequence[Sentence]:
 
 
 def is_thought(said: str) -> bool:
-    """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing."""
-    return _is_thought(said, _tone_of(said))
+    """Whether it only says what the agent is thinking of or about to do; in the middle of the work that is passing.
+
+    Of several sentences, whether each of them does.
+    """
+    if _is_thought(said, _tone_of(said)):
+        return True
+    each = [one for one in (_ASCII_END if said.isascii() else _END).split(said) if one]
+    return len(each) > 1 and all(_is_thought(one, _tone_of(one)) for one in each)
 
 
 class _Tone(NamedTuple):
