@@ -83,3 +83,13 @@ def test_a_long_request_that_stood_below_is_told_whole_when_it_is_folded_without
     later = [*first.messages, assistant("The orders are moved, all 30 groups."), user("And the returns?"), *back]
     second = clew.compress(later, target_tokens=3_000)
     assert long in (second.summary or "") and "(whole: m" not in (second.summary or "")
+
+
+def test_of_a_result_that_stays_in_part_only_what_is_not_shown_is_quoted() -> None:
+    lines = [f"Shelf {shelf} was counted by the night shift and is in order." for shelf in range(10, 50)]
+    shown = "\n".join([*lines[:8], "[... 1,900 chars left out; whole: m2 ...]", *lines[-8:]])
+    messages = [user("Read the stock report."), *ran("cat report.txt", "\n".join(lines), "a")]
+    source = replace(summary_input_of(messages), shortened={2: tool("a", shown)})
+    told = "".join(write_handoff(source, 2_000, count).lines(COMPLETED))
+    assert lines[20] in told or "such lines" in told
+    assert not [line for line in (*lines[:8], *lines[-8:]) if line in told]

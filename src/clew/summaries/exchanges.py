@@ -216,8 +216,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
 # -- all that could be told --------------------------------------------------------------------------------------------
 
 LEAST_REQUEST_CHARS = 60
-_SCREEN_CHARS = 340
-_WORD_CHARS = 20
+_SCREEN_CHARS, _WORD_CHARS = 340, 20
 AS_TASK = "The active task, as above"
 ASKED_ABOVE = "Asked, as above"
 ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
@@ -225,8 +224,7 @@ ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
 _FRAME_CHARS, _NEWEST_QUESTIONS, _SHORT_OUTPUT_CHARS = 22, 4, 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
-_RULER = re.compile(r"[\s=+|_─━-]*")
-"""A line that only parts others."""
+_RULER = re.compile(r"[\s=+|_─━-]*")  # a line that only parts others
 _REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
 
 
@@ -369,15 +367,18 @@ class HandoffMaterial:
         return (source.first <= number < source.last and number not in source.kept) or number in source.shortened
 
     def _quotable_message(self, number: int) -> Message:
-        """The message; of a long request only what stands behind the words that are told of it, and of the report of
-        a subagent no code: what it found is said in words."""
-        if number not in self._reports and number not in self._long_requests:
-            return self.source.read(number)
+        """The message; of a long request only what stands behind the words that are told of it, of the report of a
+        subagent no code, for what it found is said in words, and of a result that stays in part what is not shown."""
         if number not in self._shorter:
             message, request = self.source.read(number), self._long_requests.get(number)
-            content = (
-                without_code(text_of(message)) if request is None else request[request.rfind(" ", 0, TASK_CHARS) :]
-            )
+            if request is not None:
+                content = request[request.rfind(" ", 0, TASK_CHARS) :]
+            elif number in self._reports:
+                content = without_code(text_of(message))
+            elif number in self.source.shortened and message["role"] == "tool":
+                content = parts.left_out(text_of(message), text_of(self.source.shortened[number]))
+            else:
+                return message
             self._shorter[number] = {**message, "content": content}
         return self._shorter[number]
 

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import takewhile
+from operator import eq
 from typing import Any
 
 from clew.ledger import Ledger, LedgerExchange, ReadMessage, shorten
@@ -427,6 +429,14 @@ def _read_cooldown(value: object) -> Cooldown | None:
     return Cooldown(float(until), str(reason or ""))
 
 
+def left_out(text: str, shown: str) -> str:
+    """The lines of a text that are not shown where its first and its last ones are."""
+    lines, kept = text.split("\n"), shown.split("\n")
+    first = sum(takewhile(bool, map(eq, lines, kept)))
+    last = sum(takewhile(bool, map(eq, lines[:first:-1], kept[:first:-1])))
+    return "\n".join(lines[first : len(lines) - last])
+
+
 @dataclass(frozen=True, slots=True)
 class SummaryInput:
     """What a summary is written from: the messages `first` to `last` (not included) of a history, and their ledger."""
@@ -444,8 +454,8 @@ class SummaryInput:
     task_number: int | None = None
     kept_atoms: frozenset[str] = frozenset()
     """Atoms of the messages that stay behind the summary, word for word."""
-    shortened: frozenset[int] = frozenset()
-    """Messages that stay but are shortened, so that they may be quoted too."""
+    shortened: Mapping[int, Message] = field(default_factory=dict)
+    """Messages that stay but are shortened, as they stay: what they no longer show may be quoted too."""
     kept: frozenset[int] = frozenset()
     """Messages before `last` that stay word for word behind the summary."""
     above: frozenset[int] = frozenset()

@@ -48,7 +48,7 @@ _RECENT_MESSAGES = 40
 _MANY_REQUESTS = 5
 _ASKED_FIRST = "; asked first)"
 _WHOLE = "; whole "
-_NAME_CHARS = 300
+_NAME_CHARS = 160
 """Of a task or a goal that can be read elsewhere."""
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
 _REPLACES = re.compile(r"(; replaces .*)\)$")

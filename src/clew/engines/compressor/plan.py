@@ -202,7 +202,7 @@ def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first
     # Of a head that stood before an earlier summary the originals may no longer be here.
     readable = 0 if history.earlier is None else cut.tail
     shortened = {
-        history.numbers[position]
+        history.numbers[position]: message
         for position, message in plan.staying.items()
         if position >= readable and message is not history.messages[position] and not is_prompt(message)
     }
@@ -224,7 +224,7 @@ def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first
         kept_atoms=frozenset().union(
             *(atoms_in(text_with_calls(message)) for message in plan.tail_messages if first < last)
         ),
-        shortened=frozenset(shortened),
+        shortened=shortened,
         kept=frozenset(history.numbers[position] for position in whole.intersection(cut.kept)),
         above=frozenset(history.numbers[position] for position in whole if position < cut.head),
         is_redacted=True,
