@@ -109,6 +109,10 @@ def test_every_text_of_a_record_is_in_what_is_told(record: dict[str, str]) -> No
         " create mode 100644 src/almanac.ts",
         " 3 files changed, 1274 insertions(+), 10 deletions(-)",
         "index 91079e6..704f556 100644",
+        "platform linux -- Python 3.12.1, pytest-8.1.1, pluggy-1.4.0",
+        "rootdir: /srv/tides, configfile: pyproject.toml",
+        "plugins: cov-5.0.0, xdist-3.5.0",
+        "-- Docs: https://docs.pytest.org/en/stable/how-to/capture-warnings.html",
     ],
 )
 def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> None:
@@ -127,6 +131,8 @@ def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> No
         '  File "/srv/tides/almanac.py", line 12, in load',
         "index the almanac by day",
         "2 files changed their names",
+        "plugins: almanac",
+        "platform: linux",
     ],
 )
 def test_other_lines_may_be_one(line: str) -> None:

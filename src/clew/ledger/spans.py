@@ -41,6 +41,9 @@ ROUTINE_LINE = re.compile(
     # Tests that passed are told by their count.
     r"\S++ (?:PASSED|SKIPPED|XFAIL|ok)\s*(?:\[ *\d+%\])?\s*$"
     r"|(?:PASS|ok|test) \S++ (?:\.\.\. )?(?:ok|\(?\d[\d.]* ?m?s\)?)\s*$"
+    # Where pytest runs, whatever comes of it.
+    r"|platform \w+ -- Python \d|rootdir: /|cachedir: \.|configfile: \S+\.(?:ini|cfg|toml)\s*$|plugins: \w[\w-]*-\d"
+    r"|-- Docs: https?://docs\.pytest\b|benchmark: \d[\d.]* \(defaults"
     # Packages on their way; what was installed is told at the end.
     r"|Collecting \S+(?: \(from .*)?$|(?:Downloading|Fetching|Pouring) \S+[./@]\S+|Using cached \S+|Downloaded \S+ v?\d"
     r"|Requirement already satisfied: |Preparing metadata \(|(?:Unpacking|Setting up) \S+ \(|Preparing to unpack "
