@@ -111,8 +111,6 @@ def test_every_text_of_a_record_is_in_what_is_told(record: dict[str, str]) -> No
         "index 91079e6..704f556 100644",
         "platform linux -- Python 3.12.1, pytest-8.1.1, pluggy-1.4.0",
         "total 24",
-        "drwxr-xr-x  3 ida  staff    96 Jan 15 19:28 .",
-        "drwx------@ 86 ida staff 2752 Jan  7 22:28 ..",
         "rootdir: /srv/tides, configfile: pyproject.toml",
         "plugins: cov-5.0.0, xdist-3.5.0",
         "-- Docs: https://docs.pytest.org/en/stable/how-to/capture-warnings.html",
@@ -137,8 +135,6 @@ def test_what_a_terminal_shows_beside_any_outcome_is_no_outcome(line: str) -> No
         "plugins: almanac",
         "platform: linux",
         "total 24 tides",
-        "drwxr-xr-x  3 ida  staff    96 Jan 15 19:28 tides",
-        "-rw-r--r--  1 ida  staff    96 Jan 15 19:28 almanac..",
     ],
 )
 def test_other_lines_may_be_one(line: str) -> None:

@@ -183,3 +183,13 @@ def test_of_a_long_listing_files_have_their_size_and_folders_are_told_as_such() 
     told = told_of([*messages, assistant("There are 38 halls."), user("And now?")])
     assert "hall_4/ hall_5/ hall_6 1866 hall_7/" in told
     assert "4096" not in told and " .. " not in told
+
+
+def test_of_a_short_listing_the_folder_itself_is_not_told() -> None:
+    rows = "total 8\ndrwxr-xr-x 3 ana ana 96 May  3 19:28 .\ndrwx------+ 46 ana ana 1472 May  3 20:11 .."
+    messages = [
+        user("What is there?"),
+        *ran("ls -la halls", f"{rows}\n-rwxr-xr-x 1 ana ana 552 May  3 19:28 count.sh", "a"),
+    ]
+    told = told_of([*messages, assistant("One script."), user("And now?")])
+    assert "RAN ls -la halls -> -rwxr-xr-x 1 ana ana 552 May 3 19:28 count.sh (m1)" in told

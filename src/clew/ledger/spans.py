@@ -44,8 +44,8 @@ ROUTINE_LINE = re.compile(
     # Where pytest runs, whatever comes of it.
     r"|platform \w+ -- Python \d|rootdir: /|cachedir: \.|configfile: \S+\.(?:ini|cfg|toml)\s*$|plugins: \w[\w-]*-\d"
     r"|-- Docs: https?://docs\.pytest\b|benchmark: \d[\d.]* \(defaults"
-    # Of a long listing the blocks that it takes, the folder itself and the one above.
-    r"|total \d[\d.,]*[KMGT]?\s*$|d[rwxsStT-]{9}[@+.]? +\d+ \S+ +\S+ +[\d.,]+[KMGT]? (?:\S+ +){2,3}\.\.?/?\s*$"
+    # The blocks that a listing takes.
+    r"|total \d[\d.,]*[KMGT]?\s*$"
     # Packages on their way; what was installed is told at the end.
     r"|Collecting \S+(?: \(from .*)?$|(?:Downloading|Fetching|Pouring) \S+[./@]\S+|Using cached \S+|Downloaded \S+ v?\d"
     r"|Requirement already satisfied: |Preparing metadata \(|(?:Unpacking|Setting up) \S+ \(|Preparing to unpack "

@@ -224,7 +224,7 @@ ASKED_BEFORE, ASKED_BELOW = "Asked above", "Asked below"
 ELSEWHERE = (AS_TASK, ASKED_ABOVE, ASKED_BEFORE, ASKED_BELOW)
 _FRAME_CHARS, _NEWEST_QUESTIONS, _SHORT_OUTPUT_CHARS = 22, 4, 200
 _NO_OUTPUT = frozenset({"", "(no output)", "(no content)", "(empty)"})
-_RULER = re.compile(r"[\s=+|_─━-]*")  # a line that only parts others
+_RULER = re.compile(r"[\s=+|_─━-]*|d[rwxsStT-]{9}\S* .* \.\.?/?")  # only parts others, or is the folder that is listed
 _REPORT_STARTS, _REPORT_ENDS = 4_000, 3_000
 
 
