@@ -49,6 +49,8 @@ class QuoteSelection:
     spent: int = 0
     lines: set[Hashable] = field(default_factory=set)
     spans: dict[tuple[int, int], list[QuoteSpan]] = field(default_factory=dict)
+    taken: list[QuoteSpan] = field(default_factory=list)
+    """All that was taken, in that order."""
     alike: Counter[tuple[int, int, str]] = field(default_factory=Counter)
     """How many lines of one shape were taken from a part of a message."""
     most_of_part: int = 0
@@ -76,7 +78,20 @@ class QuoteSelection:
         self.spent += chars
         self.lines.add(line)
         self.spans.setdefault((span.number, span.part), []).append(span)
+        self.taken.append(span)
         self.of_part[span.number, span.part] += chars
+
+    def give_back(self, room: int) -> None:
+        """Give back what was taken last until the rest fits into `room` chars."""
+        while self.taken and self.spent > room:
+            span = self.taken.pop()
+            own = self.spans.get((span.number, span.part), [])
+            # Not where all of a statement was taken in its place.
+            if span in own:
+                own.remove(span)
+                self.spent -= span.end - span.start + SEPARATOR_CHARS
+                if not own:
+                    del self.spans[span.number, span.part]
 
     def has_enough_of(self, span: QuoteSpan) -> bool:
         return self.of_part[span.number, span.part] + span.end - span.start > self.most_of_part

@@ -168,6 +168,11 @@ class QuoteSelector:
         selection.covered |= covered
         return self._quotes(selection), selection.spent
 
+    def select_fewer(self, room: int) -> tuple[dict[tuple[int, int], list[str]], int]:
+        """What was selected last as far as it fits into `room` chars, what came last left out, as `select` gives it."""
+        self._selection.give_back(room)
+        return self._quotes(self._selection), self._selection.spent
+
     def _not_settled(self) -> list[QuoteCandidate]:
         settled = self._selection.settled
         self._waiting = [one for one in self._waiting if one not in settled]

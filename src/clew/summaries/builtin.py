@@ -55,7 +55,7 @@ _FEWEST_TOKENS = 10
 _SHARE_OF_FIRST_QUOTES = 0.75
 _SHARE_OF_OTHER_QUOTES = 0.9
 _NEARLY_ALL = 0.95
-_MOST_CHARS_TOO_MANY = 1.3
+_MOST_CHARS_TOO_MANY = 2.0
 # Less than this is not filled; with more than that left, more of the same kind is told.
 _SHARE_OF_LAST, _SHARE_OF_MUCH = 0.025, 0.08
 _TIMES_TO_FILL = 4
@@ -417,7 +417,7 @@ class _Composer:
         selector, focus = self._material.selector, self._material.focus
         about = [number for number in self._material.about if self._material.may_quote(number)] if for_focus else []
         favoured = focus.spans_in(about, selector.texts) if focus else ()
-        left, told = draft.left, self._measure(draft, tokens)
+        left, told, before = draft.left, self._measure(draft, tokens), 0
         most = max(0, int((tokens - told) * self._chars_per_token))
         for_focus = int(for_focus * min(1.0, most / max(1, left)))
         room = int(most * _SHARE_OF_FIRST_QUOTES)
@@ -425,12 +425,14 @@ class _Composer:
         draft.place(self._material, quotes, spent)
         for _ in range(_TIMES_TO_FILL):
             size = self._measure(draft, tokens)
-            if size <= told or spent < _NEARLY_ALL * room or tokens - size < _SHARE_OF_LAST * tokens:
+            fits = size <= tokens / _AIM
+            if size <= told or spent < _NEARLY_ALL * room or (fits and size > (1 - _SHARE_OF_LAST) * tokens):
                 return
-            # As many chars for each token that is left as the first ones took, where that is not out of all measure.
-            per_token = min(spent / (size - told), _MOST_CHARS_TOO_MANY * self._chars_per_token)
-            room = spent + int((tokens - size) * _SHARE_OF_OTHER_QUOTES * per_token)
-            quotes, spent = selector.select_more(room, room)
+            # As many chars for each token that is left as the last ones took, where that is not out of all measure.
+            per_token = min((spent - before) / (size - told), _MOST_CHARS_TOO_MANY * self._chars_per_token)
+            told, before = size, spent
+            room = spent + int((tokens - size) * (_SHARE_OF_OTHER_QUOTES if fits else 1) * per_token)
+            quotes, spent = selector.select_more(room, room) if fits else selector.select_fewer(room)
             draft.place_again(self._material, quotes, spent)
         self._measure(draft, tokens)
 
