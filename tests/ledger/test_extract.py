@@ -15,7 +15,8 @@ from clew.ledger import (
     rule_replaced_by,
     rules_in,
 )
-from clew.testing import assistant, user
+from clew.ledger.extract import quotable_texts
+from clew.testing import assistant, call, user
 
 
 @pytest.mark.parametrize(
@@ -327,3 +328,8 @@ def test_what_is_said_in_a_talk_about_life_is_no_rule(said: str) -> None:
 )
 def test_rules_that_look_like_it_are_rules(said: str) -> None:
     assert rules_in(said, 3)
+
+
+def test_how_a_search_shall_print_is_not_quoted() -> None:
+    wanted = call("Grep", {"pattern": "HallLayout", "output_mode": "content", "glob": "*.toml"})
+    assert quotable_texts(assistant(None, [wanted]))[1].split("\n\n") == ["HallLayout", "glob: *.toml"]

@@ -427,7 +427,7 @@ _PLAIN_ARGUMENTS = frozenset(
 )
 _EMPTY_ARGUMENTS = frozenset(
     "description activeForm status timeout limit offset run_in_background replace_all task_id id head_limit "
-    "subagent_type".split()
+    "subagent_type output_mode multiline max_results".split()
 )
 
 
