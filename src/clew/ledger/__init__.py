@@ -31,6 +31,7 @@ from clew.ledger.ledger import (
 )
 from clew.ledger.outcomes import COMPLAINS, CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
+from clew.ledger.readable import left_out
 from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, says_nothing, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, verb_of, without_folder
@@ -78,6 +79,7 @@ __all__ = [
     "is_slip",
     "joined_definitions",
     "last_failures",
+    "left_out",
     "only_looks",
     "outcome_of",
     "outdated_results",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from itertools import takewhile
 from operator import is_
@@ -304,3 +305,14 @@ def _by_folder(branches: Sequence[re.Match[str]]) -> Iterator[str]:
     for folder in dict.fromkeys([*plain, *remarked]):
         head = f"{folder}: " if folder else ""
         yield from (head + entry for entry in [", ".join(plain.get(folder, ())), *remarked.get(folder, ())] if entry)
+
+
+def left_out(text: str, shown: str) -> str:
+    """The lines of a result that are not shown where its first and its last ones are."""
+    lines = deque(shown.split("\n"))
+    start, end = 0, len(text)
+    while lines and text.startswith(f"{lines[0]}\n", start):
+        start += len(lines.popleft()) + 1
+    while lines and text.endswith(f"\n{lines[-1]}", start, end):
+        end -= len(lines.pop()) + 1
+    return text[start:end]

@@ -18,6 +18,7 @@ from clew.ledger import (
     found_nothing,
     is_opening,
     is_routine,
+    left_out,
     only_looks,
     outdated_results,
     owners_of,
@@ -371,15 +372,14 @@ class HandoffMaterial:
         subagent no code, for what it found is said in words, and of a result that stays in part what is not shown."""
         if number not in self._shorter:
             message, request = self.source.read(number), self._long_requests.get(number)
+            content = whole = text_of(message)
             if request is not None:
                 content = request[request.rfind(" ", 0, TASK_CHARS) :]
             elif number in self._reports:
-                content = without_code(text_of(message))
+                content = without_code(whole)
             elif number in self.source.shortened and message["role"] == "tool":
-                content = parts.left_out(text_of(message), text_of(self.source.shortened[number]))
-            else:
-                return message
-            self._shorter[number] = {**message, "content": content}
+                content = left_out(whole, text_of(self.source.shortened[number]))
+            self._shorter[number] = message if content == whole else {**message, "content": content}
         return self._shorter[number]
 
     def by_line(self, number: int, part: int, lines: Sequence[str]) -> Iterator[tuple[Hashable, Sequence[str]]]:

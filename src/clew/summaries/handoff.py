@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
-from operator import eq
 from typing import Any
 
 from clew.ledger import Ledger, LedgerExchange, ReadMessage, shorten
@@ -427,14 +425,6 @@ def _read_cooldown(value: object) -> Cooldown | None:
     if isinstance(until, bool) or not isinstance(until, int | float):
         return None
     return Cooldown(float(until), str(reason or ""))
-
-
-def left_out(text: str, shown: str) -> str:
-    """The lines of a text that are not shown where its first and its last ones are."""
-    lines, kept = text.split("\n"), shown.split("\n")
-    first = sum(takewhile(bool, map(eq, lines, kept)))
-    last = sum(takewhile(bool, map(eq, lines[:first:-1], kept[:first:-1])))
-    return "\n".join(lines[first : len(lines) - last])
 
 
 @dataclass(frozen=True, slots=True)
