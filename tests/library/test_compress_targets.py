@@ -129,3 +129,17 @@ def test_what_prints_nothing_that_is_worth_telling_does_not_leave_a_target_unuse
     target = clew.count_tokens(messages) // 2
     done = clew.compress(messages, target_tokens=target)
     assert 0.9 * target <= done.tokens_after <= target
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_what_was_asked_outlasts_further_compactions_to_a_target_that_the_rest_nearly_fits(seed: int) -> None:
+    """A longer tail would leave an earlier handoff no room."""
+    messages, _ = session(seed, exchanges=60)
+    view: list[Message] = []
+    for start in range(0, len(messages), 90):
+        view = [*view, *messages[start : start + 90]]
+        if clew.count_tokens(view) > 12_000:
+            view = clew.compress(view, target_tokens=12_000).messages
+    text = " ".join(" ".join(str(message.get("content")).split()) for message in view)
+    asked = [str(message["content"]) for message in messages if message["role"] == "user"]
+    assert not [one for one in asked if one not in text]
