@@ -52,8 +52,8 @@ _SOME_MORE = 1.005
 _TRIES_TO_FIT = 5
 _FEWEST_TOKENS = 10
 # Of what is left for quotes, those by which it is measured what quotes take, and of the rest what is then planned for.
-_SHARE_OF_FIRST_QUOTES = 0.75
-_SHARE_OF_OTHER_QUOTES = 0.9
+_SHARE_OF_FIRST_QUOTES = 0.85
+_SHARE_OF_OTHER_QUOTES = 0.95
 _NEARLY_ALL = 0.95
 _MOST_CHARS_TOO_MANY = 2.0
 # Less than this is not filled; with more than that left, more of the same kind is told.
@@ -426,7 +426,7 @@ class _Composer:
         for _ in range(_TIMES_TO_FILL):
             size = self._measure(draft, tokens)
             fits = size <= tokens / _AIM
-            if size <= told or spent < _NEARLY_ALL * room or (fits and size > (1 - _SHARE_OF_LAST) * tokens):
+            if size <= told or (fits and (spent < _NEARLY_ALL * room or size > (1 - _SHARE_OF_LAST) * tokens)):
                 return
             # As many chars for each token that is left as the last ones took, where that is not out of all measure.
             per_token = min((spent - before) / (size - told), _MOST_CHARS_TOO_MANY * self._chars_per_token)
