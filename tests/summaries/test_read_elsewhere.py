@@ -93,3 +93,20 @@ def test_of_a_result_that_stays_in_part_only_what_is_not_shown_is_quoted() -> No
     told = "".join(write_handoff(source, 2_000, count).lines(COMPLETED))
     assert lines[20] in told or "such lines" in told
     assert not [line for line in (*lines[:8], *lines[-8:]) if line in told]
+
+
+def test_the_tags_of_a_harness_in_what_is_not_shown_are_not_quoted() -> None:
+    lines = [f"Shelf {shelf} was counted by {name} and is in order." for shelf, name in enumerate("abcdefghijkl", 10)]
+    elided = ["</output_head>", "<elided_chars>", "297 characters elided", "</elided_chars>", "<output_tail>"]
+    whole = "\n".join(
+        ["<returncode>0</returncode>", "<output_head>", *lines[:6], *elided, *lines[6:], "</output_tail>"]
+    )
+    shown = "\n".join(
+        ["<returncode>0</returncode>", "<output_head>", lines[0], "[... 900 chars left out; whole: m2 ...]"]
+    )
+    messages = [user("Read the stock report."), *ran("cat report.txt", whole, "a")]
+    source = replace(summary_input_of(messages), shortened={2: tool("a", shown)})
+    told = "".join(write_handoff(source, 2_000, count).lines(COMPLETED))
+    assert lines[7] in told
+    assert "output_" not in told
+    assert "elided" not in told

@@ -434,6 +434,7 @@ _EMPTY_ARGUMENTS = frozenset(
 # Harnesses append reminders to results too, and some logs keep colour codes, with or without the escape before them.
 _REMINDER = "<system-reminder>"
 _COLOUR_END = "[0m"
+_ELIDED = "\n<elided_chars>\n"
 _WRAPPER = re.compile(
     r"<returncode>0</returncode>|<warning>[^<]{1,900}</warning>|<(retrieval_status|task_id|task_type)>[^<>]*</\1>"
     r"|</?(?:returncode|output|output_head|output_tail|elided_chars|warning|stdout|stderr|status|exit_code"
@@ -450,7 +451,7 @@ def quotable_texts(message: Message) -> list[str]:
         text = without_harness_blocks(text)
     if _COLOUR_END in text:
         text = COLOUR.sub("", text)
-    if text.startswith("<") and message["role"] == "tool":
+    if (text.startswith("<") or _ELIDED in text) and message["role"] == "tool":
         text = _WRAPPER.sub("", text)
     if message["role"] == "tool":
         text = without_context(without_wrapping(readable_result(text)))
