@@ -46,8 +46,7 @@ _NAMES_SECTION = re.compile(
     r"\W*(?:what|how|why|when|where|who|next|files|list|table|\w+ing)\b|.*[:：?？]\**\Z", re.I | re.DOTALL
 )
 _STATES_LOUDLY = re.compile(r"[!✅❌✓✗⚠🔴🟠🟡🟢]")
-_FEWEST_OF_REPORT = 2
-_FEWEST_WORDS_OF_FINDING = 3
+_FEWEST_OF_REPORT, _FEWEST_WORDS_OF_FINDING = 2, 3
 _FEWEST_WORDS_OF_HEADLINE, _FEWEST_WORDS_OF_PLAIN_HEADLINE = 4, 6
 _LONGEST_HEADLINE = 160
 _LABEL_LINE = re.compile(r"(?:#{1,6} |\*\*)\W*\w")
@@ -67,6 +66,7 @@ _STATING_WORDS = frozenset(
     "needs should return returns default only decided "
     "weil behoben erledigt fertig".split()
 )
+_STATING_BYTES = frozenset(map(str.encode, _STATING_WORDS))
 _ASCII_STATING_PHRASES = ("so that", "turns out")
 _STATING_PHRASES = (*_ASCII_STATING_PHRASES, "原因", "修复", "完成", "已", "需要", "问题", "決定", "修正")
 # A question to oneself, a guess, what would be so in some case, or words of another, states no outcome.
@@ -120,8 +120,8 @@ _I_DID = re.compile(
 )
 _I_HAVE_DONE = re.compile(r"(?:i|we)(?:'ve| have) (?:now |successfully |also )?(?!not\b|already\b|to\b)[a-z]+", re.I)
 _WORD = re.compile(r"\w+")
-_NO_WORD_CHARS = {code: " " for code in range(128) if not _WORD.match(chr(code))}
-"""To split what is ASCII into its words, which takes half the time of the expression."""
+_BETWEEN_WORDS = bytes(code if _WORD.match(chr(code)) else ord(" ") for code in range(256))
+"""To split the bytes of what is ASCII into its words, which takes a quarter of the time of the expression."""
 _QUOTED_CODE = re.compile(r"`[^`]*`")
 _TWO_WORDS = re.compile(r"\w\W+\w")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
@@ -449,10 +449,10 @@ def _worth(
 
 
 def _times_stating(lowered: str) -> int:
-    is_ascii = lowered.isascii()
-    words = lowered.translate(_NO_WORD_CHARS).split() if is_ascii else _WORD.findall(lowered)
-    phrases = _ASCII_STATING_PHRASES if is_ascii else _STATING_PHRASES
-    return sum(map(_STATING_WORDS.__contains__, words)) + sum(map(lowered.count, phrases))
+    if lowered.isascii():
+        words = lowered.encode().translate(_BETWEEN_WORDS).split()
+        return sum(map(_STATING_BYTES.__contains__, words)) + sum(map(lowered.count, _ASCII_STATING_PHRASES))
+    return sum(map(_STATING_WORDS.__contains__, _WORD.findall(lowered))) + sum(map(lowered.count, _STATING_PHRASES))
 
 
 def by_worth(
