@@ -94,11 +94,10 @@ _CHARS_OF_REPORT = (200, 900)
 _REPORTS_OF_DEEDS = 20
 _OLD_REQUEST_CHARS = 340
 _ROOM_FOR_ANY_HEAD = 2 * LEAST_REQUEST_CHARS
-_SHORTEST_ENTRY_CHARS = 25
+_SHORTEST_ENTRY_CHARS, _MOST_TRIED = 25, 200
 _CUT = '…" (m'
 _REFERENCE_CHARS = 12
-_LEAST_WORTH = 0.3
-_LEAST_LEFT = 200
+_LEAST_WORTH, _LEAST_LEFT = 0.3, 200
 # The same command with the same outcome, over all exchanges.
 _MOST_REPEATED = 2
 _HEADINGS_OF_REQUESTS = frozenset({parts.ACTIVE_TASK, parts.GOAL, parts.RULES})
@@ -278,13 +277,15 @@ class _Composer:
         """Every request, newest first; with a topic only those about it, each in detail."""
         above = draft.above
         material = self._material
-        last = len(material.exchanges) - 1
+        last, tried = len(material.exchanges) - 1, 0
         each = self._chars_for_each_request(room, above)
         for n in material.told_first:
-            if room < _SHORTEST_ENTRY_CHARS:
+            # Of thousands of requests one may still fit into the last few chars: it is not worth a look at all of them.
+            if room < _SHORTEST_ENTRY_CHARS or tried > _MOST_TRIED:
                 break
             if n in draft.entries or (topic and not topic.is_about(material.exchanges[n].request)):
                 continue
+            tried += room < _ROOM_FOR_ANY_HEAD
             if room < _ROOM_FOR_ANY_HEAD and not material.may_fit(n, above, room - ENTRY_CHARS):
                 continue
             most = TASK_CHARS if topic or last - n < _NEWEST_WHOLE else _OLD_REQUEST_CHARS
