@@ -312,6 +312,7 @@ def test_what_the_agent_tells_itself_to_do_next_is_a_thought() -> None:
         "And update the `super().__init__` call.",
         "Actually, `tide_gates.py` has:",
         "In `src/tide_gates.py`:",
+        "Should probably convert the depths that were fixed.",
     ]
     assert all(map(is_thought, thoughts))
     stated = [

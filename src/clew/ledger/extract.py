@@ -312,7 +312,7 @@ _CASE = re.compile(
     r"(?:(?:what )?if (?:i|we) (?!have\b)|suppose\b|(?:let's )?assume\b)|no, |or maybe\b",
     re.IGNORECASE,
 )
-_SHOULD_PROBABLY = re.compile(r"\bshould probably\b")
+_SHOULD_PROBABLY = re.compile(r"\bshould probably\b", re.IGNORECASE)
 
 
 def deliberates(said: str) -> bool:
