@@ -48,6 +48,17 @@ def test_a_setting_has_its_value_since_when_and_what_it_was_before() -> None:
     assert entity(said, "setting", at=3).value == "30"
 
 
+def test_what_a_script_writes_when_it_is_run_is_changed_also_by_a_later_reader() -> None:
+    code = "target = 'src/rows.py'\nopen(target, 'w').write('x')\n"
+    wrote = [assistant(None, [call("write_file", {"path": "fix.py", "content": code}, "a")]), tool("a", "ok")]
+    first = read(wrote)
+    later = EntityReader(first.changes, json.loads(json.dumps(first.context)))
+    for number, message in enumerate(ran("cd annex && python ../fix.py", "done"), 2):
+        later.add(message, number)
+    changed = {it.name: it.value for it in entities_of(later.changes) if it.kind == "file"}
+    assert changed == {"fix.py": "written", "annex/src/rows.py": "changed"}
+
+
 def test_of_code_only_a_value_that_an_edit_changed_is_a_setting() -> None:
     said = edited("a.py", "MAX_TRIES = 5\nx = f(1)", "MAX_TRIES = 8\nx = f(2)\nnew = 3")
     found = entity(said, "setting")

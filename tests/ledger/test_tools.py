@@ -170,7 +170,7 @@ def test_a_file_fact_tells_how_it_was_touched_and_when() -> None:
         messages += [assistant(None, [call(name, arguments, f"c{number}")]), tool(f"c{number}", "ok")]
     ledger = Ledger.of(messages)
     fact = ledger.files["a.py"]
-    assert (fact.first, fact.last, fact.changes, fact.reads, fact.is_written) == (1, 3, 1, 1, False)
+    assert (fact.first, fact.last, fact.changes, fact.reads, fact.is_written) == (1, 3, [3], 1, False)
     assert ledger.actions[1].change == "+1 -2"
 
 
@@ -265,7 +265,30 @@ def test_a_script_that_a_tool_writes_changes_its_files_when_it_is_run() -> None:
     ran = [assistant(None, [call("bash", {"command": "python fix_rows.py"}, "b")]), tool("b", "done")]
     before, after = (Ledger.of([wrote, tool("a", "ok"), *more]).files for more in ([], ran))
     assert "src/halls/rows.py" not in before
-    assert after["src/halls/rows.py"].changes == 1
+    assert after["src/halls/rows.py"].changes == [2]
+
+
+def test_a_script_that_failed_is_not_taken_to_have_written_its_files() -> None:
+    command = f"cat > fix_rows.py <<'EOF'\n{FIX}EOF\npython3 fix_rows.py"
+    result = "IndexError: list index out of range\n[exit 1]"
+    ledger = Ledger.of([assistant(None, [call("bash", {"command": command}, "a")]), tool("a", result)])
+    assert [path for path, fact in ledger.files.items() if fact.changes] == ["fix_rows.py"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "path"),
+    [
+        ("annex", "annex/tide.toml"),
+        ("./annex/", "annex/tide.toml"),
+        ("/srv/gate", "/srv/gate/tide.toml"),
+        ("..", "../tide.toml"),
+        ("-", "tide.toml"),
+    ],
+)
+def test_a_file_is_in_the_folder_that_its_command_changes_to(folder: str, path: str) -> None:
+    command = f"cd {folder} && cat <<EOF > tide.toml\nrows = 14\nEOF"
+    ledger = Ledger.of([assistant(None, [call("bash", {"command": command}, "a")]), tool("a", "")])
+    assert list(ledger.files) == [path]
 
 
 def test_code_that_only_reads_changes_no_file() -> None:

@@ -170,7 +170,7 @@ def test_a_file_under_two_spellings_is_one_file(one: str, other: str) -> None:
         user("Go on."),
     ]
     files = "\n".join(write_handoff(summary_input_of(messages), 2_000, count).lines(FILES))
-    assert files.count("rows.toml") == 2 and files.count("(changed, m1-m3)") == 1
+    assert files.count("rows.toml") == 2 and files.count("(changed, m3)") == 1
 
 
 def test_of_a_long_listing_files_have_their_size_and_folders_are_told_as_such() -> None:
@@ -193,3 +193,34 @@ def test_of_a_short_listing_the_folder_itself_is_not_told() -> None:
     ]
     told = told_of([*messages, assistant("One script."), user("And now?")])
     assert "RAN ls -la halls -> -rwxr-xr-x 1 ana ana 552 May 3 19:28 count.sh (m1)" in told
+
+
+def test_a_file_was_changed_where_it_was_changed_and_not_where_it_was_only_read() -> None:
+    read = called("read", {"path": "themes/light.json"}, '{"accent": "teal"}', "a")
+    edit = {"path": "themes/light.json", "old_string": "teal", "new_string": "gray"}
+    messages = [user("Make the accent gray."), *read, *called("edit", edit, "ok", "b")]
+    messages += [assistant("The accent is gray now."), user("Now make all of the light theme dimmer.")]
+    messages += called("read", {"path": "themes/light.json"}, '{"accent": "gray"}', "c")
+    failing = {"path": "themes/light.json", "old_string": "blue", "new_string": "navy"}
+    messages += called("edit", failing, "Error: old_string was not found in the file", "d")
+    told = write_handoff(summary_input_of(messages), 2_000, count).lines(FILES)
+    assert list(told) == ["themes/light.json (changed, m3)"]
+
+
+def test_a_script_that_a_command_writes_is_told_with_what_is_run_and_not_by_how_it_begins() -> None:
+    script = "cat <<'EOF' > check_rows.py\nimport halls\nprint(halls.rows_of_annex_7)\nEOF\npython3 check_rows.py"
+    messages = [user("How many rows has annex 7?"), *ran(script, "rows: 512", "a")]
+    told = told_of([*messages, assistant("Annex 7 has 512 rows."), user("And annex 8?")])
+    assert "RAN cat > check_rows.py …; python3 check_rows.py" in told
+    assert "<<" not in told and "EOF" not in told
+
+
+def test_scripts_that_only_begin_alike_are_no_runs_of_one_command() -> None:
+    failing = "Traceback\nValueError: no such hall\n[exit 1]"
+    messages = [user("Which halls are there?")]
+    for row in range(4):
+        inline = f"python3 -c \"import halls; print(halls.find('hall_{row}'))\""
+        written = f"cat <<EOF > find_{row}.py\nimport halls\nprint(halls.row({row}))\nEOF\npython3 find_{row}.py"
+        messages += ran(inline, failing, f"a{row}") + ran(written, failing, f"b{row}")
+    told = told_of([*messages, assistant("None of the four can be found."), user("Why?")])
+    assert "runs" not in told

@@ -13,15 +13,22 @@ from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any, Literal, TypeAlias, get_args
 
-from clew.ledger.assignments import Assignment, assignments_in_command, assignments_in_edit
+from clew.ledger.assignments import (
+    Assignment,
+    assignments_in_command,
+    assignments_in_edit,
+    files_written_by_scripts,
+)
 from clew.ledger.extract import LedgerStatement, decisions_in, first_sentence, rule_replaced_by, rules_in, shorten
 from clew.ledger.outcomes import CallOutcome, branch_in, commit_in, outcome_of, serving_in
 from clew.ledger.requests import person_said, repetition_key, takes_back_task
 from clew.ledger.tools import (
     PlanItem,
     Verb,
+    ended_in_folder,
     files_changed_by,
     files_edited,
+    in_folder_of,
     plan_in,
     size_of_edit,
     target_of,
@@ -43,6 +50,7 @@ _SHORTEST_TASK = 12
 _MOST_KEYS = 500
 _MOST_RULES_COMPARED = 400
 _MOST_OPEN_CALLS = 200
+_MOST_SCRIPTS = 50
 _ADDRESS = re.compile(
     r"(?:\w+://)?(?P<host>[\w.-]+|\[[\da-f:]+\]):(?P<port>\d{2,5})\b|\bport (?P<alone>\d{2,5})\b", re.I
 )
@@ -180,6 +188,7 @@ class EntityReader:
         self._request: str = context.get("request", "")
         self._keys: dict[str, None] = dict.fromkeys(context.get("keys", ()))
         self._started: dict[str, str] = dict(context.get("started", {}))
+        self._scripts: dict[str, Sequence[str]] = dict(context.get("scripts", {}))
 
     @property
     def context(self) -> dict[str, Any]:
@@ -191,6 +200,7 @@ class EntityReader:
             "request": self._request,
             "keys": list(self._keys)[-_MOST_KEYS:],
             "started": self._started,
+            "scripts": dict(list(self._scripts.items())[-_MOST_SCRIPTS:]),
         }
 
     def add(self, message: Message, number: int) -> None:
@@ -274,9 +284,13 @@ class EntityReader:
         files: Mapping[str, str] = {}
         size, settings = "", list[Assignment]()
         if verb == "RAN":
-            files, settings = files_changed_by(target), assignments_in_command(target)
+            written = files_changed_by(target)
+            changed = written | dict.fromkeys(files_written_by_scripts(target, written, self._scripts), "")
+            files = {in_folder_of(target, path): ended_in_folder(target, how) for path, how in changed.items()}
+            settings = assignments_in_command(target)
         elif verb in ("WROTE", "CHANGED"):
             files, size = files_edited(name, arguments), size_of_edit(arguments)
+            files_written_by_scripts(str(arguments.get("content", "")), files, self._scripts)
             settings = assignments_in_edit(arguments, next(iter(files), ""))
         elif verb == "PLANNED" and (items := plan_in(arguments)):
             self._follow_plan(updated_plan(self._plan, items, arguments), number)

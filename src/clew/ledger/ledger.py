@@ -89,6 +89,8 @@ class Action:
     target: str
     files: Mapping[str, str] = field(default_factory=dict)
     """The files it changed, each with how it ended: `deleted`, `reverted`, `moved to b.py`; empty where it is there."""
+    by_code: Collection[str] = ()
+    """Those of them that only code which it ran writes: not where that failed."""
     change: str = ""
     result: int | None = None
     outcome: CallOutcome | None = None
@@ -150,8 +152,8 @@ class FileFact:
     path: str
     first: int
     last: int
-    changes: int = 0
-    last_change: int = -1
+    changes: list[int] = field(default_factory=list)
+    """The messages that changed it."""
     reads: int = 0
     is_written: bool = False
     """Whether each change wrote the whole file."""
@@ -316,11 +318,13 @@ class Ledger:
         target = unwrapped(target, self._wrappers) if verb == "RAN" else target
         files, change = _NO_FILES, ""
         written: Collection[str] = ()
+        by_code: Collection[str] = ()
         if verb == "RAN":
             if shown := file_shown_by(without_folder(target)):
                 verb, target = "READ", in_folder_of(target, shown)
-            elif changed := (direct := files_changed_by(target)) | self._run_by(target, direct):
+            elif changed := (direct := files_changed_by(target)) | (code := self._run_by(target, direct)):
                 files = {in_folder_of(target, path): ended_in_folder(target, how) for path, how in changed.items()}
+                by_code = {in_folder_of(target, path) for path in code.keys() - direct.keys()}
                 written = {in_folder_of(target, path) for path in files_written_by(target)}
         elif verb in ("WROTE", "CHANGED"):
             files = files_edited(name, arguments)
@@ -334,11 +338,10 @@ class Ledger:
         for path in files:
             fact = self._touched(path, number)
             fact.is_written = path in written and (fact.is_written or not fact.changes)
-            fact.changes += 1
-            fact.last_change = number
+            fact.changes.append(number)
             fact.ended = ""
         self._open_calls[call.get("id", "")] = len(self.actions)
-        self.actions.append(Action(number, index, name, verb, target, files, change))
+        self.actions.append(Action(number, index, name, verb, target, files, by_code, change))
 
     def _run_by(self, text: str, written: Collection[str]) -> dict[str, str]:
         """The files that code changes which a text runs; what the scripts among `written` would change is noted."""
@@ -372,8 +375,8 @@ class Ledger:
         for path, ended in action.files.items():
             if not action.failed and ended:
                 self._end_file(path, ended)
-            elif action.failed and action.verb in ("WROTE", "CHANGED"):
-                self.files[path].changes -= 1
+            elif action.failed and (action.verb in ("WROTE", "CHANGED") or path in action.by_code):
+                self.files[path].changes.remove(action.number)
             elif action.verb == "WROTE" and _says_created(text):
                 action.creates = self.files[path].is_new = True
         if action.verb == "RAN":

@@ -322,7 +322,7 @@ def in_folder_of(command: str, path: str) -> str:
     found = _FOLDER_OF_COMMAND.match(command) if path and not _ABSOLUTE.match(path) else None
     folder = (found["quoted"] or found["single"] or found["plain"] or "") if found else ""
     if not _ABSOLUTE.match(folder):
-        return path
+        return normpath(f"{folder}/{path}") if folder != "-" and _NAME.fullmatch(folder) else path
     if "\\" in folder and "/" not in folder:
         return "\\".join([folder.rstrip("\\"), *path.removeprefix("./").split("/")])
     return f"{folder.rstrip('/')}/{path.removeprefix('./')}"

@@ -116,7 +116,7 @@ def _facts(ledger: Ledger, folded: Container[int], result: _ResultText) -> Itera
     found: dict[str, list[tuple[str, int]]] = {
         "rules": [(rule.text, rule.number) for rule in ledger.rules],
         "asks": [(ask.text, ask.number) for ask in ledger.requests],
-        "files": [(fact.path, fact.last) for fact in ledger.files.values() if fact.changes],
+        "files": [(fact.path, fact.changes[-1]) for fact in ledger.files.values() if fact.changes],
         "errors": [
             (action.outcome.error, action.result)
             for action in ledger.actions

@@ -26,6 +26,14 @@ _MOST_FOLDERS = 2
 _MOST_STEPS = 6
 _FEWEST_FOLDED = 4
 _NUMBERS = re.compile(r"\d+")
+_GIVEN_CODE = re.compile(r"[^\n]{0,60}?(?: -[ce] |<<)")
+_DOCUMENT = re.compile(
+    r"<<-?\s*(?P<mark>['\"]?)(?P<word>\w+)(?P=mark)(?P<rest>[^\n]*)\n.*?(?:^\s*(?P=word)\b|\Z)",
+    re.DOTALL | re.MULTILINE,
+)
+_BROKEN_LINE = re.compile(r"\s*\\\n\s*|(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
+_WRITTEN = "…; "
+_START_CHARS, _COMMAND_CHARS_READ = 200, 20_000
 DEED = re.compile(
     r"(?:CHANGED|CREATED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED |DELEGATED .* -> \""
     r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
@@ -39,19 +47,36 @@ def brief_target(target: str) -> str:
     separator = "\\" if "\\" in target and "/" not in target else "/"
     if " " not in target and target.count(separator) > _MOST_FOLDERS:
         return f"…{separator}{separator.join(target.rsplit(separator, 2)[1:])}"
-    return _brief_command(without_folder(target))
+    return _brief_command(outline_of(target))
 
 
 def _brief_command(command: str) -> str:
     """The start of a command, cut at a blank or, in a long word, at a mark: a name alone says little of a command."""
     # A script that begins with a remark says there what it is for.
     command = command.split("\n", 1)[0] if command.startswith("#") else command
+    if _WRITTEN in command and len(command) > BRIEF_CHARS:
+        command = f"…; {command.rpartition(_WRITTEN)[2]}"
     brief = shorten_redacted(command, BRIEF_CHARS)
-    if len(brief) > _LEAST_BRIEF_CHARS or not brief.endswith("…"):
+    if len(brief) > _LEAST_BRIEF_CHARS or not brief.endswith("…") or command.endswith("…"):
         return brief
     line = " ".join(shorten_redacted(command, 2 * _COMMAND_CHARS).split())[:BRIEF_CHARS]
     marks = [found.start() for found in _MARKS.finditer(line, _LEAST_BRIEF_CHARS)]
     return f"{line[: marks[-1]] if marks else line}…"
+
+
+def outline_of(command: str) -> str:
+    """A command without the change of folder before it and the texts that it writes: `cat > a.py …; python a.py`."""
+    command = without_folder(command)
+    if "<<" not in command or "\n" not in command:
+        return command
+    outline = _BROKEN_LINE.sub(" ", _DOCUMENT.sub(_without_text, command[:_COMMAND_CHARS_READ])).strip()
+    return outline if "…" not in outline else "; ".join(filter(None, map(str.strip, outline.split("\n"))))
+
+
+def _without_text(document: re.Match[str]) -> str:
+    """A here-document without its text where that goes into a file; what a program is given to run is left."""
+    before = document.string[document.string.rfind("\n", 0, document.start()) + 1 : document.start()]
+    return f"{document['rest'].strip()} …".lstrip() if ">" in before + document["rest"] else document[0]
 
 
 def unlike_target(target: str, other: str) -> str:
@@ -63,6 +88,22 @@ def unlike_target(target: str, other: str) -> str:
     if same <= _WORDS_BEFORE_DIFFERENCE:
         return shorten_redacted(brief_target(target), BRIEF_CHARS // 2)
     return f"{words[0]} … {_brief_command(' '.join(words[same - _WORDS_BEFORE_DIFFERENCE :]))}"
+
+
+def names_of_run(target: str, called: Sequence[str], before: str) -> list[str]:
+    """What a command is told by: how it begins, and the lines of it that are quoted; `before`: one that begins alike.
+
+    A line out of the middle of a script says little without what is done with the script.
+    """
+    brief = brief_target(target)
+    starts = (" ".join(target[:_START_CHARS].split()), brief.rstrip("…"))
+    opening = [line for line in called if any(start[: len(line)] == line[: len(start)] for start in starts)]
+    if opening and outline_of(target) == without_folder(target):
+        return list(dict.fromkeys(map(without_folder, called)))
+    # Nor does the word that ends what is written.
+    said = {*opening, *(found["word"] for found in _DOCUMENT.finditer(target))}
+    others = [without_folder(line) for line in called if line not in said]
+    return list(dict.fromkeys([unlike_target(target, before) if before else brief, *others]))
 
 
 def told_target(action: Action) -> str:
@@ -143,7 +184,7 @@ def _runs(actions: Iterable[Action]) -> Iterable[str]:
             continue
         how = f": {len(own)} runs{f', {failed} failed' if failed else ''}, the last"
         why = f": {shorten_redacted(error, _ERROR_CHARS)}" if error else ""
-        command = shorten_redacted(without_folder(last.target), _COMMAND_CHARS)
+        command = shorten_redacted(outline_of(last.target), _COMMAND_CHARS)
         yield " ".join(f"RAN {command}{how} {ended}{why} (m{last.number})".split())
 
 
@@ -165,7 +206,9 @@ def tells_step(deeds: Iterable[str], action: Action) -> bool:
 
 
 def _words_alike(action: Action) -> str:
-    return " ".join(without_folder(action.target).split()[:_WORDS_ALIKE])
+    """The words by which runs count as those of one command: the first, or all where it writes or is given code."""
+    command = outline_of(action.target)
+    return " ".join(command.split()[: None if "…" in command or _GIVEN_CODE.match(command) else _WORDS_ALIKE])
 
 
 def _when(actions: Sequence[Action]) -> str:

@@ -36,11 +36,11 @@ from clew.summaries.deeds import (
     brief_target,
     folded_calls,
     framed_passage,
+    names_of_run,
     reference_of,
     says_target,
     steps_of,
     told_target,
-    unlike_target,
 )
 from clew.summaries.focus_line import messages_about
 from clew.summaries.handoff import (
@@ -68,7 +68,7 @@ from clew.summaries.sentences import (
 )
 
 _HEADING = re.compile(r"#{1,6} (?:\d+[.)] )?[^\d`]*")
-_START_CHARS, _SENTENCES_OF_KEPT = 200, 2
+_SHORT_RESULT_CHARS, _SENTENCES_OF_KEPT = 800, 2
 _LISTS = re.compile(r"(?:sudo |ssh [^\"']*[\"'])?(?:ls|dir|tree|ps|stat|lsof)\b")
 _COUNTED = re.compile(r" \(\d+ such lines\)\Z")
 
@@ -194,14 +194,7 @@ def _passage_line(key: Hashable, own: list[tuple[int, bool, str]], folders: dict
     where = "; ".join([where, *remarks])
     called = [line for _, is_call, line in own if is_call]
     if verb == "RAN":
-        # A line out of the middle of a script says little without what is done with the script.
-        brief = brief_target(target)
-        starts = (" ".join(target[:_START_CHARS].split()), brief.rstrip("…"))
-        begins = any(start[: len(line)] == line[: len(start)] for start in starts for line in called)
-        if before := folders.get(brief):
-            brief = unlike_target(target, before)
-        called = [without_folder(line) for line in called]
-        names = list(dict.fromkeys(called if begins else [brief, *called]))
+        names = names_of_run(target, called, folders.get(brief_target(target), ""))
         folders[brief_target(target)] = target
         told = [line for _, is_call, line in own if not is_call]
     else:
@@ -424,7 +417,7 @@ class HandoffMaterial:
         if target not in self._frame_chars:
             self._frame_chars[target] = len(brief_target(target)) + _FRAME_CHARS
         fact = self.source.ledger.files.get(target) if action.verb == "READ" else None
-        is_old = fact is not None and number < fact.last_change
+        is_old = fact is not None and number < max(fact.changes, default=-1)
         return (action.verb, target, *(["changed since"] if is_old else [])), self._frame_chars[target]
 
     def head(self, n: int, above: Collection[int], most: int) -> str:
@@ -485,7 +478,7 @@ class HandoffMaterial:
         """How a command ended of whose output no line is told."""
         if not action.outcome or action.result is None or not self.may_quote(action.result):
             return ""
-        is_short = action.outcome.chars <= 4 * _START_CHARS
+        is_short = action.outcome.chars <= _SHORT_RESULT_CHARS
         text = self.selector.texts(action.result)[0].strip() if is_short else ""
         if not is_short or (text not in _NO_OUTPUT and not all(map(is_routine, text.split("\n")))):
             return "" if _LISTS.match(without_folder(action.target)) else action.outcome.describe()

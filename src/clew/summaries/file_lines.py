@@ -120,7 +120,7 @@ def _joined_facts(one: FileFact, other: FileFact) -> FileFact:
     return replace(
         newest,
         first=min(one.first, other.first),
-        changes=one.changes + other.changes,
+        changes=sorted([*one.changes, *other.changes]),
         reads=one.reads + other.reads,
         is_written=one.is_written and other.is_written,
         is_new=one.is_new or other.is_new,
@@ -198,10 +198,10 @@ def _apart(joined: str) -> list[str]:
 
 
 def _file_line(fact: FileFact, told: FileLine | None) -> FileLine:
-    first = fact.first if told is None or told.first < 0 else min(told.first, fact.first)
+    first = fact.changes[0] if told is None or told.first < 0 else min(told.first, fact.changes[0])
     is_new = fact.is_new or (told is not None and told.how == _CREATED)
     how = fact.ended or (_CREATED if is_new else "written" if fact.is_written and told is None else _CHANGED)
-    return FileLine(fact.path, how, first, fact.last)
+    return FileLine(fact.path, how, first, fact.changes[-1])
 
 
 def _files_in(text: str) -> Iterator[FileLine]:

@@ -23,10 +23,9 @@ from clew.ledger import (
     rule_replaced_by,
     shorten,
     shows_command,
-    without_folder,
 )
 from clew.summaries import handoff as parts
-from clew.summaries.deeds import brief_target, told_target
+from clew.summaries.deeds import brief_target, outline_of, told_target
 from clew.summaries.file_lines import changed_files, joined_lines, read_files
 from clew.summaries.handoff import SummaryInput, number_at_end, number_in, quoted, quoted_request, shorten_redacted
 
@@ -180,7 +179,7 @@ def _uncommitted(ledger: Ledger, told: str, number: int) -> str:
     """`Not committed: modified src/a.py`; that all is committed only where nothing was changed since."""
     if told:
         return f"Not committed: {shorten_redacted(told, _UNCOMMITTED_CHARS)}"
-    is_changed = any(fact.changes and fact.last > number for fact in ledger.files.values())
+    is_changed = any(max(fact.changes, default=-1) > number for fact in ledger.files.values())
     return "" if is_changed else "Nothing to commit"
 
 
@@ -298,7 +297,7 @@ def _failure(failure: LastFailure, heading: str) -> RequiredFact:
     """`make test -> exit 2: error: no rule to make target (m12)`"""
     action = failure.action
     assert action.outcome is not None
-    what = shorten_redacted(without_folder(told_target(action)), _COMMAND_CHARS) or action.tool
+    what = shorten_redacted(outline_of(told_target(action)), _COMMAND_CHARS) or action.tool
     error = shorten_redacted(action.outcome.error, _ERROR_CHARS)
     how = f" -> {ended}" if (ended := action.outcome.exit_and_tests()) else ""
     cure = _told_cure(failure.cure)
@@ -317,7 +316,7 @@ def _told_cure(cure: Sequence[Action]) -> str:
     did = (
         f"changing {', '.join(files[:_MOST_FILES_OF_CURE])}"
         if files
-        else shorten_redacted(without_folder(told_target(last)), _COMMAND_CHARS)
+        else shorten_redacted(outline_of(told_target(last)), _COMMAND_CHARS)
     )
     where = f"m{last.number}" if first is last else f"m{first.number}-m{last.number}"
     return f"{_OVERCOME}{did}, {where}"
