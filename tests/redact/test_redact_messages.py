@@ -188,6 +188,15 @@ def test_what_a_message_has_does_not_change_how_the_next_is_read(first: str, sec
     assert "hunter2plus" not in str(redact_messages(history))
 
 
+def test_a_key_that_is_cut_off_does_not_end_in_the_next_message() -> None:
+    body = "MIIEpAIBAAKCAQEAx7FakeFakeKeyBody0123456789abcdefghijklmnopqrstuv"
+    history = [
+        user(f"-----BEGIN RSA PRIVATE KEY-----\n{body}"),
+        user("It has to end in -----END RSA PRIVATE KEY----- or ssh refuses it."),
+    ]
+    assert redact_messages(history) == [user("[REDACTED:private-key]"), history[1]]
+
+
 def test_a_long_history_without_secrets_stays_as_it_is() -> None:
     history = [user(f"Nothing to hide in part {number}, all of it. " * 400) for number in range(60)]
     assert all(new is old for new, old in zip(redact_messages(history), history, strict=True))

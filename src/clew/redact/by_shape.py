@@ -277,11 +277,13 @@ def private_keys(text: bytes) -> Iterator[SecretFinding]:
 
 def _end_of_key(text: bytes, start: int) -> int:
     """Where the key ends whose first line ends at `start`; `start` itself if no key follows."""
-    dashes = text.find(b"-----", start)
-    if dashes >= 0 and dashes - start <= _LONGEST_KEY and (end := _KEY_ENDS(text, dashes)):
+    last = start + _LONGEST_KEY
+    other = text.find(b"\0", start, last)  # behind a null character stands another text
+    dashes = text.find(b"-----", start, last if other < 0 else other)
+    if dashes >= 0 and (end := _KEY_ENDS(text, dashes)):
         body = text[start:dashes]
         return end.end() if _KEY_MATERIAL(body) and _SOME_BASE64(body) else start
-    cut_off = _CUT_OFF_KEY.match(text, start, start + _LONGEST_KEY)
+    cut_off = _CUT_OFF_KEY.match(text, start, last)
     return start + len(cut_off[0].rstrip(b"\\nr \t\r\n")) if cut_off else start
 
 

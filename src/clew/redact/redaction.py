@@ -51,11 +51,7 @@ _PASSES = 4
 
 def redact(text: str) -> RedactedText:
     """The text with every secret replaced by a placeholder that says its kind."""
-    return _redacted(text, _LITERALS)
-
-
-def _redacted(text: str, literals: Container[bytes]) -> RedactedText:
-    shown, frequent, found = _search(text, literals)
+    shown, frequent, found = _search(text, _LITERALS)
     if not found and frequent is None:
         return RedactedText(text, ())
     if frequent is not None and shown.text is text and (many := frequent.with_others(found)):
@@ -74,8 +70,11 @@ def redact_text(text: str) -> str:
     return _replaced(text, _settled(shown, frequent, found))
 
 
-def _search(text: str, literals: Container[bytes]) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
-    """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others."""
+def _search(
+    text: str, literals: Container[bytes], *, uncover: bool = True
+) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
+    """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others; with
+    `uncover` also those that show only when others are replaced."""
     shown = readable(text)
     searched = _searched(shown.text, literals)
     words = searched.words
@@ -84,7 +83,7 @@ def _search(text: str, literals: Container[bytes]) -> tuple[ReadableText, Freque
         searched = _searched(_CUT_OUT.join(between(shown.text, frequent.names, frequent.ends)), literals, words)
     found = _scan(searched)
     if found:
-        found = _with_uncovered(found, searched.text)
+        found = _with_uncovered(found, searched.text) if uncover else found
         if frequent is not None:
             found = in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
     return shown, frequent, found
@@ -201,7 +200,7 @@ class ReadableText:
 
     def in_original(self, found: Sequence[SecretFinding]) -> list[SecretFinding]:
         """Findings in the text, with their places in the original."""
-        if not self._forms:
+        if not found or not self._forms:
             return list(found)
         self._locate()
         return [SecretFinding(self._at(start), self._at(end - 1, last=True), kind) for start, end, kind in found]
@@ -366,8 +365,10 @@ def _found_in(
     texts: Sequence[str], owners: Sequence[int], starts: Sequence[int], literals: Container[bytes]
 ) -> Iterable[int]:
     """The owners of the texts in which something is found; `starts` are where the texts stand when they are joined."""
-    found = _redacted(ALONE.join(texts), literals).found
-    return dict.fromkeys(owners[bisect_right(starts, finding.start) - 1] for finding in found)
+    # What shows only when these are replaced is in the same texts, of which one that is cut off may take in several.
+    found = _settled(*_search(ALONE.join(texts), literals, uncover=False))
+    ends = ((bisect_right(starts, one.start) - 1, bisect_right(starts, one.end - 1)) for one in found)
+    return dict.fromkeys(owner for first, last in ends for owner in owners[first:last])
 
 
 def _collect(value: Any, name: str, owner: Mapping[Any, Any], texts: list[str], depth: int) -> bool:
