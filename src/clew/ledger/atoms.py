@@ -180,9 +180,12 @@ class AtomStats:
 
 def _split_lines(text: str) -> list[tuple[int, int, list[str]]]:
     """Each line of a text: where it starts and ends, and its words."""
-    lines = text.split("\n")
-    ends = list(accumulate(map(len, lines), lambda end, chars: end + 1 + chars))
-    return [(end - len(line), end, line.split()) for line, end in zip(lines, ends, strict=True)]
+    start, lines = 0, []
+    for line in text.split("\n"):
+        end = start + len(line)
+        lines.append((start, end, line.split()))
+        start = end + 1
+    return lines
 
 
 def _lines_around(text: str, atoms: Iterable[AtomStats]) -> list[tuple[int, int, list[str]]]:

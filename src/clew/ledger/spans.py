@@ -270,12 +270,13 @@ def trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 def has_words(text: str, start: int, end: int, fewest: int) -> bool:
     """Whether the span has so many different words. Numbers alone, such as a row of a table, say nothing."""
-    return not _has_bar(text, start, end) and _say_something(_words_in(text, start, end), fewest)
+    return _say_something(_words_in(text, start, end), fewest) and not _has_bar(text, start, end)
 
 
 def _has_bar(text: str, start: int, end: int) -> bool:
     """Whether a bar of progress is drawn in the span."""
-    return not text.isascii() and _PROGRESS_BAR.search(text, start, end) is not None
+    # Of a text that is not ASCII most lines are, and a part of it is cut out faster than it is searched.
+    return not text.isascii() and not (span := text[start:end]).isascii() and _PROGRESS_BAR.search(span) is not None
 
 
 def _words_in(text: str, start: int, end: int) -> set[str]:

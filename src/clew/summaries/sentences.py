@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -146,8 +145,7 @@ _WORDS_OF_FRAGMENT = 6
 _FIGURE = re.compile(r"\d+")
 
 
-@dataclass(frozen=True, slots=True)
-class Sentence:
+class Sentence(NamedTuple):
     """A whole sentence or list item that the agent said."""
 
     text: str
