@@ -298,6 +298,43 @@ def test_a_label_in_bold_letters_that_is_told_as_a_finding_is_told_once() -> Non
     assert quoted_sentences(said).count("Option 2: Check the missing status only") == 1
 
 
+def test_a_label_stands_before_no_sentence_that_has_one_of_its_own() -> None:
+    answer = (
+        "Lists of blocked names cannot be imported there, in whatever form they are kept.\n\n**Workarounds:**\n\n"
+        "```\nimport.sh names.txt\n```\n\n"
+        "**Bottom line:** the filter is made for security and does not block what you want blocked.\n"
+    )
+    told = quoted_sentences(closing_sentences(answer, 4, lambda _: 0.3))
+    assert "Workarounds" not in told and "**Bottom line:** the filter is made" in told
+
+
+def test_numbered_findings_stand_behind_the_heading_of_their_section() -> None:
+    answer = (
+        "### Code that stands there twice\n\n#### 1. **Handling of the events**\nIn both.\n\n"
+        "#### 2. **Handling of the shell commands**\nIn both.\n\n### Names to change\n\n"
+        "#### 1. **Renderer of rows is no renderer**\nIt is more."
+    )
+    told = quoted_sentences([one for one in closing_sentences(answer, 4, lambda _: 0.3) if one.is_finding])
+    first, _, second = told.partition("Names to change")
+    assert first.startswith('"Code that stands there twice 1. **Handling of the events**')
+    assert first.count("Code that stands there twice") == 1
+    assert second.startswith(" 1. **Renderer of rows")
+
+
+def test_bare_entries_of_a_list_stand_behind_what_is_above_it() -> None:
+    scripts = "\n".join(f"- gate_{name}_8{row}" for row, name in enumerate(("modem", "tether", "signal", "carrier")))
+    answer = (
+        "I've removed all that belonged to the modem, and nothing else of the router was changed by it.\n\n"
+        f"✓ **Init scripts:**\n{scripts}\n\nShall I remove the module of the kernel too, or leave it?"
+    )
+    follow = [user("Start gate_tether_81 and gate_signal_82 again."), *ran("start gate_tether_81", "no such", "a")]
+    told = "\n".join(
+        line for lines in told_of([user("Remove the modem."), assistant(answer), *follow]) for line in lines
+    )
+    assert "- gate_tether_81" in told
+    assert told.index("Init scripts:**") < told.index("- gate_tether_81")
+
+
 def test_a_number_of_several_entries_of_a_list_ends_no_sentence() -> None:
     route = "**Route**:\n1. **gate** - 1 ms\n8. **border** - 94 ms\n9-11. **No answer** from three hops on the way\n\n"
     closing = f"{route}The site is hosted in Oregon. The trace took 12 hops and reached it in 59 ms."

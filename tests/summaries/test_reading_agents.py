@@ -285,6 +285,15 @@ def test_a_screen_with_an_error_on_it_asks_about_the_error() -> None:
     assert "where has the folder" in handoff_of([user(asked)]).lines(ACTIVE_TASK)[0]
 
 
+def test_a_screen_from_its_prompt_to_the_next_asks_for_nothing() -> None:
+    shown = "ana@gate ~ % ./audit.sh\n\n=== Firewall ===\nOn\n\n=== Remote login ===\nOff\nana@gate ~ %"
+    asked = [user("Write a script that audits the gate, and put what it prints into the report.")]
+    messages = [*asked, assistant("Please run ./audit.sh, since it needs your key."), user(shown)]
+    assert handoff_of(messages).lines(ACTIVE_TASK)[0].startswith('"Write a script that audits the gate')
+    failed = shown.replace("Off", "error: no such service")
+    assert handoff_of([*messages[:2], user(failed)]).lines(ACTIVE_TASK)[0].startswith('"ana@gate ~ %')
+
+
 def test_a_word_of_consent_is_the_task_where_something_was_offered() -> None:
     messages = [user("Clean up."), assistant("The old branch is merged. Shall I delete it?"), user("ok")]
     assert handoff_of(messages).lines(ACTIVE_TASK)[0].startswith('"ok", that is "Shall I delete it?"')

@@ -243,3 +243,21 @@ def test_with_room_left_a_line_that_any_file_may_have_is_not_told() -> None:
     assert "import json" not in told
     assert "from datetime" not in told
     assert "return rows" not in told
+
+
+def test_numbered_lines_without_a_word_are_not_told() -> None:
+    rows = []
+    for name in ("tide_of", "gauge_of", "lock_of"):
+        rows += [f"def {name}(station, *, at=None):", '    """', f"    Look {name}_tables up.", "", "    Parameters"]
+        rows += [
+            "    ----------",
+            f"    station : {name}_station",
+            '    """',
+            f"    return {name}_tables(",
+            "        at",
+            "    )",
+        ]
+    source = "\n".join(f"{number:6}\t{row}" for number, row in enumerate(rows, 1))
+    told = completed([user("What is there?"), *called("bash", {"command": "nl -ba tide.py"}, source, "a")], 1_200)
+    assert "def tide_of(" in told
+    assert "-----" not in told and '"""' not in told

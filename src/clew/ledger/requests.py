@@ -211,6 +211,12 @@ def alike_in_a_row(requests: Sequence[str]) -> frozenset[int]:
 # -- what asks for nothing --------------------------------------------------------------------------------------------
 
 _SCREEN = re.compile(r"(?:\$|❯|➜) (?P<command>\S[^\n]*)\n(?P<shown>.*\S)", re.DOTALL)
+# From a prompt to the next one, behind which nothing is said.
+_WHOLE_SCREEN = re.compile(
+    r"(?P<prompt>(?:\([\w.-]+\) )?[\w.-]+@[\w.-]+[: ][^\n]{0,80}?[%$#]|PS [A-Z]:[^\n>]{0,80}>) ?\S[^\n]*\n"
+    r"(?P<shown>.*)\n(?P=prompt)\s*",
+    re.DOTALL,
+)
 # At the start of a line, and in no path.
 _COMPLAINS = re.compile(
     r"^[^\n/]{0,60}\b(?:\w*Error|\w*Exception|error|failed|FAILED|fatal|panic(?:ked)?|denied|not found|[Nn]o such)\b",
@@ -228,8 +234,11 @@ def shows_command(said: str) -> bool:
 
     Where it printed an error, that is what they ask about; and so they do where words of their own stand behind it.
     """
-    found = _SCREEN.fullmatch(said)
-    return found is not None and "\n\n" not in found["shown"] and not _COMPLAINS.search(found["shown"])
+    whole = _WHOLE_SCREEN.fullmatch(said)
+    found = whole or _SCREEN.fullmatch(said)
+    if found is None or (not whole and "\n\n" in found["shown"]):
+        return False
+    return not _COMPLAINS.search(found["shown"])
 
 
 _GREETING = re.compile(

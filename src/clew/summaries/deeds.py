@@ -26,12 +26,12 @@ _MOST_FOLDERS = 2
 _MOST_STEPS = 6
 _FEWEST_FOLDED = 4
 _NUMBERS = re.compile(r"\d+")
-_GIVEN_CODE = re.compile(r"[^\n]{0,60}?(?: -[ce] |<<)")
+_GIVEN_CODE, _FIRST_CHARS = (" -c ", " -e ", "<<"), 60
 _DOCUMENT = re.compile(
     r"<<-?\s*(?P<mark>['\"]?)(?P<word>\w+)(?P=mark)(?P<rest>[^\n]*)\n.*?(?:^\s*(?P=word)\b|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_BROKEN_LINE = re.compile(r"\s*\\\n\s*|(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
+_BROKEN_LINE = re.compile(r"\\\n\s*|(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
 _WRITTEN = "…; "
 _START_CHARS, _COMMAND_CHARS_READ = 200, 20_000
 DEED = re.compile(
@@ -208,7 +208,8 @@ def tells_step(deeds: Iterable[str], action: Action) -> bool:
 def _words_alike(action: Action) -> str:
     """The words by which runs count as those of one command: the first, or all where it writes or is given code."""
     command = outline_of(action.target)
-    return " ".join(command.split()[: None if "…" in command or _GIVEN_CODE.match(command) else _WORDS_ALIKE])
+    is_own = "…" in command or any(map(command[:_FIRST_CHARS].__contains__, _GIVEN_CODE))
+    return " ".join(command.split()[: None if is_own else _WORDS_ALIKE])
 
 
 def _when(actions: Sequence[Action]) -> str:

@@ -52,6 +52,28 @@ def _heads_table(text: str, line: str) -> bool:
     return below is not None and " ".join(text[: below.start()].rpartition("\n")[2].split()) == line
 
 
+# A rule, a closing bracket or the end of a docstring, with the number of its line or without, and where code begins.
+_SAYS_NOTHING = re.compile(r"(?:\d+(?:[:→|-]|\s)\s*)?[-=*_~#\"'`()\[\]{};,.<>/\\\s]+(?:(?<=```)\w+)?\Z")
+_ENTRY = re.compile(r"(?:[-*•+]|\d{1,2}[.)]) ")
+_LABEL = re.compile(r"#{1,6} .|\W*\*\*[^*]+\*\*\W*\Z|.*[:：]\**\Z")
+_LONGEST_LABEL, _WORDS_ALONE = 60, 4
+_PLAIN_WORD = re.compile(r"[^\W\d_]{2,}(?![\w./-])")
+
+
+def _with_labels(text: str, lines: list[str]) -> list[str]:
+    """The lines of a reply, entries of a list that say little by themselves behind what stands above the list."""
+    bare = [line for line in lines if _ENTRY.match(line) and len(_PLAIN_WORD.findall(line)) < _WORDS_ALONE]
+    rows = [" ".join(row.split()) for row in text.split("\n")] if bare else []
+    told: list[str] = []
+    for line in lines:
+        at = rows.index(line) if line in bare and line in rows else 0
+        while at and (not rows[at] or _ENTRY.match(rows[at])):
+            at -= 1
+        label = rows[at].lstrip("# ") if at and len(rows[at]) <= _LONGEST_LABEL and _LABEL.match(rows[at]) else ""
+        told += [label, line] if label and label not in told and label not in lines else [line]
+    return told
+
+
 @dataclass(slots=True)
 class HandoffDraft:
     """A handoff in the making, and the chars that are left for it."""
@@ -183,9 +205,15 @@ class HandoffDraft:
             if is_result and owner and (short := material.short_output(owner)):
                 self.left -= max(0, len(short) - len(_SEPARATOR.join(lines)))
                 lines = [short]
+            if len(lines) > 1:
+                lines = [line for line in lines if not _SAYS_NOTHING.match(line)]
             above = f"{top} {entry.head}"
             new = [line for line in lines if line not in self.told and line.strip("…") not in above]
             new = entry.without_told(new, number, part, owner)
+            if owner is None and new:
+                labelled = _with_labels(material.selector.texts(number)[0], new)
+                self.left -= sum(map(len, labelled)) - sum(map(len, new))
+                new = labelled
             if is_result and len(new) == 1 and _heads_table(material.selector.texts(number)[0], new[0]):
                 new = []  # without a row it says nothing
             tests = owner.outcome.tests if is_result and new and owner and owner.outcome else ""

@@ -50,6 +50,7 @@ _FEWEST_WORDS_OF_HEADLINE, _FEWEST_WORDS_OF_PLAIN_HEADLINE = 4, 6
 _LONGEST_HEADLINE = 160
 _LABEL_LINE = re.compile(r"(?:#{1,6} |\*\*)\W*\w")
 _LONGEST_LABEL = 60
+_COLONS = (":", "：", ":**", "：**")
 _LIST_ITEM = frozenset("-*|•0123456789")
 _ENTRY = re.compile(r"[-*•+] |\d{1,2}[.):] |\|")
 """How an entry of a list or a row of a table begins, and a sentence in bold letters or with a figure does not."""
@@ -130,16 +131,14 @@ _NARROWEST, _NARROWEST_ITEM, _LONGEST = 25, 5, 700
 _SHORT_CLOSING_CHARS, _TOLD_WHOLE_CHARS = 240, 180
 _LEAST_CONCLUSION = 1.3
 """Less says a sentence in the middle of the work that stands for no outcome."""
-_LEAST_OF_PROSE = 0.6
-_WORTH_OF_ANSWER = 1.2
+_LEAST_OF_PROSE, _WORTH_OF_ANSWER = 0.6, 1.2
 _FAVOUR_LATE = 0.8
 _FEWEST_OF_ANSWER = 3
 _LIST_CHARS, _OUTLINE_CHARS = 240, 480
 TELLING_WIDTH = 40
 """A sentence that is to stand for an exchange is at least so wide."""
 _GOOD_WIDTHS = range(TELLING_WIDTH, 301)
-_MOST_STATED = 4
-_MOST_ATOMS = 0.8
+_MOST_STATED, _MOST_ATOMS = 4, 0.8
 _LESS_IN_PASSING = 0.5
 _WORDS_OF_FRAGMENT = 6
 _FIGURE = re.compile(r"\d+")
@@ -193,43 +192,42 @@ def sentences_in(
         plain = _HEADING_LINE.sub(lambda found: found[0].replace(". ", f".{_KEPT_BLANK}"), plain)
     pieces = end.split(plain)
     is_summary = is_announced = False
-    label = ""
+    label = section = ""
     for order, raw in enumerate(piece.replace(_KEPT_BLANK, " ") for piece in pieces):
         said = " ".join(raw.split())
         is_heading = (said[:1] in _BEGINS_HEADING or not said.isascii()) and bool(_NO_SENTENCE.match(raw))
         said = _THOUGHT.sub("", said, count=1) if _THOUGHT_WORD in said else said
         if is_heading:
             is_summary = bool(_SUMMARY.search(said))
-            label = (
-                said.lstrip("# ").replace(_KEPT_BLANK, " ")
-                if _LABEL_LINE.match(said) and len(said) <= _LONGEST_LABEL
-                else ""
-            )
+            label = said.lstrip("# ") if _LABEL_LINE.match(said) and len(said) <= _LONGEST_LABEL else ""
             finding = _finding_in(raw)
+            is_numbered = bool(_NUMBERED.match(label))
+            section = section if is_numbered else label
             if finding and not (in_passing and is_opening(_NUMBER.sub("", finding))):
                 tone = _tone_of(finding)
                 worth, conclusion = _worth(finding, tone, False, worth_of)
                 is_first = False
                 if not (in_passing and _is_thought(finding, tone)):
-                    is_numbered = bool(_NUMBERED.match(finding))
-                    found.append(Sentence(finding, number, order, worth - less, conclusion, is_numbered))
+                    above = section if is_numbered else ""
+                    found.append(Sentence(finding, number, order, worth - less, conclusion, is_numbered, above))
         is_item = is_announced and said[:1] in _LIST_ITEM
         narrowest = _NARROWEST_ITEM if is_item else _NARROWEST
         is_told = len(said) <= _LONGEST and _width(said) >= narrowest and not is_heading and _says_something(said)
         is_announced = is_item or (is_told and said.endswith((":", "："))) or (is_announced and not said)
         if not is_told or ((opens := is_opening(said)) and not with_openings):
             continue
-        tone = _tone_of(said)
+        # What has a label of its own in bold letters is no entry of the list that one above it announces.
+        tone, is_entry = _tone_of(said), said[0] in _LIST_ITEM and not (said[:2] == "**" and label.endswith(_COLONS))
         if not (in_passing and _is_thought(said, tone)):
             worth, conclusion = _worth(said, tone, is_first, worth_of, opens=opens)
             # In the middle of the work nobody asked.
             conclusion += _WORTH_OF_ANSWER * (is_first and not in_passing and bool(_ANSWERS.match(said)))
             conclusion += is_summary and said[0] not in _LIST_ITEM
             cut = "…" if order == len(pieces) - 1 and _is_cut(said) else ""
-            above = label if said[0] in _LIST_ITEM else ""
+            above = label if is_entry else ""
             found.append(Sentence(said + cut, number, order, worth - less, conclusion, label=above))
-        if said[0] not in _LIST_ITEM:
-            label = said if said.endswith((":", "：")) and len(said) <= _LONGEST_LABEL else ""
+        if not is_entry:
+            label = said if said.endswith(_COLONS) and len(said) <= _LONGEST_LABEL else ""
         is_first = False
     return found
 
@@ -486,13 +484,14 @@ def quoted_sentences(sentences: Sequence[Sentence], where: str = "") -> str:
     ordered = sorted(sentences, key=lambda sentence: sentence.order)
     # Of a heading in bold letters the stars are left out where it is told as a finding.
     told = {one.text.strip("*: ") for one in ordered}
-    text, label = "", ""
+    text = ""
     for before, after in pairwise([None, *ordered]):
         assert after is not None
         is_next = before is not None and after.order == before.order + 1
         if before is not None:
             text += " … " if not is_next else "" if before.text.endswith(("。", "！", "？")) else " "
-        if after.label != label and after.label and after.label.strip("*: ") not in told:
+        if after.label and (label := after.label.strip("*: ")) not in told:
             text += f"{after.label} "
-        text, label = text + after.text, after.label
+            told.add(label)
+        text += after.text
     return f'"{text}" ({where or f"m{ordered[0].number}"})'
