@@ -58,3 +58,29 @@ def test_all_of_it_can_be_given_back() -> None:
     selector = _selector()
     selector.select(600, 600, set())
     assert selector.select_fewer(0)[0] == {}
+
+
+def test_a_result_that_came_since_the_last_change_may_have_twice_as_much_of_the_room() -> None:
+    def shelves(hall: int) -> str:
+        return "\n".join(f"row_{hall}_{part} = {part + 20}  # boxes of apples and pears" for part in range(80))
+
+    messages: list[Message] = [{"role": "user", "content": "Which shelves are there?"}]
+    messages += [{"role": "tool", "tool_call_id": str(hall), "content": shelves(hall)} for hall in range(1, 6)]
+    index = AtomIndex()
+    for number, message in enumerate(messages):
+        index.add(message, number)
+
+    def told_of_last(last_change: int) -> int:
+        selector = QuoteSelector(
+            index,
+            messages.__getitem__,
+            0,
+            lambda number: number > 0,
+            lambda number, part: ((number, part), 10),
+            last_change=last_change,
+        )
+        quotes, _ = selector.select(6_000, 6_000, set())
+        assert len(quotes) == 5  # the others have something to say, too
+        return len(quotes[5, 0])
+
+    assert told_of_last(4) > 1.5 * told_of_last(-1)

@@ -265,6 +265,28 @@ def test_a_short_request_is_told_beside_long_ones_that_something_was_pasted_into
     assert all(f"Note {part}." in handoff.render() for part in range(6))
 
 
+def test_where_there_are_too_many_long_requests_each_is_told_in_a_line_or_two() -> None:
+    asked = [
+        one
+        for part in range(60)
+        for one in (
+            user(f"Build part_{part}. " + "It holds for years, " * 30),
+            assistant(f"Part {part} was built well."),
+        )
+    ]
+    told = [line.split(CONTINUED)[0] for line in handoff_of([*asked, user("on")], 700).lines(COMPLETED)]
+    alone = [line for line in told if line.startswith('"Build part_')]
+    assert len(alone) > 4 and all(len(line) < 200 for line in alone)
+
+
+def test_a_question_for_which_something_was_changed_is_told_before_one_that_only_asked() -> None:
+    asked = [one for n in range(40) for one in (user(f"What about the lamp of hall {'x' * n}?"), assistant("Fine."))]
+    wrote = did("write_file", {"path": "src/lamp.py", "content": "ON = 1\n"}, "ok", "w")
+    middle = [user("How about a new file for the lamps?"), *wrote, assistant("The lamps have their own file now.")]
+    handoff = handoff_of([*asked[:40], *middle, *asked[40:], user("on")], 500)
+    assert any(line.startswith('"How about a new file for the lamps?"') for line in handoff.lines(COMPLETED))
+
+
 def test_a_task_that_can_be_read_below_takes_little_room_from_the_rest() -> None:
     messages = [*SESSION[:-1], user("Also add jitter. " + "This is how it went: it was late again. " * 60)]
     at = len(messages) - 1

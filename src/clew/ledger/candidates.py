@@ -93,8 +93,10 @@ class QuoteSelection:
                 if not own:
                     del self.spans[span.number, span.part]
 
-    def has_enough_of(self, span: QuoteSpan) -> bool:
-        return self.of_part[span.number, span.part] + span.end - span.start > self.most_of_part
+    def has_enough_of(self, span: QuoteSpan, is_favoured: bool) -> bool:
+        """Whether its part has the room that one may have, or twice that."""
+        chars = self.of_part[span.number, span.part] + span.end - span.start
+        return chars > self.most_of_part * (1 + is_favoured)
 
     def overlaps(self, span: QuoteSpan) -> bool:
         taken = self.spans.get((span.number, span.part), ())

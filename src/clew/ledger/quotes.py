@@ -64,11 +64,13 @@ _CHARS_PER_ATOM = 16
 _ATOMS_WEIGHED = 6_000
 # By how much more a line of the newest message is worth than an equal one of the first, and how fast that fades.
 _FAVOUR_NEW, _NEWNESS_POWER = 3.0, 4
+_WEIGHT_SINCE_CHANGE = 1.5  # what was looked at since the last change is what the next one is made of
 _PARTS_OF_ROOM = 8
 _WORTH_ANOTHER_PASS = 0.02
 _WORTH_OF_HALF, _WORTH_OF_WHOLE = 0.7, 0.2  # beside the atoms in them
 _SHARE_OF_STATEMENTS = 0.12  # of the room, for the rest of statements of which a line was chosen
-# No more than this share of the room goes to one result while others have something to say.
+# No more than this share of the room goes to one result while others have something to say; twice as much where it came
+# since the last change.
 _SHARE_OF_PART = 0.2
 _LEAST_OF_PART = 600
 _ENCODED_CHARS = 44
@@ -100,13 +102,16 @@ class QuoteSelector:
         newest_request: int | None = None,
         redacted: Callable[[str], str] = redact_text,
         outdated: Set[int] = frozenset(),
+        last_change: int = -1,
     ) -> None:
         """`newest_request` is the message of the newest of several requests: what was seen since, and late, is worth
         more than what is as good and older.
 
-        Of the messages in `outdated` little is quoted: what they say may no longer be so.
+        Of the messages in `outdated` little is quoted: what they say may no longer be so. `last_change` is the message
+        of the last change of any file.
         """
         self._outdated = outdated
+        self._last_change = last_change
         self._index = index
         self._may_quote = may_quote
         self._line_of = line_of
@@ -223,6 +228,8 @@ class QuoteSelector:
             is_result = message["role"] == "tool"
             age = 1 - max(0, number - self._first) / max(1, self._index.last - self._first)
             newness = 1 if self._newest_request is None else 1 + _FAVOUR_NEW * (1 - age) ** _NEWNESS_POWER
+            if is_result and self._is_since_change(number):
+                newness *= _WEIGHT_SINCE_CHANGE
             parts = self._parts[number] = [
                 QuotablePart(
                     text,
@@ -235,6 +242,10 @@ class QuoteSelector:
                 for at, text in enumerate(quotable_texts(message))
             ]
         return parts
+
+    def _is_since_change(self, number: int) -> bool:
+        """Whether a message came after the last change, where there was one."""
+        return 0 <= self._last_change < number
 
     def worth_of(self, atom: str) -> float:
         """What it is worth to quote the atom; 0 where the index does not have it."""
@@ -273,7 +284,7 @@ class QuoteSelector:
             chars = one.chars_in(selection)
             if not density or selection.spent + chars > selection.room:
                 continue
-            if selection.most_of_part and selection.has_enough_of(one.span):
+            if selection.most_of_part and selection.has_enough_of(one.span, self._is_since_change(one.span.number)):
                 selection.held.append(one)
                 continue
             selection.settled.add(one)

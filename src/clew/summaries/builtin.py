@@ -34,6 +34,7 @@ from clew.summaries.handoff import (
 from clew.summaries.required_facts import (
     TASK_CHARS,
     HandoffLine,
+    continued_task,
     longer_goal,
     named_task,
     shorter_task,
@@ -49,8 +50,7 @@ _AIM = 0.985
 _FULL_ENOUGH = 0.9
 _SHARE_UNUSED = 0.05
 _SOME_MORE = 1.005
-_TRIES_TO_FIT = 5
-_FEWEST_TOKENS = 10
+_TRIES_TO_FIT, _FEWEST_TOKENS = 5, 10
 # Of what is left for quotes, those by which it is measured what quotes take, and of the rest what is then planned for.
 _SHARE_OF_FIRST_QUOTES = 0.85
 _SHARE_OF_OTHER_QUOTES = 0.95
@@ -86,13 +86,11 @@ _SHARE_OF_FOCUS = 0.6
 _SHARE_OF_FOCUS_LINE = 0.06
 _SHARE_OF_FOCUS_REQUESTS = 0.3
 _SHARE_OF_FOCUS_SENTENCES = 0.4
-_NEWEST_WHOLE = 3
-_NEWEST_WITH_DEEDS = 8
-_NEWEST_IN_DETAIL = 4
+_NEWEST_WHOLE, _NEWEST_IN_DETAIL, _NEWEST_WITH_DEEDS = 3, 4, 8
 # What a subagent found is told in so many chars at least and at most, and in this part of the room for deeds.
 _CHARS_OF_REPORT = (200, 900)
 _REPORTS_OF_DEEDS = 20
-_OLD_REQUEST_CHARS = 340
+_OLD_REQUEST_CHARS, _ONE_OF_MANY_CHARS = 340, 160
 _ROOM_FOR_ANY_HEAD = 2 * LEAST_REQUEST_CHARS
 _SHORTEST_ENTRY_CHARS, _MOST_TRIED = 25, 200
 _CUT = '…" (m'
@@ -189,7 +187,7 @@ class _Composer:
         sentences = by_worth(said, len(self._material.exchanges) - 1, self._material.repeated)
         self._tell_sentences(draft, sentences, int(draft.left * _SHARE_OF_SENTENCES), _LEAST_WORTH)
         draft.tell_again(self._material)
-        self._tell_whole_requests(draft, int(draft.left * _SHARE_OF_WHOLE_REQUESTS))
+        self._tell_whole_requests(draft, 0 if draft.stretches else int(draft.left * _SHARE_OF_WHOLE_REQUESTS))
         draft.left += held
         if self._material.focus:
             about = [(one, n) for one, n in sentences if self._material.focus.is_about(one.text)]
@@ -249,6 +247,7 @@ class _Composer:
             line = named_task(line, "above" if number in source.above else "below")
         if line.heading == parts.GOAL:
             return line
+        line = continued_task(source, line)
         return shorter_task(line, int(room * (_SHARE_OF_TASK_BELOW if stays else _SHARE_OF_TASK)))
 
     def _tell_focus(self, draft: HandoffDraft, room: int) -> int:
@@ -299,7 +298,8 @@ class _Composer:
 
     def _chars_for_each_request(self, room: int, above: Collection[int]) -> int:
         """To how many chars the long requests are cut so that each one is told: what is pasted into some of them would
-        leave no room for a short one that says what all of it is for. Where there are too many, the newest go first.
+        leave no room for a short one that says what all of it is for. Where there are too many, the newest go first,
+        in a line or two each.
         """
         frame = _REFERENCE_CHARS + ENTRY_CHARS
         lengths = self._request_chars.copy()
@@ -308,7 +308,7 @@ class _Composer:
         for at, chars in enumerate(lengths):
             share, length = room // (len(lengths) - at), chars + frame
             if length > share:
-                return share - frame if share - frame >= LEAST_REQUEST_CHARS else TASK_CHARS
+                return share - frame if share - frame >= LEAST_REQUEST_CHARS else _ONE_OF_MANY_CHARS
             room -= length
         return TASK_CHARS
 

@@ -253,6 +253,7 @@ class HandoffMaterial:
             newest_request=self.exchanges[-1].number if len(self.exchanges) > 1 else None,
             redacted=source.clean,
             outdated=outdated_results(folded),
+            last_change=max((fact.changes[-1] for fact in ledger.files.values() if fact.changes), default=-1),
         )
         self.top = certain_lines(source)
         told = self._told_before()
@@ -291,9 +292,11 @@ class HandoffMaterial:
 
         def kind(n: int) -> tuple[bool, bool, bool]:
             one = self.exchanges[n]
-            # What people state is lost where it is not told; a question without a figure states nothing.
+            # What people state is lost where it is not told; a question without a figure states nothing, but where
+            # something was changed for it: "how about a new file?"
             is_old_question = n + _NEWEST_QUESTIONS < len(self.exchanges) and one.request.endswith(("?", "？"))
             only_asks = is_old_question and not any(map(str.isdigit, one.request))
+            only_asks = only_asks and not any(action.files for action in self.actions.get(n, ()))
             return one.number not in changes, n in self.repeated or not one.request, only_asks
 
         return sorted(range(len(self.exchanges) - 1, -1, -1), key=kind)

@@ -19,11 +19,13 @@ from clew.ledger import (
     is_only_pleased,
     is_slip,
     last_failures,
+    left_out,
     person_said,
     rule_replaced_by,
     shorten,
     shows_command,
 )
+from clew.messages import text_of
 from clew.summaries import handoff as parts
 from clew.summaries.deeds import brief_target, outline_of, told_target
 from clew.summaries.file_lines import changed_files, joined_lines, read_files
@@ -401,6 +403,24 @@ def named_task(line: HandoffLine, where: str) -> HandoffLine:
     if len(said) <= _NAME_CHARS or _WHOLE in source:
         return line
     return replace(line, text=f'{shorten(said, _NAME_CHARS)}" ({source[:-1]}{_WHOLE}{where})')
+
+
+def continued_task(source: SummaryInput, line: HandoffLine) -> HandoffLine:
+    """The task by its first words and by what is left out of it where its beginning and its end stand above.
+
+    What stands below is no longer there when more is folded.
+    """
+    number = number_at_end(line.text)
+    if number not in source.shortened or number >= source.first:
+        return line
+    said, _, reference = line.text.rpartition('" (')
+    whole, shown = text_of(source.read(number)), text_of(source.shortened[number])
+    rest = " ".join(source.clean(left_out(whole, shown)).split())
+    at = said.find(rest[:_NAME_CHARS])
+    if at <= 2 * _NAME_CHARS:
+        return line
+    told = said[at:] if len(said) - at <= len(rest) else f"{said[at : at + len(rest)]}…"
+    return replace(line, text=f'{shorten(said[:at], _NAME_CHARS)} {told}" ({reference[:-1]}; its beginning above)')
 
 
 def _state(source: SummaryInput) -> list[HandoffLine]:
