@@ -16,7 +16,7 @@ from clew.ledger import (
     rules_in,
 )
 from clew.ledger.extract import quotable_texts
-from clew.testing import assistant, call, user
+from clew.testing import assistant, call, tool, user
 
 
 @pytest.mark.parametrize(
@@ -333,3 +333,13 @@ def test_rules_that_look_like_it_are_rules(said: str) -> None:
 def test_how_a_search_shall_print_is_not_quoted() -> None:
     wanted = call("Grep", {"pattern": "HallLayout", "output_mode": "content", "glob": "*.toml"})
     assert quotable_texts(assistant(None, [wanted]))[1].split("\n\n") == ["HallLayout", "glob: *.toml"]
+
+
+def test_a_line_that_a_harness_cut_in_pieces_is_not_quoted() -> None:
+    shown = (
+        "<returncode>0</returncode>\n<output_head>\ndef rows_of(hall):\n    return hall.ro\n</output_head>\n"
+        "<elided_chars>\n6515 characters elided\n</elided_chars>\n<output_tail>\name': self.new_name,\ndef last():\n"
+        "</output_tail>"
+    )
+    lines = [line.strip() for line in quotable_texts(tool("a", shown))[0].split("\n")]
+    assert [line for line in lines if line and "elided" not in line] == ["def rows_of(hall):", "def last():"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
 from clew.summaries.handoff import BLOCKED, TRIED
@@ -150,3 +152,31 @@ def test_an_error_of_such_a_program_is_a_failure_all_the_same() -> None:
     messages = [user("Get the shop running."), *(one for each in failed for one in each)]
     handoff = write_handoff(summary_input_of(messages), 2_000, count)
     assert "unrecognized arguments" in "\n".join(handoff.lines(BLOCKED))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "python3 -c \"import halls; halls.count('annex')\"",
+        "cd /srv/shop && node -e 'count(annex)'",
+        "cat <<'EOF' > try_count.py\nimport halls\nhalls.count('annex')\nEOF\npython3 try_count.py",
+    ],
+)
+def test_code_that_is_tried_out_stands_in_the_way_of_nothing(command: str) -> None:
+    failed = ran(command, "Traceback\nTypeError: count() missing 1 required argument\n[exit 1]", "a")
+    messages = [user("Count the halls."), *failed, *ran("ls src/halls", "rows.py", "b")]
+    handoff = write_handoff(summary_input_of(messages), 2_000, count)
+    assert not handoff.lines(BLOCKED)
+    assert "TypeError: count() missing" in handoff.lines(TRIED)[0]
+    alone = write_handoff(summary_input_of(messages[:3]), 2_000, count)
+    assert "TypeError: count() missing" in alone.lines(BLOCKED)[0]
+
+
+def test_an_error_is_told_with_what_it_announces_in_two_steps() -> None:
+    printed = "SystemCheckError: Some issues were found:\nERRORS:\nshop.Cart: (fields.E331) no such table\n[exit 1]"
+    failed = ran("cd shop && \\\n  python manage.py check && \\\n  echo ok", printed, "a")
+    told = handoff_of(failed, at_end="And?").lines(TRIED)
+    assert told == [
+        "python manage.py check && echo ok -> exit 1: SystemCheckError: Some issues were found: ERRORS: "
+        "shop.Cart: (fields.E331) no such table (m1)"
+    ]

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from clew.ledger.readable import readable_result, without_context, without_drawing, without_wrapping
+from clew.ledger.readable import readable_result, without_context, without_cut_lines, without_drawing, without_wrapping
 from clew.ledger.requests import Markers, has_one, without_harness_blocks
 from clew.ledger.tools import NEW_TEXT, OLD_TEXT, arguments_text
 from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
@@ -452,7 +452,7 @@ def quotable_texts(message: Message) -> list[str]:
     if _COLOUR_END in text:
         text = COLOUR.sub("", text)
     if (text.startswith("<") or _ELIDED in text) and message["role"] == "tool":
-        text = _WRAPPER.sub("", text)
+        text = _WRAPPER.sub("", without_cut_lines(text))
     if message["role"] == "tool":
         text = without_context(without_wrapping(readable_result(text)))
     given = (_decoded(_as_it_became(own)) for own in arguments_of(message))

@@ -55,6 +55,8 @@ _ASIDE = re.compile(
 )
 _MAY_STAND_ASIDE = ("2>", "|", "sleep")
 _FILE_NAMED = re.compile(r"[\w-][\w.-]*\.[A-Za-z]\w{0,5}\b")
+_INLINE_CODE = re.compile(r"\s*(?:python[\d.]*|node|ruby|perl|php|bun|deno|(?:npx )?tsx)(?: -\w+)*? (?:-[ce]\b|-? ?<<)")
+_SCRIPTS = (".py", ".js", ".mjs", ".ts", ".rb", ".sh")
 _INSTALLS = re.compile(r"\b(?:install|add|apt|apk|brew|pip|uv|conda|npm|yarn|pnpm|ensurepip)\b")
 _CHECKS = frozenset("build check test tests lint compile make tsc pytest tox cargo gradle mvn ninja".split())
 
@@ -214,9 +216,21 @@ def _is_past(action: Action, key: str, worked: dict[str, Action], later: Sequenc
     alike = [worked.get(key), worked.get(_TESTS) if action.outcome.tests else None]
     if any(one and one.number > action.number for one in alike):
         return True
+    if _tries_code(action) and any(one.verb == "RAN" and _went_well(one) for one in later):
+        return True
     return action.verb == "RAN" and any(
         _is_alike(one, action) for one in reversed(later) if one.verb == "RAN" and _went_well(one)
     )
+
+
+def _tries_code(action: Action) -> bool:
+    """Whether a command runs code that it brings along, as one tries something out: nothing waits for that."""
+    if action.verb != "RAN" or not action.outcome or action.outcome.tests:
+        return False
+    if _INLINE_CODE.match(without_folder(action.target[:_KEY_CHARS_READ])):
+        return True
+    ending = action.target[-_KEY_CHARS_READ:].rpartition("\n")[2]
+    return any(path.endswith(_SCRIPTS) and path.rpartition("/")[2] in ending for path in action.files)
 
 
 def _green_behind_change(action: Action, later: Sequence[Action]) -> Action | None:

@@ -312,10 +312,9 @@ def _contents(text: str) -> list[str]:
 
 
 def _with_next(line: str, following: Sequence[str]) -> str:
-    """The line; with the next one where it only announces that: `Collected errors:`."""
-    if not line.endswith(":"):
-        return line
-    return " ".join([line, *_contents("\n".join(following))[:1]])
+    """The line; with the next one where it only announces that, and one more: `Collected errors:`, `ERRORS:`."""
+    more = _contents("\n".join(following))[:2] if line.endswith(":") else []
+    return " ".join([line, *(more if more and more[0].endswith(":") else more[:1])])
 
 
 def _powershell_error(lines: Sequence[str]) -> str:

@@ -164,6 +164,19 @@ def without_wrapping(text: str) -> str:
     return _VALUE_GOES_ON.sub(r"\1", text) if _FAR_IN in text and " : " in text else text
 
 
+_ELIDED, _BEHIND_ELIDED = "\n</output_head>\n<elided_chars>\n", "</elided_chars>\n<output_tail>\n"
+
+
+def without_cut_lines(text: str) -> str:
+    """A result of whose middle a harness left something out, without the two lines that this cut in pieces."""
+    head, elided, rest = text.partition(_ELIDED)
+    between, is_tail, tail = rest.partition(_BEHIND_ELIDED)
+    if not elided or not is_tail:
+        return text
+    start, end = head.rpartition("\n")[0], tail.partition("\n")[2]
+    return f"{start}{elided}{between}{is_tail}{end}"
+
+
 # -- differences -------------------------------------------------------------------------------------------------------
 
 _HUNK = "\n@@ -"

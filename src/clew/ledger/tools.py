@@ -289,7 +289,7 @@ def file_shown_by(command: str) -> str:
 
 
 _FOLDER_OF_COMMAND = re.compile(r"\s*cd (?:\"(?P<quoted>[^\"]*)\"|'(?P<single>[^']*)'|(?P<plain>\S+))\s*(?:&&|;|\n)")
-_CHANGE_OF_FOLDER = re.compile(r"\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*")
+_CHANGE_OF_FOLDER = re.compile(r"\s*cd (?:\"[^\"]*\"|'[^']*'|\S+)\s*(?:&&|;|\n)\s*(?:\\\n\s*)?")
 _ABSOLUTE = re.compile(r"[~/\\$]|[A-Za-z]:")
 
 

@@ -73,8 +73,7 @@ def redact_text(text: str) -> str:
 def _search(
     text: str, literals: Container[bytes], *, uncover: bool = True
 ) -> tuple[ReadableText, FrequentSecrets | None, list[SecretFinding]]:
-    """The text as it is read, its secrets in the most frequent forms, of which there may be many, and all others; with
-    `uncover` also those that show only when others are replaced."""
+    """The text as it is read, its many secrets in frequent forms, and others; `uncover`: those that others hide too."""
     shown = readable(text)
     searched = _searched(shown.text, literals)
     words = searched.words

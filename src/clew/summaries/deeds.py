@@ -31,7 +31,7 @@ _DOCUMENT = re.compile(
     r"<<-?\s*(?P<mark>['\"]?)(?P<word>\w+)(?P=mark)(?P<rest>[^\n]*)\n.*?(?:^\s*(?P=word)\b|\Z)",
     re.DOTALL | re.MULTILINE,
 )
-_BROKEN_LINE = re.compile(r"\\\n\s*|(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
+_BROKEN_LINE = re.compile(r"(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
 _WRITTEN = "…; "
 _START_CHARS, _COMMAND_CHARS_READ = 200, 20_000
 DEED = re.compile(
@@ -66,7 +66,7 @@ def _brief_command(command: str) -> str:
 
 def outline_of(command: str) -> str:
     """A command without the change of folder before it and the texts that it writes: `cat > a.py …; python a.py`."""
-    command = without_folder(command)
+    command = without_folder(command).replace("\\\n", " ")
     if "<<" not in command or "\n" not in command:
         return command
     outline = _BROKEN_LINE.sub(" ", _DOCUMENT.sub(_without_text, command[:_COMMAND_CHARS_READ])).strip()
@@ -98,7 +98,7 @@ def names_of_run(target: str, called: Sequence[str], before: str) -> list[str]:
     brief = brief_target(target)
     starts = (" ".join(target[:_START_CHARS].split()), brief.rstrip("…"))
     opening = [line for line in called if any(start[: len(line)] == line[: len(start)] for start in starts)]
-    if opening and outline_of(target) == without_folder(target):
+    if opening and "…" not in outline_of(target):
         return list(dict.fromkeys(map(without_folder, called)))
     # Nor does the word that ends what is written.
     said = {*opening, *(found["word"] for found in _DOCUMENT.finditer(target))}
