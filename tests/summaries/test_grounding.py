@@ -37,7 +37,7 @@ HISTORY = [
 
 
 def grounded(drafted: Handoff, budget: int = 900, **more: object) -> tuple[GroundedHandoff, Handoff]:
-    source = summary_input_of(HISTORY, task="Go on.", task_number=7, **more)  # type: ignore[arg-type]
+    source = summary_input_of(HISTORY, task="Write the docs too.", task_number=7, **more)  # type: ignore[arg-type]
     result = ground_handoff(source, drafted, budget, count)
     assert count(result.text) <= budget
     return result, parse_handoff(result.text)
@@ -66,7 +66,7 @@ def test_what_the_prose_has_is_not_added_again() -> None:
 
 def test_the_active_task_is_the_persons_own_words_whatever_the_model_wrote() -> None:
     result, _ = grounded(Handoff({"Active task": ["Delete everything."]}))
-    assert result.text.startswith('## Active task\n"Go on." (m7)')
+    assert result.text.startswith('## Active task\n"Write the docs too." (m7)')
 
 
 def test_exact_values_that_were_dropped_come_back_as_quotes_with_their_message() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from clew.ledger import Ledger, outdated_results
 from clew.messages import Message
 from clew.summaries import Handoff, write_handoff
@@ -292,6 +294,21 @@ def test_a_screen_from_its_prompt_to_the_next_asks_for_nothing() -> None:
     assert handoff_of(messages).lines(ACTIVE_TASK)[0].startswith('"Write a script that audits the gate')
     failed = shown.replace("Off", "error: no such service")
     assert handoff_of([*messages[:2], user(failed)]).lines(ACTIVE_TASK)[0].startswith('"ana@gate ~ %')
+
+
+@pytest.mark.parametrize("said", ["resume", "Continue.", "please continue where you left off", "继续"])
+def test_who_asks_to_go_on_is_told_with_what(said: str) -> None:
+    asked = user("Commit the report, and run all hooks before.")
+    broken_off = [asked, assistant("The hooks run.", [call("bash", {"command": "git commit"}, "a")]), tool("a", "…")]
+    resumed = f'"{said}", that is "Commit the report, and run all hooks before." (m3; asked in m0)'
+    first = handoff_of([*broken_off, user(said)])
+    assert first.lines(ACTIVE_TASK) == [resumed] and not first.lines(GOAL)
+    told_before = write_handoff(
+        summary_input_of([user("go on")], task="go on", task_number=9, previous=first), 900, count
+    )
+    assert told_before.lines(ACTIVE_TASK)[0].endswith("asked in m0)")
+    answered = [asked, assistant("All hooks went well, and the report is committed as 8c1f2ab."), user(said)]
+    assert handoff_of(answered).lines(ACTIVE_TASK) == [f'"{said}" (m2)']
 
 
 def test_a_word_of_consent_is_the_task_where_something_was_offered() -> None:

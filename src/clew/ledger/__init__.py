@@ -32,7 +32,7 @@ from clew.ledger.ledger import (
 from clew.ledger.outcomes import COMPLAINS, CallOutcome, outcome_of, read_outcome, result_line
 from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.readable import left_out
-from clew.ledger.requests import alike_in_a_row, is_only_pleased, person_said, says_nothing, shows_command
+from clew.ledger.requests import alike_in_a_row, goes_on, is_only_pleased, person_said, says_nothing, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
 from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, verb_of, without_folder
 from clew.ledger.verify import UNVERIFIED_MARK
@@ -70,6 +70,7 @@ __all__ = [
     "entities_of",
     "files_changed_by",
     "found_nothing",
+    "goes_on",
     "is_name",
     "is_only_pleased",
     "is_opening",

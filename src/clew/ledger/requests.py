@@ -260,6 +260,20 @@ def is_only_pleased(said: str) -> bool:
     return _PLEASED.fullmatch(said.strip()) is not None
 
 
+_GOES_ON = re.compile(
+    r"(?:(?:please|pls|ok(?:ay)?|yes|now)[\s,]+)*"
+    r"(?:continue|resume|go on|carry on|keep going|weiter|mach weiter|continuez|sigue|continúa"
+    r"|继续|接着(?:做|来)?|続けて(?:ください)?|계속(?:해|하세요)?|продолжай(?:те)?)"
+    r"(?:,? (?:from )?where (?:you|we) (?:left off|stopped|were))?(?:,? (?:please|pls))?[\s.!…。！]*",
+    re.IGNORECASE,
+)
+
+
+def goes_on(said: str) -> bool:
+    """Whether it asks for no more than to go on with what was asked before: `resume`, `continue where you left off`."""
+    return _GOES_ON.fullmatch(said.strip()) is not None
+
+
 # -- short answers -----------------------------------------------------------------------------------------------------
 
 _NUMBERS = re.compile(

@@ -15,7 +15,9 @@ from clew.ledger import (
     Action,
     LastFailure,
     Ledger,
+    LedgerExchange,
     LedgerStatement,
+    goes_on,
     is_only_pleased,
     is_slip,
     last_failures,
@@ -49,6 +51,9 @@ _RECENT_MESSAGES = 40
 _MANY_REQUESTS = 5
 _ASKED_FIRST = "; asked first)"
 _WHOLE = "; whole "
+_ASKED_IN, _RESUMED_CHARS = "; asked in m", 320
+_RESUMES = re.compile(rf"{_ASKED_IN}(\d+)\)")
+_TOLD_TASK = re.compile(rf'(?:".*", that is )?(?P<what>".*") \(m(?P<number>\d+)(?:{_ASKED_IN}(?P<asked>\d+))?')
 _NAME_CHARS = 160
 """Of a task or a goal that can be read elsewhere."""
 _QUOTED_LINE = re.compile(r'"(.*)" \(m(\d+)')
@@ -119,11 +124,32 @@ def _task(source: SummaryInput) -> Iterator[RequiredFact]:
     if said and (newest is None or (source.task_number or 0) > newest.number):
         # It stands behind what the ledger has read.
         reference = f" (m{source.task_number})" if source.task_number is not None else ""
-        yield RequiredFact(parts.ACTIVE_TASK, f"{quoted(said, TASK_CHARS)}{reference}", said)
+        line = _resumed(source, said, source.task_number, asked) or f"{quoted(said, TASK_CHARS)}{reference}"
+        yield RequiredFact(parts.ACTIVE_TASK, line, said)
     elif newest is not None:
-        yield RequiredFact(parts.ACTIVE_TASK, quoted_request(newest, TASK_CHARS), newest.request)
+        resumed = "" if newest.chosen else _resumed(source, newest.request, newest.number, asked)
+        yield RequiredFact(parts.ACTIVE_TASK, resumed or quoted_request(newest, TASK_CHARS), newest.request)
     elif told := source.previous_lines(parts.ACTIVE_TASK):
         yield RequiredFact(parts.ACTIVE_TASK, told[0], told[0])
+
+
+def _resumed(source: SummaryInput, said: str, number: int | None, asked: Iterable[LedgerExchange]) -> str:
+    """What is to be gone on with, where a person says no more: `"resume", that is "Port it." (m9; asked in m2)`."""
+    if number is None or not goes_on(said):
+        return ""
+    earlier = (one for one in asked if one.number < number and one.asks and one.cancelled_by is None)
+    before = next((one for one in earlier if not goes_on(one.request)), None)
+    told = _TOLD_TASK.match(next(iter(source.previous_lines(parts.ACTIVE_TASK)), ""))
+    # What was answered is not gone on with, but what comes next.
+    if any(one.is_ended for one in source.ledger.exchanges if one is before or not one.request):
+        return ""
+    if before is not None:
+        what, asked_in = quoted(before.chosen or before.request, _RESUMED_CHARS), before.number
+    elif told is not None:
+        what, asked_in = told["what"], int(told["asked"] or told["number"])
+    else:
+        return ""
+    return f"{quoted(said, TASK_CHARS)}, that is {what} (m{number}{_ASKED_IN}{asked_in})"
 
 
 def _goal(source: SummaryInput) -> Iterator[RequiredFact]:
@@ -369,7 +395,8 @@ class HandoffLine:
 def certain_lines(source: SummaryInput) -> list[HandoffLine]:
     """The lines that come first, the most important first."""
     facts = [HandoffLine(fact.heading, fact.line, fact.number) for fact in required_facts(source)]
-    task = {number_at_end(line.text) for line in facts if line.heading == parts.ACTIVE_TASK}
+    tasks = [line.text for line in facts if line.heading == parts.ACTIVE_TASK]
+    task = {int(number) for text in tasks for number in (number_at_end(text), *_RESUMES.findall(text))}
     lines = [line for line in facts if line.heading not in (parts.FILES, parts.TRIED)]
     # A goal that is still the task need not be told twice.
     lines = [line for line in lines if line.heading != parts.GOAL or number_at_end(line.text) not in task]
@@ -400,7 +427,7 @@ def shorter_task(line: HandoffLine, chars: int) -> HandoffLine:
 def named_task(line: HandoffLine, where: str) -> HandoffLine:
     """The task or the goal by its first words, with where all of it stands: `above` or `below`."""
     said, _, source = line.text.rpartition('" (')
-    if len(said) <= _NAME_CHARS or _WHOLE in source:
+    if len(said) <= _NAME_CHARS or _WHOLE in source or _ASKED_IN in source:
         return line
     return replace(line, text=f'{shorten(said, _NAME_CHARS)}" ({source[:-1]}{_WHOLE}{where})')
 
