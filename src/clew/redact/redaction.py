@@ -81,10 +81,9 @@ def _search(
     if frequent is not None:
         searched = _searched(_CUT_OUT.join(between(shown.text, frequent.names, frequent.ends)), literals, words)
     found = _scan(searched)
-    if found:
-        found = _with_uncovered(found, searched.text) if uncover else found
-        if frequent is not None:
-            found = in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
+    found = _with_uncovered(found, searched.text) if found and uncover else found
+    if found and frequent is not None:
+        found = in_original_text(found, frequent.names, frequent.ends, [len(_CUT_OUT)] * len(frequent.ends))
     return shown, frequent, found
 
 
