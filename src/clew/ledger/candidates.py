@@ -296,6 +296,8 @@ _VALUE = re.compile(
 )
 # A name with a figure: of a program that prints one for each of its finds the same name comes again and again.
 _FIGURE = re.compile(r"\s*([A-Za-z][\w -]{0,40}?)\s*[:=]\s*[-+]?\d[\d.,]*%?\s*")
+# An entry of a list of links, such as those at the end of a document.
+_ONLY_LINK = re.compile(r"\s*(?:\d+(?:→|[:|])\s*)?(?:[-*+•]|\d+[.)])?\s*\[[^\]]+\]\(\S+\)[.,;]?\s*")
 LISTINGS = frozenset({LISTED, ONLY_PATH, NAMES_FILE})
 DIAGNOSTICS = "\0diagnostics"
 """Stands for all of what a compiler or a linter says, whatever its words."""
@@ -317,6 +319,8 @@ def shape_of(line: str) -> str:
         return "names"
     if _RIGHTS.match(line):
         return LISTED
+    if "](" in line and _ONLY_LINK.fullmatch(line):
+        return "links"
     if placed := _DIAGNOSTIC.match(line):
         return _EXACT.sub("\0", _QUOTED_NAME.sub("\0", line[placed.end() :].strip()))
     if figure := _FIGURE.fullmatch(line):
