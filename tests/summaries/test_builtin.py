@@ -215,7 +215,7 @@ def test_files_of_earlier_handoffs_are_told_again() -> None:
 def test_a_short_line_of_a_script_is_quoted_with_the_next() -> None:
     script = "cat > fix_rows.py <<'E'\nfrom sympy.codegen import Row_Type\nE"
     text = handoff_of([user("go"), *ran(script, "[exit 0]", "a"), user("on")]).render()
-    assert "RAN cat > fix_rows.py … · from sympy.codegen import Row_Type" in text
+    assert "RAN cat > fix_rows.py <<'E' … · from sympy.codegen import Row_Type" in text
 
 
 def test_a_line_out_of_a_script_stands_behind_what_is_done_with_the_script() -> None:
@@ -223,7 +223,7 @@ def test_a_line_out_of_a_script_stands_behind_what_is_done_with_the_script() -> 
     script = f"cat > notes.txt <<'E'\n{lines}the limit of rows_per_batch is 512 since last week\nE"
     text = handoff_of([user("what is rows_per_batch?"), *ran(script, "[exit 0]", "a"), user("on")], 120).render()
     line = next(line for line in text.splitlines() if "since last week" in line)
-    assert line.startswith("   RAN cat > notes.txt … · step 0: nothing")
+    assert line.startswith("   RAN cat > notes.txt <<'E' … · step 0: nothing")
     assert "the limit of rows_per_batch is 512 since last week" in line
 
 

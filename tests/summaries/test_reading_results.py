@@ -37,6 +37,16 @@ def test_of_a_run_of_tests_the_counts_stand_before_a_line_of_what_failed() -> No
     assert "-> 1 failed, 66 passed · " in told or "\n\t1 failed, 66 passed\n" in told.replace(" in 2.1s", "")
 
 
+def test_of_a_list_of_links_a_few_are_told_and_how_many_there_are() -> None:
+    titles = "Oak Elm Ash Fir Yew Larch Birch Maple Beech Cedar Alder Hazel".split()
+    links = "\n".join(f"- [{title} for shelves](https://{title.lower()}.example/wood_guide)" for title in titles)
+    document = f"# Shelves\n\nThe key_of_hall_7 lies below /srv/halls/keys.\n\n## Read more\n\n{links}\n"
+    wrote = called("Write", {"file_path": "/srv/halls/SHELVES.md", "content": document}, "File created", "a")
+    told = told_of([user("Write down where the keys are."), *wrote, assistant("It is written."), user("And now?")])
+    assert told.count("https://") <= 4 and "(12 such lines)" in told
+    assert "The key_of_hall_7 lies below /srv/halls/keys." in told
+
+
 def test_columns_without_a_row_and_figures_of_every_find_are_not_told_one_by_one() -> None:
     rows = "\n".join(f"{'.' * row} .. .." for row in range(60))
     messages = [user("Which adapters are there?")]
@@ -211,8 +221,8 @@ def test_a_script_that_a_command_writes_is_told_with_what_is_run_and_not_by_how_
     script = "cat <<'EOF' > check_rows.py\nimport halls\nprint(halls.rows_of_annex_7)\nEOF\npython3 check_rows.py"
     messages = [user("How many rows has annex 7?"), *ran(script, "rows: 512", "a")]
     told = told_of([*messages, assistant("Annex 7 has 512 rows."), user("And annex 8?")])
-    assert "RAN cat > check_rows.py …; python3 check_rows.py" in told
-    assert "<<" not in told and "EOF" not in told
+    assert "RAN cat <<'EOF' > check_rows.py …; python3 check_rows.py" in told
+    assert told.count("EOF") == 1, "not the word that ends it"
 
 
 def test_scripts_that_only_begin_alike_are_no_runs_of_one_command() -> None:

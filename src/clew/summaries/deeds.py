@@ -65,7 +65,7 @@ def _brief_command(command: str) -> str:
 
 
 def outline_of(command: str) -> str:
-    """A command without the change of folder before it and the texts that it writes: `cat > a.py …; python a.py`."""
+    """A command without its change of folder and the texts that it writes: `cat > a.py <<EOF …; python a.py`."""
     command = without_folder(command).replace("\\\n", " ")
     if "<<" not in command or "\n" not in command:
         return command
@@ -76,7 +76,8 @@ def outline_of(command: str) -> str:
 def _without_text(document: re.Match[str]) -> str:
     """A here-document without its text where that goes into a file; what a program is given to run is left."""
     before = document.string[document.string.rfind("\n", 0, document.start()) + 1 : document.start()]
-    return f"{document['rest'].strip()} …".lstrip() if ">" in before + document["rest"] else document[0]
+    goes_into_file = ">" in before + document["rest"]
+    return f"{document[0].partition(chr(10))[0].rstrip()} …" if goes_into_file else document[0]
 
 
 def unlike_target(target: str, other: str) -> str:
@@ -102,8 +103,9 @@ def names_of_run(target: str, called: Sequence[str], before: str) -> list[str]:
         return list(dict.fromkeys(map(without_folder, called)))
     # Nor does the word that ends what is written.
     said = {*opening, *(found["word"] for found in _DOCUMENT.finditer(target))}
-    others = [without_folder(line) for line in called if line not in said]
-    return list(dict.fromkeys([unlike_target(target, before) if before else brief, *others]))
+    name = unlike_target(target, before) if before else brief
+    others = (without_folder(line) for line in called if line not in said)
+    return [name, *dict.fromkeys(line for line in others if line not in name)]
 
 
 def told_target(action: Action) -> str:
