@@ -335,6 +335,19 @@ def test_bare_entries_of_a_list_stand_behind_what_is_above_it() -> None:
     assert told.index("Init scripts:**") < told.index("- gate_tether_81")
 
 
+def test_an_entry_of_another_list_does_not_stand_behind_the_label_of_the_first() -> None:
+    report = (
+        "The repository was looked at in all of its parts, file by file.\n\n**Strengths:**\n- hall_rows_7 (sorted)\n"
+        "- hall_gates_8 (sorted)\n\n**Missing:**\n- No file such as hall_owners_9 that names the owners of each hall\n"
+        "- hall_keys_10\n"
+    )
+    explored = [assistant(None, [call("Task", {"description": "Look at the halls"}, "a")]), tool("a", report)]
+    messages = [user("Look at the halls."), *explored, assistant("Explored."), user("Add hall_owners_9, hall_keys_10.")]
+    told = "\n".join(line for lines in told_of(messages) for line in lines)
+    assert "**Strengths:** - hall_rows_7" in told
+    assert "**Missing:** - No file such as hall_owners_9" in told
+
+
 def test_a_number_of_several_entries_of_a_list_ends_no_sentence() -> None:
     route = "**Route**:\n1. **gate** - 1 ms\n8. **border** - 94 ms\n9-11. **No answer** from three hops on the way\n\n"
     closing = f"{route}The site is hosted in Oregon. The trace took 12 hops and reached it in 59 ms."

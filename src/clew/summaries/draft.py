@@ -10,7 +10,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from clew.ledger import atoms_in
+from clew.ledger import atoms_in, shorten
 from clew.summaries import handoff as parts
 from clew.summaries.deeds import tells_step
 from clew.summaries.exchanges import (
@@ -24,7 +24,7 @@ from clew.summaries.exchanges import (
 from clew.summaries.file_lines import lines_by_kind
 from clew.summaries.handoff import CONTINUED, Handoff, RequestStretch
 from clew.summaries.required_facts import HandoffLine
-from clew.summaries.sentences import Sentence
+from clew.summaries.sentences import Sentence, without_code
 
 _SEPARATOR = " · "
 _TELL_WHAT_CAME = ("RAN", "SEARCHED", "LISTED")
@@ -61,16 +61,31 @@ _PLAIN_WORD = re.compile(r"[^\W\d_]{2,}(?![\w./-])")
 
 
 def _with_labels(text: str, lines: list[str]) -> list[str]:
-    """The lines of a reply, entries of a list that say little by themselves behind what stands above the list."""
-    bare = [line for line in lines if _ENTRY.match(line) and len(_PLAIN_WORD.findall(line)) < _WORDS_ALONE]
-    rows = [" ".join(row.split()) for row in text.split("\n")] if bare else []
+    """The lines of a reply, entries of a list that say little by themselves behind what stands above the list.
+
+    Once that is told of one, an entry of another list gets its own, or it would read as one of the first.
+    """
+    bare = {line for line in lines if _ENTRY.match(line) and len(_PLAIN_WORD.findall(line)) < _WORDS_ALONE}
+    if not bare:
+        return lines
+    rows = [" ".join(row.split()) for row in without_code(text).split("\n")]
     told: list[str] = []
+    above, is_named = "", False
     for line in lines:
-        at = rows.index(line) if line in bare and line in rows else 0
-        while at and (not rows[at] or _ENTRY.match(rows[at])):
-            at -= 1
-        label = rows[at].lstrip("# ") if at and len(rows[at]) <= _LONGEST_LABEL and _LABEL.match(rows[at]) else ""
-        told += [label, line] if label and label not in told and label not in lines else [line]
+        if not _ENTRY.match(line):
+            above = line.lstrip("# ")
+        elif (line in bare or above) and line in rows:
+            at = rows.index(line)
+            while at and (not rows[at] or _ENTRY.match(rows[at])):
+                at -= 1
+            is_label = len(rows[at]) <= _LONGEST_LABEL and _LABEL.match(rows[at])
+            label = rows[at].lstrip("# ") if is_label else ""
+            is_other = label != above and (label or is_named)
+            above = label
+            if is_other:
+                is_named = True
+                line = f"{label or shorten(rows[at].lstrip('# '), _LONGEST_LABEL)} {line}"
+        told.append(line)
     return told
 
 
@@ -210,7 +225,7 @@ class HandoffDraft:
             above = f"{top} {entry.head}"
             new = [line for line in lines if line not in self.told and line.strip("…") not in above]
             new = entry.without_told(new, number, part, owner)
-            if owner is None and new:
+            if new and (owner is None or (is_result and owner.verb == "DELEGATED")):
                 labelled = _with_labels(material.selector.texts(number)[0], new)
                 self.left -= sum(map(len, labelled)) - sum(map(len, new))
                 new = labelled
