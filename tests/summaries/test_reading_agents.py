@@ -226,9 +226,10 @@ src/
 def test_a_tree_is_told_by_its_folders() -> None:
     told = completed([user("Move the files where they belong."), assistant(TREE), user("Good.")])
     assert "├" not in told and "│" not in told
-    assert "core: session_store.ts, bash_runner.ts" in told
-    assert "core/tools: read_tool.ts, write_tool.ts" in told
-    assert "utils: fuzzy_match.ts # For the selectors" in told
+    assert "src/core: session_store.ts, bash_runner.ts" in told
+    assert "src/core/tools: read_tool.ts, write_tool.ts" in told
+    assert "src/utils: fuzzy_match.ts # For the selectors" in told
+    assert "src: cli.ts, main.ts # Entry points" in told
 
 
 def test_what_stands_in_a_drawn_box_is_told_without_its_sides() -> None:

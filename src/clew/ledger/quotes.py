@@ -60,7 +60,7 @@ LineOf = Callable[[int, int], tuple[Hashable, int]]
 _OCCURRENCES = 3
 _FEWEST_WORDS_OF_CALL = 5  # the lines of a script follow from each other more than those of a result
 _FAVOURED_WORTH = 0.5
-_CHARS_PER_ATOM = 16
+_CHARS_PER_ATOM = 8  # of the room: lines are looked for of more atoms than can be told
 _ATOMS_WEIGHED = 6_000
 # By how much more a line of the newest message is worth than an equal one of the first, and how fast that fades.
 _FAVOUR_NEW, _NEWNESS_POWER = 3.0, 4

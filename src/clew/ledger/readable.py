@@ -216,6 +216,7 @@ _DRAWN = ("├─", "└─", "┣━", "┗━")
 _BRANCH = re.compile(r"(?P<drawn>[\s│┃]*[├└┣┗][─━]+\s?)(?P<name>\S+)(?P<more>.*)")
 _BOXED = re.compile(r"\s*[│┃║]\s*(\S.*?)\s*[│┃║]\s*")
 _BETWEEN_BRANCHES = re.compile(r"[\s│┃]*")
+_ROOT = re.compile(r"\s*(?!\.\.?/)(\S+)/\s*")
 
 
 def listing(lines: Sequence[str], worth_of: Callable[[str], float], may_tell: Callable[[str], bool], most: int) -> str:
@@ -277,29 +278,36 @@ def _common_folder(paths: Sequence[str], mark: str) -> str:
 
 
 def without_drawing(text: str) -> str:
-    """The text, a tree that is drawn in it told by folders: `src/core: session.ts, tools.ts`; no sides of boxes."""
+    """The text, a tree that is drawn in it told by folders: `src/core: session.ts, tools.ts`; no sides of boxes.
+
+    The folder that stands above a tree is the first of each path in it.
+    """
     if text.isascii() or not any(mark in text for mark in _DRAWN):
         return text
     told: list[str] = []
     branches: list[re.Match[str]] = []
     between: list[str] = []
+    root: list[str] = []
     for line in text.split("\n"):
         # Nothing is drawn in most lines.
         if not branches and line.isascii():
             told.append(line)
         elif found := _BRANCH.match(line):
+            if not branches:
+                root = [above[1]] if told and (above := _ROOT.fullmatch(told[-1])) else []
+                told[len(told) - len(root) :] = []
             branches.append(found)
             between = []
         elif branches and _BETWEEN_BRANCHES.fullmatch(line):
             between.append("")
         else:
             boxed = _BOXED.fullmatch(line)
-            told += [*_by_folder(branches), *between, boxed[1] if boxed else line]
+            told += [*_by_folder(branches, root), *between, boxed[1] if boxed else line]
             branches, between = [], []
-    return "\n".join([*told, *_by_folder(branches), *between])
+    return "\n".join([*told, *_by_folder(branches, root), *between])
 
 
-def _by_folder(branches: Sequence[re.Match[str]]) -> Iterator[str]:
+def _by_folder(branches: Sequence[re.Match[str]], root: Sequence[str]) -> Iterator[str]:
     """The lines that tell a tree; an entry with a remark stands on a line of its own."""
     above: list[tuple[int, str]] = []
     plain: dict[str, list[str]] = {}
@@ -308,7 +316,7 @@ def _by_folder(branches: Sequence[re.Match[str]]) -> Iterator[str]:
         depth, name, more = one.end("drawn"), one["name"], " ".join(one["more"].split())
         while above and above[-1][0] >= depth:
             above.pop()
-        folder = "/".join(inner for _, inner in above)
+        folder = "/".join([*root, *(inner for _, inner in above)])
         if at + 1 < len(branches) and branches[at + 1].end("drawn") > depth:
             above.append((depth, name.rstrip("/")))
         elif not more:
