@@ -44,7 +44,7 @@ _HARNESS_OPENING = re.compile(
 _STARTS_OVER = re.compile(r"I switched to a new code base\. Please don't consider the above files")
 """Behind the worked examples that aider sends before every conversation."""
 _REMINDER_AT_END = re.compile(
-    r"\n\s*(?:To suggest changes to a file you MUST return the entire content|# \*SEARCH/REPLACE block\* Rules:"
+    r"\n[ \t]*(?:To suggest changes to a file you MUST return the entire content|# \*SEARCH/REPLACE block\* Rules:"
     r"|# File editing rules:|# V4A Diff Format Rules:)"
 )
 """What aider puts behind the newest request, and takes away again from the next request on."""
@@ -294,8 +294,8 @@ _CONSENT_WITH_WISH = re.compile(
     r"(?:yes|yep|yeah|sure|please do|ja|oui|sí|si|好的|是的|可以|はい|네|да)\s*[,.!;，。！]", re.IGNORECASE
 )
 _OPTION = re.compile(
-    r"^\s*(?:[-*]\s+)?(?:#+\s*)?\**\s*(?:option\s+)?(\d{1,2}|[a-h])\s*[.):、．）：]\s*\**\s*(.+?)\s*$"
-    r"|^\s*\|\s*\**(\d{1,2}|[a-h])\**\s*\|\s*(.+?)\s*\|",
+    r"^[ \t]*(?:[-*]\s+)?(?:#+\s*)?\**\s*(?:option\s+)?(\d{1,2}|[a-h])\s*[.):、．）：]\s*\**\s*(.+?)\s*$"
+    r"|^[ \t]*\|\s*\**(\d{1,2}|[a-h])\**\s*\|\s*(.+?)\s*\|",
     re.IGNORECASE | re.MULTILINE,
 )
 _OPTION_IN_LINE = re.compile(r"(?:(?<=[\s:：,，;；])|^)[(（]?(\d|[a-h])(?:[.)）]\s+|[、．]\s*)(?=\S)")

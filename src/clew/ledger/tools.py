@@ -227,7 +227,7 @@ _WORDS_OF_WRITING = (
     *("git add", "git restore", "git checkout", "*** Begin"),
 )
 # Here-documents and quoted arguments are not read as commands.
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]*)\n.*?(?:^\s*\2\b|\Z)", re.DOTALL | re.MULTILINE)
+_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]{0,400})\n.*?(?:^[ \t]*\2\b|\Z)", re.DOTALL | re.MULTILINE)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
 _COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n()]")
 _REDIRECTION = re.compile(r"(?<![0-9>=-])>>?\s*([^\s<>&()]+)")
@@ -257,7 +257,7 @@ _SHOWS_FILE = re.compile(
 )
 
 
-_WRAPPER = re.compile(r"(?P<program>\S*/\S{6,}) (?P<given>.+)", re.DOTALL)
+_WRAPPER = re.compile(r"(?=\S*/\S{6})(?P<program>\S++) (?P<given>.+)", re.DOTALL)
 _GIVEN_QUOTED = re.compile(r"[\w-]+ \"(?P<command>.+)\"(?: \d+)?\s*", re.DOTALL)
 _EVERYDAY = re.compile(
     r"(?:cat|cd|cp|curl|diff|echo|env|find|git|grep|head|ls|make|mkdir|mv|node|npm|pip|pwd|pytest|python3?|rg|rm|sed|tail|"
@@ -425,7 +425,7 @@ PlanProgress: TypeAlias = Literal["open", "doing", "done"]
 _TASK_TEXT_KEYS = ("content", "step", "task", "text", "title", "description", "name", "subject")
 _DOING = frozenset({"inprogress", "active", "doing", "current", "started", "running", "wip"})
 _DONE = frozenset({"completed", "complete", "done", "finished", "cancelled", "canceled", "skipped", "closed", "true"})
-_CHECK_BOX = re.compile(r"^\s*(?:[-*]|\d+[.)])\s*\[(.)\]\s*(.+)$", re.MULTILINE)
+_CHECK_BOX = re.compile(r"^[ \t]*(?:[-*]|\d+[.)])[ \t]*\[(.)\][ \t]*(.+)$", re.MULTILINE)
 _LONGEST_PLAN = 200
 
 

@@ -28,7 +28,7 @@ _FEWEST_FOLDED = 4
 _NUMBERS = re.compile(r"\d+")
 _GIVEN_CODE, _FIRST_CHARS = (" -c ", " -e ", "<<"), 60
 _DOCUMENT = re.compile(
-    r"<<-?\s*(?P<mark>['\"]?)(?P<word>\w+)(?P=mark)(?P<rest>[^\n]*)\n.*?(?:^\s*(?P=word)\b|\Z)",
+    r"<<-?\s*(?P<mark>['\"]?)(?P<word>\w+)(?P=mark)(?P<rest>[^\n]{0,400})\n.*?(?:^[ \t]*(?P=word)\b|\Z)",
     re.DOTALL | re.MULTILINE,
 )
 _BROKEN_LINE = re.compile(r"(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
@@ -102,7 +102,7 @@ def names_of_run(target: str, called: Sequence[str], before: str) -> list[str]:
     if opening and "…" not in outline_of(target):
         return list(dict.fromkeys(map(without_folder, called)))
     # Nor does the word that ends what is written.
-    said = {*opening, *(found["word"] for found in _DOCUMENT.finditer(target))}
+    said = {*opening, *(found["word"] for found in _DOCUMENT.finditer(target[:_COMMAND_CHARS_READ]))}
     name = unlike_target(target, before) if before else brief
     others = (without_folder(line) for line in called if line not in said)
     return [name, *dict.fromkeys(line for line in others if line not in name)]
