@@ -1,7 +1,7 @@
 # ruff: noqa: T201 (a program of its own)
 """Mutated input for every door that reads what strangers wrote: importers, dialects, streams, usage, errors, config.
 
-For the store: database files with damaged pages. For a compaction: texts in which something short comes again and again.
+For the store: database files with damaged pages. For folds: texts in which something short comes again and again.
 
     ./check fuzz [SECONDS]                    60 seconds without a number
     python tests/fuzz/fuzz.py --seed 7 --only streams --case 1234
@@ -128,14 +128,16 @@ STREAMS: list[tuple[Callable[[str], Any], Any]] = [
 ]
 # What a text may begin with, and what may come in it again and again: an expression that goes back takes long for it.
 OPENINGS = (
-    "", "cat <<EOF > a.py\n", "ssh host 'cat > a <<E\n", "python - <<'E'\n", "git commit -m \"", '{"a": "', "```\n", "1. a\n",
-    "- [ ", "<task>", "Error: ", "password = ", "| a | b |\n|", "# Heading\n", "@@ -1 +1 @@\n", "export A=", "sed -i '",
-    'Traceback (most recent call last):\n  File "a.py", line 1, in f\n', "The options are:\n1. ", "-----BEGIN PRIVATE KEY-----",
+    "", "cat <<EOF > a.py\n", "ssh host 'cat > a <<E\n", "python - <<'E'\n", "git commit -m \"", '{"a": "', "```\n",
+    "1. a\n", "- [ ", "<task>", "Error: ", "password = ", "| a | b |\n|", "# Heading\n", "@@ -1 +1 @@\n", "export A=",
+    "sed -i '", 'Traceback (most recent call last):\n  File "a.py", line 1, in f\n', "The options are:\n1. ",
+    "-----BEGIN PRIVATE KEY-----",
 )  # fmt: skip
 PIECES = (
-    *" \n\t\r\0a1A<>[](){}`'\"-=|#\\*_/.,:;@&$%?+~^é。？密…→│", "aA", "1.", "- ", "1. ", "a=", "a: ", "a_", "a/", "://", "&&", "**", "```",
-    "<a>", "</a>", "](", "let me ", "if ", "password ", "Error: ", "-----", "PASSED", "def a():", "import a", "a.py:1: ", "<<E",
-    "\x1b[", "\u200b", "yes", "1) a", "File \"a\", line 1", "-rw-r--r-- 1 a b 1 Jan 1 1:1 a",
+    *" \n\t\r\0a1A<>[](){}`'\"-=|#\\*_/.,:;@&$%?+~^é。？密…→│",
+    "aA", "1.", "- ", "1. ", "a=", "a: ", "a_", "a/", "://", "&&", "**", "```", "<a>",
+    "</a>", "](", "let me ", "if ", "password ", "Error: ", "-----", "PASSED", "def a():", "import a", "a.py:1: ",
+    "<<E", "\x1b[", "\u200b", "yes", "1) a", "File \"a\", line 1", "-rw-r--r-- 1 a b 1 Jan 1 1:1 a",
 )  # fmt: skip
 _REPEATED_CHARS = 100_000
 ANSWER = UpstreamAnswer("some text", (call("t", {"a": 1}, "c1"), call("u", {}, "c2")), "thought", piece_chars=6)
@@ -330,23 +332,31 @@ def config(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     return raw, run
 
 
+def conversation_with(long: str, place: int) -> list[Any]:
+    """A conversation in which a text stands: in a request, in a reply, in a call or in its result."""
+    texts = ["Fix src/app_main.py, please.", "I run the tests.", "python run_tests.py", "2 passed in 0.5s"]
+    texts[place] = long
+    lines = "\n".join(f"step {row} wrote {row * 37 % 991} rows into table_{row % 7}" for row in range(400))
+    return [
+        user(texts[0]), assistant(texts[1], [call("bash", {"command": texts[2]}, "c1")]), tool("c1", texts[3]),
+        assistant("Fixed: both pass."), user("And the log?"),
+        assistant(None, [call("read_file", {"path": "a.log"}, "c2")]), tool("c2", lines),
+        assistant("400 steps."), *(user(f"And part {part}?") for part in range(9)),
+    ]  # fmt: skip
+
+
+def folding(messages: list[Any]) -> Callable[[], None]:
+    def run() -> None:
+        assert compress(messages, target_tokens=3_000).summary
+
+    return run
+
+
 def folds(chance: random.Random) -> tuple[bytes, Callable[[], None]]:
     again = "".join(chance.choices(PIECES, k=chance.choice((1, 1, 2, 3))))
     long = chance.choice(OPENINGS) + again * (_REPEATED_CHARS // len(again)) + chance.choice(("", "end"))
-    place = chance.randrange(4)
-    texts = ["Fix src/app_main.py, please.", "I run the tests.", "python run_tests.py", "2 passed in 0.5s"]
-    texts[place] = long if chance.random() < 0.5 else f"{texts[place]}\n{long}"
-    lines = "\n".join(f"step {row} wrote {row * 37 % 991} rows into table_{row % 7}" for row in range(400))
-    messages = [
-        user(texts[0]), assistant(texts[1], [call("bash", {"command": texts[2]}, "c1")]), tool("c1", texts[3]),
-        assistant("Fixed: both pass."), user("And the log?"), assistant(None, [call("read_file", {"path": "a.log"}, "c2")]),
-        tool("c2", lines), assistant("400 steps."), *(user(f"And part {part}?") for part in range(9)),
-    ]  # fmt: skip
-
-    def run() -> None:
-        assert compress(messages, target_tokens=3_000).tokens_after > 0
-
-    return dumped(messages), run
+    messages = conversation_with(chance.choice(("", "Look:\n")) + long, chance.randrange(4))
+    return dumped(messages), folding(messages)
 
 
 def database(chance: random.Random) -> tuple[bytes, Callable[[], None]]:

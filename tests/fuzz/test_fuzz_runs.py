@@ -33,6 +33,22 @@ def test_a_case_is_drawn_from_its_seed_and_number_alone(fuzz: ModuleType) -> Non
         assert target(random.Random("7:3"))[0] == target(random.Random("7:3"))[0]
 
 
+@pytest.mark.parametrize(
+    "long",
+    [
+        "\n" * 60_000,
+        "cat <<EOF > a.py\n" + "\n" * 60_000,
+        "sed -i '" + "<<E。if " * 10_000,
+        "1~a/" * 20_000,
+        "| a | b |\n|" + "\t" * 60_000,
+    ],
+)
+def test_a_text_in_which_something_comes_again_and_again_is_folded_soon(fuzz: ModuleType, long: str) -> None:
+    for place in range(4):
+        messages = fuzz.conversation_with(f"Look: {long} end", place)
+        assert fuzz.run_case(lambda _, messages=messages: (b"", fuzz.folding(messages)), "") is None
+
+
 def test_an_error_that_no_door_documents_is_a_finding_that_is_kept(
     fuzz: ModuleType, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -19,7 +19,7 @@ _ASCII_END = re.compile(
     r"\s(?:(?<=[.!?]\s)(?<!\n\d\.\s)(?<!\n\d\d\.\s)(?<!\n\d-\d\.\s)(?<!\n\d-\d\d\.\s)\s*|(?<=\n)\n*)"
 )
 _END = re.compile(rf"{_ASCII_END.pattern}|(?<=[。！？])")
-_NO_SENTENCE = re.compile(r"\s*(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}\s*$|\|[\s:|-]+\|?\s*$)")
+_NO_SENTENCE = re.compile(r"\s*+(?:[^\n]*[─━═]{4}|#{1,6}\s|\*\*[^*]+\*\*:?\s*$|[-=*_]{3,}+\s*$|\|[\s:|-]++$)")
 # A label behind which the agent says what came of it all.
 _VERDICT = re.compile(
     r"\W*(?:(?P<all>summary|overall|conclusions?|verdict|tl;?dr|bottom line|root cause|总结|结论|まとめ|結論|요약|결론)"
