@@ -221,6 +221,19 @@ def test_a_file_counts_as_read_when_it_was() -> None:
     assert [fact.path for fact in Ledger.of(messages).files.values() if fact.reads] == ["/srv/list.py"]
 
 
+def test_a_folder_may_be_deleted_and_made_anew_by_calls_side_by_side() -> None:
+    delete = {"command": "rm -rf /srv/app/build"}
+    write = {"file_path": "/srv/app/build/x.py", "content": "x"}
+    messages = [user("Build anew."), assistant(None, [call("bash", delete, "a")]), tool("a", "")]
+    messages += [
+        assistant(None, [call("bash", delete, "b"), call("Write", write, "c")]),
+        tool("b", ""),
+        tool("c", "ok"),
+    ]
+    ledger = Ledger.of(messages)
+    assert {path: fact.ended for path, fact in ledger.files.items()} == {"/srv/app/build/x.py": ""}
+
+
 def test_where_a_file_was_moved_to_is_told_by_the_folder_of_the_command() -> None:
     def ended(command: str) -> dict[str, str]:
         messages = [assistant(None, [call("bash", {"command": command}, "a")]), tool("a", "")]

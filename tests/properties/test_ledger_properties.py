@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from typing import Any
 
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from clew.ledger import Ledger, QuoteSelector, atoms_in, files_changed_by, quotable_texts, read_outcome, rules_in
+from clew.messages import Message
+from clew.testing import assistant, call, tool, user
 from clew.testing.strategies import History, broken_histories, histories, texts
 
 words = st.sampled_from(
@@ -32,6 +35,35 @@ def test_nothing_that_a_client_sends_breaks_the_ledger(history: History) -> None
     numbers = [one.number for one in ledger.actions] + [one.number for one in ledger.requests]
     numbers += [said.number for said in (*ledger.rules, *ledger.decisions)]
     assert all(0 <= number < len(history) for number in numbers)
+
+
+paths = st.sampled_from("a.py /srv/app /srv/app/build /srv/app/build/ /srv/app/build/x.py ~/c.md ./e.sh tests".split())
+edits = paths.map(lambda path: ("Write", {"file_path": path, "content": f"open('{path}', 'w')"}))
+forms = (
+    "rm -rf {0}", "mv {0} {1}", "git checkout -- {0}", "cd {0} && touch {1}", "sed -i s/a/b/ {0}", "cat {0}",
+    "cat > {0} <<E\nopen('{1}', 'w')\nE\npython {0}", "python -c \"open('{0}', 'w')\"",
+)  # fmt: skip
+commands = st.builds(
+    lambda form, *both: ("bash", {"command": form.format(*both)}), st.sampled_from(forms), paths, paths
+)
+results = st.sampled_from(["", "ok", "File created", "Error: no such file\n[exit 1]"])
+
+
+DELETE = ("bash", {"command": "rm -rf /srv/app/build"})
+WRITE = ("Write", {"file_path": "/srv/app/build/x.py", "content": ""})
+
+
+@settings(deadline=None)
+@example([[(DELETE, "")], [(DELETE, ""), (WRITE, "ok")]], False)
+@given(st.lists(st.lists(st.tuples(edits | commands, results), min_size=1, max_size=3), max_size=8), st.booleans())
+def test_files_may_come_and_go_by_calls_side_by_side(steps: list[list[tuple[Any, str]]], is_backwards: bool) -> None:
+    history: list[Message] = [user("Clean up.")]
+    for n, step in enumerate(steps):
+        history.append(assistant(None, [call(name, given, f"{n}-{at}") for at, ((name, given), _) in enumerate(step)]))
+        answers = [tool(f"{n}-{at}", result) for at, (_, result) in enumerate(step)]
+        history += reversed(answers) if is_backwards else answers
+    for fact in Ledger.of(history).files.values():
+        assert all(history[number]["role"] == "assistant" for number in fact.changes)
 
 
 @settings(deadline=None)

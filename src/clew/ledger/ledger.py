@@ -373,12 +373,14 @@ class Ledger:
             action.answers = answers_in(text, action.target)
             self.rules += [rule for _, answer in action.answers for rule in rules_in(answer, number)]
         for path, ended in action.files.items():
+            if (fact := self.files.get(path)) is None or action.number not in fact.changes:
+                continue  # a call beside this one made the folder anew
             if not action.failed and ended:
-                self._end_file(path, ended)
+                self._end_file(fact, ended)
             elif action.failed and (action.verb in ("WROTE", "CHANGED") or path in action.by_code):
-                self.files[path].changes.remove(action.number)
+                fact.changes.remove(action.number)
             elif action.verb == "WROTE" and _says_created(text):
-                action.creates = self.files[path].is_new = True
+                action.creates = fact.is_new = True
         if action.verb == "RAN":
             self._add_state(text, action.outcome, number)
             if "commit" in action.target and (committed := PRINTED_COMMIT.search(text)):
@@ -392,15 +394,14 @@ class Ledger:
             elif (action.outcome.failed is False or action.outcome.error) and not only_looks(action):
                 self._harmless.add_good_run(action.target, text)
 
-    def _end_file(self, path: str, ended: str) -> None:
+    def _end_file(self, fact: FileFact, ended: str) -> None:
         """Record how a file ended, and what was in it where it is a folder."""
-        self.files[path].ended = ended
-        inside = f"{path.rstrip('/')}/"
+        fact.ended = ended
+        inside = f"{fact.path.rstrip('/')}/"
         if ended == DELETED:
             self._gone.add(inside)
-        for fact in self.files.values():
-            if fact.path.startswith(inside):
-                fact.ended = ended
+        for other in filter(lambda one: one.path.startswith(inside), self.files.values()):
+            other.ended = ended
 
     def _add_git_status(self, command: str, printed: str, number: int) -> None:
         if _CHANGES_STATUS.search(command):
