@@ -34,12 +34,23 @@ from clew.ledger.quotes import QuoteSelector, ReadMessage
 from clew.ledger.readable import left_out
 from clew.ledger.requests import alike_in_a_row, goes_on, is_only_pleased, person_said, says_nothing, shows_command
 from clew.ledger.spans import is_routine, joined_definitions
-from clew.ledger.tools import PlanItem, Verb, arguments_text, files_changed_by, verb_of, without_folder
+from clew.ledger.tools import (
+    COMMAND_CHARS_READ,
+    HERE_DOCUMENT,
+    PlanItem,
+    Verb,
+    arguments_text,
+    files_changed_by,
+    verb_of,
+    without_folder,
+)
 from clew.ledger.verify import UNVERIFIED_MARK
 
 __all__ = [
+    "COMMAND_CHARS_READ",
     "COMPLAINS",
     "ENTITY_KINDS",
+    "HERE_DOCUMENT",
     "UNVERIFIED_MARK",
     "Action",
     "AtomIndex",

@@ -216,7 +216,7 @@ def _line_count(edit: Mapping[str, object], keys: tuple[str, ...]) -> int:
 
 # -- files changed by a command line -----------------------------------------------------------------------------------
 
-_COMMAND_CHARS_READ = 20_000
+COMMAND_CHARS_READ = 20_000
 _LONGEST_LOOK = 300
 _MAY_WRITE = re.compile(
     r">|\b(?:tee|touch|rm|mv|cp|ln|truncate)\b|\b(?:sed|perl) -|\bgit (?:add|restore|checkout)\b|\*\*\* Begin"
@@ -227,7 +227,9 @@ _WORDS_OF_WRITING = (
     *("git add", "git restore", "git checkout", "*** Begin"),
 )
 # Here-documents and quoted arguments are not read as commands.
-_HERE_DOCUMENT = re.compile(r"<<-?\s*(['\"]?)(\w+)\1([^\n]{0,400})\n.*?(?:^[ \t]*\2\b|\Z)", re.DOTALL | re.MULTILINE)
+HERE_DOCUMENT = re.compile(
+    r"<<-?\s*(['\"]?)(?P<word>\w+)\1(?P<rest>[^\n]{0,400})\n.*?(?:^[ \t]*(?P=word)\b|\Z)", re.DOTALL | re.MULTILINE
+)
 _QUOTED = re.compile(r"'([^']*)'|\"((?:[^\"\\]|\\.)*)\"")
 _COMMAND_SEPARATOR = re.compile(r"&&|\|\||[;|\n()]")
 _REDIRECTION = re.compile(r"(?<![0-9>=-])>>?\s*([^\s<>&()]+)")
@@ -310,7 +312,7 @@ _MODULE_RUN = re.compile(r"(?:\S*/)?python[\d.]* -m (?=\w)")
 
 def found_by_exit_code(command: str, code: int) -> bool:
     """Whether the program that a command ends with says by this exit code that it found something."""
-    plain = _QUOTED.sub("''", _HERE_DOCUMENT.sub(" ", command[-_COMMAND_CHARS_READ:]))
+    plain = _QUOTED.sub("''", HERE_DOCUMENT.sub(" ", command[-COMMAND_CHARS_READ:]))
     last = next((part for part in reversed(_COMMAND_SEPARATOR.split(plain)) if part.strip()), "")
     words = _MODULE_RUN.sub("", last.strip(), count=1).split(maxsplit=2)
     program = words[0].rsplit("/", 1)[-1] if words else ""
@@ -341,9 +343,9 @@ def files_changed_by(command: str) -> dict[str, str]:
     """The files that a command line writes, moves or removes, as far as its text shows, each with how it ended."""
     if not any(map(command.__contains__, _WORDS_OF_WRITING)) or not _MAY_WRITE.search(command):
         return {}
-    text = command[:_COMMAND_CHARS_READ]
+    text = command[:COMMAND_CHARS_READ]
     files = patched_files(text) if "*** Begin Patch" in text else {}
-    plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", text))
+    plain = _QUOTED.sub(_without_quotes, HERE_DOCUMENT.sub(r"\g<rest>\n", text))
     for one in _COMMAND_SEPARATOR.split(plain):
         found = {name: how for name, how in _changed_by_command(one).items() if _is_file(name)}
         # What is added to a commit may well be that the file is gone.
@@ -353,7 +355,7 @@ def files_changed_by(command: str) -> dict[str, str]:
 
 def files_written_by(command: str) -> set[str]:
     """Of the files that a command line changes, those that it writes whole: into which its output goes."""
-    plain = _QUOTED.sub(_without_quotes, _HERE_DOCUMENT.sub(r"\3\n", command[:_COMMAND_CHARS_READ]))
+    plain = _QUOTED.sub(_without_quotes, HERE_DOCUMENT.sub(r"\g<rest>\n", command[:COMMAND_CHARS_READ]))
     return set(_OVERWRITING.findall(plain))
 
 

@@ -10,7 +10,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby
 
-from clew.ledger import COMPLAINS, Action, found_nothing, joined_definitions, without_folder
+from clew.ledger import (
+    COMMAND_CHARS_READ,
+    COMPLAINS,
+    HERE_DOCUMENT,
+    Action,
+    found_nothing,
+    joined_definitions,
+    without_folder,
+)
 from clew.summaries.handoff import BLOCK, IN_PART, quoted, shorten_redacted
 
 BRIEF_CHARS = 64
@@ -27,13 +35,9 @@ _MOST_STEPS = 6
 _FEWEST_FOLDED = 4
 _NUMBERS = re.compile(r"\d+")
 _GIVEN_CODE, _FIRST_CHARS = (" -c ", " -e ", "<<"), 60
-_DOCUMENT = re.compile(
-    r"<<-?\s*(?P<mark>['\"]?)(?P<word>\w+)(?P=mark)(?P<rest>[^\n]{0,400})\n.*?(?:^[ \t]*(?P=word)\b|\Z)",
-    re.DOTALL | re.MULTILINE,
-)
 _BROKEN_LINE = re.compile(r"(?<=&&)\s*\n\s*|(?<=[|;])\s*\n\s*")
 _WRITTEN = "…; "
-_START_CHARS, _COMMAND_CHARS_READ = 200, 20_000
+_START_CHARS = 200
 DEED = re.compile(
     r"(?:CHANGED|CREATED|WROTE|DELETED|MOVED|REVERTED) (?!.*: )|COMMITTED |ASKED |DELEGATED .* -> \""
     r"|RAN .*(?:: \d+ runs\b| -> (?:exit -?\d+|failed|[\d,]+ lines|\d+ failed)\b)"
@@ -69,7 +73,7 @@ def outline_of(command: str) -> str:
     command = without_folder(command).replace("\\\n", " ")
     if "<<" not in command or "\n" not in command:
         return command
-    outline = _BROKEN_LINE.sub(" ", _DOCUMENT.sub(_without_text, command[:_COMMAND_CHARS_READ])).strip()
+    outline = _BROKEN_LINE.sub(" ", HERE_DOCUMENT.sub(_without_text, command[:COMMAND_CHARS_READ])).strip()
     return outline if "…" not in outline else "; ".join(filter(None, map(str.strip, outline.split("\n"))))
 
 
@@ -102,7 +106,7 @@ def names_of_run(target: str, called: Sequence[str], before: str) -> list[str]:
     if opening and "…" not in outline_of(target):
         return list(dict.fromkeys(map(without_folder, called)))
     # Nor does the word that ends what is written.
-    said = {*opening, *(found["word"] for found in _DOCUMENT.finditer(target[:_COMMAND_CHARS_READ]))}
+    said = {*opening, *(found["word"] for found in HERE_DOCUMENT.finditer(target[:COMMAND_CHARS_READ]))}
     name = unlike_target(target, before) if before else brief
     others = (without_folder(line) for line in called if line not in said)
     return [name, *dict.fromkeys(line for line in others if line not in name)]
