@@ -6,8 +6,8 @@ cursor, hide, or look like another line.
 
 from __future__ import annotations
 
-from clew.agent.shell import UNKNOWN
 from clew.messages import fenced, one_line, without_invisible
+from clew.shell import UNKNOWN
 
 __all__ = ["fenced", "one_line", "printable_line", "without_invisible"]
 

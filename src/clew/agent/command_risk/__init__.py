@@ -2,7 +2,7 @@
 
 `facts` and `programs` are tables, `rules` and `nested` apply them to one command; `secret_reads`, `foreign_code` and
 `written_scripts` are further rules, with `listed_files`, `searches` and `destinations` below them. `assess` goes
-through a command line as `clew.agent.shell` reads it. Nothing is run, and nobody is asked.
+through a command line as `clew.shell` reads it. Nothing is run, and nobody is asked.
 """
 
 from clew.agent.command_risk.assess import (

@@ -83,7 +83,7 @@ from clew.agent.command_risk.secret_reads import (
 from clew.agent.command_risk.written_scripts import files_run, files_written
 from clew.agent.files.session_files import SessionFiles, WrittenScript
 from clew.agent.safe_text import printable_line
-from clew.agent.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
+from clew.shell import UNKNOWN, CommandLine, SimpleCommand, UnreadableCommand, Word, join_words, read_command_line
 
 RULES: tuple[RiskRule, ...] = (
     known_commands,

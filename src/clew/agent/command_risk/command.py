@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 from clew.agent.command_risk.facts import RiskKind
 from clew.agent.command_risk.programs import GIT_INTERNALS, SCRATCH_FOLDERS, STREAM_DEVICES, VALUE_FLAGS
 from clew.agent.safe_text import printable_line
-from clew.agent.shell import UNKNOWN, SimpleCommand, Word
+from clew.shell import UNKNOWN, SimpleCommand, Word
 
 PathLocation: TypeAlias = Literal["inside", "scratch", "outside", "unknown"]
 _MAX_MATCHES = 300

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from clew.agent.command_risk.command import InspectedCommand
-from clew.agent.shell import UNKNOWN
+from clew.shell import UNKNOWN
 
 LOOPBACK = re.compile(
     r"^(?:\w+://)?(?:[^/@]*@)?(?:localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|\[::1?\])(?=[:/?#]|$)", re.IGNORECASE

@@ -11,7 +11,7 @@ from clew.agent.command_risk.destinations import LOOPBACK
 from clew.agent.command_risk.facts import RiskKind
 from clew.agent.command_risk.programs import PROGRAM_FLAGS, ProgramFlags
 from clew.agent.safe_text import printable_line
-from clew.agent.shell import UNKNOWN, Word
+from clew.shell import UNKNOWN, Word
 
 _FETCHERS = frozenset(
     (

@@ -13,7 +13,7 @@ from fnmatch import fnmatchcase
 from clew.agent.command_risk.programs import SEARCHERS
 from clew.agent.command_risk.searches import Search
 from clew.agent.files.file_types import secret_kind
-from clew.agent.shell import UNKNOWN, SimpleCommand
+from clew.shell import UNKNOWN, SimpleCommand
 
 SECRET_NAMES = (
     *(".env", ".env.local", ".env.production", ".netrc", ".npmrc", ".pypirc", ".git-credentials", ".pgpass"),

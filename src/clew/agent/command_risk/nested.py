@@ -24,7 +24,7 @@ from clew.agent.command_risk.rules import written_to
 from clew.agent.command_risk.secret_reads import secret_file
 from clew.agent.files.file_types import lasting_effect
 from clew.agent.safe_text import printable_line
-from clew.agent.shell import UNKNOWN, SimpleCommand, Word, unescape
+from clew.shell import UNKNOWN, SimpleCommand, Word, unescape
 
 _WRAPPERS = {wrapper.name: wrapper for wrapper in WRAPPERS}
 

@@ -28,7 +28,7 @@ from clew.agent.command_risk.programs import (
 )
 from clew.agent.files.file_types import lasting_effect
 from clew.agent.safe_text import printable_line
-from clew.agent.shell import UNKNOWN, Word
+from clew.shell import UNKNOWN, Word
 
 _BY_SUBCOMMAND = frozenset({RiskKind.PUBLISH, RiskKind.HISTORY, RiskKind.PACKAGES, RiskKind.DATABASE})
 """Here an agreement for the session covers the subcommand; elsewhere, the same words only."""

@@ -10,7 +10,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 
 from clew.agent.files.file_types import secret_kind
-from clew.agent.shell import UNKNOWN
+from clew.shell import UNKNOWN
 
 _MAX_ENTRIES = 20_000
 _MAX_CHARS = 65_536

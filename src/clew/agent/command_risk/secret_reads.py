@@ -25,7 +25,7 @@ from clew.agent.command_risk.programs import (
 from clew.agent.command_risk.searches import Search, secret_files_below, shows_a_line_of
 from clew.agent.files.file_types import secret_kind
 from clew.agent.safe_text import printable_line
-from clew.agent.shell import UNKNOWN, Word
+from clew.shell import UNKNOWN, Word
 
 _LEFT_OUT_FLAG = re.compile(r"--?(?:exclude|ignore|skip|not|no-)\S*$|--env-file\S*$|-x$|-(?:key)?out$")
 """Flags that name files which are not shown: left out, or handed to a program as its settings."""

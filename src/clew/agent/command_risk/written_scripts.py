@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from clew.agent.command_risk.command import InspectedCommand
 from clew.agent.command_risk.programs import INTERPRETERS, SHELLS, TEXT_WRITERS
 from clew.agent.command_risk.rules import written_words
-from clew.agent.shell import Word
+from clew.shell import Word
 
 _RULE_FILES: dict[str, tuple[str, ...]] = {
     "make": ("GNUmakefile", "makefile", "Makefile"),

@@ -1,7 +1,7 @@
 """The values of a command line (simple commands, words, redirects), and how its words are read.
 
 A word's text is what is left after quotes, variables and substitutions, as far as that is certain. Commands inside a
-word are read in `clew.agent.shell.commands`.
+word are read in `clew.shell.commands`.
 """
 
 from __future__ import annotations

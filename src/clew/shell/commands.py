@@ -2,7 +2,7 @@
 
 It reads what models write for bash, and expands only what is certain: variables that are set on the same line or given.
 What is known only when the line runs is `UNKNOWN` in a word. A text that cannot be read raises `UnreadableCommand`;
-nothing is guessed. Words are read in `clew.agent.shell.words`.
+nothing is guessed. Words are read in `clew.shell.words`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from clew.agent.shell.words import (
+from clew.errors import UnreadableCommand
+from clew.shell.words import (
     BLANKS,
     UNKNOWN,
     WORD_END_CHARS,
@@ -21,7 +22,6 @@ from clew.agent.shell.words import (
     WordReader,
     expand_word,
 )
-from clew.errors import UnreadableCommand
 
 MAX_CHARS = 200_000
 MAX_COMMANDS = 2_000
