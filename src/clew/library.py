@@ -37,7 +37,7 @@ from clew.messages import ParsedConversation, read_conversation, repair
 from clew.tokens import counter_for, window_of
 
 if TYPE_CHECKING:
-    from clew.summaries import SummaryModel
+    from clew.handoff import SummaryModel
 
 _Result = TypeVar("_Result")
 
@@ -355,7 +355,7 @@ def _missed_target(request: _Request, compaction: Compaction, engine: ContextCom
 
 
 def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | None) -> Any:
-    from clew.summaries import ModelSummarizer, SummaryModel, summary_model
+    from clew.handoff import ModelSummarizer, SummaryModel, summary_model
 
     writer = summarizer if isinstance(summarizer, SummaryModel) else summary_model(summarizer)
     return ModelSummarizer([writer], counter_for(model).text)

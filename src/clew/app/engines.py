@@ -16,7 +16,7 @@ from clew.engines import (
 )
 from clew.errors import PluginError
 from clew.plugins import Plugin
-from clew.summaries import Summarize
+from clew.handoff import Summarize
 from clew.tokens import DEFAULT_WINDOW
 
 ENGINE_KEY = "context.engine"

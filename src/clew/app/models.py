@@ -11,7 +11,7 @@ from dataclasses import replace
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import NoModel
 from clew.providers import LocalProvider, Provider, RetryPolicy, is_local_model, preset_for, provider_for
-from clew.summaries import SummaryModel, summary_model
+from clew.handoff import SummaryModel, summary_model
 from clew.tokens import window_of
 from clew.turn import ModelTarget, summary_model_of
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Container, Iterator, Sequence
 from typing import Any, TypeAlias
 
-from clew.summaries.markdown import HANDOFF_MARK, block_tokens, inline_tokens, line_parts, referred_number
+from clew.handoff.markdown import HANDOFF_MARK, block_tokens, inline_tokens, line_parts, referred_number
 
 HandoffBlock: TypeAlias = dict[str, Any]
 HandoffSpan: TypeAlias = dict[str, Any]

@@ -19,7 +19,7 @@ from clew.store import (
     ViewItem,
     WrittenMessage,
 )
-from clew.summaries import unwrap
+from clew.handoff import unwrap
 
 MessageFate: TypeAlias = Literal["view", "shortened", "folded"]
 MAX_TEXT_CHARS = 4_000

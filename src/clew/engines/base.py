@@ -15,9 +15,9 @@ from clew.config import CompressionSettings, LosslessSettings
 from clew.engines.compaction import Compaction, CompactionItem, messages_of
 from clew.engines.host import EngineHost
 from clew.errors import InvalidArgument
+from clew.handoff import Summarize
 from clew.messages import Message, Tool
 from clew.plugins import PluginKind, register
-from clew.summaries import Summarize
 from clew.tokens import DEFAULT_WINDOW, count_each
 from clew.usage import CanonicalUsage, normalize_usage
 

@@ -12,8 +12,8 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
+from clew.handoff import unwrap
 from clew.messages import Message
-from clew.summaries import unwrap
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from hashlib import blake2b
 from typing import Any
 
 from clew.importers.session import SourceEntry, SourceMetadata
-from clew.ledger import person_said
+from clew.facts import person_text
 from clew.messages import Message, text_of
 from clew.store import CallSource, HashChain, ModelCall
 from clew.usage import cost_of, normalize_usage
@@ -56,7 +56,7 @@ def title_from(entries: Iterable[SourceEntry]) -> str | None:
     for entry in entries:
         if entry.message.get("role") != "user" or entry.is_summary:
             continue
-        said = person_said(text_of(entry.message)[:_SAID_CHARS])
+        said = person_text(text_of(entry.message)[:_SAID_CHARS])
         if not _BARE_COMMAND.match(said) and (title := clean_title(said)):
             return title
     return None

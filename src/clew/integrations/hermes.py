@@ -29,7 +29,7 @@ from clew.integrations.hermes_conversation import (
     compression_root,
 )
 from clew.store import Store, installed_embedder, open_store
-from clew.summaries import BUILTIN, ModelSummarizer, Summarize, summary_model
+from clew.handoff import BUILTIN, ModelSummarizer, Summarize, summary_model
 from clew.tokens import DEFAULT_WINDOW, counter_for
 from clew.turn import EventLoopThread, ModelTarget, RuntimeOptions, spill_folder
 from clew.usage import normalize_usage

@@ -20,7 +20,7 @@ from clew.engines import Compaction, ContextEngine, EngineFactory, EngineStatus
 from clew.errors import UnknownSession
 from clew.messages import Message, calls_of, text_of
 from clew.store import NewSession, Store
-from clew.summaries import Summarize, Summary, SummaryInput, unwrap
+from clew.handoff import Summarize, Summary, SummaryInput, unwrap
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, RuntimeOptions, call_of
 from clew.usage import CanonicalUsage
 

@@ -27,7 +27,7 @@ from clew.engines import (
 )
 from clew.errors import InvalidArgument, UnknownSession
 from clew.integrations.recalled_text import SNIPPET_CHARS, RecalledText
-from clew.ledger import person_said
+from clew.facts import person_text
 from clew.messages import Message, text_of
 from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, StoredMessage, View
 from clew.tokens import count_each, counter_for, window_of
@@ -369,7 +369,7 @@ def _is_like(session: Session, folded: str) -> bool:
 
 def _request_in(message: Message) -> str:
     """What a person asked for; nothing for a bare command to the program (`/model`)."""
-    said = person_said(text_of(message)[:_SAID_CHARS]).strip()
+    said = person_text(text_of(message)[:_SAID_CHARS]).strip()
     return "" if said.startswith("/") and len(said.split()) == 1 else said
 
 

@@ -24,7 +24,7 @@ from clew.engines import (
 from clew.library import Compressed
 from clew.messages import Message, calls_of, name_of_call
 from clew.redact import redact_messages, redact_text
-from clew.summaries import unwrap
+from clew.handoff import unwrap
 from clew.tokens import counter_for
 from clew.usage import CanonicalUsage, cost_of, price_of
 

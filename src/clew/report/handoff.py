@@ -6,7 +6,7 @@ from collections.abc import Container, Iterator, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
-from clew.summaries.markdown import HANDOFF_MARK, block_tokens, inline_parser, line_parts, referred_number
+from clew.handoff.markdown import HANDOFF_MARK, block_tokens, inline_parser, line_parts, referred_number
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -26,7 +26,7 @@ from clew.engines import (
 )
 from clew.messages import Message
 from clew.plugins import valid_name
-from clew.summaries import Summarize, Summary, SummaryInput
+from clew.handoff import Summarize, Summary, SummaryInput
 from clew.testing.engine_cases import (
     SMALL_WINDOW,
     WINDOW,

@@ -19,7 +19,7 @@ from clew.events import CompactionFinished, CompactionUndone, Event, Events
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
-from clew.summaries import is_instruction
+from clew.handoff import is_instruction
 from clew.tokens import LearntLimits, count_tokens
 from clew.tooloutput import SpillFolder
 from clew.turn import Conversation, ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn

@@ -23,7 +23,7 @@ from clew.providers import (
     Reply,
     Request,
 )
-from clew.summaries import HEADINGS, Handoff, SummaryInput, SummaryModel
+from clew.handoff import HEADINGS, Handoff, SummaryInput, SummaryModel
 from clew.usage import CanonicalUsage
 
 Step: TypeAlias = Reply | ProviderRefused | Callable[[Request], Reply]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from clew.engines import CompactionRegion, ContextCompressor
 from clew.messages import Message
-from clew.summaries import unwrap
+from clew.handoff import unwrap
 from clew.tokens import counter_for
 from clew.turn.conversation import Conversation
 

@@ -23,7 +23,7 @@ from clew.messages import (
     text_of,
 )
 from clew.store import CommittedCompaction, NewSession
-from clew.summaries import SummaryModel
+from clew.handoff import SummaryModel
 from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.projection_host import ProjectionHost, engine_factory
 from clew.turn.request import ModelTarget

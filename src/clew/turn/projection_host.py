@@ -17,7 +17,7 @@ from clew.config import Settings, clew_home
 from clew.engines import EngineFactory, engine_catalog
 from clew.events import Event, Events
 from clew.store import installed_embedder, open_store
-from clew.summaries import ModelSummarizer, SummaryModel, summary_model
+from clew.handoff import ModelSummarizer, SummaryModel, summary_model
 from clew.tokens import counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.request import ModelTarget, RuntimeOptions

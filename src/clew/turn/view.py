@@ -14,7 +14,7 @@ from typing import Any
 from clew.errors import InvalidArgument
 from clew.messages import Message, Tool, calls_of, text_of, with_text_after_system
 from clew.store import AppendResult, NewMessage, View
-from clew.summaries import SYSTEM_NOTE
+from clew.handoff import SYSTEM_NOTE
 from clew.tokens import ConversationSize, count_each, counter_for
 
 # -- pinned texts ------------------------------------------------------------------------------------------------------

@@ -11,8 +11,8 @@ from dataclasses import replace
 from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
 from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
 from clew.engines.compressor.history import NumberedHistory
+from clew.handoff import SYSTEM_NOTE, wrap
 from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system
-from clew.summaries import SYSTEM_NOTE, wrap
 
 NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
 NOT_SMALLER = "The result would not be smaller: nothing was changed."

@@ -40,10 +40,18 @@ from clew.engines.compressor.plan import (
     summary_input,
     with_longer_tail,
 )
-from clew.ledger import Ledger, ReadMessage
+from clew.facts import Record
+from clew.handoff import (
+    Cooldowns,
+    Handoff,
+    ReadMessage,
+    Summarize,
+    Summary,
+    SummaryInput,
+    summarize_builtin,
+)
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
-from clew.summaries import Cooldowns, Summarize, Summary, SummaryInput, parse_handoff, summarize_builtin
 from clew.tokens import DEFAULT_WINDOW
 from clew.usage import CanonicalUsage
 
@@ -250,23 +258,24 @@ class ContextCompressor(ContextEngine):
 
     def _summary_input(self, plan: CompactionPlan, focus: str | None, cooldowns: Cooldowns) -> SummaryInput:
         history = plan.history
-        previous = parse_handoff(redact_text(history.earlier.text)) if history.earlier else None
+        previous = Handoff.of_text(redact_text(history.earlier.text)) if history.earlier else None
         first = max(plan.covered[0], history.first_unread)
-        source = summary_input(plan, *self._ledger_of(history), first)
-        return replace(source, previous=previous, focus=focus, cooldowns=cooldowns)
+        source = summary_input(plan, *self._record_of(history), first)
+        readable = plan.covered[0] if source.record.first_number <= plan.covered[0] < first else None
+        return replace(source, previous=previous, readable_from=readable, focus=focus, cooldowns=cooldowns)
 
-    def _ledger_of(self, history: NumberedHistory) -> tuple[Ledger, ReadMessage]:
+    def _record_of(self, history: NumberedHistory) -> tuple[Record, ReadMessage]:
         """The record that was kept while messages arrived, or else one made now of what no summary covers yet."""
         if self._record.catch_up(history.messages, history.numbers):
-            return self._record.ledger, self._record.read
+            return self._record.record, self._record.read
         if history.earlier is None:
             self._record = HistoryRecord.of(history.messages, history.numbers)
-            return self._record.ledger, self._record.read
+            return self._record.record, self._record.read
         first = history.first_unread
         unread = [(n, m) for m, n in zip(history.messages, history.numbers, strict=True) if n >= first]
         numbers = [number for number, _ in unread]
         clean = redact_messages([message for _, message in unread])
-        return Ledger.of(clean, numbers), partial(read_from, dict(reversed(list(zip(numbers, clean, strict=True)))))
+        return Record.of(clean, numbers), partial(read_from, dict(reversed(list(zip(numbers, clean, strict=True)))))
 
     async def _write_summary(self, asked: SummaryInput, budget: int) -> Summary:
         if self.summarize is not None:

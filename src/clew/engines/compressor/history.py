@@ -11,7 +11,8 @@ from itertools import accumulate, chain, compress, count, islice
 from operator import itemgetter
 from typing import Any
 
-from clew.ledger import Ledger
+from clew.facts import Record
+from clew.handoff import WrappedSummary, unwrap
 from clew.messages import (
     Message,
     Repaired,
@@ -25,7 +26,6 @@ from clew.messages import (
     text_of,
 )
 from clew.redact import redact_messages
-from clew.summaries import WrappedSummary, unwrap
 from clew.tokens import count_each, counter_for
 
 _PROMPT_ROLES = frozenset({"system", "developer"})
@@ -216,13 +216,13 @@ def read_from(log: Mapping[int, Message], number: int) -> Message:
 
 
 class HistoryRecord:
-    """The original messages by number and their ledger, kept up as messages arrive.
+    """The original messages by number and their record, kept up as messages arrive.
 
-    A cache: without it the ledger is made anew, of the messages that are still there.
+    A cache: without it the record is made anew, of the messages that are still there.
     """
 
     def __init__(self) -> None:
-        self.ledger = Ledger()
+        self.record = Record()
         self.log: dict[int, Message] = {}
         self._redacted: dict[int, Message] = {}
         """The messages that had secrets, without them. Everything that is told of a history is read from here."""
@@ -232,7 +232,7 @@ class HistoryRecord:
         """The record of a history that is read at once, from its first message on."""
         record = cls()
         clean = redact_messages(messages)
-        record.ledger = Ledger.of(clean, numbers)
+        record.record = Record.of(clean, numbers)
         # A stub has the number of the message that called, which comes before it and is the one to read.
         last_first = list(reversed(range(len(messages)) if numbers is None else numbers))
         record.log = dict(zip(last_first, reversed(messages), strict=True))
@@ -242,14 +242,14 @@ class HistoryRecord:
 
     def append(self, messages: Sequence[Message]) -> None:
         clean = redact_messages(messages)
-        numbered = list(enumerate(zip(messages, clean, strict=True), self.ledger.next_number))
+        numbered = list(enumerate(zip(messages, clean, strict=True), self.record.next_number))
         self.log.update((number, message) for number, (message, _) in numbered)
         self._redacted.update((number, new) for number, (old, new) in numbered if new is not old)
-        self.ledger.extend(clean)
+        self.record.extend(clean)
 
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
-        known = self.ledger.next_number
+        known = self.record.next_number
         # A stub for a result that is still to come has the number of the message that called, which stands before it.
         newest = list(accumulate(numbers, max))
         stubs = [
@@ -270,7 +270,7 @@ class HistoryRecord:
 
     def _knows(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Whether each message is the one on record under its number, or may be a shorter copy of it."""
-        known = self.ledger.next_number
+        known = self.record.next_number
         numbered = (
             (self.log.get(number), message) for message, number in zip(messages, numbers, strict=True) if number < known
         )

@@ -24,10 +24,10 @@ from clew.engines.compressor.prune import (
     prune_in_tail,
     without_replaced_plans,
 )
-from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
+from clew.facts import Record
+from clew.handoff import ReadMessage, SummaryInput, wrap
 from clew.messages import Message, Repaired, calls_of, safe_cut_at_or_before, text_of
 from clew.redact import redact_messages
-from clew.summaries import SummaryInput, wrap
 
 _SHORT_OF_BUDGET = 12
 """A result is short that takes no more than this part of the budget of a tail."""
@@ -194,8 +194,8 @@ def with_longer_tail(
     return replace(plan, cut=other, staying=staying)
 
 
-def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first: int) -> SummaryInput:
-    """What a summary of the plan is written from, of the messages from `first` on; the ledger has later ones, too."""
+def summary_input(plan: CompactionPlan, record: Record, read: ReadMessage, first: int) -> SummaryInput:
+    """What a summary of the plan is written from, of the messages from `first` on; the record has later ones, too."""
     history, cut = plan.history, plan.cut
     positions = range(len(history.messages) - 1, -1, -1)
     newest = next((position for position in positions if _is_request(history.messages[position])), None)
@@ -215,15 +215,12 @@ def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first
     }
     last = plan.covered[1]
     return SummaryInput(
-        ledger,
+        record,
         read,
         first,
         last,
         task=text_of(*redact_messages([history.messages[newest]])) if newest is not None else "",
         task_number=history.numbers[newest] if newest is not None else None,
-        kept_atoms=frozenset().union(
-            *(atoms_in(text_with_calls(message)) for message in plan.tail_messages if first < last)
-        ),
         shortened=shortened,
         kept=frozenset(history.numbers[position] for position in whole.intersection(cut.kept)),
         above=frozenset(history.numbers[position] for position in whole if position < cut.head),

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
-from clew.ledger import result_line, verb_of
+from clew.facts import Verb, read_call, read_outcome, shorten, verb_of
 from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of, without_images
 
 CountMessage = Callable[[Message], int]
@@ -24,6 +24,13 @@ _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
 _NEAR_SHARE = 4
 _TRIES_TO_CUT = 4
+_TARGET_CHARS = 120
+_ERROR_CHARS = 160
+_VERB_PHRASES: Mapping[Verb, str] = {
+    "READ": "read", "WROTE": "wrote", "CHANGED": "changed", "RAN": "ran", "SEARCHED": "searched for",
+    "LISTED": "listed", "FETCHED": "fetched", "PLANNED": "updated the plan", "DELEGATED": "delegated",
+    "ASKED": "asked", "LOADED": "loaded", "SAID": "said", "CALLED": "was called with",
+}  # fmt: skip
 
 
 def prune(
@@ -55,6 +62,31 @@ def prune_result(
     if copy != number:
         return {**message, "content": f"[the same as m{copy}, which is newer]"}
     return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
+
+
+def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
+    """The one line that a result is pruned to: `[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`."""
+    reading = read_call(call) if call else None
+    verb = reading.verb if reading else "CALLED"
+    outcome = read_outcome(text, verb, reading.target if reading else "", is_error=is_error)
+    how = [f"exit {outcome.exit_code}"] if outcome.exit_code else ["failed"] if outcome.failed else []
+    how.append(outcome.tests or (f"{outcome.lines:,} lines" if outcome.lines > 1 else f"{len(text):,} chars"))
+    ended = ", ".join(how)
+    if outcome.failed and outcome.error:
+        ended += f": {shorten(outcome.error, _ERROR_CHARS)}"
+    if reading is None:
+        return f"[tool] {ended} (whole: m{number})"
+    target = _shorter_target(reading.target)
+    quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
+    return f"[{reading.tool}] {_VERB_PHRASES[verb]}{quoted} -> {ended} (whole: m{number})"
+
+
+def _shorter_target(target: str) -> str:
+    """What a call was about in few chars; of a path its end, which is its name."""
+    if len(target) <= _TARGET_CHARS or "://" in target or any(map(str.isspace, target)):
+        return shorten(target, _TARGET_CHARS)
+    end = target.replace("\\", "/")[-_TARGET_CHARS + 1 :]
+    return f"…{target[len(target) - len(end) + max(0, end.find('/')) :]}"
 
 
 def prune_in_tail(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:

@@ -14,7 +14,7 @@ from clew.cli.views.tables import MARGIN, hint_lines, page_width, styled_lines, 
 from clew.cli.views.text import Align, clip, printable, printable_line, wrap
 from clew.errors import InvalidArgument
 from clew.messages import text_of
-from clew.summaries import unwrap
+from clew.handoff import unwrap
 from clew.tokens import counter_for
 from clew.turn import Pin
 

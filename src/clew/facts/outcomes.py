@@ -1,0 +1,151 @@
+"""How a tool call ended, read from its result: failed or not, the error, test counts, the lines that state the work.
+
+Shapes are rows of `outcomes.toml`. Only both ends of a long result are read, since programs say there how they ended.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from clew.facts.data import load_table
+from clew.facts.text import flatten, strip_colours
+from clew.facts.tools import Verb
+
+_START_CHARS, _END_CHARS = 1_500, 2_500
+LONGEST_ERROR_CHARS = 300
+
+
+@dataclass(frozen=True, slots=True)
+class Detector:
+    """A pattern, and the literals of which one is in every text that it matches."""
+
+    name: str
+    literals: tuple[str, ...]
+    pattern: re.Pattern[str]
+    failed: re.Pattern[str] | None = None
+
+    @classmethod
+    def of(cls, row: dict[str, Any]) -> Detector:
+        failed = re.compile(row["failed"]) if "failed" in row else None
+        return cls(row.get("name", ""), tuple(row["literal"]), re.compile(row["pattern"], re.MULTILINE), failed)
+
+    def matches(self, text: str) -> list[re.Match[str]]:
+        if not any(literal in text for literal in self.literals):
+            return []
+        return list(self.pattern.finditer(text))
+
+
+_TABLE = load_table("outcomes.toml")
+RUNNERS, ERRORS, FAILURES, STATES = (
+    tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
+)
+EXIT = Detector.of(_TABLE["exit"])
+_FINDING = frozenset(_TABLE["finding"]["programs"].split())
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a call ended. `failed` is None where the result does not say."""
+
+    failed: bool | None
+    exit_code: int | None
+    error: str
+    tests: str
+    states: tuple[tuple[str, str], ...]
+    """Lines that state what the work is on, each with the name of its detector."""
+    lines: int
+
+    def describe(self) -> str:
+        """In a few words: test counts, the error, the exit code, the number of lines."""
+        if self.tests:
+            return self.tests
+        if self.failed:
+            return self.error or (f"exit {self.exit_code}" if self.exit_code else "failed")
+        return f"{self.lines:,} lines" if self.lines > 1 else "done"
+
+
+def both_ends(text: str) -> str:
+    if len(text) <= _START_CHARS + _END_CHARS:
+        return text
+    return f"{text[:_START_CHARS]}\n{text[-_END_CHARS:]}"
+
+
+def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_error: bool = False) -> Outcome:
+    """How a call ended, by its result."""
+    ends = strip_colours(both_ends(text))
+    lines = text.count("\n") + 1 if text.strip() else 0
+    exit_code = _exit_code(ends)
+    if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
+        # What a file or a page says of errors is not how the call ended.
+        failed = bool(FAILURES[0].matches(ends[:200]))
+        return Outcome(failed or None, None, _first_line(ends) if failed else "", "", (), lines)
+    tests, tests_failed = _tests(ends)
+    failed: bool | None = None
+    if is_error or exit_code or tests_failed or any(detector.matches(ends) for detector in FAILURES):
+        failed = True
+    elif exit_code == 0 or tests:
+        failed = False
+    if failed and exit_code == 1 and not is_error and not tests_failed and _only_looks(command):
+        failed = False
+    error = _error_line(ends, surely=bool(failed)) if failed else ""
+    return Outcome(failed, exit_code, error, tests, tuple(_state_lines(ends)), lines)
+
+
+def _exit_code(ends: str) -> int | None:
+    found = EXIT.matches(f"{ends[:300]}\n{ends[-300:]}")
+    return int(next(group for group in found[-1].groups() if group)) if found else None
+
+
+def _tests(ends: str) -> tuple[str, bool]:
+    """The last line in which a runner counts, and whether it counts failures."""
+    for runner in RUNNERS:
+        if found := runner.matches(ends):
+            lines = [match[0] for match in found[-2:]] if runner.name in ("node", "mocha") else [found[-1][0]]
+            line = flatten(" ".join(lines)).strip("= ")
+            if any(map(str.isdigit, line)) or runner.name == "unittest":
+                return line[:160], bool(runner.failed and runner.failed.search(line))
+    return "", False
+
+
+def _error_line(ends: str, *, surely: bool) -> str:
+    """The line that names the error; else, where the call surely failed, the last line with words."""
+    best: tuple[int, str] | None = None
+    for rank, detector in enumerate(ERRORS):
+        found = detector.matches(ends)
+        if found and (best is None or rank == 0):
+            line = found[-1][0].strip().removeprefix("E   ").strip()
+            best = (rank, line)
+            if rank == 0:
+                break
+    if best:
+        return flatten(best[1])[:LONGEST_ERROR_CHARS]
+    if not surely:
+        return ""
+    lines = [line.strip() for line in ends.splitlines() if any(map(str.isalpha, line)) and not EXIT.matches(line)]
+    return flatten(lines[-1])[:LONGEST_ERROR_CHARS] if lines else ""
+
+
+def _first_line(text: str) -> str:
+    return flatten(next((line for line in text.splitlines() if line.strip()), ""))[:LONGEST_ERROR_CHARS]
+
+
+def _state_lines(ends: str) -> Iterable[tuple[str, str]]:
+    for detector in STATES:
+        if found := detector.matches(ends):
+            yield detector.name, flatten(found[-1][0])[:160]
+
+
+def _only_looks(command: str) -> bool:
+    """Whether the last program of a command line says "no" with exit code 1."""
+    last = re_split_commands(command)[-1].split() if command else []
+    name = last[0] if last else ""
+    return name in _FINDING or (name == "git" and len(last) > 1 and last[1] in ("diff", "grep"))
+
+
+def re_split_commands(command: str) -> Sequence[str]:
+    """The simple commands of a line, split at its operators; enough to find the last program."""
+    parts = command.replace("&&", ";").replace("||", ";").replace("|", ";").replace("\n", ";").split(";")
+    return [part for part in parts if part.strip()] or [""]

@@ -1,0 +1,299 @@
+"""The record of a conversation: exchanges, actions with outcomes, files, plan, rules and state, as values.
+
+A `Record` reads message by message; what a message costs does not depend on how many came before. It holds numbers of
+messages and short texts, never copies of results. Everything that has a state is also a `Fact` in an append-only list,
+of which `/state` is a fold.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+from clew.facts.outcomes import Outcome, read_outcome
+from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_text, rules_in
+from clew.facts.text import flatten
+from clew.facts.tools import CallReading, FileEffect, PlanEntry, file_effects, plan_in, questions_in, read_call
+from clew.messages import Message, ToolCall, calls_of, text_of
+
+_CHECKBOX = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
+_FEWEST_CHECKBOXES = 2
+_SHORT_ANSWER_CHARS = 40
+_SHORTEST_REPLAY_CHARS = 60
+_OPENING_CHARS = 16
+_ALIKE_OPENINGS = 4
+_MOST_OPEN_CALLS = 500
+
+
+FactKind: TypeAlias = Literal["task", "branch", "commit", "tests", "service", "setting", "file", "rule", "decision"]
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """A thing has a value, says a message."""
+
+    kind: FactKind
+    name: str
+    value: str
+    number: int
+    detail: str = ""
+    """More about it: the size of an edit, the subject of a commit, the first error."""
+
+
+@dataclass(slots=True)
+class Action:
+    """A tool call, with how it ended once its result is there."""
+
+    number: int
+    index: int
+    reading: CallReading
+    effects: Sequence[FileEffect] = ()
+    result: int | None = None
+    outcome: Outcome | None = None
+
+    @property
+    def failed(self) -> bool:
+        return bool(self.outcome and self.outcome.failed)
+
+
+@dataclass(slots=True)
+class Exchange:
+    """A request of a person with everything up to the next one."""
+
+    number: int
+    """Of the message with the request; -1 before the first request."""
+    request: str
+    chosen: str = ""
+    """What a short answer chose, in the agent's words."""
+    offered: int | None = None
+    repeats: int | None = None
+    """The message whose request this one repeats word for word."""
+    texts: list[int] = field(default_factory=list)
+    """Messages in which the agent wrote something."""
+    actions: list[Action] = field(default_factory=list)
+    closing: int | None = None
+    """The message with the agent's last words, if it ended its work with words."""
+    cancelled: bool = False
+
+    @property
+    def is_answered(self) -> bool:
+        return self.closing is not None
+
+
+@dataclass(slots=True)
+class FileFact:
+    """A file that the conversation changed."""
+
+    path: str
+    fate: str
+    added: int
+    removed: int
+    first: int
+    last: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    text: str
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class StateLine:
+    """A line that states what the work is on, and the message it is from."""
+
+    text: str
+    number: int
+
+
+class Record:
+    """What happened in a conversation so far."""
+
+    def __init__(self) -> None:
+        self.exchanges: list[Exchange] = []
+        self.files: dict[str, FileFact] = {}
+        self.plan: list[PlanEntry] = []
+        self.plan_number: int | None = None
+        self.rules: list[Rule] = []
+        self.states: dict[str, StateLine] = {}
+        self.tests: dict[str, Action] = {}
+        """The newest run of each test command."""
+        self.facts: list[Fact] = []
+        self.program_messages: set[int] = set()
+        """Messages in the user role that no person wrote."""
+        self.first_number = 0
+        self.next_number = 0
+        self._open: dict[str, Action] = {}
+        self._requests: dict[str, int] = {}
+        self._openings: Counter[str] = Counter()
+        self._loading = False
+        self._last_text = ""
+        self._last_text_number = -1
+
+    @classmethod
+    def of(cls, messages: Sequence[Message], numbers: Iterable[int] | None = None) -> Record:
+        record = cls()
+        for number, message in zip(range(len(messages)) if numbers is None else numbers, messages, strict=True):
+            record.add(message, number)
+        return record
+
+    def extend(self, messages: Iterable[Message]) -> None:
+        for message in messages:
+            self.add(message, self.next_number)
+
+    def add(self, message: Message, number: int) -> None:
+        if not self.next_number:
+            self.first_number = number
+        self.next_number = max(self.next_number, number + 1)
+        role = message["role"]
+        if role == "user":
+            self._add_user(message, number)
+        elif role == "assistant":
+            self._add_assistant(message, number)
+        elif role == "tool":
+            self._add_result(message, number)
+
+    @property
+    def newest(self) -> Exchange | None:
+        return self.exchanges[-1] if self.exchanges else None
+
+    def actions(self) -> Iterator[Action]:
+        return (action for exchange in self.exchanges for action in exchange.actions)
+
+    def exchange_of(self, number: int) -> int:
+        """The index of the exchange that a message belongs to."""
+        return max(0, bisect_right(self.exchanges, number, key=lambda exchange: exchange.number) - 1)
+
+    # -- people --------------------------------------------------------------------------------------------------------
+
+    def _add_user(self, message: Message, number: int) -> None:
+        said = self._person_text(message)
+        if not said:
+            self.program_messages.add(number)
+            return
+        if cancels(said) and self.exchanges:
+            self.exchanges[-1].cancelled = True
+        exchange = Exchange(number, said, repeats=self._requests.get(said))
+        if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and not is_thanks(said):
+            exchange.chosen = chosen_option(said, self._last_text)
+            exchange.offered = self._last_text_number if exchange.chosen else None
+        if len(said) >= _SHORTEST_REPLAY_CHARS:
+            self._requests.setdefault(said, number)
+        self.exchanges.append(exchange)
+        if exchange.repeats is None:
+            self.rules += [Rule(text, number) for text in rules_in(said)]
+        self._last_text = ""
+
+    def _person_text(self, message: Message) -> str:
+        """What a person says in a message; nothing where a program wrote it, by its sender, structure or opening."""
+        said = person_text(text_of(message), message.get("name", ""))
+        if not said or self._loading:
+            # A text that follows the call of a skill was loaded by it.
+            self._loading = False
+            return ""
+        if said.startswith("/") and not any(map(str.isspace, said)):
+            # A command for the harness itself, such as /model.
+            return ""
+        opening = re.sub(r"\d+", "0", said[:_OPENING_CHARS])
+        self._openings[opening] += 1
+        if self._openings[opening] >= _ALIKE_OPENINGS and len(said) > 4 * _OPENING_CHARS and said not in self._requests:
+            return ""
+        return said
+
+    # -- the agent -----------------------------------------------------------------------------------------------------
+
+    def _current(self) -> Exchange:
+        if not self.exchanges:
+            self.exchanges.append(Exchange(-1, ""))
+        return self.exchanges[-1]
+
+    def _add_assistant(self, message: Message, number: int) -> None:
+        exchange = self._current()
+        text, calls = text_of(message), calls_of(message)
+        if text.strip():
+            exchange.texts.append(number)
+            self._last_text, self._last_text_number = text, number
+            if "- [" in text or "* [" in text:
+                self._read_checklist(text, number)
+        exchange.closing = number if text.strip() and not calls else None
+        for index, call in enumerate(calls):
+            self._add_call(exchange, call, number, index)
+
+    def _add_call(self, exchange: Exchange, call: ToolCall, number: int, index: int) -> None:
+        reading = read_call(call)
+        action = Action(number, index, reading, file_effects(reading))
+        exchange.actions.append(action)
+        if reading.verb == "PLANNED":
+            self._read_plan(plan_in(reading.arguments), number)
+        elif reading.verb == "ASKED":
+            asked = questions_in(reading.arguments)
+            self._last_text = "\n".join(
+                line for text, options in asked for line in (text, *(f"{at}. {o}" for at, o in enumerate(options, 1)))
+            )
+            self._last_text_number = number
+        elif reading.verb == "LOADED":
+            self._loading = True
+        elif reading.verb == "SAID" and reading.target:
+            exchange.texts.append(number)
+            exchange.closing = number
+            self._last_text, self._last_text_number = reading.target, number
+        if len(self._open) >= _MOST_OPEN_CALLS:
+            self._open.clear()
+        if identity := call.get("id"):
+            self._open[identity] = action
+
+    def _read_checklist(self, text: str, number: int) -> None:
+        boxes = _CHECKBOX.findall(text)
+        if len(boxes) >= _FEWEST_CHECKBOXES:
+            self.plan = [PlanEntry(flatten(entry), "done" if mark in "xX" else "") for mark, entry in boxes]
+            self.plan_number = number
+
+    def _read_plan(self, entries: Sequence[PlanEntry], number: int) -> None:
+        if not entries:
+            return
+        keyed = {entry.key: entry for entry in entries if entry.key}
+        known = {entry.key for entry in self.plan if entry.key}
+        if keyed and len(keyed) < len(known) and known.issuperset(keyed):
+            # Only some entries are written: the others keep their status.
+            self.plan = [keyed.get(entry.key, entry) for entry in self.plan]
+        else:
+            self.plan = list(entries)
+        self.plan_number = number
+
+    # -- results -------------------------------------------------------------------------------------------------------
+
+    def _add_result(self, message: Message, number: int) -> None:
+        self._loading = False
+        action = self._open.pop(message.get("tool_call_id", ""), None)
+        if action is None:
+            return
+        reading, text = action.reading, text_of(message)
+        command = reading.target if reading.verb == "RAN" else ""
+        outcome = read_outcome(text, reading.verb, command, is_error=message.get("is_error", False))
+        action.result, action.outcome = number, outcome
+        for name, line in outcome.states:
+            self.states[name] = StateLine(line, number)
+        if outcome.tests and reading.verb == "RAN":
+            self.tests[flatten(command)] = action
+        if not outcome.failed or reading.verb == "RAN":
+            for effect in action.effects:
+                self._change_file(effect, action.number)
+
+    def _change_file(self, effect: FileEffect, number: int) -> None:
+        known = self.files.pop(effect.path, None)
+        if known is None:
+            self.files[effect.path] = FileFact(effect.path, effect.fate, effect.added, effect.removed, number, number)
+            return
+        known.fate = known.fate if effect.fate == "changed" and known.fate != "deleted" else effect.fate
+        known.added, known.removed, known.last = known.added + effect.added, known.removed + effect.removed, number
+        # The file that was changed last stands last.
+        self.files[effect.path] = known
+
+
+def is_small_talk(exchange: Exchange) -> bool:
+    """Whether a request asks for nothing: thanks, or a word to go on that led to nothing."""
+    return is_thanks(exchange.request) or (continues(exchange.request) and not exchange.actions)

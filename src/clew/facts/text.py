@@ -1,0 +1,177 @@
+"""Splits text into pieces that can be quoted whole: sentences, list items, table rows, lines; and finds their terms.
+
+A piece begins and ends where a line, a sentence or a value does. A term is a word or an exact string (path, name,
+number, hash) in lower case. Nothing here knows what a message is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+
+COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
+_SENTENCE_END = re.compile(r"(?<=[^\s.].[.!?])[\"'`)\]*]*\s+(?=[^\sa-z)\]])|(?<=[。！？])")
+_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
+_GUTTER = re.compile(r"\s*\d+(?:→|\t|[:|-] ?)")
+_TERM = re.compile(r"[\w./:@#%+~$\\*=-]{2,}")
+_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_EDGES = ".,:;-/'*=\\"
+_EXACT_MARKS = frozenset("0123456789_/.@#:\\$")
+_ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "no.", "fig.")
+LONGEST_PIECE_CHARS = 420
+_SHORTEST_WRAPPED = 50
+_MOST_WRAPPED = 12
+_LONGEST_COMMENT = 260
+_LONGEST_TERM_CHARS = 120
+CUT = "…"
+STOP_WORDS = frozenset(
+    "the a an of to in on for and or with was were is are be by at from as it its that this these those not no only all"
+    " any each which what how who why when where still must should has have had do does did into than then also but"
+    " one two three four five six first second last before after via per plus etc done will would can could may might"
+    " i you we he she they me my your our their his her them us if so just now here there out up down off over about"
+    " been being more most some such other very let lets get got use using used make made need needs see like yes ok"
+    " im ive ill dont doesnt didnt isnt cant wont".split()
+)
+
+
+class TermKind(IntEnum):
+    """How a term could be guessed: a plain word easily, an exact string not at all."""
+
+    WORD = 0
+    EXACT = 1
+
+
+def strip_colours(text: str) -> str:
+    return COLOUR.sub("", text) if "\x1b" in text else text
+
+
+def flatten(text: str) -> str:
+    """The text on one line, with single blanks."""
+    return " ".join(text.split())
+
+
+def shorten(text: str, most: int) -> str:
+    """The text on one line, cut at a word with the cut marked."""
+    text = flatten(text)
+    if len(text) <= most:
+        return text
+    end = text.rfind(" ", max(1, most * 2 // 3), most)
+    return text[: end if end > 0 else most].rstrip(" ,;:") + CUT
+
+
+def sentences(line: str) -> list[str]:
+    """The sentences of a line of prose."""
+    if len(line) < 60:
+        return [line]
+    found = [piece.strip() for piece in _SENTENCE_END.split(line)]
+    joined: list[str] = []
+    for piece in found:
+        if not piece:
+            continue
+        if joined and joined[-1].lower().endswith(_ABBREVIATIONS):
+            joined[-1] += f" {piece}"
+        else:
+            joined.append(piece)
+    return joined
+
+
+def prose_pieces(text: str) -> Iterator[str]:
+    """Sentences of paragraphs, whose lines may be wrapped; list items and table rows whole."""
+    paragraph: list[str] = []
+    for line in (*text.split("\n"), ""):
+        line = line.strip()
+        starts = not line or line[0] in "|#>" or bool(_BULLET.match(line)) or len(paragraph) > _MOST_WRAPPED
+        if paragraph and (starts or not _is_wrapped(paragraph[-1], line)):
+            yield from _paragraph_pieces(" ".join(paragraph))
+            paragraph = []
+        if line and any(map(str.isalnum, line)):
+            paragraph.append(line)
+
+
+def _is_wrapped(line: str, following: str) -> bool:
+    """Whether a sentence goes on in the following line."""
+    if len(line) < _SHORTEST_WRAPPED or line[0] in "|#" or line.endswith((".", "!", "?", ":", "。")):
+        return False
+    return following[0].islower() or line[-1] == "," or following[0] in "`\"'(*_"
+
+
+def _paragraph_pieces(text: str) -> Iterator[str]:
+    if text[0] in "|#" or (_BULLET.match(text) and len(text) <= LONGEST_PIECE_CHARS):
+        yield text
+    else:
+        yield from sentences(text)
+
+
+def code_pieces(text: str) -> Iterator[str]:
+    """Lines of code; the lines of one comment are one piece as long as it is short."""
+    comment = ""
+    for line in text.split("\n"):
+        line = line.strip()
+        is_comment = line.startswith(("//", "#", "* ", "--", ";;")) and not line.startswith(("#!", "#include", "---"))
+        if comment and (not is_comment or len(comment) + len(line) > _LONGEST_COMMENT or line[:3] != comment[:3]):
+            yield comment
+            comment = ""
+        if is_comment:
+            comment = f"{comment} {line}" if comment else line
+        elif len(line) > 1:
+            yield line
+    if comment:
+        yield comment
+
+
+def clip_piece(piece: str) -> str:
+    """The piece, cut at a word where it is longer than a quote may be."""
+    return piece if len(piece) <= LONGEST_PIECE_CHARS else shorten(piece, LONGEST_PIECE_CHARS)
+
+
+def without_gutter(lines: list[str]) -> list[str]:
+    """The lines without line numbers, where most of them have one."""
+    sample = [line for line in lines[:40] if line.strip()]
+    if len(sample) < 2 or sum(1 for line in sample if _GUTTER.match(line)) < 0.7 * len(sample):
+        return lines
+    return [line[found.end() :] if (found := _GUTTER.match(line)) else line for line in lines]
+
+
+class Terms:
+    """Finds the terms of texts. Remembers each word it has seen, so one instance serves one fold."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, tuple[str, ...]] = {}
+        self.kinds: dict[str, TermKind] = {}
+
+    def of(self, text: str) -> set[str]:
+        """The distinct terms of a text."""
+        known = self._known
+        words = set(_TERM.findall(text))
+        found: set[str] = set()
+        for word in words:
+            terms = known.get(word)
+            if terms is None:
+                terms = self._learn(word)
+            found.update(terms)
+        return found
+
+    def of_all(self, texts: Iterable[str]) -> set[str]:
+        return set().union(*map(self.of, texts))
+
+    def _learn(self, word: str) -> tuple[str, ...]:
+        terms: tuple[str, ...] = ()
+        plain = word.strip(_EDGES).lower()
+        if plain and not plain.isascii() and (wide := _WIDE.findall(plain)):
+            terms = tuple(run[at : at + 2] for run in wide for at in range(max(1, len(run) - 1)))
+            self.kinds.update(dict.fromkeys(terms, TermKind.WORD))
+        elif 1 < len(plain) <= _LONGEST_TERM_CHARS and plain not in STOP_WORDS:
+            stripped = word.strip(_EDGES)
+            is_exact = not _EXACT_MARKS.isdisjoint(plain) or _has_inner_capital(stripped)
+            if is_exact or len(plain) > 2:
+                self.kinds[plain] = TermKind.EXACT if is_exact else TermKind.WORD
+                terms = (plain,)
+        self._known[word] = terms
+        return terms
+
+
+def _has_inner_capital(word: str) -> bool:
+    """camelCase and PascalCase; not a word in capitals."""
+    inner = word[1:]
+    return not inner.islower() and inner != inner.upper() and word.isalnum()

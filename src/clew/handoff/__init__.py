@@ -1,0 +1,24 @@
+"""Handoffs: written by a model or, without one, by the built-in summariser; their value, text and form in messages.
+
+An engine gives a `SummaryInput` and a budget, and gets a `Summary`. A model is a callable; engines, stores and
+providers are not known here.
+"""
+
+from clew.handoff.builtin import BUILTIN, summarize_builtin, write_handoff
+from clew.handoff.candidates import ReadMessage
+from clew.handoff.chunks import Coverage
+from clew.handoff.complete import UNVERIFIED_MARK
+from clew.handoff.model import Complete, ConversationExtension, SummaryModel, summary_model
+from clew.handoff.prompt import is_instruction
+from clew.handoff.select import Choice, Frame, select
+from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
+from clew.handoff.value import HEADINGS, Entry, Handoff
+from clew.handoff.wrapping import END_MARKER, PREFIX, SYSTEM_NOTE, WrappedSummary, unwrap, wrap
+from clew.handoff.writer import ModelSummarizer, ModelSummary
+
+__all__ = [
+    "BUILTIN", "END_MARKER", "HEADINGS", "PREFIX", "SYSTEM_NOTE", "UNVERIFIED_MARK", "Choice", "Complete",
+    "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "ModelSummarizer",
+    "ModelSummary", "ReadMessage", "Summarize", "Summary", "SummaryInput", "SummaryModel", "WrappedSummary",
+    "is_instruction", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
+]  # fmt: skip

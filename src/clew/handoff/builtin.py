@@ -1,0 +1,324 @@
+"""The built-in summariser: a handoff from the record of a conversation and the candidates of its messages.
+
+Deterministic; no model, no network. Everything that may be said competes in one selection. The order of the selection
+does not depend on the budget, so a larger handoff has everything that a smaller one has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from clew.facts import CUT, Action, Exchange, Record, asks_back, flatten, shorten
+from clew.handoff import value
+from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
+from clew.handoff.select import Choice, Frame, select
+from clew.handoff.summary import CountTokens, Summary, SummaryInput
+from clew.handoff.value import Entry, Handoff
+from clew.handoff.worth import Weights, Worth
+from clew.messages import text_of
+
+BUILTIN = "built-in"
+TEMPLATE = "builtin/4"
+REQUEST_CHARS = 330
+_TASK_CHARS = 1_500
+_HEAD_CHARS = 80
+_FRAME_CHARS = 9
+"""Around a line: indentation, quotes or a colon, and the reference."""
+_ENTRY_CHARS = 8
+_PLAN_CHARS = 1_200
+_MOST_TESTS = 3
+_MOST_FAILURES = 4
+_SHORTEST_CONCLUSION = 40
+_CHARS_PER_TOKEN = 3.6
+_TRIES_TO_FIT = 12
+
+
+async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
+    """The built-in handoff in at most `budget` tokens."""
+    handoff = write_handoff(source, budget, count)
+    return Summary(handoff.render(), BUILTIN, TEMPLATE, handoff=handoff)
+
+
+def write_handoff(source: SummaryInput, budget: int, count: CountTokens, weights: Weights | None = None) -> Handoff:
+    """The longest beginning of the selection that fits the budget."""
+    draft = Draft(source, weights)
+    order = draft.order()
+    taken: list[Candidate] = []
+    sizes: list[int] = [draft.empty_chars]
+    wanted = budget * _CHARS_PER_TOKEN
+    best, fits, over = draft.handoff(()), 0, None
+    for _ in range(_TRIES_TO_FIT):
+        while sizes[-1] < wanted and (chosen := next(order, None)) is not None:
+            taken.append(chosen[0])
+            sizes.append(sizes[-1] + chosen[1])
+        many = max(at for at, size in enumerate(sizes) if at == 0 or size <= wanted)
+        if over is not None:
+            many = min(many, over - 1)
+        many = max(many, fits)
+        handoff = draft.handoff(taken[:many])
+        text = handoff.render()
+        tokens = count(text)
+        if tokens <= budget:
+            best, fits = handoff, many
+        else:
+            over = many
+        if over is not None and over - fits <= 1:
+            break
+        if tokens <= budget and ((many == len(taken) and sizes[-1] < wanted) or tokens > 0.985 * budget):
+            break
+        # So many chars for each token as this text had.
+        wanted = min(budget * sizes[many] / max(1, tokens), wanted * 2) * (1.0 if tokens <= budget else 0.985)
+    return best
+
+
+class Draft:
+    """The candidates of one handoff, their order, and the handoff of any beginning of it."""
+
+    def __init__(self, source: SummaryInput, weights: Weights | None = None) -> None:
+        self.source, self.record = source, source.record
+        self._first = source.first if source.readable_from is None else source.readable_from
+        numbers = range(min(self._first, self.record.first_number), self.record.next_number)
+        self.material = read_material(self.record, source.read, numbers, self._may_quote)
+        self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
+        self._task = active_task(self.record, source)
+        self.material.candidates[:0] = self._entries()
+        self.empty_chars = len(self.handoff(()).render())
+
+    def _may_quote(self, number: int) -> bool:
+        return self._first <= number < self.source.last or number in self.source.shortened
+
+    def order(self) -> Iterator[tuple[Candidate, int]]:
+        """The candidates in the order of the selection, each with the chars it adds."""
+        worth, terms = self._worth, self.material.terms
+        conclusions = _conclusions(self.material, worth)
+        candidates = [candidate for candidate in self.material.candidates if not self._is_in_request(candidate)]
+        choices = []
+        for candidate in candidates:
+            bonus = worth.bonus_of(candidate)
+            if candidate in conclusions:
+                bonus += worth.bonus("conclusion")
+            chars = len(candidate.text) + (_ENTRY_CHARS if candidate.group is None else 3)
+            choices.append(Choice(candidate.terms, chars, worth.scale_of(candidate), bonus, candidate.group))
+        frames = {}
+        for candidate in candidates:
+            if candidate.group is not None and candidate.group not in frames:
+                frame = self.material.frames.get(candidate.group, "")
+                frames[candidate.group] = Frame(terms.of(frame), len(frame) + _FRAME_CHARS)
+        opened: set[Group] = set()
+        for index in select(choices, worth.of_term, frames, self._shown_terms()):
+            chars, group = choices[index].chars, candidates[index].group
+            if group is not None and group not in opened:
+                opened.add(group)
+                chars += frames[group].chars
+            yield candidates[index], chars
+
+    def _is_in_request(self, candidate: Candidate) -> bool:
+        """Whether the piece is in the part of a request that is proposed whole."""
+        if candidate.kind is not Kind.ASKED or candidate.group is None:
+            return False
+        return candidate.text in flatten(self.record.exchanges[candidate.group.exchange].request)[:REQUEST_CHARS]
+
+    def _shown_terms(self) -> set[str]:
+        """The terms of the messages that stay in view word for word."""
+        source = self.source
+        after = (number for number in range(source.last, self.record.next_number) if number not in source.shortened)
+        staying = {*after, *source.kept, *source.above}
+        return self.material.terms.of_all(text_of(source.read(number)) for number in sorted(staying))
+
+    # -- entries of sections -------------------------------------------------------------------------------------------
+
+    def _entries(self) -> list[Candidate]:
+        found = [*self._requests(), *self._rules(), *self._states(), *self._failures(), *self._files()]
+        if self.source.readable_from is None and self.source.previous:
+            found += self._previous(self.source.previous)
+        return found
+
+    def _entry(self, kind: Kind, text: str, numbers: tuple[int, ...], section: str, at: int = 0) -> Candidate:
+        return Candidate(kind, text, numbers, frozenset(self.material.terms.of(text)), None, at, section)
+
+    def _requests(self) -> Iterator[Candidate]:
+        for index, exchange in enumerate(self.record.exchanges):
+            if exchange.request and self._may_quote(exchange.number):
+                yield self._entry(Kind.REQUEST, request_text(exchange), (exchange.number,), value.COMPLETED, index)
+
+    def _rules(self) -> Iterator[Candidate]:
+        for at, rule in enumerate(self.record.rules):
+            yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
+
+    def _states(self) -> Iterator[Candidate]:
+        record = self.record
+        if record.plan and record.plan_number is not None:
+            yield self._entry(Kind.STATE, plan_text(record), (record.plan_number,), value.STATE)
+        for name, line in record.states.items():
+            yield self._entry(Kind.STATE, f"{name.capitalize()}: {line.text}", (line.number,), value.STATE, 1)
+        for command, action in list(record.tests.items())[-_MOST_TESTS:]:
+            if action.outcome and action.result is not None:
+                text = f"Tests: {shorten(command, _HEAD_CHARS)}: {action.outcome.tests}"
+                yield self._entry(Kind.STATE, text, (action.result,), value.STATE, 2)
+
+    def _failures(self) -> Iterator[Candidate]:
+        for action in open_failures(self.record):
+            if action.outcome and action.result is not None:
+                text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
+                yield self._entry(Kind.FAILURE, text, (action.result,), value.BLOCKED)
+
+    def _files(self) -> Iterator[Candidate]:
+        for at, file in enumerate(self.record.files.values()):
+            size = f" +{file.added} -{file.removed}" if file.added or file.removed else ""
+            yield self._entry(Kind.FILE, f"{file.path} ({file.fate}{size})", (file.first, file.last), value.FILES, at)
+
+    def _previous(self, previous: Handoff) -> Iterator[Candidate]:
+        """The lines of an earlier handoff whose originals are gone."""
+        for heading in value.HEADINGS:
+            if heading == value.ACTIVE_TASK:
+                continue
+            for at, entry in enumerate(previous.entries(heading)):
+                for line, part in enumerate((entry, *entry.lines)):
+                    candidate = self._entry(Kind.PREVIOUS, part.text, part.numbers, heading, 1000 * at + line)
+                    candidate.features = ("line",) if line else ()
+                    yield candidate
+
+    # -- the handoff ---------------------------------------------------------------------------------------------------
+
+    def handoff(self, chosen: Sequence[Candidate]) -> Handoff:
+        """The handoff that says what was chosen."""
+        sections: dict[str, list[tuple[int, Entry]]] = {heading: [] for heading in value.HEADINGS}
+        groups: dict[int, dict[Group, list[Candidate]]] = {}
+        asked: dict[int, Candidate] = {}
+        previous: dict[str, list[Candidate]] = {}
+        for candidate in chosen:
+            if candidate.group is not None:
+                groups.setdefault(candidate.group.exchange, {}).setdefault(candidate.group, []).append(candidate)
+            elif candidate.kind is Kind.REQUEST:
+                asked[candidate.at] = candidate
+            elif candidate.kind is Kind.PREVIOUS:
+                previous.setdefault(candidate.section, []).append(candidate)
+            else:
+                sections[candidate.section].append((candidate.at, Entry(candidate.text, candidate.numbers)))
+        entries = {
+            heading: [entry for _, entry in sorted(found, key=lambda one: one[0])]
+            for heading, found in sections.items()
+        }
+        entries[value.ACTIVE_TASK] = list(self._task)
+        entries[value.COMPLETED] = self._exchanges(asked, groups)
+        for heading, lines in previous.items():
+            entries[heading][:0] = _joined_entries(sorted(lines, key=lambda one: one.at))
+        return Handoff({heading: tuple(found) for heading, found in entries.items() if found})
+
+    def _exchanges(self, asked: dict[int, Candidate], groups: dict[int, dict[Group, list[Candidate]]]) -> list[Entry]:
+        entries: list[Entry] = []
+        omitted: list[Exchange] = []
+        for index, exchange in enumerate(self.record.exchanges):
+            if index not in asked and index not in groups:
+                if exchange.request and self._may_quote(exchange.number):
+                    omitted.append(exchange)
+                continue
+            if omitted:
+                entries.append(_omitted(omitted))
+                omitted = []
+            own = groups.get(index, {})
+            lines = [self._line(group, own[group]) for group in sorted(own)]
+            text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
+            numbers = (exchange.number,) if exchange.number >= 0 else ()
+            entries.append(Entry(text or "Before the first request", numbers, tuple(lines)))
+        return [*entries, *([_omitted(omitted)] if omitted else [])]
+
+    def _line(self, group: Group, pieces: Sequence[Candidate]) -> Entry:
+        """The words of a message in quotes, or an action with what came of it."""
+        ordered = sorted(pieces, key=lambda piece: (piece.numbers, piece.at))
+        frame = self.material.frames.get(group) if group.index >= 0 else None
+        text = ""
+        for before, piece in zip((None, *ordered), ordered, strict=False):
+            follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
+            gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "
+            text += gap + piece.text
+        if frame is None:
+            return Entry(f'"{text}"', ordered[-1].numbers)
+        return Entry(f"{frame}: {text}", (ordered[-1].numbers))
+
+
+def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
+    """The request in quotes, with what a short answer chose; or which request it repeats."""
+    if not exchange.request:
+        return ""
+    if exchange.repeats is not None:
+        return f'The request of m{exchange.repeats} again: "{shorten(exchange.request, _HEAD_CHARS)}"'
+    text = quoted(exchange.request, most)
+    if exchange.chosen:
+        text += f", that is {quoted(exchange.chosen, most)}"
+    return f"{text}, cancelled later" if exchange.cancelled else text
+
+
+def quoted(text: str, most: int) -> str:
+    said = shorten(text, most)
+    # Some programs hand a request on with quote marks of its own.
+    return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
+
+
+def active_task(record: Record, source: SummaryInput) -> Iterator[Entry]:
+    """The newest request that is not fulfilled, with the question that the agent asked back."""
+    exchange = record.newest
+    if exchange is None or not exchange.request:
+        return
+    said = request_text(exchange, _TASK_CHARS)
+    if exchange.closing is None:
+        yield Entry(said, (exchange.number,))
+        return
+    if question := asks_back(text_of(source.read(exchange.closing))):
+        yield Entry(said, (exchange.number,))
+        yield Entry(f"The agent asked: {quoted(question, REQUEST_CHARS)}", (exchange.closing,))
+    else:
+        yield Entry(f"None. The newest request, {said}, was answered", (exchange.number, exchange.closing))
+
+
+def plan_text(record: Record) -> str:
+    """The plan with the status of each entry; of a long one the open entries and the last that were done."""
+    entries = list(record.plan)
+    while sum(len(entry.text) + 5 for entry in entries) > _PLAN_CHARS and any(entry.is_done for entry in entries):
+        entries.remove(next(entry for entry in entries if entry.is_done))
+    marks = ("[x]" if entry.is_done else "[~]" if entry.is_started else "[ ]" for entry in entries)
+    done = len(record.plan) - len(entries)
+    shown = " ".join(f"{mark} {flatten(entry.text)}" for mark, entry in zip(marks, entries, strict=True))
+    return f"Plan: {f'{done} done earlier, ' if done else ''}{shorten(shown, 2 * _PLAN_CHARS)}"
+
+
+def open_failures(record: Record) -> list[Action]:
+    """The failed actions of the newest exchange that did not succeed when they were repeated."""
+    newest = record.newest
+    last: dict[str, Action] = {}
+    for action in newest.actions if newest else ():
+        if action.outcome is not None:
+            last.pop(action.reading.target, None)
+            last[action.reading.target] = action
+    failed = [action for action in last.values() if action.failed and action.reading.verb in ("RAN", "CALLED")]
+    return failed[-_MOST_FAILURES:]
+
+
+def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
+    """Of the closing words of each exchange the sentence that says most."""
+    best: dict[int, tuple[float, Candidate]] = {}
+    for candidate in material.candidates:
+        if candidate.kind is Kind.CLOSING and candidate.group and len(candidate.text) >= _SHORTEST_CONCLUSION:
+            density = sum(map(worth.of_term, candidate.terms)) / (len(candidate.text) + _SHORTEST_CONCLUSION)
+            known = best.get(candidate.group.exchange)
+            if known is None or density > known[0]:
+                best[candidate.group.exchange] = (density, candidate)
+    return {candidate for _, candidate in best.values()}
+
+
+def _omitted(exchanges: Sequence[Exchange]) -> Entry:
+    many = f"{len(exchanges)} requests" if len(exchanges) > 1 else "1 request"
+    return Entry(f"{many} not listed", (exchanges[0].number, exchanges[-1].number))
+
+
+def _joined_entries(lines: Sequence[Candidate]) -> list[Entry]:
+    """The entries of an earlier handoff with those of their lines that were chosen."""
+    entries: list[Entry] = []
+    for line in lines:
+        entry = Entry(line.text, line.numbers)
+        if "line" in line.features and entries:
+            last = entries[-1]
+            entries[-1] = Entry(last.text, last.numbers, (*last.lines, entry))
+        else:
+            entries.append(entry)
+    return entries

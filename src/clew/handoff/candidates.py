@@ -1,0 +1,260 @@
+"""Candidates: everything that a handoff may say, with the features that decide what it is worth.
+
+Most are pieces of messages: a sentence, a line of a result, a line that was written to a file. Pieces belong to a
+group, the line they are rendered on: the words of one message, or one action with its outcome. The first chosen piece
+of a group pays for the frame of that line. Others are entries of a section, such as a rule or a changed file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+from clew.facts.parts import Part, PartKind, code_parts, file_parts, output_parts, prose_parts
+from clew.facts.record import Action, Record
+from clew.facts.speech import RULE, is_governing, person_text
+from clew.facts.text import Terms, flatten, shorten
+from clew.facts.tools import is_generated, written_texts
+from clew.messages import Message, text_of
+
+ReadMessage = Callable[[int], Message]
+
+TARGET_CHARS = 160
+_NAMED_BY_LAST_REQUESTS = 3
+_SHORTEST_NAME_CHARS = 4
+_SHORTEST_PIECE_CHARS = 3
+_MOST_CHARS_OF_MESSAGE = 60_000
+_MOST_CHARS_READ = 1_500_000
+_ENDS_OF_OLD_CHARS = 1_200
+"""Of messages that lie further back than `_MOST_CHARS_READ`, only so much is read."""
+
+
+class Kind(StrEnum):
+    """What a candidate says."""
+
+    # Pieces of messages.
+    ASKED = "asked"
+    CLOSING = "closing"
+    SAID = "said"
+    SNIPPET = "snippet"
+    COMMAND = "command"
+    WRITTEN = "written"
+    OUTCOME = "outcome"
+    OUTPUT = "output"
+    READ = "read"
+    FOUND = "found"
+    DEMAND = "demand"
+    # Entries of sections.
+    REQUEST = "request"
+    RULE = "rule"
+    STATE = "state"
+    FAILURE = "failure"
+    FILE = "file"
+    PREVIOUS = "previous"
+
+
+class Group(NamedTuple):
+    """The line that a piece is rendered on."""
+
+    exchange: int
+    number: int
+    """Of the message that the line refers to."""
+    index: int
+    """Of the call in its message; -1 for what was said."""
+
+
+@dataclass(slots=True, eq=False)
+class Candidate:
+    kind: Kind
+    text: str
+    numbers: tuple[int, ...]
+    """The messages it came from: one, or the first and the last of several."""
+    terms: frozenset[str]
+    group: Group | None = None
+    at: int = 0
+    """Its place among the pieces of its group, or among the entries of its section."""
+    section: str = ""
+    features: tuple[str, ...] = ()
+
+
+# Where a term occurs, as bits.
+IN_REQUEST, IN_WORDS, IN_CLOSING, IN_CALL, IN_RESULT = (1 << bit for bit in range(5))
+
+
+@dataclass(slots=True)
+class TermUse:
+    """How often and where a term occurs."""
+
+    first: int
+    last: int
+    messages: int
+    places: int
+
+
+@dataclass(slots=True)
+class Material:
+    """The candidates of a conversation, the frames of their lines, and where each term occurs."""
+
+    candidates: list[Candidate] = field(default_factory=list)
+    frames: dict[Group, str] = field(default_factory=dict)
+    uses: dict[str, TermUse] = field(default_factory=dict)
+    terms: Terms = field(default_factory=Terms)
+
+
+def read_material(
+    record: Record, read: ReadMessage, numbers: Sequence[int], may_quote: Callable[[int], bool]
+) -> Material:
+    """The pieces of the messages that may be quoted. Terms are counted over all `numbers`."""
+    reader = _MaterialReader(record, may_quote)
+    room = _MOST_CHARS_READ
+    for number in reversed(numbers):
+        message = read(number)
+        text = text_of(message)
+        room -= len(text)
+        most = _MOST_CHARS_OF_MESSAGE if room > 0 else _ENDS_OF_OLD_CHARS
+        reader.read(message, number, text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}")
+    return reader.material
+
+
+class _MaterialReader:
+    """Reads messages from the newest to the oldest."""
+
+    def __init__(self, record: Record, may_quote: Callable[[int], bool]) -> None:
+        self.material = Material()
+        self._record, self._may_quote = record, may_quote
+        self._sizes: dict[Group, int] = {}
+        self._by_call: dict[int, list[Action]] = {}
+        self._by_result: dict[int, Action] = {}
+        self._last_with: dict[str, int] = {}
+        for action in record.actions():
+            self._by_call.setdefault(action.number, []).append(action)
+            self._last_with[action.reading.target] = action.number
+            if action.result is not None:
+                self._by_result[action.result] = action
+        self._closings = {exchange.closing for exchange in record.exchanges}
+        self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
+
+    def read(self, message: Message, number: int, text: str) -> None:
+        exchange = self._record.exchange_of(number)
+        words = Group(exchange, number, -1)
+        match message["role"]:
+            case "user":
+                self._add_prose(Kind.ASKED, words, number, person_text(text, message.get("name", "")), IN_REQUEST)
+            case "assistant":
+                if number in self._closings:
+                    self._add_prose(Kind.CLOSING, words, number, text, IN_CLOSING | IN_WORDS)
+                else:
+                    self._add_prose(Kind.SAID, words, number, text, IN_WORDS)
+                for action in self._by_call.get(number, ()):
+                    self._add_call(action, exchange)
+            case "tool":
+                if action := self._by_result.get(number):
+                    self._add_result(action, Group(exchange, action.number, action.index), number, text)
+
+    def _add_prose(
+        self, kind: Kind, group: Group, number: int, text: str, place: int, features: Sequence[str] = ()
+    ) -> None:
+        for part in prose_parts(text):
+            self._add(Kind.SNIPPET if part.kind is PartKind.CODE else kind, group, number, part, place, features)
+
+    def _add_call(self, action: Action, exchange: int) -> None:
+        reading, group, number = action.reading, Group(exchange, action.number, action.index), action.number
+        if reading.verb == "PLANNED":
+            return
+        if reading.verb == "SAID":
+            self._add_prose(Kind.CLOSING, Group(exchange, number, -1), number, reading.target, IN_CLOSING | IN_WORDS)
+            return
+        name = reading.tool if reading.verb == "CALLED" else reading.verb
+        frame = f"{name} {shorten(reading.target, TARGET_CHARS)}".strip()
+        self.material.frames[group] = frame
+        self._use(self.material.terms.of(frame), number, IN_CALL)
+        features = self._features(action)
+        if reading.verb in ("WROTE", "CHANGED") and not is_generated(reading.target):
+            for text in written_texts(reading):
+                for part in code_parts(text):
+                    self._add(Kind.WRITTEN, group, number, part, IN_CALL, features)
+        elif len(flatten(reading.target)) > TARGET_CHARS:
+            if reading.verb == "RAN":
+                for part in code_parts(reading.target):
+                    self._add(Kind.COMMAND, group, number, part, IN_CALL, features)
+            else:
+                self._add_prose(Kind.COMMAND, group, number, reading.target, IN_CALL, features)
+        outcome = action.outcome
+        if outcome and (outcome.tests or outcome.failed or reading.verb in ("RAN", "CHANGED", "WROTE", "CALLED")):
+            said = Part(PartKind.OUTPUT, (outcome.describe(),))
+            self._add(Kind.OUTCOME, group, action.result or number, said, IN_RESULT, features)
+
+    def _add_result(self, action: Action, group: Group, number: int, text: str) -> None:
+        reading = action.reading
+        if reading.verb in ("WROTE", "CHANGED", "PLANNED", "SAID") and not action.failed:
+            return
+        features = self._features(action)
+        kind = Kind.OUTPUT
+        if reading.verb == "READ":
+            parts = [] if is_generated(reading.target) else file_parts(text, reading.target)
+            kind = Kind.READ
+        elif reading.verb in ("FETCHED", "DELEGATED", "ASKED", "LOADED"):
+            parts = prose_parts(text)
+        else:
+            parts = output_parts(text)
+            kind = Kind.FOUND if reading.verb in ("SEARCHED", "LISTED") else kind
+        governs = kind is Kind.READ and is_governing(reading.target)
+        for part in parts:
+            self._add(kind, group, number, part, IN_RESULT, features, governs=governs)
+
+    def _features(self, action: Action) -> tuple[str, ...]:
+        """What is known of an action, by name."""
+        target, file = action.reading.target, self._record.files.get(action.reading.target)
+        found = {
+            "failed": action.failed,
+            "repeated later": self._last_with.get(target, -1) > action.number,
+            "changed later": file is not None and action.reading.verb == "READ" and file.last > action.number,
+            "changed file": file is not None,
+            "named": self._is_named(target),
+        }
+        return tuple(name for name, holds in found.items() if holds)
+
+    def _is_named(self, target: str) -> bool:
+        """Whether one of the last requests names the file that a call is about."""
+        name = target.replace("\\", "/").rsplit("/", 1)[-1]
+        return len(name) >= _SHORTEST_NAME_CHARS and any(name in request for request in self._asked)
+
+    def _add(
+        self,
+        kind: Kind,
+        group: Group,
+        number: int,
+        part: Part,
+        place: int,
+        features: Sequence[str] = (),
+        *,
+        governs: bool = False,
+    ) -> None:
+        """Count the terms of a part, and propose its pieces."""
+        if part.kind is PartKind.NOISE:
+            return
+        start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
+        own_features = tuple(features)
+        for at, piece in enumerate(part.pieces, start):
+            terms = material.terms.of(piece)
+            self._use(terms, number, place)
+            if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
+                own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
+                material.candidates.append(
+                    Candidate(own, piece, (number,), frozenset(terms), group, at, features=own_features)
+                )
+        self._sizes[group] = start + len(part.pieces)
+
+    def _use(self, terms: Iterable[str], number: int, place: int) -> None:
+        uses = self.material.uses
+        for term in terms:
+            use = uses.get(term)
+            if use is None:
+                uses[term] = TermUse(number, number, 1, place)
+                continue
+            if use.first != number:
+                use.first = number
+                use.messages += 1
+            use.places |= place

@@ -1,0 +1,210 @@
+"""Completes and checks a handoff that a model wrote. The model's text stays whole.
+
+Appended is only what is certain and missing: the active task where the text names none, rules, changed files, open
+errors; in at most a tenth of the budget. Checked are exact things only (hashes, ids, paths, long numbers, quotes),
+against the whole conversation. What is not found is reported; a certain invention is also marked.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from clew.facts import Terms, flatten
+from clew.handoff import value
+from clew.handoff.builtin import active_task, open_failures, request_text
+from clew.handoff.select import Choice, select
+from clew.handoff.summary import CountTokens, SummaryInput
+from clew.handoff.value import Entry, Handoff
+from clew.messages import Message, calls_of, text_of
+from clew.redact import redact_messages, redact_text
+
+UNVERIFIED_MARK = "⟨unverified⟩"
+ADDED_HEADING = "On record, not mentioned above"
+_SHARE_OF_ADDED = 0.1
+_LONGEST_ADDED_CHARS = 400
+_MOST_FILES_ADDED = 40
+
+_HASH = re.compile(r"(?<![\w-])(?=[0-9a-f]*\d)(?=[0-9a-f]*[a-f])[0-9a-f]{7,64}(?![\w-])")
+_UUID = re.compile(r"\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")
+_NUMBER = re.compile(r"(?<![\w.,#/:-])\d[\d,_]{3,}(?:\.\d+)?(?![\w/-])")
+_PATH = re.compile(
+    r"(?<![\w/.@:-])(?:~|\.{1,2}|[A-Za-z]:)?(?:[\\/][\w.@+-]+){2,}|(?<![\w/.@:-])[\w.@+-]+(?:/[\w.@+-]+)+\.\w{1,5}\b"
+)
+_COUNT = re.compile(r"\b(\d+) (?:tests? )?(passed|failed|passing|failing|errors?)\b")
+_QUOTE = re.compile(r'"([^"\n]{24,400})"|“([^”\n]{24,400})”')
+_NO_TEXT = re.compile(r"[\W_]+")
+_ELISION = re.compile(r"\s*(?:…|\.\.\.|\[…\]|\[\.\.\.\])\s*")
+_FEWEST_CHARS_OF_QUOTE = 16
+
+
+@dataclass(frozen=True, slots=True)
+class CompletedHandoff:
+    """The text with what was added, what the conversation does not show, and how many lines had to be left out."""
+
+    text: str
+    handoff: Handoff
+    unverified: tuple[str, ...]
+    left_out: int = 0
+
+
+def complete_handoff(
+    source: SummaryInput, text: str, budget: int, count: CountTokens, beside: Sequence[str] = ()
+) -> CompletedHandoff:
+    """The model's text, completed and checked. `beside` are texts that the model was shown beside the messages."""
+    claims = find_inventions(text, conversation_texts(source, beside))
+    text = redact_text(text.strip())
+    for claim in claims:
+        if claim.is_certain:
+            text = _marked(text, claim.text)
+    fitted, left_out = shorten_text(text, budget, count)
+    added = _added(source, fitted, int(budget * _SHARE_OF_ADDED), budget - count(fitted), count)
+    if added:
+        fitted = f"{fitted}\n\n## {ADDED_HEADING}\n" + "\n".join(f"- {source.clean(entry.render())}" for entry in added)
+    return CompletedHandoff(fitted, Handoff.of_text(fitted), tuple(claim.text for claim in claims), left_out)
+
+
+def redacted_input(source: SummaryInput) -> SummaryInput:
+    """The same input with messages redacted as they are read, so that quotes of them have no secrets."""
+    if source.is_redacted:
+        return source
+    read = source.read
+
+    def read_clean(number: int) -> Message:
+        return redact_messages([read(number)])[0]
+
+    return replace(source, read=read_clean)
+
+
+# -- what is missing ---------------------------------------------------------------------------------------------------
+
+
+def _added(source: SummaryInput, text: str, most: int, room: int, count: CountTokens) -> list[Entry]:
+    """The certain entries that the text does not mention, as many as fit."""
+    left = min(most, room) - count(f"\n\n## {ADDED_HEADING}\n")
+    said = _plain(text)
+    added: list[Entry] = []
+    for entry, key in _certain(source, text):
+        if _plain(key) in said or len(entry.text) > _LONGEST_ADDED_CHARS:
+            continue
+        cost = count(f"- {entry.render()}\n")
+        if cost <= left:
+            left -= cost
+            added.append(entry)
+    return added
+
+
+def _certain(source: SummaryInput, text: str) -> Iterator[tuple[Entry, str]]:
+    """What must be in a handoff, each with the string by which it is recognised, the most important first."""
+    record = source.record
+    if not Handoff.of_text(text).entries(value.ACTIVE_TASK):
+        for entry in active_task(record, source):
+            yield Entry(f"Active task: {entry.text}", entry.numbers), entry.text
+    for rule in reversed(record.rules):
+        yield Entry(f'Rule: "{rule.text}"', (rule.number,)), rule.text
+    for action in open_failures(record):
+        if action.outcome and action.result is not None and action.outcome.error:
+            yield Entry(f"Open error: {action.outcome.error}", (action.result,)), action.outcome.error[:60]
+    for file in list(record.files.values())[: -_MOST_FILES_ADDED - 1 : -1]:
+        name = file.path.replace("\\", "/").rsplit("/", 1)[-1]
+        yield Entry(f"{file.fate.capitalize()}: {file.path}", (file.first, file.last)), name
+    newest = record.newest
+    if newest and newest.request:
+        yield Entry(f"Newest request: {request_text(newest)}", (newest.number,)), flatten(newest.request)[:80]
+
+
+def shorten_text(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
+    """The text within the budget: headings stay, and of the other lines those that say most. Usually all of it."""
+    if count(text) <= budget:
+        return text, 0
+    lines = text.split("\n")
+    terms = Terms()
+    choices = [Choice(terms.of(line), len(line) + 1, bonus=1e6 if line.startswith("#") else 0.0) for line in lines]
+    order = list(select(choices, lambda term: 2.0 if terms.kinds[term] else 1.0))
+    low, high = 0, len(order)
+    while low < high:
+        middle = (low + high + 1) // 2
+        kept = set(order[:middle])
+        shorter = "\n".join(line for at, line in enumerate(lines) if at in kept)
+        low, high = (middle, high) if count(shorter) <= budget else (low, middle - 1)
+    kept = set(order[:low])
+    said = [line for at, line in enumerate(lines) if at in kept]
+    return "\n".join(said), sum(1 for line in lines if line.strip()) - len(said)
+
+
+# -- what was invented -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """An exact string of a handoff that the conversation does not show."""
+
+    text: str
+    is_certain: bool
+
+
+def conversation_texts(source: SummaryInput, beside: Iterable[str] = ()) -> list[str]:
+    """Every text that a handoff may be based on, the newest messages and the previous handoff included."""
+    record = source.record
+    first = source.first if source.readable_from is None else source.readable_from
+    texts = [source.task, source.focus or "", *beside]
+    if source.previous:
+        texts.append(source.previous.render())
+    for number in range(min(first, record.first_number), record.next_number):
+        message = source.read(number)
+        texts.append(text_of(message))
+        texts += [str(call.get("function") or call.get("custom") or "") for call in calls_of(message)]
+    return texts
+
+
+def find_inventions(text: str, sources: Sequence[str]) -> list[Claim]:
+    """The hashes, ids, paths, long numbers, test counts and quotes of a text that no source shows."""
+    everything = "\n".join(sources).lower().replace("\\\\", "\\").replace("\\n", "\n").replace('\\"', '"')
+    found: dict[str, Claim] = {}
+    for pattern in (_UUID, _HASH):
+        for match in pattern.finditer(text):
+            # A prefix of a hash is the hash.
+            if match[0] not in everything and match[0][:7] not in everything:
+                found.setdefault(match[0], Claim(match[0], is_certain=True))
+    for match in _PATH.finditer(text):
+        if not _shows_path(match[0], everything):
+            found.setdefault(match[0], Claim(match[0], is_certain=False))
+    digits = everything.replace(",", "").replace("_", "")
+    for match in _NUMBER.finditer(text):
+        number = match[0].replace(",", "").replace("_", "").rstrip(".")
+        if number not in digits and not _is_rounded(number, digits):
+            found.setdefault(match[0], Claim(match[0], is_certain=False))
+    for match in _COUNT.finditer(text):
+        if not re.search(rf"\b{match[1]}\b[^\n]{{0,24}}\b{match[2][:4]}", everything) and match[1] != "0":
+            found.setdefault(match[0], Claim(match[0], is_certain=False))
+    plain = _plain(everything)
+    for match in _QUOTE.finditer(text):
+        quote = match[1] or match[2]
+        parts = [_plain(part) for part in _ELISION.split(quote)]
+        if any(part not in plain for part in parts if len(part) >= _FEWEST_CHARS_OF_QUOTE):
+            found.setdefault(quote, Claim(quote, is_certain=False))
+    return list(found.values())
+
+
+def _shows_path(path: str, everything: str) -> bool:
+    """Whether the path, or its file name below a folder that is named too, occurs."""
+    lowered = path.lower().rstrip(".")
+    if lowered in everything:
+        return True
+    names = [name for name in re.split(r"[\\/]", lowered) if name and name not in ("~", ".", "..")]
+    # Words joined by slashes, and paths below a root that is stated elsewhere.
+    return all(name in everything for name in names)
+
+
+def _is_rounded(number: str, digits: str) -> bool:
+    """Whether a longer number of the conversation begins so, as 1.2 million does for 1200000."""
+    return number.endswith("000") and number.rstrip("0") in digits
+
+
+def _plain(text: str) -> str:
+    return _NO_TEXT.sub(" ", text.lower()).strip()
+
+
+def _marked(text: str, claim: str) -> str:
+    return re.sub(rf"(?<![\w/]){re.escape(claim)}(?![\w/])", f"{claim}{UNVERIFIED_MARK}", text)

@@ -1,0 +1,114 @@
+"""The one selection under a budget: the candidate with the highest gain per char first, until the room is used.
+
+What a candidate adds is the weight of its terms that nothing chosen shows yet. The order does not depend on the budget,
+so that a larger budget chooses everything that a smaller one does, and more.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
+
+
+@dataclass(slots=True, eq=False)
+class Choice:
+    """Something that may be chosen."""
+
+    terms: Set[str]
+    chars: int
+    scale: float = 1.0
+    """What the weight of its terms is multiplied by."""
+    bonus: float = 0.0
+    """What it is worth whatever its terms are."""
+    group: Hashable = None
+    """Choices of one group share a frame, for which the first one pays."""
+
+
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """What must be written before the first choice of a group: its terms count too."""
+
+    terms: Set[str]
+    chars: int
+
+
+_NO_FRAME = Frame(frozenset(), 0)
+SHOWN_AGAIN = 0.15
+"""What a term counts when it was shown once before; later it counts nothing."""
+_LEAST_CHARS = 8
+"""A choice costs something however short it is: a separator and the attention of a reader."""
+
+
+def select(
+    choices: Sequence[Choice],
+    weight: Callable[[str], float],
+    frames: Mapping[Hashable, Frame] | None = None,
+    shown: Set[str] = frozenset(),
+) -> Iterator[int]:
+    """The indexes of the choices in the order in which they are worth their room. `shown` are terms already there."""
+    return _Selection(choices, weight, frames or {}, shown).run()
+
+
+class _Selection:
+    def __init__(
+        self,
+        choices: Sequence[Choice],
+        weight: Callable[[str], float],
+        frames: Mapping[Hashable, Frame],
+        shown: Set[str],
+    ) -> None:
+        self._choices, self._frames = choices, frames
+        self._weight = weight
+        self._times = dict.fromkeys(shown, 1)
+        self._open: set[Hashable] = set()
+        self._members: dict[Hashable, list[int]] = {}
+        for index, choice in enumerate(choices):
+            if choice.group in frames:
+                self._members.setdefault(choice.group, []).append(index)
+
+    def run(self) -> Iterator[int]:
+        queue = [(-self._ratio(index), index) for index in range(len(self._choices))]
+        heapq.heapify(queue)
+        taken: set[int] = set()
+        while queue:
+            _, index = heapq.heappop(queue)
+            if index in taken:
+                continue
+            # Gains only fall while others are taken, so a fresh ratio that is still the highest is the best.
+            ratio = self._ratio(index)
+            if ratio <= 0:
+                continue
+            if queue and -ratio > queue[0][0]:
+                heapq.heappush(queue, (-ratio, index))
+                continue
+            taken.add(index)
+            yield index
+            choice = self._choices[index]
+            frame = self._frame(choice)
+            for term in choice.terms | frame.terms:
+                self._times[term] = self._times.get(term, 0) + 1
+            if choice.group not in self._open and choice.group in self._frames:
+                self._open.add(choice.group)
+                # The frame is paid for: the other choices of the group became cheaper.
+                for other in self._members[choice.group]:
+                    if other not in taken:
+                        heapq.heappush(queue, (-self._ratio(other), other))
+
+    def _frame(self, choice: Choice) -> Frame:
+        if choice.group in self._open:
+            return _NO_FRAME
+        return self._frames.get(choice.group, _NO_FRAME)
+
+    def _ratio(self, index: int) -> float:
+        choice = self._choices[index]
+        frame = self._frame(choice)
+        gain = 0.0
+        for term in choice.terms:
+            times = self._times.get(term, 0)
+            if times < 2:
+                gain += self._weight(term) * (SHOWN_AGAIN if times else 1.0)
+        for term in frame.terms:
+            if term not in self._times and term not in choice.terms:
+                gain += self._weight(term)
+        return (choice.bonus + choice.scale * gain) / (choice.chars + frame.chars + _LEAST_CHARS)

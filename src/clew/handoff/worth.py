@@ -1,0 +1,105 @@
+"""The value function: what showing a term or quoting a candidate is worth, as weighted sums of features.
+
+The weights are data (`weights.json`), fitted by `benchmarks/fit_weights.py` on what agents used later.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from importlib.resources import files
+
+from clew.facts.text import TermKind
+from clew.handoff.candidates import (
+    IN_CALL,
+    IN_CLOSING,
+    IN_REQUEST,
+    IN_RESULT,
+    IN_WORDS,
+    Candidate,
+    Kind,
+    Material,
+    TermUse,
+)
+
+Weights = Mapping[str, Mapping[str, float]]
+
+
+def load_weights() -> Weights:
+    loaded: dict[str, dict[str, float]] = json.loads(files("clew.handoff").joinpath("weights.json").read_text("utf-8"))
+    return loaded
+
+
+def age_of(number: int, end: int) -> str:
+    """How far back a message lies, in words."""
+    back = (end - number) / max(1, end)
+    return "recent" if back <= 0.1 else "late" if back <= 0.35 else "middle" if back <= 0.7 else "old"
+
+
+def term_features(term: str, kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
+    """The features of a term, by name."""
+    found = ["exact" if kind is TermKind.EXACT else "word", age_of(uses.last, end)]
+    found.append("once" if uses.messages == 1 else "few" if uses.messages <= 4 else "many")
+    if "/" in term or "\\" in term:
+        found.append("path")
+    elif term.isdigit():
+        found.append("number")
+    places = uses.places
+    found += (
+        name
+        for bit, name in ((IN_REQUEST, "asked"), (IN_CLOSING, "closing"), (IN_WORDS, "said"), (IN_CALL, "called"))
+        if places & bit
+    )
+    if places == IN_RESULT:
+        found.append("result only")
+    return tuple(found)
+
+
+class Worth:
+    """The weights of the terms and candidates of one conversation."""
+
+    def __init__(self, material: Material, end: int, weights: Weights | None = None, focus: str | None = None) -> None:
+        self._material, self._end = material, end
+        self._weights = weights or load_weights()
+        self._focus = material.terms.of(focus) if focus else set()
+        self._by_features: dict[tuple[str, ...], float] = {}
+        self._by_term: dict[str, float] = {}
+
+    def of_term(self, term: str) -> float:
+        found = self._by_term.get(term)
+        if found is None:
+            found = self._by_term[term] = self._term(term)
+        return found
+
+    def _term(self, term: str) -> float:
+        use = self._material.uses.get(term)
+        if use is None:
+            return 0.0
+        features = term_features(term, self._material.terms.kinds[term], use, self._end)
+        found = self._by_features.get(features)
+        if found is None:
+            weights = self._weights["term"]
+            found = self._by_features[features] = max(0.0, sum(weights.get(name, 0.0) for name in features))
+        return found
+
+    def scale_of(self, candidate: Candidate) -> float:
+        """What the weight of the candidate's terms is multiplied by."""
+        weights = self._weights["candidate"]
+        total = self._weights["kind"].get(candidate.kind, 0.0)
+        if candidate.numbers:
+            total += weights.get(age_of(candidate.numbers[-1], self._end), 0.0)
+        if not self._focus.isdisjoint(candidate.terms):
+            total += weights["focus"]
+        return math.exp(total + sum(weights.get(name, 0.0) for name in candidate.features))
+
+    def bonus_of(self, candidate: Candidate) -> float:
+        """What the candidate is worth whatever its terms are; older requests and files count less."""
+        bonus = self.bonus(candidate.kind)
+        if bonus and candidate.kind in (Kind.REQUEST, Kind.FILE) and candidate.numbers:
+            back = (self._end - candidate.numbers[-1]) / max(1, self._end)
+            bonus *= 1.0 - self._weights["bonus"]["fade"] * back
+        return bonus
+
+    def bonus(self, name: str) -> float:
+        return self._weights["bonus"].get(name, 0.0)
