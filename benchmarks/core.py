@@ -1,0 +1,247 @@
+"""The measures of the handoff core in one run: what a fold keeps, what it costs, how much code it is.
+
+    python benchmarks/core.py [--only NAME ...] [--json]
+    PYTHONPATH=/other/checkout/src python benchmarks/core.py      the same for another checkout
+
+Measures the `clew` that is importable, by its public functions. Sessions, exam and scorers are in the shared folder
+beside the project; a part whose data or package is absent is skipped with a message. Times are CPU times.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import importlib
+import json
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
+from pathlib import Path
+from statistics import mean, median
+from types import SimpleNamespace
+from typing import Any
+
+import clew
+from _folds import SOURCE, cpu_ms, folded, outputs_of, target_for_size
+from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of, sessions_in
+from _table import report
+
+EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "session.json"
+PACKAGES = ("ledger", "summaries", "facts", "handoff")
+TARGET, EXAM_TARGETS, RETENTION_CHARS = 10_000, (10_000, 5_000, 2_500, 1_500), (40_000, 10_400)
+FRESH_RUNS = 5
+# Races show while caches are cold, so the concurrent folds are those of several fresh processes.
+THREADS, FOLDS, PROCESSES = 6, 30, 10
+BUDGETS, SEEDS, ROUNDS, CHARS_PER_TOKEN = (0.2, 0.3), (1, 2, 3, 4), 5, 3.2
+COLUMNS = ("measure", "case", "value", "unit")
+FIRST_FOLD = """
+import json, sys, time
+messages = json.load(open(sys.argv[1], encoding="utf-8"))["messages"]
+start = time.process_time_ns()
+import clew
+clew.compress(messages, target_tokens=10_000)
+print((time.process_time_ns() - start) / 1e6)
+"""
+CONCURRENT_FOLDS = """
+import json, sys
+from concurrent.futures import ThreadPoolExecutor
+import clew
+sessions, (threads, folds, target) = json.load(open(sys.argv[1], encoding="utf-8")), map(int, sys.argv[2:])
+def fold(number): return clew.compress(sessions[number % len(sessions)], target_tokens=target).messages
+sys.setswitchinterval(1e-5)
+with ThreadPoolExecutor(threads) as pool: json.dump(list(pool.map(fold, range(folds))), sys.stdout)
+"""
+Row = tuple[str, float, str]
+
+
+class MissingError(Exception):
+    """Something that a measure needs is absent."""
+
+
+def shared(*parts: str) -> Path:
+    path = SHARED.joinpath(*parts)
+    if not path.exists():
+        raise MissingError(f"no {path}")
+    return path
+
+
+def exam() -> Iterator[Row]:
+    """Key strings of the answers that the result holds, over all questions and by session."""
+    scorer = load_scorer(shared("exam", "exam.py"))
+    questions = json.loads(shared("exam", "questions.json").read_text(encoding="utf-8"))
+    sessions = dict(scorer.sessions(shared("exam", "sessions")))
+    for target in EXAM_TARGETS:
+        texts = {name: scorer.as_text(folded(messages, target)) for name, messages in sessions.items()}
+        marks = {name: list(scorer.lamp(questions[name], text).values()) for name, text in texts.items()}
+        yield f"{target:,} tokens, mean", 100 * mean(mark for each in marks.values() for mark in each), "%"
+        for name, each in marks.items():
+            yield f"{target:,} tokens, {name}", 100 * mean(each), "%"
+
+
+def retention() -> Iterator[Row]:
+    """Facts that the agent needed after the cut, at an equal number of chars."""
+    scorer = load_scorer(shared("retention.py"))
+
+    def text(messages: Sequence[Any]) -> str:
+        return "\n".join(scorer.text(message) for message in messages)
+
+    for chars in RETENTION_CHARS:
+        for path in conversation_files(shared("data")):
+            total, taken = Counter[str](), []
+            for session in cut_sessions(path, scorer):
+                before = session.before
+                first = round(chars * clew.count_tokens(before) / len(text(before)))
+                target = target_for_size(lambda tried: len(text(folded(before, tried))), chars, first)  # noqa: B023
+                taken.append(cpu_ms(lambda: folded(before, target)))  # noqa: B023
+                result = text(folded(before, target))
+                lines = {atom: near for atom in session.need if (near := scorer.companions(atom, before))}
+                total["facts"] += len(lines)
+                total["shown"] += sum(scorer.shown_as_fact(atom, near, result) for atom, near in lines.items())
+                total["chars"] += len(result)
+            case = f"{chars:,} chars, {name_of(path)}"
+            yield case, 100 * total["shown"] / max(1, total["facts"]), "% facts"
+            yield case, total["chars"] // len(taken), "chars"
+            yield case, mean(taken), "ms a session"
+
+
+def handoff_score() -> Iterator[Row]:
+    files = map(str, conversation_files(shared("data")))
+    [printed] = outputs_of(str(shared("handoff_score.py")), "--tokens", str(TARGET), "--json", *files)
+    for file, figures in json.loads(printed).items():
+        for name, value in figures.items():
+            yield f"{file}, {name}", value, "" if name in ("shards", "noise", "fill") else "%"
+
+
+def code() -> Iterator[Row]:
+    """The size of the packages that write handoffs; data files do not count."""
+    total = Counter[str]()
+    for path in (path for package in PACKAGES for path in (SOURCE / package).rglob("*.py")):
+        text = path.read_text(encoding="utf-8")
+        tree = ast.parse(text)
+        calls = [ast.unparse(node.func) for node in ast.walk(tree) if isinstance(node, ast.Call)]
+        total["files"] += 1
+        total["lines"] += text.count("\n")
+        total["re.compile"] += calls.count("re.compile")
+        total["other re.*"] += sum(name.startswith("re.") for name in calls) - calls.count("re.compile")
+        total["module-level numbers"] += sum(is_number(node) for node in tree.body)
+    return ((name, count, "") for name, count in total.items())
+
+
+def is_number(node: ast.stmt) -> bool:
+    """Whether this assigns a number, arithmetic on numbers, or a tuple of them."""
+    if not isinstance(node, ast.Assign | ast.AnnAssign) or node.value is None:
+        return False
+    allowed = (ast.Constant, ast.Tuple, ast.BinOp, ast.UnaryOp, ast.operator, ast.unaryop, ast.expr_context)
+    parts = list(ast.walk(node.value))
+    kinds = {type(part.value) for part in parts if isinstance(part, ast.Constant)}
+    return bool(kinds) and kinds <= {int, float} and all(isinstance(part, allowed) for part in parts)
+
+
+def files() -> Iterator[Row]:
+    try:
+        walks = importlib.import_module("walks")
+    except ImportError as error:
+        raise MissingError(f"walks.py does not work with this clew: {error}") from error
+    messages = json.loads(EXAMPLE.read_text(encoding="utf-8"))["messages"]
+
+    async def compress(walk: Any, folder: Path) -> None:
+        del folder
+        with walk.watched():
+            folded(messages, TARGET)
+
+    yield "clew.compress(examples/session.json)", len(walks.walk_of(compress).files), "files"
+
+
+def start() -> Iterator[Row]:
+    taken = map(float, outputs_of("-c", FIRST_FOLD, str(EXAMPLE), runs=FRESH_RUNS + 1))  # the first run compiles
+    yield f"import and first fold, best of {FRESH_RUNS}", min(taken), "ms"
+
+
+def speed() -> Iterator[Row]:
+    """Folds of histories that were never seen; the long one is that of compress.py."""
+    testing = importlib.import_module("clew.testing")
+    history = [testing.system("You are a careful engineer."), *testing.synthetic_history(19_999)]
+    yield "20,000 messages", cpu_ms(lambda: clew.compress(history, context_length=200_000)) / 1e3, "s"
+    scorer = load_scorer(shared("retention.py"))
+    sessions = [messages for path in conversation_files(shared("data")) for messages in sessions_in(path)]
+    real = [each for each in sessions if 100_000 <= sum(len(scorer.text(message)) for message in each) <= 400_000]
+    taken = [cpu_ms(lambda: folded(messages, TARGET)) for messages in real]  # noqa: B023
+    yield f"{len(real)} real sessions of 100-400 KB, median", median(taken), "ms"
+    yield f"{len(real)} real sessions of 100-400 KB, most", max(taken), "ms"
+
+
+def threads() -> Iterator[Row]:
+    """Results of concurrent folds in fresh processes that differ from those of one thread."""
+    scorer = load_scorer(shared("retention.py"))
+    sessions = [next(cut_sessions(path, scorer)).before for path in conversation_files(shared("data"))[:3]]
+    expected = [json.loads(json.dumps(folded(messages, TARGET))) for messages in sessions]
+    with tempfile.NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+        json.dump(sessions, file)
+        file.flush()
+        arguments = ("-c", CONCURRENT_FOLDS, file.name, str(THREADS), str(FOLDS), str(TARGET))
+        results = [each for out in outputs_of(*arguments, runs=PROCESSES) for each in enumerate(json.loads(out))]
+    differ = sum(result != expected[number % len(expected)] for number, result in results)
+    yield f"{THREADS} threads, {len(results)} folds: results that differ", differ, ""
+
+
+def conformance() -> Iterator[Row]:
+    """Facts of the random sessions of compaction-conformance-kit that are left after its number of rounds."""
+    try:
+        kit = importlib.import_module("compaction_kit")
+    except ImportError:
+        raise MissingError("compaction-conformance-kit is not installed") from None
+
+    def text(messages: Sequence[Any]) -> str:
+        return "\n".join(f"[{message['role']}] {message['content']}" for message in messages)
+
+    def compactor(within: bool) -> SimpleNamespace:
+        last: list[Any] = []  # a later round folds the messages of the last one
+
+        def compact(turns: Sequence[Any], round_num: int = 1, budget_chars: int = 0) -> Any:
+            messages = list(last) or [{"role": turn.role, "content": turn.text} for turn in turns]
+            target = int(budget_chars / CHARS_PER_TOKEN)
+            if within:
+                target = target_for_size(lambda tried: len(text(folded(messages, tried))), budget_chars, target)
+            last[:] = folded(messages, target)
+            return kit.CompactedContext(text(last), "clew", round_num)
+
+        return SimpleNamespace(name="clew", compact=compact)
+
+    for within, budget in product((True, False), BUDGETS):
+        runs = [
+            kit.run_conformance(session, compactor(within), ROUNDS, planted, budget_fraction=budget).rounds[-1]
+            for session, planted in map(kit.build_random_session, SEEDS)
+        ]
+        case = f"{budget:.0%} budget, {'within the chars' if within else f'target is chars / {CHARS_PER_TOKEN}'}"
+        yield case, 100 * mean(held for run in runs for held in run.survived.values()), "% survived"
+        yield case, 100 * mean(run.output_chars / run.budget_chars for run in runs), "% of the budget used"
+
+
+MEASURES: tuple[Callable[[], Iterator[Row]], ...]
+MEASURES = (exam, retention, handoff_score, conformance, code, files, start, speed, threads)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    measures = {measure.__name__: measure for measure in MEASURES}
+    parser.add_argument("--only", choices=list(measures), nargs="+", default=list(measures))
+    parser.add_argument("--json", action="store_true", help="print the rows as JSON")
+    options = parser.parse_args()
+    print(f"measuring {SOURCE}", file=sys.stderr)
+    rows: list[dict[str, Any]] = []
+    for name in options.only:
+        try:
+            for row in measures[name]():
+                rows.append(dict(zip(COLUMNS, (name, *row), strict=True)))
+        except MissingError as missing:
+            print(f"{name} is skipped: {missing}", file=sys.stderr)
+    if options.json:
+        print(json.dumps({"clew": str(SOURCE), "rows": rows}, indent=1))
+    else:
+        report("core", rows, COLUMNS)
+
+
+if __name__ == "__main__":
+    main()
