@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clew.facts.data import load_table
-from clew.facts.text import flatten, strip_colours
+from clew.facts.text import flatten, result_text, strip_colours
 from clew.facts.tools import Verb
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
@@ -75,6 +75,7 @@ def both_ends(text: str) -> str:
 
 def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_error: bool = False) -> Outcome:
     """How a call ended, by its result."""
+    text = result_text(text)
     ends = strip_colours(both_ends(text))
     lines = text.count("\n") + 1 if text.strip() else 0
     exit_code = _exit_code(ends)
@@ -116,8 +117,7 @@ def _error_line(ends: str, *, surely: bool) -> str:
     for rank, detector in enumerate(ERRORS):
         found = detector.matches(ends)
         if found and (best is None or rank == 0):
-            line = found[-1][0].strip().removeprefix("E   ").strip()
-            best = (rank, line)
+            best = (rank, _around(found[-1][0], detector.literals).removeprefix("E   "))
             if rank == 0:
                 break
     if best:
@@ -126,6 +126,16 @@ def _error_line(ends: str, *, surely: bool) -> str:
         return ""
     lines = [line.strip() for line in ends.splitlines() if any(map(str.isalpha, line)) and not EXIT.matches(line)]
     return flatten(lines[-1])[:LONGEST_ERROR_CHARS] if lines else ""
+
+
+def _around(line: str, literals: Sequence[str]) -> str:
+    """The line; of a very long one the part from the last word that names the error on."""
+    line = line.strip()
+    if len(line) <= LONGEST_ERROR_CHARS:
+        return line
+    start = max(line.rfind(literal) for literal in literals)
+    start = max(line.rfind(mark, 0, start) + 1 for mark in ('"', ".", ">", "{")) if start > 0 else 0
+    return line[start:].strip(' "\\')
 
 
 def _first_line(text: str) -> str:

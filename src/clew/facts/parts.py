@@ -1,7 +1,7 @@
 """Turns the text of a message into parts: prose, code, output, or noise that is never quoted.
 
 Wrappers, colours and line numbers are stripped, JSON is decoded into `key: value` lines. Noise kinds are rows of
-`noise.toml`; a run of noise becomes one part that knows its kind and its size.
+`parts.toml`; a run of noise becomes one part that knows its kind and its size.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
-from clew.facts.text import clip_piece, code_pieces, prose_pieces, strip_colours, without_gutter
+from clew.facts.text import clip_piece, code_pieces, prose_pieces, result_text, strip_colours, without_gutter
 
 
 class PartKind(StrEnum):
@@ -35,13 +35,17 @@ class Part:
     lines: int = 0
 
 
-_TABLE = load_table("noise.toml")
+_TABLE = load_table("parts.toml")
 NOISE = tuple(map(Detector.of, _TABLE["noise"]))
 _LIMITS = _TABLE["limits"]
 _LONGEST_WORD, _LONG_LINE = _LIMITS["longest_word_chars"], _LIMITS["long_line_chars"]
 _NUMBERS_CHARS, _NUMBERS_SHARE = _LIMITS["numbers_chars"], _LIMITS["numbers_share"]
 _NUMBER_CHARS = "0123456789.,- "
 _CHARS_PER_BLANK, _LISTING_LINES = _LIMITS["chars_per_blank"], _LIMITS["listing_lines"]
+_MODIFIERS = frozenset(_TABLE["code"]["modifiers"].split())
+_DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
+_COMMENTS = tuple(_TABLE["code"]["comments"])
+_VALUE = re.compile(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
@@ -67,7 +71,7 @@ def prose_parts(text: str) -> list[Part]:
 
 def output_parts(text: str) -> list[Part]:
     """The parts of a tool result."""
-    text = strip_colours(text)
+    text = strip_colours(result_text(text))
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
     return _with_noise(PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)))
@@ -75,7 +79,7 @@ def output_parts(text: str) -> list[Part]:
 
 def file_parts(text: str, path: str) -> list[Part]:
     """The parts of a file that was read: a document as prose, anything else as code."""
-    lines = without_gutter(strip_colours(text).split("\n"))
+    lines = without_gutter(strip_colours(result_text(text)).split("\n"))
     text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
     if path.endswith(_DOCUMENTS):
         return prose_parts(text)
@@ -139,6 +143,18 @@ def _without_listings(kind: PartKind, pieces: Sequence[str]) -> list[Part]:
     if kept:
         parts.append(Part(kind, tuple(kept), lines=len(kept)))
     return parts
+
+
+def code_feature(line: str) -> str:
+    """What a line of code or data is: a comment, a definition, a value, or a statement."""
+    if line.startswith(_COMMENTS):
+        return "comment"
+    words = line.split(None, 4)
+    while words and words[0] in _MODIFIERS:
+        words = words[1:]
+    if words and words[0] in _DEFINITIONS:
+        return "definition"
+    return "value" if _VALUE.match(line) else "statement"
 
 
 def noise_of(line: str) -> str:

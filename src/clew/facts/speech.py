@@ -46,8 +46,8 @@ class Markers:
         )
 
 
-RULE, CANCEL, CONTINUE, THANKS, DONE, OPEN, DECISION = (
-    Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "done", "open", "decision")
+RULE, CANCEL, CONTINUE, THANKS, DONE, OPEN, DECISION, INTENT = (
+    Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "done", "open", "decision", "intent")
 )
 _NO_RULE = tuple(_SPEECH["rule"]["not"])
 _GOVERNING = frozenset(_SPEECH["governing"]["names"].split())

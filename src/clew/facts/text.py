@@ -6,6 +6,7 @@ number, hash) in lower case. Nothing here knows what a message is.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -20,6 +21,9 @@ _EDGES = ".,:;-/'*=\\"
 _EXACT_MARKS = frozenset("0123456789_/.@#:\\$")
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "no.", "fig.")
 LONGEST_PIECE_CHARS = 420
+_WRAPPER_KEYS = ("output", "stdout", "stderr", "content", "result", "error", "text")
+_WRAPPER_CHARS = 200
+_MOST_WRAPPER_KEYS = 6
 _SHORTEST_WRAPPED = 50
 _MOST_WRAPPED = 12
 _LONGEST_COMMENT = 260
@@ -44,6 +48,23 @@ class TermKind(IntEnum):
 
 def strip_colours(text: str) -> str:
     return COLOUR.sub("", text) if "\x1b" in text else text
+
+
+def result_text(text: str) -> str:
+    """The text of a result that a tool wrapped into a JSON object, such as {"output": "..."}; else the text itself."""
+    start = text[:_WRAPPER_CHARS].lstrip()
+    if not start.startswith("{") or not any(f'"{key}"' in start for key in _WRAPPER_KEYS):
+        return text
+    try:
+        wrapped = json.loads(text)
+    except (ValueError, RecursionError):
+        return text
+    inside = [wrapped[key] for key in _WRAPPER_KEYS if isinstance(wrapped.get(key), str) and wrapped[key]]
+    others = [
+        f"{key}: {value}" for key, value in wrapped.items() if key not in _WRAPPER_KEYS and isinstance(value, int | str)
+    ]
+    # An object with much beside its text is data and not a wrapper.
+    return "\n".join((*others, *inside)) if inside and len(wrapped) <= _MOST_WRAPPER_KEYS else text
 
 
 def flatten(text: str) -> str:

@@ -6,7 +6,7 @@ does not depend on the budget, so a larger handoff has everything that a smaller
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from clew.facts import CUT, Action, Exchange, Record, asks_back, flatten, shorten
 from clew.handoff import value
@@ -21,6 +21,7 @@ BUILTIN = "built-in"
 TEMPLATE = "builtin/4"
 REQUEST_CHARS = 330
 _TASK_CHARS = 1_500
+_STAYING_TASK_CHARS = 160
 _HEAD_CHARS = 80
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
@@ -78,9 +79,10 @@ class Draft:
         self.source, self.record = source, source.record
         self._first = source.first if source.readable_from is None else source.readable_from
         numbers = range(min(self._first, self.record.first_number), self.record.next_number)
+        self._staying = self._staying_numbers()
         self.material = read_material(self.record, source.read, numbers, self._may_quote)
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
-        self._task = active_task(self.record, source)
+        self._task = tuple(active_task(self.record, source, self._staying))
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
 
@@ -118,12 +120,14 @@ class Draft:
             return False
         return candidate.text in flatten(self.record.exchanges[candidate.group.exchange].request)[:REQUEST_CHARS]
 
-    def _shown_terms(self) -> set[str]:
-        """The terms of the messages that stay in view word for word."""
+    def _staying_numbers(self) -> set[int]:
+        """The messages that stay in view word for word."""
         source = self.source
         after = (number for number in range(source.last, self.record.next_number) if number not in source.shortened)
-        staying = {*after, *source.kept, *source.above}
-        return self.material.terms.of_all(text_of(source.read(number)) for number in sorted(staying))
+        return {*after, *source.kept, *source.above}
+
+    def _shown_terms(self) -> set[str]:
+        return self.material.terms.of_all(text_of(self.source.read(number)) for number in sorted(self._staying))
 
     # -- entries of sections -------------------------------------------------------------------------------------------
 
@@ -143,6 +147,8 @@ class Draft:
 
     def _rules(self) -> Iterator[Candidate]:
         for at, rule in enumerate(self.record.rules):
+            if rule.number in self._staying:
+                continue
             yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
 
     def _states(self) -> Iterator[Candidate]:
@@ -199,7 +205,7 @@ class Draft:
             heading: [entry for _, entry in sorted(found, key=lambda one: one[0])]
             for heading, found in sections.items()
         }
-        entries[value.ACTIVE_TASK] = list(self._task)
+        entries[value.ACTIVE_TASK] = [*self._task]
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         for heading, lines in previous.items():
             entries[heading][:0] = _joined_entries(sorted(lines, key=lambda one: one.at))
@@ -255,12 +261,15 @@ def quoted(text: str, most: int) -> str:
     return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
 
 
-def active_task(record: Record, source: SummaryInput) -> Iterator[Entry]:
-    """The newest request that is not fulfilled, with the question that the agent asked back."""
+def active_task(record: Record, source: SummaryInput, staying: Collection[int] = ()) -> Iterator[Entry]:
+    """The newest request that is not fulfilled, with the question that the agent asked back.
+
+    Of a request in a message that stays in view only the beginning is repeated.
+    """
     exchange = record.newest
     if exchange is None or not exchange.request:
         return
-    said = request_text(exchange, _TASK_CHARS)
+    said = request_text(exchange, _STAYING_TASK_CHARS if exchange.number in staying else _TASK_CHARS)
     if exchange.closing is None:
         yield Entry(said, (exchange.number,))
         return

@@ -7,15 +7,15 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from clew.facts.parts import Part, PartKind, code_parts, file_parts, output_parts, prose_parts
+from clew.facts.parts import Part, PartKind, code_feature, code_parts, file_parts, output_parts, prose_parts
 from clew.facts.record import Action, Record
-from clew.facts.speech import RULE, is_governing, person_text
-from clew.facts.text import Terms, flatten, shorten
+from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
+from clew.facts.text import Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.messages import Message, text_of
 
@@ -25,6 +25,7 @@ TARGET_CHARS = 160
 _NAMED_BY_LAST_REQUESTS = 3
 _SHORTEST_NAME_CHARS = 4
 _SHORTEST_PIECE_CHARS = 3
+_FEATURE_CHARS = 160
 _MOST_CHARS_OF_MESSAGE = 60_000
 _MOST_CHARS_READ = 1_500_000
 _ENDS_OF_OLD_CHARS = 1_200
@@ -125,6 +126,7 @@ class _MaterialReader:
         self.material = Material()
         self._record, self._may_quote = record, may_quote
         self._sizes: dict[Group, int] = {}
+        self._edited: dict[tuple[int, str], Group] = {}
         self._by_call: dict[int, list[Action]] = {}
         self._by_result: dict[int, Action] = {}
         self._last_with: dict[str, int] = {}
@@ -151,7 +153,7 @@ class _MaterialReader:
                     self._add_call(action, exchange)
             case "tool":
                 if action := self._by_result.get(number):
-                    self._add_result(action, Group(exchange, action.number, action.index), number, text)
+                    self._add_result(action, self._group_of(action, exchange), number, text)
 
     def _add_prose(
         self, kind: Kind, group: Group, number: int, text: str, place: int, features: Sequence[str] = ()
@@ -160,7 +162,8 @@ class _MaterialReader:
             self._add(Kind.SNIPPET if part.kind is PartKind.CODE else kind, group, number, part, place, features)
 
     def _add_call(self, action: Action, exchange: int) -> None:
-        reading, group, number = action.reading, Group(exchange, action.number, action.index), action.number
+        reading, number = action.reading, action.number
+        group = self._group_of(action, exchange)
         if reading.verb == "PLANNED":
             return
         if reading.verb == "SAID":
@@ -182,9 +185,16 @@ class _MaterialReader:
             else:
                 self._add_prose(Kind.COMMAND, group, number, reading.target, IN_CALL, features)
         outcome = action.outcome
-        if outcome and (outcome.tests or outcome.failed or reading.verb in ("RAN", "CHANGED", "WROTE", "CALLED")):
+        if outcome and (outcome.tests or outcome.failed or (reading.verb in ("RAN", "CALLED") and not outcome.lines)):
             said = Part(PartKind.OUTPUT, (outcome.describe(),))
             self._add(Kind.OUTCOME, group, action.result or number, said, IN_RESULT, features)
+
+    def _group_of(self, action: Action, exchange: int) -> Group:
+        """The line of an action; all edits of one file in one exchange share a line."""
+        if action.reading.verb not in ("WROTE", "CHANGED"):
+            return Group(exchange, action.number, action.index)
+        own = Group(exchange, action.number, action.index)
+        return self._edited.setdefault((exchange, action.reading.target), own)
 
     def _add_result(self, action: Action, group: Group, number: int, text: str) -> None:
         reading = action.reading
@@ -196,7 +206,7 @@ class _MaterialReader:
             parts = [] if is_generated(reading.target) else file_parts(text, reading.target)
             kind = Kind.READ
         elif reading.verb in ("FETCHED", "DELEGATED", "ASKED", "LOADED"):
-            parts = prose_parts(text)
+            parts = prose_parts(result_text(text))
         else:
             parts = output_parts(text)
             kind = Kind.FOUND if reading.verb in ("SEARCHED", "LISTED") else kind
@@ -236,16 +246,33 @@ class _MaterialReader:
         if part.kind is PartKind.NOISE:
             return
         start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
-        own_features = tuple(features)
         for at, piece in enumerate(part.pieces, start):
             terms = material.terms.of(piece)
             self._use(terms, number, place)
             if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
+                own_features = (*features, *self._piece_features(part, at - start, piece))
                 material.candidates.append(
                     Candidate(own, piece, (number,), frozenset(terms), group, at, features=own_features)
                 )
         self._sizes[group] = start + len(part.pieces)
+
+    def _piece_features(self, part: Part, at: int, piece: str) -> Iterator[str]:
+        """What is known of a piece, by name."""
+        if part.kind is PartKind.PROSE:
+            lowered = piece[:_FEATURE_CHARS].lower()
+            if INTENT.found_in(lowered):
+                yield "intent"
+            if DECISION.found_in(lowered):
+                yield "decision"
+            if piece.startswith("#") or piece.endswith(":"):
+                yield "heading"
+        elif part.kind is PartKind.CODE:
+            yield code_feature(piece)
+        if at == 0:
+            yield "first"
+        if at == len(part.pieces) - 1:
+            yield "last"
 
     def _use(self, terms: Iterable[str], number: int, place: int) -> None:
         uses = self.material.uses

@@ -19,7 +19,9 @@ LONGEST_RESULT_CHARS = 200
 _FEWEST_TOKENS_OF_ENDS = 200
 """With less room, the one line that a result is pruned to tells more than its beginning and its end."""
 _LONGEST_ARGUMENT_CHARS = 500
-_KEPT_OF_ARGUMENT_CHARS = 200
+_ARGUMENT_LIMITS = ((500, 200), (160, 80), (60, 30))
+"""Strings longer than the first number are cut to the second; the next pair serves where that is not enough."""
+_LONGEST_ARGUMENTS_CHARS = 2_000
 _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
 _NEAR_SHARE = 4
@@ -196,8 +198,11 @@ def _shorter_call(call: ToolCall) -> ToolCall:
         parsed = json.loads(arguments)
     except (ValueError, RecursionError):
         return call
-    shorter = _shorter(parsed)
-    return call if shorter == parsed else _with_arguments(call, shorter)
+    for longest, kept in _ARGUMENT_LIMITS:
+        shorter = _with_arguments(call, _shorter(parsed, longest, kept))
+        if len(shorter["function"]["arguments"]) <= _LONGEST_ARGUMENTS_CHARS:
+            break
+    return shorter if len(shorter["function"]["arguments"]) < len(arguments) else call
 
 
 def _with_arguments(call: ToolCall, arguments: Any) -> ToolCall:
@@ -216,11 +221,11 @@ def _can_be_sent(text: str) -> bool:
     return True
 
 
-def _shorter(value: Any) -> Any:
-    if isinstance(value, str) and len(value) > _LONGEST_ARGUMENT_CHARS:
-        return f"{value[:_KEPT_OF_ARGUMENT_CHARS]}[... {len(value) - _KEPT_OF_ARGUMENT_CHARS:,} chars]"
+def _shorter(value: Any, longest: int, kept: int) -> Any:
+    if isinstance(value, str) and len(value) > longest:
+        return f"{value[:kept]}[... {len(value) - kept:,} chars]"
     if isinstance(value, dict):
-        return {key: _shorter(inner) for key, inner in value.items()}
+        return {key: _shorter(inner, longest, kept) for key, inner in value.items()}
     if isinstance(value, list):
-        return [_shorter(inner) for inner in value]
+        return [_shorter(inner, longest, kept) for inner in value]
     return value
