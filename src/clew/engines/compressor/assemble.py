@@ -11,7 +11,7 @@ from dataclasses import replace
 from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
 from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
 from clew.engines.compressor.history import NumberedHistory
-from clew.handoff import SYSTEM_NOTE, wrap
+from clew.handoff import HANDOFF_OPENING, SYSTEM_NOTE, wrap
 from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system
 
 NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
@@ -180,7 +180,7 @@ def merged_into(message: Message, summary: str) -> Message:
 
 def with_note(message: Message, *, as_block: bool) -> Message:
     """The system prompt with the note behind it, once. As a block of its own, the prompt before it stays cached."""
-    if SYSTEM_NOTE in text_of(message):
+    if HANDOFF_OPENING in text_of(message):
         return message
     return with_text_after_system(message, SYSTEM_NOTE, as_block=as_block)
 

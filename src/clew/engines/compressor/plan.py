@@ -13,7 +13,7 @@ from itertools import repeat
 from clew.config import CompressionSettings
 from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
 from clew.engines.compressor.assemble import items_of, with_note
-from clew.engines.compressor.budgets import Budgets
+from clew.engines.compressor.budgets import SMALL_TARGET, Budgets
 from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt, prompts_in
 from clew.engines.compressor.prune import (
     CountMessage,
@@ -42,6 +42,15 @@ class PlanSettings:
     sizes: MessageSizes
     note_as_block: bool = False
     """Whether the note behind the system prompt is a block of its own."""
+
+    @property
+    def has_short_frame(self) -> bool:
+        return self.budgets.total is not None and self.budgets.total < SMALL_TARGET
+
+    @property
+    def protected_head(self) -> int:
+        """How many of the first messages stay; none of a small target, where a handoff says more in their room."""
+        return 0 if self.has_short_frame else self.compression.protect_first_n
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,8 @@ class CompactionPlan:
     """Whether the request is at or over the threshold."""
     largest: int
     """What one message may take at most."""
+    has_short_frame: bool = False
+    """Whether the summary gets the short prefix, since its budget is small."""
 
     @property
     def items(self) -> tuple[CompactionItem, ...]:
@@ -108,7 +119,8 @@ class CompactionPlan:
         """A summary's text as it stands in the conversation."""
         history, cut = self.history, self.cut
         kept = [history.numbers[position] for position in cut.kept]
-        return wrap(text, *self.covered, kept, history.following(cut.tail), history.leading(cut.head))
+        following, leading = history.following(cut.tail), history.leading(cut.head)
+        return wrap(text, *self.covered, kept, following, leading, is_short=self.has_short_frame)
 
     @property
     def cut_newest(self) -> dict[int, int]:
@@ -161,6 +173,7 @@ def plan_compaction(
         summary_budget=_summary_budget(settings, history, cut, sizes, staying),
         is_over=is_over,
         largest=settings.budgets.threshold // 2,
+        has_short_frame=settings.has_short_frame,
     )
 
 
@@ -243,14 +256,14 @@ def _summary_budget(
         return 0
     earlier = settings.sizes.text(history.earlier.text) if history.earlier else 0
     content = sum(sizes[position] for position in cut.folded) + earlier
-    wrapping = wrapping_tokens(settings.sizes, history.following(cut.tail))
+    wrapping = wrapping_tokens(settings.sizes, history.following(cut.tail), is_short=settings.has_short_frame)
     fixed = settings.sizes.total(list(staying.values())) + wrapping
     return settings.budgets.summary(content, fixed)
 
 
-def wrapping_tokens(sizes: MessageSizes, following: Sequence[int] = ()) -> int:
+def wrapping_tokens(sizes: MessageSizes, following: Sequence[int] = (), *, is_short: bool = False) -> int:
     """What the prefix and the end of a summary take, and the message that it is."""
-    return sizes.text(wrap("", 0, 1, (1, 2), following)) + 10
+    return sizes.text(wrap("", 0, 1, (1, 2), following, is_short=is_short)) + 10
 
 
 # -- where to cut ------------------------------------------------------------------------------------------------------
@@ -262,7 +275,7 @@ def choose_cut(
     """The cut, and the messages of its tail in the form they will have."""
     history, sizes = read.numbered, read.sizes
     messages, protected = history.messages, settings.compression.protect_last_n
-    head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
+    head = history.position if history.earlier else _head_end(messages, settings.protected_head)
     if tail_tokens is None:
         before = settings.sizes.total(prune(messages[:head], history.numbers[:head]))
         # Told again, an earlier handoff takes about half of what it took.
@@ -463,7 +476,7 @@ def preview_of(plan: CompactionPlan, sizes: MessageSizes) -> CompactionPreview:
     history, indexes = plan.history, plan.repaired.indexes
     after = dict(zip(plan.staying, sizes.each(list(plan.staying.values())), strict=True))
     earlier = sizes.total(plan.repaired.messages) - sum(plan.sizes)
-    wrapping = wrapping_tokens(sizes, history.following(plan.cut.tail))
+    wrapping = wrapping_tokens(sizes, history.following(plan.cut.tail), is_short=plan.has_short_frame)
     summary = plan.summary_budget + wrapping if plan.cut.folded else 0
     before = sizes.each(plan.source)
     rows: list[tuple[CompactionRegion, int | None, int]] = [(CompactionRegion.REMOVED, None, 0)] * len(plan.source)
