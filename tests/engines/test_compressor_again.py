@@ -14,8 +14,8 @@ import pytest
 
 import clew
 from clew.engines import Compaction, ContextCompressor, broken_promises
+from clew.handoff import Summary, SummaryInput, WrappedSummary, unwrap
 from clew.messages import Message, text_of
-from clew.summaries import Summary, SummaryInput, WrappedSummary, unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 

@@ -12,8 +12,8 @@ import pytest
 import clew
 from clew.config import CompressionSettings
 from clew.engines import Compaction, ContextCompressor, Fate, broken_promises
+from clew.handoff import SYSTEM_NOTE, Summary, SummaryInput, unwrap
 from clew.messages import NO_RESULT, Message, Part, calls_of, repair, text_of
-from clew.summaries import SYSTEM_NOTE, Summary, SummaryInput, unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 

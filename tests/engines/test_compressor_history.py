@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from clew.engines.compressor.history import HistoryRecord, number_history, repair_history
+from clew.handoff import wrap
 from clew.messages import NO_RESULT, Message, text_of
-from clew.summaries import wrap
 from clew.testing import assistant, call, system, tool, user
 
 SUMMARY = wrap("## Goal\n- Count the boats.", 2, 9, [4])

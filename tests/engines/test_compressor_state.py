@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from clew.engines import Compaction, ContextCompressor, SessionStart
+from clew.handoff import Cooldowns, Summary, SummaryInput
 from clew.messages import Message
-from clew.summaries import Cooldowns, Summary, SummaryInput
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage

@@ -14,8 +14,8 @@ import clew
 from clew.config import CompressionSettings
 from clew.engines import CompactionRegion, Fate
 from clew.errors import InvalidArgument
+from clew.handoff import SYSTEM_NOTE, unwrap
 from clew.messages import read_conversation, repair
-from clew.summaries import SYSTEM_NOTE, unwrap
 from clew.testing.scripted import handoff_text
 
 WINDOW = 16_000
