@@ -351,12 +351,21 @@ def test_what_a_repair_left_out_is_removed_and_what_it_mended_has_its_own_fate()
     assert any("message 41: a result for 'never_called'" in warning for warning in done.warnings)
 
 
-def test_a_call_that_is_still_open_is_kept_with_a_stub() -> None:
-    messages = [PROMPT, *talk(30), user("Once more."), assistant(None, [call("read_file", id="open")])]
-    done = compress(ContextCompressor(WINDOW), messages)
-    assert done.messages[-1] == tool("open", NO_RESULT)
-    assert done.fates[-1] is Fate.KEPT
-    assert len(done.fates) == len(messages)
+def test_calls_that_are_still_open_at_the_end_stay_open() -> None:
+    calls = [call("read_file", id="done"), call("read_file", id="open")]
+    messages = [PROMPT, *talk(30), user("Once more."), assistant(None, calls), tool("done", "a page")]
+    for end in (len(messages) - 1, len(messages)):
+        done = compress(ContextCompressor(WINDOW), messages[:end])
+        assert done.changed
+        assert done.messages[-1] is messages[end - 1]
+        assert done.fates[-1] is Fate.KEPT
+        assert not any("repaired" in warning for warning in done.warnings)
+
+
+def test_a_call_that_was_left_open_before_the_end_gets_a_stub() -> None:
+    opened = assistant(None, [call("read_file", id="open")])
+    done = compress(ContextCompressor(WINDOW), [PROMPT, *talk(30), opened, user("Leave it."), assistant("Yes.")])
+    assert tool("open", NO_RESULT) in done.messages
 
 
 def test_a_message_that_takes_the_summary_in_counts_as_kept() -> None:

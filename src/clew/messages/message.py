@@ -352,14 +352,30 @@ def _assign_result(
     group = callers.get(answered)
     if group is None:
         repairs.append(Repair(index, f"a result for {answered!r}, which was never called", "removed"))
-    elif answered not in group.waiting:
+    elif answered not in group.waiting and (is_stub(message) or not _remove_stub(group, answered, repairs)):
         repairs.append(Repair(index, f"a second result for {answered!r}", "removed; the first is kept"))
     else:
         if group.closed:
             where = f"moved behind message {group.index}"
             repairs.append(Repair(index, f"the result of {answered!r} stands apart from its call", where))
-        del group.waiting[answered]
+        group.waiting.pop(answered, None)
         group.results.append((index, message))
+
+
+def is_stub(message: Message) -> bool:
+    """Whether a message is what a repair puts in for a result that is missing."""
+    return message["role"] == "tool" and text_of(message) == NO_RESULT
+
+
+def _remove_stub(group: _CallGroup, answered: str, repairs: list[Repair]) -> bool:
+    """Remove the stub among the results of a group that stands for a call; False where there is none."""
+    for at, (index, known) in enumerate(group.results):
+        if known.get("tool_call_id") == answered and is_stub(known):
+            del group.results[at]
+            problem = f"a stub for {answered!r}, whose result came later"
+            repairs.append(Repair(index, problem, "removed; the result is kept"))
+            return True
+    return False
 
 
 def _without_duplicate_ids(message: Message, index: int, repairs: list[Repair]) -> Message:

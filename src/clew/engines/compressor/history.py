@@ -5,8 +5,8 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate, chain, compress, count, islice
 from operator import itemgetter
 from typing import Any
@@ -89,7 +89,8 @@ class CountedHistory:
 
 def read_history(source: Sequence[Message], sizes: MessageSizes) -> CountedHistory:
     """The history of messages that are plain dicts."""
-    repaired = repair_history(source, sizes.checked)
+    # Calls at the end still wait for their results: the history comes back open there.
+    repaired = repair(source, open_end=True, checked=sizes.checked)
     numbered = number_history(repaired.messages, repaired.indexes, len(source))
     each = sizes.each(numbered.messages)
     tokens = sum(each) if numbered.messages is source else sizes.total(source)
@@ -103,30 +104,6 @@ def is_prompt(message: Message) -> bool:
 def prompts_in(messages: Sequence[Message]) -> list[int]:
     """The positions of system messages."""
     return list(compress(count(), map(_PROMPT_ROLES.__contains__, map(itemgetter("role"), messages))))
-
-
-def repair_history(messages: Sequence[Message], checked: Set[int] = frozenset()) -> Repaired:
-    """The history with complete tool groups; calls that still wait for a result at its end get a stub.
-
-    `checked` are the ids of messages that were found valid before.
-    """
-    repaired = repair(messages, open_end=True, checked=checked)
-    last = len(repaired.messages) - 1
-    while last > 0 and repaired.messages[last]["role"] == "tool":
-        last -= 1
-    if last < 0 or not calls_of(repaired.messages[last]):
-        return repaired
-    # Only the last group can be open: the long part before it need not be looked at twice.
-    end = repair(repaired.messages[last:])
-    if not end.repairs:
-        return repaired
-    caller = repaired.indexes[last]
-    stubs = len(end.messages) - (len(repaired.messages) - last)
-    return Repaired(
-        [*repaired.messages[:last], *end.messages],
-        (*repaired.repairs, *(replace(done, index=caller) for done in end.repairs)),
-        [*repaired.indexes, *[caller] * stubs],
-    )
 
 
 def number_history(
@@ -250,7 +227,7 @@ class HistoryRecord:
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
         known = self.ledger.next_number
-        # A stub for a result that is still to come has the number of the message that called, which stands before it.
+        # A stub has the number of the message that called, which stands before it.
         newest = list(accumulate(numbers, max))
         stubs = [
             at for at, (before, number) in enumerate(zip(newest, numbers[1:], strict=False), 1) if number <= before
