@@ -108,6 +108,14 @@ def test_results_and_arguments_are_pruned_by_age() -> None:
     assert fit_tail(tail, range(3), sizes, 20_000, sized)[1] == tail
 
 
+def test_a_result_pruned_in_the_tail_tells_of_the_nearest_call_before_it() -> None:
+    tail: list[Message] = []
+    for name in ("first", "second"):
+        tail += [assistant(None, [call("terminal", {"command": name})]), tool("call_1", "x" * 5_000)]
+    _, fitted = fit_tail(tail, range(4), [sized(m) for m in tail], 300, sized)
+    assert ['"first"' in text_of(fitted[1]), '"second"' in text_of(fitted[3])] == [True, True]
+
+
 def test_room_that_a_later_start_leaves_goes_back_to_the_newest_results() -> None:
     tail = [user("z" * 4_000), *group(1, chars=900), *group(2, chars=900), *group(3, chars=900)]
     later, fitted = fit_tail(tail, range(7), [sized(m) for m in tail], 2_200, sized)

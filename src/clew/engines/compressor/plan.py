@@ -17,6 +17,7 @@ from clew.engines.compressor.budgets import Budgets
 from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt, prompts_in
 from clew.engines.compressor.prune import (
     CountMessage,
+    calls_answered,
     cut_text,
     cut_to_tokens,
     given_back,
@@ -412,8 +413,7 @@ def fit_tail(
         return 0, list(tail)
     original, tail = tail, without_replaced_plans(tail)
     whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
-    calls = {call["id"]: call for message in tail for call in calls_of(message)}
-    pruned = [prune_in_tail(message, number, calls) for message, number in zip(tail, numbers, strict=True)]
+    pruned = list(map(prune_in_tail, tail, calls_answered(tail), numbers))
     least = [
         size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
     ]

@@ -7,7 +7,7 @@ comes back as the same object.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -33,15 +33,24 @@ def prune(
 
     `later` are messages behind them, by number, that stay as they are: a result may be the same as one of theirs.
     """
-    calls = {call["id"]: call for message in messages for call in calls_of(message)}
     newest = _newest_copies([*zip(numbers, messages, strict=True), *later])
     pruned = []
-    for message, number in zip(messages, numbers, strict=True):
+    for message, number, call in zip(messages, numbers, calls_answered(messages), strict=True):
         if message["role"] == "tool":
-            pruned.append(prune_result(message, calls.get(message.get("tool_call_id", "")), number, newest))
+            pruned.append(prune_result(message, call, number, newest))
         else:
             pruned.append(without_pictures(prune_arguments(message), number))
     return pruned
+
+
+def calls_answered(messages: Sequence[Message]) -> list[ToolCall | None]:
+    """For each message the call that it is the result of: the nearest before it with its id, since ids may repeat."""
+    calls: dict[str, ToolCall] = {}
+    answered: list[ToolCall | None] = []
+    for message in messages:
+        answered.append(calls.get(message.get("tool_call_id", "")) if message["role"] == "tool" else None)
+        calls.update((call["id"], call) for call in calls_of(message))
+    return answered
 
 
 def prune_result(
@@ -57,10 +66,10 @@ def prune_result(
     return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
 
 
-def prune_in_tail(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
-    """A message of the tail, whose `calls` are by id; what people said is as it was."""
+def prune_in_tail(message: Message, call: ToolCall | None, number: int) -> Message:
+    """A message of the tail, and the call that it answers; what people said is as it was."""
     if message["role"] == "tool":
-        return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
+        return prune_result(message, call, number)
     return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
 
 

@@ -15,11 +15,11 @@ from clew.engines.compaction import CompactionItem, Node
 from clew.engines.compressor.assemble import items_of
 from clew.engines.compressor.history import MessageSizes
 from clew.engines.compressor.plan import CompactionPlan, newest_visible
-from clew.engines.compressor.prune import given_back, prune_arguments, prune_result
+from clew.engines.compressor.prune import calls_answered, given_back, prune_arguments, prune_result
 from clew.engines.lossless.budgets import MapBudgets
 from clew.engines.lossless.map_text import PART_TOKENS
 from clew.engines.lossless.writing import NodeWriter
-from clew.messages import Message, calls_of, safe_cuts
+from clew.messages import Message, safe_cuts
 
 # Of the size of a leaf: how far from it an exchange may end and still be where it is cut.
 _SMALLEST_LEAF, _LARGEST_LEAF = 0.5, 1.5
@@ -227,7 +227,7 @@ def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple
     No model is asked. The originals stay in the history, under the numbers that the lines name.
     """
     history = plan.history
-    calls = {call["id"]: call for message in history.messages for call in calls_of(message)}
+    answered = calls_answered(history.messages)
     newest = set(newest_visible(history.messages))
     staying: dict[int, Message] = {}
     pruned: list[int] = []
@@ -236,7 +236,7 @@ def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple
         if is_old and excess > 0 and plan.sizes[at] > _LARGE_TOKENS:
             number = history.numbers[at]
             if message["role"] == "tool":
-                smaller = prune_result(message, calls.get(message.get("tool_call_id", "")), number)
+                smaller = prune_result(message, answered[at], number)
             else:
                 smaller = prune_arguments(message)
             if smaller is not message and (size := sizes.message(smaller)) < plan.sizes[at]:
