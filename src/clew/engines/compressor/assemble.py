@@ -11,7 +11,7 @@ from dataclasses import replace
 from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
 from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
 from clew.engines.compressor.history import NumberedHistory
-from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system
+from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system, without_cache_markers
 from clew.summaries import SYSTEM_NOTE, wrap
 
 NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
@@ -83,16 +83,18 @@ def _written(source: Sequence[Message], item: Summarized, text: str, wrapped: st
     if item.merged_with is None:
         message: Message = {**item.message, "content": wrapped}
     else:
-        message = merged_into(_message_of(source, item.merged_with), wrapped)
+        message = without_cache_markers(merged_into(_message_of(source, item.merged_with), wrapped))
     return replace(item, message=message, text=text)
 
 
 def _item(source: Sequence[Message], index: int, message: Message, unpruned: Sequence[Message]) -> Kept | Changed:
     if message is source[index]:
         return Kept(index)
-    # The system prompt only gets a note behind it: nothing of it is left out.
-    is_whole = message["role"] in ("system", "developer") or any(message is other for other in unpruned)
-    return Changed(index, message, shortened=not is_whole)
+    if message["role"] in ("system", "developer"):
+        # It only gets a note behind it: nothing of it is left out, and it stays cached.
+        return Changed(index, message, shortened=False)
+    is_whole = any(message is other for other in unpruned)
+    return Changed(index, without_cache_markers(message), shortened=not is_whole)
 
 
 def _message_of(source: Sequence[Message], item: Kept | Changed) -> Message:
