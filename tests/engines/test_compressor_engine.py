@@ -139,6 +139,26 @@ def test_a_huge_newest_listing_does_not_starve_the_rest() -> None:
     assert any("one of the newest messages" in warning for warning in done.warnings)
 
 
+def test_of_a_huge_newest_call_the_warning_names_its_arguments() -> None:
+    calls = [call("write_file", {"path": "tides.txt", "content": LISTING}, id="w")]
+    for end in ([], [tool("w", "written")]):
+        messages = [PROMPT, *talk(20), user("Write them down."), assistant(None, calls), *end]
+        done = clew.compress(messages, target_tokens=4_000)
+        [told] = [warning for warning in done.warnings if "one of the newest messages" in warning]
+        chars = len(calls[0]["function"]["arguments"])
+        assert f"has calls with {chars:,} chars of arguments. Long arguments are shortened" in told
+        assert "beginning" not in told
+
+
+def test_of_a_huge_newest_result_that_became_a_line_the_warning_says_so() -> None:
+    calls = [call("terminal", {"command": f"cat {name}"}, id=name) for name in "abcdefgh"]
+    messages = [*talk(20), user("Read all."), assistant(None, calls), *(tool(name, LISTING) for name in "abcdefgh")]
+    done = clew.compress(messages, target_tokens=2_000)
+    told = [warning for warning in done.warnings if "one of the newest messages" in warning]
+    lines = [message for message in done.messages[-8:] if text_of(message).startswith("[terminal] ran")]
+    assert lines and len([warning for warning in told if "One line says what it was" in warning]) == len(lines)
+
+
 def test_nobody_is_told_of_a_cut_where_none_was_made() -> None:
     done = clew.compress([PROMPT, *talk(30)], target_tokens=4_000)
     assert not any("one of the newest" in warning for warning in done.warnings)

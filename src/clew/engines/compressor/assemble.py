@@ -11,16 +11,27 @@ from dataclasses import replace
 from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
 from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
 from clew.engines.compressor.history import NumberedHistory
-from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system, without_cache_markers
+from clew.messages import (
+    Message,
+    Part,
+    Repair,
+    Repaired,
+    Role,
+    calls_of,
+    text_of,
+    with_text_after_system,
+    without_cache_markers,
+)
 from clew.summaries import SYSTEM_NOTE, wrap
 
 NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
-NOT_SMALLER = "The result would not be smaller: nothing was changed."
+NOT_SMALLER = "The result would not be smaller."
 _AGAIN = (
     "This conversation has been compacted {often}; details may get less accurate each time. "
-    "Nothing is lost: undo the compaction, search the history, or start afresh with /new."
+    "Nothing is lost: the compaction can be undone, and the history can be searched."
 )
 _REPAIRS_NAMED = 5
+_COMPARED_CHARS = 20
 
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -213,13 +224,25 @@ def small_window_warnings(budgets: Budgets) -> list[str]:
     ]
 
 
-def cut_newest_warnings(sizes: Mapping[int, int]) -> list[str]:
-    """For the newest messages that only both ends stayed of: the chars of each, by its number."""
+def cut_newest_warnings(cut: Mapping[int, tuple[Message, Message]]) -> list[str]:
+    """For the newest messages that were shortened: each as it came and as it stays, by its number."""
     return [
-        f"m{number}, one of the newest messages, has {chars:,} chars. Its beginning and its end stay, so that the rest "
-        "of the conversation has room; the whole is in the history, where recall opens it."
-        for number, chars in sizes.items()
+        f"m{number}, one of the newest messages, has {_how_shortened(*forms)}, so that the rest of the conversation "
+        "has room; the whole is in the history, where recall opens it."
+        for number, forms in cut.items()
     ]
+
+
+def _how_shortened(came: Message, stays: Message) -> str:
+    """What was large in a message, and what is left of it."""
+    text, left = text_of(came), text_of(stays)
+    if left == text and calls_of(came) != calls_of(stays):
+        chars = sum(len(call["function"]["arguments"]) for call in calls_of(came) if "function" in call)
+        return f"calls with {chars:,} chars of arguments. Long arguments are shortened"
+    if left == text:
+        return "pictures. They are left out"
+    keeps_ends = left[:_COMPARED_CHARS] == text[:_COMPARED_CHARS]
+    return f"{len(text):,} chars. {'Its beginning and its end stay' if keeps_ends else 'One line says what it was'}"
 
 
 def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
@@ -230,5 +253,5 @@ def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -
         f"Automatic compaction is paused: the last {strikes.count} freed less than 10% or left the request "
         f"over the threshold of {threshold:,} tokens. "
         f"{apart if system else f'System prompt, tools and what else is sent take {beside:,} tokens.'} "
-        "Make those smaller, compact by hand, or start afresh with /new."
+        "Make those smaller, compact by hand, or begin a new conversation."
     )

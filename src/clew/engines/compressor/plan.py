@@ -112,12 +112,12 @@ class CompactionPlan:
         return wrap(text, *self.covered, kept, history.following(cut.tail), history.leading(cut.head))
 
     @property
-    def cut_newest(self) -> dict[int, int]:
-        """Newest messages so large that most of their text was left out: the chars of each, by number."""
+    def cut_newest(self) -> dict[int, tuple[Message, Message]]:
+        """Newest messages so large that they were shortened: each as it came and as it stays, by number."""
         messages, numbers = self.history.messages, self.history.numbers
         newest = {*newest_visible(messages), *_last_group(messages)}
         huge = [at for at in sorted(newest) if self.sizes[at] > self.largest and at in self.staying]
-        return {numbers[at]: len(text_of(messages[at])) for at in huge if self.staying[at] is not messages[at]}
+        return {numbers[at]: (messages[at], self.staying[at]) for at in huge if self.staying[at] is not messages[at]}
 
     @property
     def tail_messages(self) -> list[Message]:
