@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from clew.engines.compressor.history import prompts_in
-from clew.engines.compressor.plan import cut_at, fit_tail, head_end, newest_visible, tail_start
+from clew.engines.compressor.history import newest_visible, prompts_in
+from clew.engines.compressor.plan import cut_at, head_end, tail_start
+from clew.engines.compressor.prune import fit_tail
 from clew.messages import Message, Part, text_of
 from clew.testing import assistant, call, system, tool, user
 

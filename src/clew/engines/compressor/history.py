@@ -106,6 +106,20 @@ def prompts_in(messages: Sequence[Message]) -> list[int]:
     return list(compress(count(), map(_PROMPT_ROLES.__contains__, map(itemgetter("role"), messages))))
 
 
+def newest_visible(messages: Sequence[Message]) -> list[int]:
+    """The newest user message, and the newest reply that a person saw."""
+    positions = range(len(messages) - 1, -1, -1)
+    user = next((position for position in positions if messages[position]["role"] == "user"), None)
+    reply = next((position for position in positions if _is_visible(messages[position])), None)
+    # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
+    alone = reply is not None and not calls_of(messages[reply])
+    return sorted({position for position in (user, reply if alone else None) if position is not None})
+
+
+def _is_visible(message: Message) -> bool:
+    return message["role"] == "assistant" and bool(text_of(message).strip())
+
+
 def number_history(
     messages: Sequence[Message], indexes: Sequence[int] | None = None, end: int | None = None
 ) -> NumberedHistory:

@@ -14,24 +14,27 @@ from clew.config import CompressionSettings
 from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
 from clew.engines.compressor.assemble import items_of, with_note
 from clew.engines.compressor.budgets import Budgets
-from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt, prompts_in
+from clew.engines.compressor.history import (
+    CountedHistory,
+    MessageSizes,
+    NumberedHistory,
+    is_prompt,
+    newest_visible,
+    prompts_in,
+)
 from clew.engines.compressor.prune import (
-    CountMessage,
-    calls_answered,
     cut_text,
     cut_to_tokens,
+    fit_tail,
     given_back,
     prune,
-    prune_in_tail,
-    without_replaced_plans,
 )
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
-from clew.messages import Message, Repaired, calls_of, safe_cut_at_or_before, text_of
+from clew.messages import Message, Repaired, safe_cut_at_or_before, text_of
 from clew.redact import redact_messages
 from clew.summaries import SummaryInput, wrap
 
-_SHORT_OF_BUDGET = 12
-"""A result is short that takes no more than this part of the budget of a tail."""
+_SPEAKERS = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +152,11 @@ def plan_compaction(
         share = int(settings.compression.target_ratio * sum(sizes))
         cut, tail = choose_cut(settings, read, min(settings.budgets.tail, share))
     is_needed = bool(cut.folded) or is_over
-    staying = _staying(settings, history, cut, tail) if is_needed else dict(enumerate(history.messages))
+    staying: Mapping[int, Message] = dict(enumerate(history.messages))
+    if is_needed:
+        staying = _staying(settings, history, cut, tail)
+    if is_needed and not cut.folded and settings.budgets.total is not None:
+        staying = _filled_up(settings, history, staying, settings.budgets.total)
     return CompactionPlan(
         source=read.source,
         repaired=read.repaired,
@@ -170,9 +177,19 @@ def with_longer_tail(
 ) -> CompactionPlan:
     """The same plan with `room` more for its tail: what was shortened in it is given back, the newest first.
 
-    What is left then goes to what was shortened in the head, where there is a target. `begins_earlier`: the tail gets
-    messages that were to be folded, the newest of them.
+    What is left then goes to what was shortened in the head, where there is a target, and to messages so large that
+    only both ends stay. `begins_earlier`: the tail gets messages that were to be folded, the newest of them.
     """
+    longer = _with_longer_tail(settings, plan, room, begins_earlier=begins_earlier)
+    if settings.budgets.total is None:
+        return longer
+    most = settings.sizes.total(list(plan.staying.values())) + room
+    return replace(longer, staying=_filled_up(settings, plan.history, longer.staying, most))
+
+
+def _with_longer_tail(
+    settings: PlanSettings, plan: CompactionPlan, room: int, *, begins_earlier: bool
+) -> CompactionPlan:
     cut, messages, numbers, count = plan.cut, plan.history.messages, plan.history.numbers, settings.sizes.message
     budget = settings.sizes.total(plan.tail_messages) + room
     fewest = len(messages) - cut.tail + 1
@@ -309,16 +326,6 @@ def tail_start(sizes: Sequence[int], messages: Sequence[Message], tokens: int, p
     return safe_cut_at_or_before(messages, min(start, max(0, len(messages) - max(1, protected))))
 
 
-def newest_visible(messages: Sequence[Message]) -> list[int]:
-    """The newest user message, and the newest reply that a person saw."""
-    positions = range(len(messages) - 1, -1, -1)
-    user = next((position for position in positions if messages[position]["role"] == "user"), None)
-    reply = next((position for position in positions if _is_visible(messages[position])), None)
-    # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
-    alone = reply is not None and not calls_of(messages[reply])
-    return sorted({position for position in (user, reply if alone else None) if position is not None})
-
-
 def _last_group(messages: Sequence[Message]) -> range:
     return range(safe_cut_at_or_before(messages, len(messages) - 1) if messages else 0, len(messages))
 
@@ -332,10 +339,6 @@ def _later_prompts(messages: Sequence[Message], head: int, tail: int, prompts: S
             seen.add(text)
             later.append(position)
     return later
-
-
-def _is_visible(message: Message) -> bool:
-    return message["role"] == "assistant" and bool(text_of(message).strip())
 
 
 # -- what stays, and in which form -------------------------------------------------------------------------------------
@@ -366,7 +369,7 @@ def _newest_in_bounds(
     They stay word for word, but none takes more than half of the room: of a larger one both ends stay.
     """
     messages, count, room = history.messages, settings.sizes.message, settings.budgets.threshold
-    spoken = (at for at in _last_group(messages) if messages[at]["role"] in ("user", "assistant"))
+    spoken = (at for at in _last_group(messages) if messages[at]["role"] in _SPEAKERS)
     newest: dict[int, Message] = {}
     # The request before the reply: it is the task.
     for position in sorted({*newest_visible(messages), *spoken}, key=lambda at: messages[at]["role"] != "user"):
@@ -374,6 +377,23 @@ def _newest_in_bounds(
         newest[position] = cut_to_tokens(message, history.numbers[position], room // 2, count)
         room -= count(newest[position])
     return newest
+
+
+def _filled_up(
+    settings: PlanSettings, history: NumberedHistory, staying: Mapping[int, Message], most: int
+) -> Mapping[int, Message]:
+    """What stays, in at most so many tokens, with longer ends of what was said and cut: the newest request first."""
+    messages, count = history.messages, settings.sizes.message
+    room, filled = most - settings.sizes.total(list(staying.values())), dict(staying)
+    cut = [at for at, message in staying.items() if message is not messages[at] and message["role"] in _SPEAKERS]
+    newest = newest_visible(messages)
+    for at in sorted(cut, key=lambda at: (at not in newest, messages[at]["role"] != "user", -at)):
+        size = count(filled[at])
+        longer = cut_to_tokens(messages[at], history.numbers[at], size + room, count)
+        if size < (whole := count(longer)) <= size + room:
+            filled[at] = longer
+            room -= whole - size
+    return filled
 
 
 def _head(
@@ -398,64 +418,6 @@ def _head(
         for position in rest:
             head[position] = cut_text(head[position], numbers[position], budget * 3 // len(rest))
     return head
-
-
-def fit_tail(
-    tail: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int], budget: int, count: CountMessage
-) -> tuple[int, list[Message]]:
-    """How many messages the tail loses at its start, and the rest in the form it will have.
-
-    The budget has the last word: what is large is pruned, the oldest first, and the tail begins later where what
-    cannot be pruned away would leave the newest results no room. The room that is left goes back to the newest, half
-    of it to short ones first. What people said is never touched.
-    """
-    if sum(sizes) <= budget:
-        return 0, list(tail)
-    original, tail = tail, without_replaced_plans(tail)
-    whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
-    pruned = list(map(prune_in_tail, tail, calls_answered(tail), numbers))
-    least = [
-        size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
-    ]
-    start = _tail_begin(tail, whole, least, budget)
-    fitted, room = list(tail), budget - sum(whole[start:])
-    shorter: list[int] = []
-    for at in range(start, len(tail)):
-        if room < 0 and least[at] < whole[at]:
-            fitted[at] = pruned[at]
-            room += whole[at] - least[at]
-            shorter.insert(0, at)
-    # Short ones first: both ends of a huge result that is newer would leave no room for them.
-    for_short = room // 2
-    for at in shorter:
-        more = sizes[at] - least[at]
-        if more <= (for_short if at == shorter[0] else min(for_short, budget // _SHORT_OF_BUDGET)):
-            fitted[at] = original[at]
-            for_short, room = for_short - more, room - more
-    for at in shorter:
-        if fitted[at] is pruned[at]:
-            fitted[at] = given_back(original[at], pruned[at], numbers[at], room, budget, count)
-            room -= count(fitted[at]) - least[at]
-    return start, fitted[start:]
-
-
-def _tail_begin(tail: Sequence[Message], whole: Sequence[int], least: Sequence[int], budget: int) -> int:
-    """The earliest safe cut from which all fits as it is, or the pruned form of all leaves half of the room.
-
-    The last group always stays, and neither it nor what a person reads last takes of that half.
-    """
-    start = last = safe_cut_at_or_before(tail, len(tail) - 1)
-    visible = newest_visible(tail)
-    size, room, others = sum(whole[last:]), budget - sum(least[last:]), 0
-    for at in range(last - 1, -1, -1):
-        size += whole[at]
-        room -= least[at] if at in visible else 0
-        others += least[at] if at not in visible else 0
-        if size > budget and others > room // 2:
-            break
-        if safe_cut_at_or_before(tail, at) == at:
-            start = at
-    return start
 
 
 # -- the plan for people -----------------------------------------------------------------------------------------------

@@ -11,8 +11,18 @@ from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
 
+from clew.engines.compressor.history import newest_visible
 from clew.ledger import result_line, verb_of
-from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of, without_images
+from clew.messages import (
+    Message,
+    ToolCall,
+    arguments_of_call,
+    calls_of,
+    name_of_call,
+    safe_cut_at_or_before,
+    text_of,
+    without_images,
+)
 
 CountMessage = Callable[[Message], int]
 LONGEST_RESULT_CHARS = 200
@@ -24,6 +34,8 @@ _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
 _NEAR_SHARE = 4
 _TRIES_TO_CUT = 4
+_SHORT_OF_BUDGET = 12
+"""A result is short that takes no more than this part of the budget of a tail."""
 
 
 def prune(
@@ -83,6 +95,64 @@ def given_back(message: Message, pruned: Message, number: int, room: int, budget
         return pruned
     ends = cut_to_tokens(message, number, most, count)
     return ends if least < count(ends) <= most else pruned
+
+
+def fit_tail(
+    tail: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int], budget: int, count: CountMessage
+) -> tuple[int, list[Message]]:
+    """How many messages the tail loses at its start, and the rest in the form it will have.
+
+    The budget has the last word: what is large is pruned, the oldest first, and the tail begins later where what
+    cannot be pruned away would leave the newest results no room. The room that is left goes back to the newest, half
+    of it to short ones first. What people said is never touched.
+    """
+    if sum(sizes) <= budget:
+        return 0, list(tail)
+    original, tail = tail, without_replaced_plans(tail)
+    whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
+    pruned = list(map(prune_in_tail, tail, calls_answered(tail), numbers))
+    least = [
+        size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
+    ]
+    start = _tail_begin(tail, whole, least, budget)
+    fitted, room = list(tail), budget - sum(whole[start:])
+    shorter: list[int] = []
+    for at in range(start, len(tail)):
+        if room < 0 and least[at] < whole[at]:
+            fitted[at] = pruned[at]
+            room += whole[at] - least[at]
+            shorter.insert(0, at)
+    # Short ones first: both ends of a huge result that is newer would leave no room for them.
+    for_short = room // 2
+    for at in shorter:
+        more = sizes[at] - least[at]
+        if more <= (for_short if at == shorter[0] else min(for_short, budget // _SHORT_OF_BUDGET)):
+            fitted[at] = original[at]
+            for_short, room = for_short - more, room - more
+    for at in shorter:
+        if fitted[at] is pruned[at]:
+            fitted[at] = given_back(original[at], pruned[at], numbers[at], room, budget, count)
+            room -= count(fitted[at]) - least[at]
+    return start, fitted[start:]
+
+
+def _tail_begin(tail: Sequence[Message], whole: Sequence[int], least: Sequence[int], budget: int) -> int:
+    """The earliest safe cut from which all fits as it is, or the pruned form of all leaves half of the room.
+
+    The last group always stays, and neither it nor what a person reads last takes of that half.
+    """
+    start = last = safe_cut_at_or_before(tail, len(tail) - 1)
+    visible = newest_visible(tail)
+    size, room, others = sum(whole[last:]), budget - sum(least[last:]), 0
+    for at in range(last - 1, -1, -1):
+        size += whole[at]
+        room -= least[at] if at in visible else 0
+        others += least[at] if at not in visible else 0
+        if size > budget and others > room // 2:
+            break
+        if safe_cut_at_or_before(tail, at) == at:
+            start = at
+    return start
 
 
 def prune_arguments(message: Message) -> Message:

@@ -13,8 +13,8 @@ from itertools import accumulate, pairwise
 from clew.config import LosslessSettings
 from clew.engines.compaction import CompactionItem, Node
 from clew.engines.compressor.assemble import items_of
-from clew.engines.compressor.history import MessageSizes
-from clew.engines.compressor.plan import CompactionPlan, newest_visible
+from clew.engines.compressor.history import MessageSizes, newest_visible
+from clew.engines.compressor.plan import CompactionPlan
 from clew.engines.compressor.prune import calls_answered, given_back, prune_arguments, prune_result
 from clew.engines.lossless.budgets import MapBudgets
 from clew.engines.lossless.map_text import PART_TOKENS
