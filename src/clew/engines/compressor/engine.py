@@ -84,9 +84,11 @@ class ContextCompressor(ContextEngine):
         summarize: Summarize | None = None,
         budgets: Budgets | None = None,
         system_as_blocks: bool = False,
+        has_store: bool = True,
     ) -> None:
         self._fixed_budgets = budgets
         self._system_as_blocks = system_as_blocks
+        self._has_store = has_store
         # Caches, no state: without them the same result takes longer.
         self._sizes = MessageSizes(model)
         self._record = HistoryRecord()
@@ -103,6 +105,8 @@ class ContextCompressor(ContextEngine):
             model=setup.model,
             max_output=setup.max_output,
             summarize=setup.summarize,
+            system_as_blocks=setup.system_as_blocks,
+            has_store=setup.has_store,
         )
 
     # -- sessions and state --------------------------------------------------------------------------------------------
@@ -241,7 +245,7 @@ class ContextCompressor(ContextEngine):
     ) -> CompactionPlan:
         if current_tokens is not None:
             current_tokens = checked_tokens("current_tokens", current_tokens)
-        read = read_history(self._sizes.read(messages), self._sizes)
+        read = read_history(self._sizes.read(messages), self._sizes, has_store=self._has_store)
         return plan_compaction(self._plan_settings, read, current_tokens, force=force)
 
     @property

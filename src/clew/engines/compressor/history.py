@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import accumulate, chain, compress, count, islice
+from itertools import accumulate, chain, compress, count, islice, takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -31,6 +31,8 @@ from clew.tokens import count_each, counter_for
 _PROMPT_ROLES = frozenset({"system", "developer"})
 _SUMMARY_WITHIN = 200
 _COMPARED_CHARS = 40
+UNNUMBERED = -1
+"""In place of a number: a leading system message, which is no part of the history."""
 _LEFT_OUT: Message = {"role": "user", "content": ""}
 
 
@@ -64,8 +66,8 @@ class NumberedHistory:
 
     def leading(self, position: int) -> tuple[int, ...]:
         """The numbers up to a position; empty where they count from 0 without a gap."""
-        numbers = tuple(self.numbers[:position])
-        return () if numbers == tuple(range(position)) else numbers
+        numbers = tuple(number for number in self.numbers[:position] if number != UNNUMBERED)
+        return () if numbers == tuple(range(len(numbers))) else numbers
 
     def repaired_position(self, position: int) -> int:
         """The position of a message in the repaired history that this was made from."""
@@ -87,11 +89,12 @@ class CountedHistory:
     """Where system messages are among those of `numbered`."""
 
 
-def read_history(source: Sequence[Message], sizes: MessageSizes) -> CountedHistory:
-    """The history of messages that are plain dicts."""
+def read_history(source: Sequence[Message], sizes: MessageSizes, *, has_store: bool = True) -> CountedHistory:
+    """The history of messages that are plain dicts; without a store, leading system messages have no number."""
     # Calls at the end still wait for their results: the history comes back open there.
     repaired = repair(source, open_end=True, checked=sizes.checked)
-    numbered = number_history(repaired.messages, repaired.indexes, len(source))
+    prompts = 0 if has_store else sum(1 for _ in takewhile(is_prompt, source))
+    numbered = number_history(repaired.messages, repaired.indexes, len(source), prompts)
     each = sizes.each(numbered.messages)
     tokens = sum(each) if numbered.messages is source else sizes.total(source)
     return CountedHistory(source, repaired, numbered, each, tokens, prompts_in(numbered.messages))
@@ -121,15 +124,18 @@ def _is_visible(message: Message) -> bool:
 
 
 def number_history(
-    messages: Sequence[Message], indexes: Sequence[int] | None = None, end: int | None = None
+    messages: Sequence[Message], indexes: Sequence[int] | None = None, end: int | None = None, prompts: int = 0
 ) -> NumberedHistory:
     """Find the earlier summary, if there is one, and number the messages.
 
     `indexes` are where the messages stood before they were repaired, and `end` is how many there were: a number is that
-    of the message as it came, whatever was removed or put in before it.
+    of the message as it came, whatever was removed or put in before it. The first `prompts` messages are system
+    messages that are no part of the history: m0 is the one behind them.
     """
     came = range(len(messages)) if indexes is None else indexes
     end = len(messages) if end is None else end
+    if prompts:
+        came, end = [max(index - prompts, UNNUMBERED) for index in came], end - prompts
     # A summary is near the start: behind the system prompt and the head.
     for position, message in enumerate(islice(messages, _SUMMARY_WITHIN)):
         wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
@@ -222,6 +228,8 @@ class HistoryRecord:
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> HistoryRecord:
         """The record of a history that is read at once, from its first message on."""
         record = cls()
+        if numbers is not None:
+            messages, numbers = _numbered(messages, numbers)
         clean = redact_messages(messages)
         record.ledger = Ledger.of(clean, numbers)
         # A stub has the number of the message that called, which comes before it and is the one to read.
@@ -240,6 +248,7 @@ class HistoryRecord:
 
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
+        messages, numbers = _numbered(messages, numbers)
         known = self.ledger.next_number
         # A stub has the number of the message that called, which stands before it.
         newest = list(accumulate(numbers, max))
@@ -269,6 +278,12 @@ class HistoryRecord:
             original is message or (original is not None and _may_be_copy(original, message))
             for original, message in numbered
         )
+
+
+def _numbered(messages: Sequence[Message], numbers: Sequence[int]) -> tuple[Sequence[Message], Sequence[int]]:
+    """The messages that have a number, and their numbers."""
+    first = next((at for at, number in enumerate(numbers) if number != UNNUMBERED), len(numbers))
+    return (messages[first:], numbers[first:]) if first else (messages, numbers)
 
 
 def _may_be_copy(original: Message, message: Message) -> bool:

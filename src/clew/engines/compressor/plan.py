@@ -15,6 +15,7 @@ from clew.engines.compaction import CompactionItem, CompactionPreview, Compactio
 from clew.engines.compressor.assemble import items_of, with_note
 from clew.engines.compressor.budgets import Budgets
 from clew.engines.compressor.history import (
+    UNNUMBERED,
     CountedHistory,
     MessageSizes,
     NumberedHistory,
@@ -431,9 +432,14 @@ def preview_of(plan: CompactionPlan, sizes: MessageSizes) -> CompactionPreview:
     wrapping = wrapping_tokens(sizes, history.following(plan.cut.tail))
     summary = plan.summary_budget + wrapping if plan.cut.folded else 0
     before = sizes.each(plan.source)
-    rows: list[tuple[CompactionRegion, int | None, int]] = [(CompactionRegion.REMOVED, None, 0)] * len(plan.source)
+    # What was removed has its number in the history, too; behind an earlier handoff it is not known.
+    prompts = len(plan.source) - history.next_number
+    rows: list[tuple[CompactionRegion, int | None, int]] = [
+        (CompactionRegion.REMOVED, None if history.earlier else index - prompts, 0) for index in range(len(plan.source))
+    ]
     own = [index for at, index in enumerate(indexes) if not history.has_handoff or at != history.position]
-    planned = zip(plan.regions, history.numbers, map(after.get, range(len(own)), repeat(0)), strict=False)
+    called = [None if number == UNNUMBERED else number for number in history.numbers]
+    planned = zip(plan.regions, called, map(after.get, range(len(own)), repeat(0)), strict=False)
     # From the end, so that a message counts and not the stub that was put in behind it.
     for index, row in zip(reversed(own), reversed(list(planned)), strict=True):
         rows[index] = row
