@@ -88,9 +88,11 @@ def test_numbers_go_on_when_nothing_is_remembered_but_the_result() -> None:
         found = only_summary(view)
         tail = len(view) - 1 - next(place for place, message in enumerate(view) if unwrap(message))
         assert found.last + tail == len(history) - 1, "the system prompt has no number"
-        # The name under which a pruned result stands is the place it has in the whole history.
+        # A result that was pruned is still the one of its place in the whole history.
         for place, message in enumerate(view[len(view) - tail :], found.last):
-            assert f"(whole: m{place})" in text_of(message) or message == history[place + 1]
+            original = history[place + 1]
+            is_pruned = text_of(message).endswith("(shortened)")
+            assert {**message, "content": original["content"]} == original if is_pruned else message == original
         new = talk(12, 100 * (number + 1))
         history += new
         view = [*view, *new]

@@ -26,10 +26,8 @@ from clew.summaries import SYSTEM_NOTE, wrap
 
 NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
 NOT_SMALLER = "The result would not be smaller."
-_AGAIN = (
-    "This conversation has been compacted {often}; details may get less accurate each time. "
-    "Nothing is lost: the compaction can be undone, and the history can be searched."
-)
+_AGAIN = "This conversation has been compacted {often}; details may get less accurate each time."
+_NOTHING_IS_LOST = " Nothing is lost: the compaction can be undone, and the history can be searched."
 _REPAIRS_NAMED = 5
 _COMPARED_CHARS = 20
 
@@ -201,9 +199,10 @@ def with_note(message: Message, *, as_block: bool) -> Message:
 # -- warnings for people -----------------------------------------------------------------------------------------------
 
 
-def repeated_warning(times: int) -> str:
+def repeated_warning(times: int, *, has_store: bool = True) -> str:
     """From the second compaction on; a new process knows only that there was one before."""
-    return _AGAIN.format(often=f"{times} times" if times > 1 else "before")
+    again = _AGAIN.format(often=f"{times} times" if times > 1 else "before")
+    return f"{again}{_NOTHING_IS_LOST}" if has_store else again
 
 
 def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was repaired") -> list[str]:
@@ -224,11 +223,12 @@ def small_window_warnings(budgets: Budgets) -> list[str]:
     ]
 
 
-def cut_newest_warnings(cut: Mapping[int, tuple[Message, Message]]) -> list[str]:
+def cut_newest_warnings(cut: Mapping[int, tuple[Message, Message]], *, has_store: bool = True) -> list[str]:
     """For the newest messages that were shortened: each as it came and as it stays, by its number."""
+    whole = "; the whole is in the history, where recall opens it" if has_store else ""
     return [
         f"m{number}, one of the newest messages, has {_how_shortened(*forms)}, so that the rest of the conversation "
-        "has room; the whole is in the history, where recall opens it."
+        f"has room{whole}."
         for number, forms in cut.items()
     ]
 

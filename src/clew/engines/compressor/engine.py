@@ -40,6 +40,7 @@ from clew.engines.compressor.plan import (
     summary_input,
     with_longer_tail,
 )
+from clew.engines.compressor.prune import with_reference
 from clew.ledger import Ledger, ReadMessage
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
@@ -225,19 +226,20 @@ class ContextCompressor(ContextEngine):
         warnings = (
             *repair_warnings(plan.repaired.repairs),
             *small_window_warnings(self._budgets),
-            *cut_newest_warnings(plan.cut_newest),
+            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
             *self._paused_warnings(plan, strikes),
         )
         if summary is None:
             return replace(done, warnings=warnings)
         is_again = strikes.compactions > 1 or plan.history.earlier is not None
+        again = [repeated_warning(strikes.compactions, has_store=self._has_store)] if is_again else []
         return replace(
             done,
             numbers=plan.covered,
             written_by=summary.written_by,
             template=summary.template,
             unverified=summary.unverified,
-            warnings=(*summary.warnings, *warnings, *([repeated_warning(strikes.compactions)] if is_again else ())),
+            warnings=(*summary.warnings, *warnings, *again),
         )
 
     def _plan(
@@ -269,7 +271,9 @@ class ContextCompressor(ContextEngine):
         first = history.first_unread
         unread = [(n, m) for m, n in zip(history.messages, history.numbers, strict=True) if n >= first]
         numbers = [number for number, _ in unread]
-        clean = redact_messages([message for _, message in unread])
+        clean = redact_messages(
+            [message if self._has_store else with_reference(message, number) for number, message in unread]
+        )
         return Ledger.of(clean, numbers), partial(read_from, dict(reversed(list(zip(numbers, clean, strict=True)))))
 
     async def _write_summary(self, asked: SummaryInput, budget: int) -> Summary:

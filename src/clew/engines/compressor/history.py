@@ -6,7 +6,7 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import accumulate, chain, compress, count, islice, takewhile
 from operator import itemgetter
 from typing import Any
@@ -48,6 +48,13 @@ class NumberedHistory:
     """The summary of the last compaction, where there was one."""
     position: int = 0
     """Where the earlier summary was."""
+    has_store: bool = True
+    """Whether the originals can be opened by their numbers."""
+
+    @property
+    def references(self) -> Sequence[int | None]:
+        """For each message the number that its original can be opened by; None where it cannot."""
+        return self.numbers if self.has_store else [None] * len(self.numbers)
 
     @property
     def first_unread(self) -> int:
@@ -97,6 +104,7 @@ def read_history(source: Sequence[Message], sizes: MessageSizes, *, has_store: b
     numbered = number_history(repaired.messages, repaired.indexes, len(source), prompts)
     each = sizes.each(numbered.messages)
     tokens = sum(each) if numbered.messages is source else sizes.total(source)
+    numbered = numbered if has_store else replace(numbered, has_store=False)
     return CountedHistory(source, repaired, numbered, each, tokens, prompts_in(numbered.messages))
 
 

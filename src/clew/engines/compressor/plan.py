@@ -29,6 +29,7 @@ from clew.engines.compressor.prune import (
     fit_tail,
     given_back,
     prune,
+    was_shortened,
 )
 from clew.ledger import Ledger, ReadMessage, atoms_in, text_with_calls
 from clew.messages import Message, Repaired, safe_cut_at_or_before, text_of
@@ -191,11 +192,12 @@ def with_longer_tail(
 def _with_longer_tail(
     settings: PlanSettings, plan: CompactionPlan, room: int, *, begins_earlier: bool
 ) -> CompactionPlan:
-    cut, messages, numbers, count = plan.cut, plan.history.messages, plan.history.numbers, settings.sizes.message
+    cut, messages, count = plan.cut, plan.history.messages, settings.sizes.message
+    references = plan.history.references
     budget = settings.sizes.total(plan.tail_messages) + room
     fewest = len(messages) - cut.tail + 1
     start = max(cut.head, tail_start(plan.sizes, messages, budget, fewest)) if begins_earlier else cut.tail
-    later, tail = fit_tail(messages[start:], numbers[start:], plan.sizes[start:], budget, count)
+    later, tail = fit_tail(messages[start:], references[start:], plan.sizes[start:], budget, count)
     other = cut_at(messages, cut.head, start + later, prompts_in(messages))
     if other.tail > cut.tail or bool(other.folded) != bool(cut.folded):
         return plan
@@ -206,7 +208,7 @@ def _with_longer_tail(
     staying = {at: message for at, message in plan.staying.items() if at < cut.head or at in other.kept or at in spoken}
     for at in reversed(range(cut.head if settings.budgets.total else 0)):
         if staying[at] is not messages[at] and messages[at]["role"] == "tool":
-            more = given_back(messages[at], staying[at], numbers[at], room, 2 * room, count)
+            more = given_back(messages[at], staying[at], references[at], room, 2 * room, count)
             room -= count(more) - count(staying[at])
             staying[at] = more
     staying = dict(sorted({**staying, **longer}.items()))
@@ -230,7 +232,7 @@ def summary_input(plan: CompactionPlan, ledger: Ledger, read: ReadMessage, first
         for position, message in plan.staying.items()
         if message is history.messages[position] and not is_prompt(message)
         # It may have been shortened before.
-        if history.earlier is None or f"whole: m{history.numbers[position]}" not in text_of(message)
+        if history.earlier is None or not was_shortened(message, history.numbers[position])
     }
     last = plan.covered[1]
     return SummaryInput(
@@ -286,7 +288,7 @@ def choose_cut(
     messages, protected = history.messages, settings.compression.protect_last_n
     head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
     if tail_tokens is None:
-        before = settings.sizes.total(prune(messages[:head], history.numbers[:head]))
+        before = settings.sizes.total(prune(messages[:head], history.numbers[:head], (), history.references[:head]))
         # Told again, an earlier handoff takes about half of what it took.
         before += settings.sizes.text(history.earlier.text) // 2 if history.earlier else 0
         tail_tokens = settings.budgets.tail_of(sum(sizes[head:]), before)
@@ -294,7 +296,7 @@ def choose_cut(
     protected = min(protected, (len(messages) - head) // 2)
     start = max(head, tail_start(sizes, messages, tail_tokens, protected))
     later, tail = fit_tail(
-        messages[start:], history.numbers[start:], sizes[start:], tail_tokens, settings.sizes.message
+        messages[start:], history.references[start:], sizes[start:], tail_tokens, settings.sizes.message
     )
     return cut_at(messages, head, start + later, read.prompts), tail
 
@@ -375,7 +377,7 @@ def _newest_in_bounds(
     # The request before the reply: it is the task.
     for position in sorted({*newest_visible(messages), *spoken}, key=lambda at: messages[at]["role"] != "user"):
         message = tail.get(position, messages[position])
-        newest[position] = cut_to_tokens(message, history.numbers[position], room // 2, count)
+        newest[position] = cut_to_tokens(message, history.references[position], room // 2, count)
         room -= count(newest[position])
     return newest
 
@@ -390,7 +392,7 @@ def _filled_up(
     newest = newest_visible(messages)
     for at in sorted(cut, key=lambda at: (at not in newest, messages[at]["role"] != "user", -at)):
         size = count(filled[at])
-        longer = cut_to_tokens(messages[at], history.numbers[at], size + room, count)
+        longer = cut_to_tokens(messages[at], history.references[at], size + room, count)
         if size < (whole := count(longer)) <= size + room:
             filled[at] = longer
             room -= whole - size
@@ -406,8 +408,8 @@ def _head(
     room: int,
 ) -> list[Message]:
     """The messages before `end`; the summary gets at least as much of the `room` as they do."""
-    messages, numbers = history.messages[:end], history.numbers[:end]
-    head = prune(messages, numbers, later)
+    messages, references = history.messages[:end], history.references[:end]
+    head = prune(messages, history.numbers[:end], later, references)
     prompts = {position: message for position, message in enumerate(messages) if is_prompt(message)}
     # The newest request is the task, wherever it is.
     untouched = prompts | {position: message for position, message in newest.items() if position < end}
@@ -417,7 +419,7 @@ def _head(
     budget = min(settings.budgets.head, (room - settings.sizes.total(list(prompts.values()))) // 2)
     if settings.sizes.total([head[position] for position in rest]) > budget:
         for position in rest:
-            head[position] = cut_text(head[position], numbers[position], budget * 3 // len(rest))
+            head[position] = cut_text(head[position], references[position], budget * 3 // len(rest))
     return head
 
 

@@ -1,12 +1,13 @@
 """Pruning without a model: long tool results become one line, long arguments are shortened, pictures left out.
 
-The original stays in the history, and what takes its place says under which number. A message that needs no pruning
-comes back as the same object.
+Where the original stays in a store, what takes its place says under which number it can be opened: its reference, which
+is None elsewhere. A message that needs no pruning comes back as the same object.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from hashlib import sha256
 from typing import Any
@@ -34,24 +35,33 @@ _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
 _NEAR_SHARE = 4
 _TRIES_TO_CUT = 4
+_SHORTENED = "(shortened)"
+"""Ends the line of a result whose original cannot be opened."""
+_GAP = re.compile(r"\n\[\.\.\. [\d,]+ chars left out \.\.\.\]\n")
 _SHORT_OF_BUDGET = 12
 """A result is short that takes no more than this part of the budget of a tail."""
 
 
 def prune(
-    messages: Sequence[Message], numbers: Sequence[int], later: Sequence[tuple[int, Message]] = ()
+    messages: Sequence[Message],
+    numbers: Sequence[int],
+    later: Sequence[tuple[int, Message]] = (),
+    references: Sequence[int | None] | None = None,
 ) -> list[Message]:
     """The messages with long results, long arguments and pictures reduced to what they were about.
 
     `later` are messages behind them, by number, that stay as they are: a result may be the same as one of theirs.
+    `references` are the numbers, unless others are given.
     """
+    references = numbers if references is None else references
     newest = _newest_copies([*zip(numbers, messages, strict=True), *later])
     pruned = []
-    for message, number, call in zip(messages, numbers, calls_answered(messages), strict=True):
+    for message, number, reference, call in zip(messages, numbers, references, calls_answered(messages), strict=True):
         if message["role"] == "tool":
-            pruned.append(prune_result(message, call, number, newest))
+            copy = newest.get(_digest(text_of(message)), number)
+            pruned.append(prune_result(message, call, reference, copy if copy != number else None))
         else:
-            pruned.append(without_pictures(prune_arguments(message), number))
+            pruned.append(without_pictures(prune_arguments(message), reference))
     return pruned
 
 
@@ -65,27 +75,45 @@ def calls_answered(messages: Sequence[Message]) -> list[ToolCall | None]:
     return answered
 
 
-def prune_result(
-    message: Message, call: ToolCall | None, number: int, newest: dict[bytes, int] | None = None
-) -> Message:
-    """A tool result as one line that says what happened, and the number of the original."""
+def prune_result(message: Message, call: ToolCall | None, reference: int | None, copy: int | None = None) -> Message:
+    """A tool result as one line that says what happened, and the reference; `copy` is a newer result that is equal."""
     text = text_of(message)
     if len(text) <= LONGEST_RESULT_CHARS:
-        return without_pictures(message, number)
-    copy = (newest or {}).get(_digest(text), number)
-    if copy != number:
+        return without_pictures(message, reference)
+    if copy is not None:
         return {**message, "content": f"[the same as m{copy}, which is newer]"}
-    return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
+    line = result_line(text, call, reference or 0, is_error=message.get("is_error", False))
+    if reference is None:
+        line = f"{line.removesuffix(' (whole: m0)')} {_SHORTENED}"
+    return {**message, "content": line}
 
 
-def prune_in_tail(message: Message, call: ToolCall | None, number: int) -> Message:
+def was_shortened(message: Message, number: int) -> bool:
+    """Whether an earlier compaction has shortened the text of a message."""
+    text = text_of(message)
+    return f"whole: m{number}" in text or text.endswith(_SHORTENED) or bool(_GAP.search(text))
+
+
+def with_reference(message: Message, number: int) -> Message:
+    """A message that was shortened without a store, with a reference: the ledger reads only that form."""
+    text = message.get("content")
+    if not isinstance(text, str) or not was_shortened(message, number):
+        return message
+    gap = _GAP.sub(lambda found: found[0].replace(" ...]", f"; whole: m{number} ...]"), text)
+    is_line = message["role"] == "tool" and text.endswith(_SHORTENED)
+    return {**message, "content": f"{text.removesuffix(_SHORTENED)}(whole: m{number})" if is_line else gap}
+
+
+def prune_in_tail(message: Message, call: ToolCall | None, reference: int | None) -> Message:
     """A message of the tail, and the call that it answers; what people said is as it was."""
     if message["role"] == "tool":
-        return prune_result(message, call, number)
-    return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
+        return prune_result(message, call, reference)
+    return without_pictures(prune_arguments(message), reference) if message["role"] == "assistant" else message
 
 
-def given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
+def given_back(
+    message: Message, pruned: Message, reference: int | None, room: int, budget: int, count: CountMessage
+) -> Message:
     """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
     least = count(pruned)
     if count(message) - least <= room:
@@ -93,12 +121,12 @@ def given_back(message: Message, pruned: Message, number: int, room: int, budget
     most = min(least + room, budget // 2)
     if message["role"] != "tool" or room < _FEWEST_TOKENS_OF_ENDS:
         return pruned
-    ends = cut_to_tokens(message, number, most, count)
+    ends = cut_to_tokens(message, reference, most, count)
     return ends if least < count(ends) <= most else pruned
 
 
 def fit_tail(
-    tail: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int], budget: int, count: CountMessage
+    tail: Sequence[Message], references: Sequence[int | None], sizes: Sequence[int], budget: int, count: CountMessage
 ) -> tuple[int, list[Message]]:
     """How many messages the tail loses at its start, and the rest in the form it will have.
 
@@ -110,7 +138,7 @@ def fit_tail(
         return 0, list(tail)
     original, tail = tail, without_replaced_plans(tail)
     whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
-    pruned = list(map(prune_in_tail, tail, calls_answered(tail), numbers))
+    pruned = list(map(prune_in_tail, tail, calls_answered(tail), references))
     least = [
         size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
     ]
@@ -131,7 +159,7 @@ def fit_tail(
             for_short, room = for_short - more, room - more
     for at in shorter:
         if fitted[at] is pruned[at]:
-            fitted[at] = given_back(original[at], pruned[at], numbers[at], room, budget, count)
+            fitted[at] = given_back(original[at], pruned[at], references[at], room, budget, count)
             room -= count(fitted[at]) - least[at]
     return start, fitted[start:]
 
@@ -182,12 +210,16 @@ def without_replaced_plans(messages: Sequence[Message]) -> list[Message]:
     return shorter
 
 
-def without_pictures(message: Message, number: int) -> Message:
+def without_pictures(message: Message, reference: int | None) -> Message:
     """Pictures become placeholders."""
-    return without_images(message, f"[picture; whole: m{number}]")
+    return without_images(message, f"[picture{_whole(reference)}]")
 
 
-def cut_text(message: Message, number: int, most_chars: int) -> Message:
+def _whole(reference: int | None) -> str:
+    return "" if reference is None else f"; whole: m{reference}"
+
+
+def cut_text(message: Message, reference: int | None, most_chars: int) -> Message:
     """A long text with its middle left out: both ends say what it is. They are cut between lines where that is near."""
     text = text_of(message)
     # What was cut before is not cut again: the gap would tell of the gap.
@@ -199,7 +231,7 @@ def cut_text(message: Message, number: int, most_chars: int) -> Message:
     start = text.rfind("\n", ends - near, ends)
     start = start if start >= 0 else ends
     end = text.find("\n", len(text) - ends, len(text) - ends + near) + 1 or len(text) - ends
-    kept = f"{text[:start]}\n[... {end - start:,} chars left out; whole: m{number} ...]\n{text[end:]}"
+    kept = f"{text[:start]}\n[... {end - start:,} chars left out{_whole(reference)} ...]\n{text[end:]}"
     content = message.get("content")
     if isinstance(content, list):
         others = [part for part in content if part["type"] != "text"]
@@ -207,14 +239,14 @@ def cut_text(message: Message, number: int, most_chars: int) -> Message:
     return {**message, "content": kept}
 
 
-def cut_to_tokens(message: Message, number: int, tokens: int, count: CountMessage) -> Message:
+def cut_to_tokens(message: Message, reference: int | None, tokens: int, count: CountMessage) -> Message:
     """The message with the middle of its text left out, in at most so many tokens where that is possible."""
     size, chars = count(message), len(text_of(message))
     if size <= tokens:
         return message
     shorter, most = message, chars * tokens // size
     for _ in range(_TRIES_TO_CUT):
-        shorter = cut_text(message, number, most)
+        shorter = cut_text(message, reference, most)
         size = count(shorter)
         if size <= tokens or most <= _LEAST_OF_TEXT_CHARS:
             break

@@ -363,7 +363,7 @@ class LosslessEngine(ContextEngine):
         state = replace(state, strikes=strikes, read_again_below=max(state.read_again_below, highest))
         warnings = (
             *repair_warnings(plan.repaired.repairs),
-            *cut_newest_warnings(plan.cut_newest),
+            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
             *([self._paused(plan, strikes)] if strikes.is_paused else []),
         )
         return Compaction(plan.source, tuple(items), before, after, state.as_json(), warnings=warnings)
