@@ -19,7 +19,7 @@ from clew.store import open_store
 from clew.testing import assistant, call, system, tool, user
 
 MARKED = "Never repaint the lighthouse of Amrum in green."
-PROMPTS = {
+PROMPTS: dict[str, list[Any]] = {
     "no prompt": [],
     "a prompt": [system("You look after the lamps of a coast.")],
     "two prompts": [system("You look after the lamps of a coast."), {"role": "developer", "content": "Be brief."}],
@@ -54,9 +54,7 @@ def prompts(request: pytest.FixtureRequest) -> list[Any]:
     return PROMPTS[request.param]
 
 
-async def test_a_message_has_one_number_through_every_door(
-    prompts: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_a_message_has_one_number_through_every_door(prompts: list[Any], tmp_path: Path) -> None:
     messages = [*prompts, *history()]
     file = tmp_path / "session.json"
     file.write_text(json.dumps(messages))
@@ -86,16 +84,16 @@ async def test_a_message_has_one_number_through_every_door(
 
 
 def test_the_command_gives_the_same_numbers(
-    prompts: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    prompts: list[Any], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setenv("CLEW_HOME", str(tmp_path / "home"))
+    home = {"CLEW_HOME": str(tmp_path / "home")}
     file = tmp_path / "session.json"
     file.write_text(json.dumps([*prompts, *history()]))
     number = next(at for at, message in enumerate(history()) if text_of(message) == MARKED)
-    assert main(["compress", str(file), "--to", "4k", "--json"]) == 0
+    assert main(["compress", str(file), "--to", "4k", "--json"], home) == 0
     report = json.loads(capsys.readouterr().out)
     assert reference_in(report["summary"]) == number
     assert len(report["fates"]) == len(prompts) + len(history())
-    assert main(["compress", str(file), "--to", "4k", "--preview", "--json"]) == 0
+    assert main(["compress", str(file), "--to", "4k", "--preview", "--json"], home) == 0
     ranges = json.loads(capsys.readouterr().out)["ranges"]
     assert (ranges[0]["first"], ranges[-1]["last"]) == (0, len(history()) - 1)
