@@ -170,7 +170,7 @@ def test_the_report_fits_the_terminal_and_says_what_happened(
     assert max(len(line) for line in out.replace(str(tmp_path / "short.json"), "").splitlines()) <= int(width)
     assert re.search(r"^  before  68,\d{3}  ", out, re.MULTILINE)
     assert re.search(r"\d\d% less$", out, re.MULTILINE)
-    assert re.search(r"^  m2-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the", out, re.MULTILINE)
+    assert re.search(r"^  m1-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the", out, re.MULTILINE)
     for words_of_it in ("head", "tail", "the handoff", "Active task", "Completed actions", "cost", "tidepost replay"):
         assert words_of_it in out
     assert "\x1b" not in out
@@ -233,10 +233,10 @@ def test_repairs_are_told_and_the_numbers_still_agree(tmp_path: Path, capsys: py
     broken = [*history[:5], tool("never_called", "stray"), *history[5:-1], assistant(None), history[-1]]
     report = told(capsys, tmp_path, saved(tmp_path, broken), "--to", "3000")
     assert any("never_called" in each for each in report["repairs"])
-    assert any(warning.startswith("Repaired before folding: message 5") for warning in report["warnings"])
+    assert any(warning.startswith("The history was repaired: message 5") for warning in report["warnings"])
     assert repair(report["messages"]).repairs == ()
     err = run(capsys, tmp_path, saved(tmp_path, broken), "--to", "3000", "--output", "-")[2]
-    assert "Repaired before folding" in err
+    assert "The history was repaired" in err
 
 
 def test_a_folded_conversation_can_be_folded_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,8 +66,8 @@ def test_the_preview_shows_every_region_and_does_nothing(tmp_path: Path, capsys:
     code, out = run(capsys, tmp_path, watchman(), "--to", "2500", "--preview")
     assert code == 0
     assert "what would become of the messages" in out
-    assert re.search(r"m0-m3 +4  head", out)
-    assert re.search(r"m4-m\d+ +\d+  folded", out)
+    assert re.search(r"m0-m2 +3  head", out)
+    assert re.search(r"m3-m\d+ +\d+  folded", out)
     assert "at most" in out
     assert "Nothing was done" in out
     assert "Active task" not in out
@@ -90,7 +90,7 @@ def test_the_preview_as_json_covers_every_message_once(tmp_path: Path, capsys: p
     assert sum(each["messages"] for each in told["ranges"]) == len(history) == len(told["places"])
     assert [each["place"] for each in told["ranges"]][:2] == ["head", "folded"]
     assert told["ranges"][0]["first"] == 0
-    assert told["ranges"][-1]["last"] == len(history) - 1
+    assert told["ranges"][-1]["last"] == len(history) - 2, "the system prompt has no number"
     assert all(each["tokens_after"] == 0 for each in told["ranges"] if each["place"] == "folded")
     assert told["tokens_after_at_most"] <= 2_500 < told["tokens_before"]
     assert "summary" not in told

@@ -124,8 +124,8 @@ def test_the_rows_hold_every_message_as_it_is(tmp_path: Path) -> None:
     history = gardener()
     table = rows_in(page_of(tmp_path, history, "--to", "2500"))
     assert len(table["rows"]) == len(history)
-    for number, (row, message) in enumerate(zip(table["rows"], history, strict=True)):
-        assert row[0] == number
+    for number, (row, message) in enumerate(zip(table["rows"], history, strict=True), -1):
+        assert row[0] == (number if number >= 0 else None)
         assert table["roles"][row[1]] == message["role"]
         assert row[3] > 0
         text = message.get("content") or ""

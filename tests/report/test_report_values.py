@@ -119,4 +119,4 @@ def test_an_error_of_a_folded_call_is_a_fact_with_its_source() -> None:
     messages[7] = tool("b2", "Traceback\nOvenError: the left oven is cold\n[exit 1]")
     facts = measure_retention(report(messages, 3_000)).facts
     errors = [fact for fact in facts if fact.kind == "errors"]
-    assert [(fact.number, "OvenError" in fact.text) for fact in errors] == [(7, True)]
+    assert [(fact.number, "OvenError" in fact.text) for fact in errors] == [(6, True)]

@@ -10,6 +10,7 @@ from clew.dashboard.catalog import SessionCatalog
 from clew.dashboard.handoff_blocks import handoff_blocks, references_in
 from clew.dashboard.sign_in import DashboardRefusal
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect
+from clew.handoff import unwrap
 from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.store import (
     CommittedCompaction,
@@ -19,7 +20,6 @@ from clew.store import (
     ViewItem,
     WrittenMessage,
 )
-from clew.handoff import unwrap
 
 MessageFate: TypeAlias = Literal["view", "shortened", "folded"]
 MAX_TEXT_CHARS = 4_000
