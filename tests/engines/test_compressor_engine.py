@@ -118,13 +118,15 @@ def test_of_a_huge_newest_request_both_ends_stay_and_it_takes_half_at_most(befor
     )
 
 
-def test_a_demand_of_a_program_that_stays_behind_the_handoff_is_said_to_be_answered() -> None:
-    demand = "Please always provide EXACTLY ONE action in triple backticks, found 2 actions."
-    messages = [user("Mend the tide table of the harbour."), *rounds(3), user(demand), *rounds(60, 3)]
+def test_the_task_stays_where_a_program_wrote_the_newest_user_message() -> None:
+    task, demand = (
+        "Mend the tide table of the harbour.",
+        "Please always provide EXACTLY ONE action in triple backticks, found 2 actions.",
+    )
+    messages = [user(task), *rounds(3), user(demand), *rounds(60, 3)]
     done = clew.compress(messages, target_tokens=3_000)
-    assert demand in [text_of(message) for message in done.messages]
-    number = messages.index(user(demand))
-    assert f"m{number}, which follows, was written by a program and has been answered." in (done.summary or "")
+    assert any(text_of(message).endswith(task) for message in done.messages)
+    assert demand not in (done.summary or "")
 
 
 def test_a_huge_newest_listing_does_not_starve_the_rest() -> None:

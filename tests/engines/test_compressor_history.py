@@ -42,7 +42,7 @@ def test_a_record_takes_in_what_is_new() -> None:
     new = [user("And the nets?")]
     assert record.catch_up([*HISTORY, *new], range(5))
     assert record.read(4) is new[0]
-    assert [ask.text for ask in record.ledger.requests] == ["Count the boats.", "And the nets?"]
+    assert [exchange.request for exchange in record.record.exchanges] == ["Count the boats.", "And the nets?"]
 
 
 def test_pruned_copies_and_equal_ones_are_known_again() -> None:
@@ -69,7 +69,7 @@ def test_a_history_whose_call_got_a_stub_is_known_again() -> None:
     repaired = repair(waiting)
     assert text_of(repaired.messages[-2]) == NO_RESULT
     assert record.catch_up(repaired.messages, repaired.indexes)
-    assert record.ledger.next_number == len(waiting)
+    assert record.record.next_number == len(waiting)
     assert record.read(5) is waiting[5]
 
 

@@ -19,7 +19,7 @@ from clew.testing import assistant, call, system, tool, user
 WINDOW = 24_000
 PROMPT = system("You are careful.")
 _REFERENCE = re.compile(r" \((?:\d+x, )?m(\d+)(?:-m(\d+))?(?:; [^()]*)?\)$")
-_FRAMED = re.compile(r"\s*(?:\d+\. |- )?(?:(?:READ|RAN|CHANGED|WROTE|USED) .*?: |make \S+ -> exit \d+: )?(.*)")
+_FRAMED = re.compile(r"\s*(?:\d+\. |- )?(?:(?:READ|RAN|CHANGED|WROTE|USED) .*?: |make \S+: )?(.*)")
 
 
 def work(first: int, last: int, *, broken: bool = True) -> list[Message]:
@@ -66,13 +66,7 @@ def references_in(handoff: str) -> list[tuple[str, range]]:
     found = []
     for line in handoff.splitlines():
         reference = _REFERENCE.search(line)
-        if (
-            line.startswith("#")
-            or reference is None
-            or "as above" in line
-            or "Still on" in line
-            or "earlier requests" in line
-        ):
+        if line.startswith("#") or reference is None or "was answered" in line or "not listed" in line:
             continue
         first, last = int(reference[1]), int(reference[2] or reference[1])
         framed = _FRAMED.match(line[: reference.start()])

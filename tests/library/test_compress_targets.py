@@ -75,19 +75,6 @@ def test_a_target_just_below_the_size_is_reached(less: int) -> None:
     assert 0.9 * target <= done.tokens_after <= target
 
 
-def test_what_a_short_handoff_leaves_of_a_target_goes_to_the_newest_results() -> None:
-    """Rounds that are alike are told by their count, so that the handoff needs little of its room."""
-    messages: list[Message] = [user("Water the beds. Never cut the oak.")]
-    for n in range(60):
-        wanted = call("water", {"bed": n}, f"w{n}")
-        messages += [assistant("", [wanted]), tool(f"w{n}", f"bed {n} took {n + 40} ml. " + "The soil is damp. " * 60)]
-    messages.append(user("Which bed next?"))
-    done = clew.compress(messages, target_tokens=6_000)
-    kept = [message for message in done.messages if message in messages and message["role"] == "tool"]
-    assert len(kept) >= 9
-    assert 3_000 < done.tokens_after <= 6_000
-
-
 def listing(name: str, lines: int) -> str:
     return "\n".join(f"{name}_{n} = load('{name}', {n})" for n in range(lines))
 

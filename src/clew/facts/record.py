@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_right
-from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, TypeAlias
@@ -24,8 +23,6 @@ _CHECKBOX = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
 _FEWEST_CHECKBOXES = 2
 _SHORT_ANSWER_CHARS = 40
 _SHORTEST_REPLAY_CHARS = 60
-_OPENING_CHARS = 16
-_ALIKE_OPENINGS = 4
 _MOST_OPEN_CALLS = 500
 
 
@@ -129,7 +126,6 @@ class Record:
         self.next_number = 0
         self._open: dict[str, Action] = {}
         self._requests: dict[str, int] = {}
-        self._openings: Counter[str] = Counter()
         self._loading = False
         self._last_text = ""
         self._last_text_number = -1
@@ -197,10 +193,6 @@ class Record:
             return ""
         if said.startswith("/") and not any(map(str.isspace, said)):
             # A command for the harness itself, such as /model.
-            return ""
-        opening = re.sub(r"\d+", "0", said[:_OPENING_CHARS])
-        self._openings[opening] += 1
-        if self._openings[opening] >= _ALIKE_OPENINGS and len(said) > 4 * _OPENING_CHARS and said not in self._requests:
             return ""
         return said
 

@@ -17,8 +17,9 @@ from clew.handoff.wrapping import END_MARKER, HANDOFF_OPENING, PREFIX, SYSTEM_NO
 from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
-    "BUILTIN", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SYSTEM_NOTE", "UNVERIFIED_MARK", "Choice", "Complete",
-    "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "ModelSummarizer",
-    "ModelSummary", "ReadMessage", "Summarize", "Summary", "SummaryInput", "SummaryModel", "WrappedSummary",
-    "is_instruction", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
+    "BUILTIN", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SYSTEM_NOTE", "UNVERIFIED_MARK", "Choice",
+    "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff",
+    "ModelSummarizer", "ModelSummary", "ReadMessage", "Summarize", "Summary", "SummaryInput", "SummaryModel",
+    "WrappedSummary", "is_instruction", "select", "summarize_builtin", "summary_model", "unwrap", "wrap",
+    "write_handoff",
 ]  # fmt: skip

@@ -6,7 +6,6 @@ does not depend on the budget, so a larger handoff has everything that a smaller
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
@@ -26,12 +25,13 @@ _TASK_CHARS = 1_500
 _STAYING_TASK_CHARS = 160
 _HEAD_CHARS = 80
 _JOINED_CHARS = 240
+_GOES_ON = "Work on an earlier request"
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
 _ENTRY_CHARS = 8
 _PLAN_CHARS = 1_200
 _MOST_TESTS = 3
-_MOST_FAILURES = 4
+_MOST_FAILURES = 24
 _SHORTEST_CONCLUSION = 40
 _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
@@ -45,7 +45,7 @@ async def summarize_builtin(source: SummaryInput, budget: int, count: CountToken
 
 def write_handoff(source: SummaryInput, budget: int, count: CountTokens, weights: Weights | None = None) -> Handoff:
     """The longest beginning of the selection that fits the budget."""
-    draft = Draft(source, weights)
+    draft = Draft(source, weights, max(_HEAD_CHARS, min(_TASK_CHARS, budget)))
     order = draft.order()
     taken: list[Candidate] = []
     sizes: list[int] = [draft.empty_chars]
@@ -78,7 +78,7 @@ def write_handoff(source: SummaryInput, budget: int, count: CountTokens, weights
 class Draft:
     """The candidates of one handoff, their order, and the handoff of any beginning of it."""
 
-    def __init__(self, source: SummaryInput, weights: Weights | None = None) -> None:
+    def __init__(self, source: SummaryInput, weights: Weights | None = None, task_chars: int = _TASK_CHARS) -> None:
         self.source, self.record = source, source.record
         self._first = source.first if source.readable_from is None else source.readable_from
         numbers = range(min(self._first, self.record.first_number), self.record.next_number)
@@ -87,7 +87,7 @@ class Draft:
         self._listed = {rule.number for rule in self.record.rules if self._is_rule(rule)}
         """Requests that are a rule as a whole, and are listed as such."""
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
-        self._task = tuple(active_task(self.record, source, self._staying))
+        self._task = tuple(active_task(self.record, source, self._staying, task_chars))
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
 
@@ -150,7 +150,6 @@ class Draft:
 
     def _requests(self) -> Iterator[Candidate]:
         times = Counter(exchange.request for exchange in self.record.exchanges)
-        newest = {without_digits(exchange.request): exchange.number for exchange in self.record.exchanges}
         for index, exchange in enumerate(self.record.exchanges):
             if exchange.request and self._may_quote(exchange.number):
                 numbers = (exchange.number,)
@@ -159,15 +158,12 @@ class Draft:
                     continue
                 if times[exchange.request] > 1:
                     candidate.features = ("repeated",)
-                elif newest[without_digits(exchange.request)] != exchange.number:
-                    candidate.features = ("replaced",)
                 yield candidate
 
     def _rules(self) -> Iterator[Candidate]:
-        newest = {without_digits(rule.text): rule for rule in self.record.rules}
-        for at, rule in enumerate(self.record.rules):
-            # A rule that was stated again with another value is replaced.
-            if rule.number not in self._staying and newest[without_digits(rule.text)] is rule:
+        for at, rule in enumerate({rule.text: rule for rule in self.record.rules}.values()):
+            # What stays between the handoff and the tail is folded next time, when nobody reads it again.
+            if rule.number < self.source.last and rule.number not in self.source.above:
                 yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
 
     def _states(self) -> Iterator[Candidate]:
@@ -182,10 +178,12 @@ class Draft:
                 yield self._entry(Kind.STATE, text, (action.result,), value.STATE, 2)
 
     def _failures(self) -> Iterator[Candidate]:
-        for action in open_failures(self.record):
-            if action.outcome and action.result is not None:
+        newest = self.record.newest.number if self.record.newest else 0
+        for at, action in enumerate(open_failures(self.record)):
+            if action.outcome and action.result is not None and action.result < self.source.last:
                 text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
-                yield self._entry(Kind.FAILURE, text, (action.result,), value.BLOCKED)
+                section = value.BLOCKED if action.number > newest else value.TRIED
+                yield self._entry(Kind.FAILURE, text, (action.result,), section, at)
 
     def _files(self) -> Iterator[Candidate]:
         for at, file in enumerate(self.record.files.values()):
@@ -200,7 +198,8 @@ class Draft:
             for at, entry in enumerate(previous.entries(heading)):
                 for line, part in enumerate((entry, *entry.lines)):
                     candidate = self._entry(Kind.PREVIOUS, part.text, part.numbers, heading, 1000 * at + line)
-                    candidate.features = ("line",) if line else ()
+                    if line:
+                        candidate.features = ("line", "words") if part.text.startswith('"') else ("line",)
                     yield candidate
 
     # -- the handoff ---------------------------------------------------------------------------------------------------
@@ -227,7 +226,11 @@ class Draft:
         entries[value.ACTIVE_TASK] = [*self._task]
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         for heading, lines in previous.items():
-            entries[heading][:0] = _joined_entries(sorted(lines, key=lambda one: one.at))
+            former, own = _joined_entries(sorted(lines, key=lambda one: one.at)), entries[heading]
+            if heading == value.COMPLETED and own and own[0].text == _GOES_ON:
+                # The request of these lines is the last one of the earlier handoff.
+                former[-1] = Entry(former[-1].text, former[-1].numbers, (*former[-1].lines, *own.pop(0).lines))
+            entries[heading] = [*former, *own]
         return Handoff({heading: tuple(found) for heading, found in entries.items() if found})
 
     def _exchanges(self, asked: dict[int, Candidate], groups: dict[int, dict[Group, list[Candidate]]]) -> list[Entry]:
@@ -242,7 +245,7 @@ class Draft:
             lines = [self._line(group, own[group]) for group in sorted(own)]
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
             numbers = (exchange.number,) if exchange.number >= 0 else ()
-            entry = Entry(text or "Before the first request", numbers, tuple(lines))
+            entry = Entry(text or _GOES_ON, numbers, tuple(lines))
             if not lines and entries and not entries[-1].lines and len(entries[-1].text) < _JOINED_CHARS:
                 # Requests without a result that is listed share a line.
                 entries[-1] = Entry(f"{entries[-1].render()} · {text}", numbers)
@@ -279,18 +282,15 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
     return f"{text}, cancelled later" if exchange.cancelled else text
 
 
-def without_digits(text: str) -> str:
-    """What two requests have in common that differ in a value only."""
-    return re.sub(r"\d+", "0", text)
-
-
 def quoted(text: str, most: int) -> str:
     said = shorten(text, most)
     # Some programs hand a request on with quote marks of its own.
     return said if len(said) > 2 and said[0] == '"' == said[-1] else f'"{said}"'
 
 
-def active_task(record: Record, source: SummaryInput, staying: Collection[int] = ()) -> Iterator[Entry]:
+def active_task(
+    record: Record, source: SummaryInput, staying: Collection[int] = (), most: int = _TASK_CHARS
+) -> Iterator[Entry]:
     """The newest request that is not fulfilled, with the question that the agent asked back.
 
     Of a request in a message that stays in view only the beginning is repeated.
@@ -298,13 +298,13 @@ def active_task(record: Record, source: SummaryInput, staying: Collection[int] =
     exchange = record.newest
     if exchange is None or not exchange.request:
         return
-    said = request_text(exchange, _STAYING_TASK_CHARS if exchange.number in staying else _TASK_CHARS)
+    said = request_text(exchange, min(most, _STAYING_TASK_CHARS) if exchange.number in staying else most)
     if exchange.closing is None:
         yield Entry(said, (exchange.number,))
         return
     if question := asks_back(text_of(source.read(exchange.closing))):
         yield Entry(said, (exchange.number,))
-        yield Entry(f"The agent asked: {quoted(question, REQUEST_CHARS)}", (exchange.closing,))
+        yield Entry(f"The agent asked: {quoted(question, min(most, REQUEST_CHARS))}", (exchange.closing,))
     elif exchange.number in staying:
         yield Entry("None.")
     else:
@@ -323,10 +323,9 @@ def plan_text(record: Record) -> str:
 
 
 def open_failures(record: Record) -> list[Action]:
-    """The failed actions of the newest exchange that did not succeed when they were repeated."""
-    newest = record.newest
+    """The last failed actions that did not succeed when they were repeated."""
     last: dict[str, Action] = {}
-    for action in newest.actions if newest else ():
+    for action in record.actions():
         if action.outcome is not None:
             last.pop(action.reading.target, None)
             last[action.reading.target] = action

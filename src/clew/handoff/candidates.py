@@ -7,7 +7,7 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -27,6 +27,8 @@ _NAMED_BY_LAST_REQUESTS = 3
 _SHORTEST_NAME_CHARS = 4
 _SHORTEST_PIECE_CHARS = 3
 _FEATURE_CHARS = 160
+_MANY_ALIKE = 4
+_DIGITS = str.maketrans("123456789", "000000000")
 _MOST_CHARS_OF_MESSAGE = 60_000
 _MOST_CHARS_READ = 1_500_000
 _ENDS_OF_OLD_CHARS = 1_200
@@ -252,12 +254,15 @@ class _MaterialReader:
         if part.kind is PartKind.NOISE:
             return
         start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
+        shapes = Counter() if part.kind is PartKind.PROSE else Counter(map(_shape, part.pieces))
         for at, piece in enumerate(part.pieces, start):
             terms = material.terms.of(piece)
             self._seen[place].update(terms)
             if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
                 own_features = (*features, *self._piece_features(part, at - start, piece))
+                if shapes[_shape(piece)] >= _MANY_ALIKE:
+                    own_features += ("alike",)
                 material.candidates.append(
                     Candidate(own, piece, (number,), frozenset(terms), group, at, features=own_features)
                 )
@@ -291,3 +296,8 @@ class _MaterialReader:
                 use.first = number
                 use.messages += 1
             use.places |= place
+
+
+def _shape(piece: str) -> str:
+    """The piece with its digits alike: rows of a table that differ in numbers only have one shape."""
+    return piece.translate(_DIGITS).replace("00", "0").replace("00", "0")

@@ -22,6 +22,16 @@ from clew.handoff.candidates import (
     Material,
     TermUse,
 )
+from clew.handoff.value import BLOCKED, COMPLETED, FILES, GOAL, RULES, TRIED
+
+_KIND_OF_HEADING = {
+    RULES: Kind.RULE,
+    GOAL: Kind.RULE,
+    COMPLETED: Kind.REQUEST,
+    FILES: Kind.FILE,
+    BLOCKED: Kind.FAILURE,
+    TRIED: Kind.FAILURE,
+}
 
 Weights = Mapping[str, Mapping[str, float]]
 
@@ -95,11 +105,18 @@ class Worth:
 
     def bonus_of(self, candidate: Candidate) -> float:
         """What the candidate is worth whatever its terms are; older requests and files count less."""
-        bonus = self.bonus(candidate.kind)
-        if bonus and candidate.kind in (Kind.REQUEST, Kind.FILE) and candidate.numbers:
+        kind = (
+            _KIND_OF_HEADING.get(candidate.section, Kind.PREVIOUS)
+            if candidate.kind is Kind.PREVIOUS
+            else candidate.kind
+        )
+        bonus = self.bonus(kind)
+        if "line" in candidate.features:
+            bonus = self.bonus("conclusion") if "words" in candidate.features else 0.0
+        if bonus and candidate.kind in (Kind.REQUEST, Kind.FILE, Kind.FAILURE) and candidate.numbers:
             back = (self._end - candidate.numbers[-1]) / max(1, self._end)
             bonus *= 1.0 - self._weights["bonus"]["fade"] * back
-            if "repeated" in candidate.features or "replaced" in candidate.features:
+            if "repeated" in candidate.features:
                 bonus *= self._weights["bonus"]["repeated"]
         return bonus
 

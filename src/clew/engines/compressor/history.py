@@ -11,7 +11,7 @@ from itertools import accumulate, chain, compress, count, islice, takewhile
 from operator import itemgetter
 from typing import Any
 
-from clew.facts import Record
+from clew.facts import Record, person_text
 from clew.handoff import WrappedSummary, unwrap
 from clew.messages import (
     Message,
@@ -118,13 +118,21 @@ def prompts_in(messages: Sequence[Message]) -> list[int]:
 
 
 def newest_visible(messages: Sequence[Message]) -> list[int]:
-    """The newest user message, and the newest reply that a person saw."""
+    """The newest message of a person, and the newest reply that a person saw.
+
+    Where programs wrote all messages in the user role, the newest of those.
+    """
     positions = range(len(messages) - 1, -1, -1)
-    user = next((position for position in positions if messages[position]["role"] == "user"), None)
+    users = [position for position in positions if messages[position]["role"] == "user"]
+    user = next((at for at in users if _is_of_person(messages[at])), users[0] if users else None)
     reply = next((position for position in positions if _is_visible(messages[position])), None)
     # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
     alone = reply is not None and not calls_of(messages[reply])
     return sorted({position for position in (user, reply if alone else None) if position is not None})
+
+
+def _is_of_person(message: Message) -> bool:
+    return bool(images_of(message)) or bool(person_text(text_of(message), message.get("name", "")))
 
 
 def _is_visible(message: Message) -> bool:
