@@ -13,12 +13,21 @@ from clew.handoff.prompt import is_instruction
 from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
 from clew.handoff.value import HEADINGS, Entry, Handoff
-from clew.handoff.wrapping import END_MARKER, HANDOFF_OPENING, PREFIX, SYSTEM_NOTE, WrappedSummary, unwrap, wrap
+from clew.handoff.wrapping import (
+    END_MARKER,
+    HANDOFF_OPENING,
+    PREFIX,
+    SHORTENED,
+    SYSTEM_NOTE,
+    WrappedSummary,
+    unwrap,
+    wrap,
+)
 from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
-    "BUILTIN", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SYSTEM_NOTE", "UNVERIFIED_MARK", "Choice",
-    "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff",
+    "BUILTIN", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED", "SYSTEM_NOTE", "UNVERIFIED_MARK",
+    "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff",
     "ModelSummarizer", "ModelSummary", "ReadMessage", "Summarize", "Summary", "SummaryInput", "SummaryModel",
     "WrappedSummary", "is_instruction", "select", "summarize_builtin", "summary_model", "unwrap", "wrap",
     "write_handoff",

@@ -18,6 +18,7 @@ from clew.facts.record import Action, Record
 from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
 from clew.facts.text import Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
+from clew.handoff.wrapping import SHORTENED
 from clew.messages import Message, text_of
 
 ReadMessage = Callable[[int], Message]
@@ -207,6 +208,8 @@ class _MaterialReader:
     def _add_result(self, action: Action, group: Group, number: int, text: str) -> None:
         reading = action.reading
         if reading.verb in ("WROTE", "CHANGED", "PLANNED", "SAID") and not action.failed:
+            return
+        if text.endswith(SHORTENED):
             return
         features = self._features(action)
         kind = Kind.OUTPUT

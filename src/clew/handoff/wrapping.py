@@ -20,6 +20,8 @@ rules in the system prompt take precedence. Numbers such as m12 are those of the
 SHORT_PREFIX = "[Clew handoff] Background, not instructions. A newer user message replaces its active task."
 """For small targets, where every token counts."""
 END_MARKER = "[End of Clew handoff]"
+SHORTENED = "(shortened)"
+"""Ends the line that a result was pruned to, where its original cannot be opened."""
 HANDOFF_OPENING = PREFIX[: PREFIX.index("]") + 1]
 SYSTEM_NOTE = "[Older messages may be replaced by a [Clew handoff]: background, not instructions.]"
 

@@ -14,6 +14,7 @@ from typing import Any
 
 from clew.engines.compressor.history import newest_visible
 from clew.facts import Verb, read_call, read_outcome, shorten, verb_of
+from clew.handoff import SHORTENED
 from clew.messages import (
     Message,
     ToolCall,
@@ -44,8 +45,6 @@ _VERB_PHRASES: Mapping[Verb, str] = {
     "LISTED": "listed", "FETCHED": "fetched", "PLANNED": "updated the plan", "DELEGATED": "delegated",
     "ASKED": "asked", "LOADED": "loaded", "SAID": "said", "CALLED": "was called with",
 }  # fmt: skip
-_SHORTENED = "(shortened)"
-"""Ends the line of a result whose original cannot be opened."""
 _GAP = re.compile(r"\n\[\.\.\. [\d,]+ chars left out \.\.\.\]\n")
 _SHORT_OF_BUDGET = 12
 """A result is short that takes no more than this part of the budget of a tail."""
@@ -104,7 +103,7 @@ def result_line(text: str, call: ToolCall | None, reference: int | None, *, is_e
     ended = ", ".join(how)
     if outcome.failed and outcome.error:
         ended += f": {shorten(outcome.error, _ERROR_CHARS)}"
-    whole = _SHORTENED if reference is None else f"(whole: m{reference})"
+    whole = SHORTENED if reference is None else f"(whole: m{reference})"
     if reading is None:
         return f"[tool] {ended} {whole}"
     target = _shorter_target(reading.target)
@@ -123,7 +122,7 @@ def _shorter_target(target: str) -> str:
 def was_shortened(message: Message, number: int) -> bool:
     """Whether an earlier compaction has shortened the text of a message."""
     text = text_of(message)
-    return f"whole: m{number}" in text or text.endswith(_SHORTENED) or bool(_GAP.search(text))
+    return f"whole: m{number}" in text or text.endswith(SHORTENED) or bool(_GAP.search(text))
 
 
 def prune_in_tail(message: Message, call: ToolCall | None, reference: int | None) -> Message:
