@@ -82,6 +82,14 @@ def test_results_are_named_after_their_tool() -> None:
     assert {outcome.tool for outcome in found.outcomes if outcome.role == "tool"} == {"bake"}
 
 
+def test_a_result_that_was_only_shortened_has_the_size_that_it_really_has() -> None:
+    messages = [user("Bake."), assistant("", [call("bake", {}, id="b")]), tool("b", "heat 220\n" * 6_000), user("So?")]
+    found = report(messages, 3_000)
+    assert [outcome.fate for outcome in found.outcomes][2] is Fate.PRUNED
+    assert found.handoff_tokens == 0
+    assert sum(part.tokens for part in found.parts_after) <= found.result.tokens_after <= 3_000
+
+
 def test_nothing_done_is_told_as_nothing() -> None:
     found = report(baker(2), 20_000)
     assert not found.result.changed
@@ -120,3 +128,24 @@ def test_an_error_of_a_folded_call_is_a_fact_with_its_source() -> None:
     facts = measure_retention(report(messages, 3_000)).facts
     errors = [fact for fact in facts if fact.kind == "errors"]
     assert [(fact.number, "OvenError" in fact.text) for fact in errors] == [(7, True)]
+
+
+def test_requests_and_changed_files_of_folded_messages_are_looked_up_in_the_result() -> None:
+    wrote = call("write_file", {"path": "plan/Rye.md", "content": "bake at 220"}, id="w")
+    messages = baker(60)
+    messages[20:20] = [user("Write the plan down."), assistant("", [wrote]), tool("w", "written")]
+    found = report(messages, 3_000)
+    facts = {(fact.kind, fact.text): fact.is_retained for fact in measure_retention(found).facts}
+    result = "\n".join(str(message["content"]) for message in found.result.compaction.messages)
+    assert facts[("requests", "Write the plan down.")] is ("Write the plan down." in result)
+    assert facts[("files", "plan/Rye.md")] is ("plan/Rye.md" in result)
+
+
+def test_lost_strings_are_spelled_as_their_message_spells_them() -> None:
+    messages = [baker()[0], user("Look at /srv/Ovens/Left.cfg and BatchCode77."), *baker(200)[2:]]
+    messages.insert(1, user("Good morning."))
+    messages.insert(2, assistant("Good morning."))
+    lost = {string.text for string in measure_retention(report(messages, 700)).lost}
+    assert lost
+    source = str(messages)
+    assert all(string in source for string in lost)
