@@ -15,10 +15,10 @@ from clew.app import AgentApp, AgentAppOptions, open_agent_app
 from clew.cli.tui.commands import ChatState, find_command
 from clew.config import load_config
 from clew.events import Event, Events
+from clew.handoff import is_instruction
 from clew.messages import Message
 from clew.providers import Reply, Request
 from clew.store import open_store
-from clew.summaries import is_instruction
 from clew.testing import assistant, call, tool, user
 from clew.testing.runtime import answers, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses, says
