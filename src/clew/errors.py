@@ -202,8 +202,7 @@ class ContextExhausted(ClewError):  # noqa: N818
             f"session {session!r}: the request does not fit, says {provider}. "
             f"Tried: {'; '.join(tried) or 'nothing, since nothing could be made smaller'}. "
             f"Large: {', '.join(large)}. "
-            "Start afresh with /new, name what matters with /compress TOPIC, use a model with a larger window, "
-            "or make smaller what is large."
+            "Begin a new conversation, use a model with a larger window, or make smaller what is large."
         )
         self.session = session
         self.provider = provider

@@ -274,6 +274,7 @@ class _Request:
             budgets=self.budgets,
             summarize=summarize,
             system_as_blocks=self.system_as_blocks,
+            has_store=False,
         )
 
     def other_engine(self, engine: str | EngineFactory, summarize: Any = None) -> ContextEngine:
@@ -292,6 +293,7 @@ class _Request:
             self.settings,
             summarize,
             system_as_blocks=self.system_as_blocks,
+            has_store=False,
         )
         return engine_factory(engine, None, self.model or "")(setup)
 

@@ -9,9 +9,9 @@ import pytest
 
 from clew.agent.tools import CallContext, ToolResult
 from clew.agent.tools.recall import MAX_CHARS, RecallTool
+from clew.handoff import unwrap
 from clew.messages import Message, text_of
 from clew.store import NewOutput, NewSession, Store, open_store
-from clew.summaries import unwrap
 from clew.testing import assistant, call, tool, user
 from clew.testing.runtime import SESSION, flow_with
 from clew.testing.scripted import ScriptedProvider

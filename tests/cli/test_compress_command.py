@@ -161,9 +161,7 @@ def test_the_handoff_can_be_printed_alone(tmp_path: Path, capsys: pytest.Capture
 def test_where_nothing_was_summarised_no_handoff_and_no_writer_is_shown(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    looked = call("terminal", {"command": "cat log"}, id="c")
-    history = [user("Look."), assistant("", [looked]), tool("c", "tick 123\n" * 5_000), user("And?")]
-    file = saved(tmp_path, history)
+    file = saved(tmp_path, [user("Mend these: " + "wheel 123, " * 5_000)])
     assert told(capsys, tmp_path, file, "--to", "3000")["handoff"] is None
     out = run(capsys, tmp_path, file, "--to", "3000")[1]
     assert "None" not in out
@@ -195,7 +193,7 @@ def test_the_report_fits_the_terminal_and_says_what_happened(
     assert max(len(line) for line in out.replace(str(tmp_path / "short.json"), "").splitlines()) <= int(width)
     assert re.search(r"^  before  68,\d{3}  ", out, re.MULTILINE)
     assert re.search(r"\d\d% less$", out, re.MULTILINE)
-    assert re.search(r"^  m2-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the", out, re.MULTILINE)
+    assert re.search(r"^  m1-m\d+ +\d+  folded +[\d,]+ → [\d,]+  told by the", out, re.MULTILINE)
     for words_of_it in ("head", "tail", "the handoff", "Active task", "Completed actions", "cost", "tidepost replay"):
         assert words_of_it in out
     assert "\x1b" not in out
@@ -258,10 +256,10 @@ def test_repairs_are_told_and_the_numbers_still_agree(tmp_path: Path, capsys: py
     broken = [*history[:5], tool("never_called", "stray"), *history[5:-1], assistant(None), history[-1]]
     report = told(capsys, tmp_path, saved(tmp_path, broken), "--to", "3000")
     assert any("never_called" in each for each in report["repairs"])
-    assert any(warning.startswith("Repaired before folding: message 5") for warning in report["warnings"])
+    assert any(warning.startswith("The history was repaired: message 5") for warning in report["warnings"])
     assert repair(report["messages"]).repairs == ()
     err = run(capsys, tmp_path, saved(tmp_path, broken), "--to", "3000", "--output", "-")[2]
-    assert "Repaired before folding" in err
+    assert "The history was repaired" in err
 
 
 def test_a_folded_conversation_can_be_folded_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

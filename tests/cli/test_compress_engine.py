@@ -86,7 +86,7 @@ def test_a_folded_map_is_folded_again_with_its_parts(tmp_path: Path, capsys: pyt
     nodes = {node["id"]: node for node in twice["map"]["nodes"]}
     assert twice["map"]["shown"]
     assert set(twice["map"]["shown"]) <= set(nodes)
-    assert nodes[twice["map"]["shown"][0]]["first"] == "m1"
+    assert nodes[twice["map"]["shown"][0]]["first"] == "m0"
     assert all(f"<code>{name}</code>" in page.read_text(encoding="utf-8") for name in twice["map"]["shown"])
 
 

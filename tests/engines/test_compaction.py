@@ -18,8 +18,8 @@ from clew.engines import (
     Summarized,
     account_problems,
 )
+from clew.handoff import wrap
 from clew.messages import Message
-from clew.summaries import wrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 

@@ -9,8 +9,8 @@ import pytest
 from clew.engines import Added, Changed, Kept, Removed, Summarized, kept_items, messages_of
 from clew.engines.compressor.assemble import items_of, with_note, with_summary
 from clew.engines.compressor.history import number_history
+from clew.handoff import SYSTEM_NOTE, unwrap, wrap
 from clew.messages import NO_RESULT, Message, Part, Repaired, repair, text_of
-from clew.summaries import SYSTEM_NOTE, unwrap, wrap
 from clew.testing import assistant, call, system, tool, user
 
 SUMMARY = wrap("## Goal\n- Count the boats.", 2, 9, [4])

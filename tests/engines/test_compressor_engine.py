@@ -12,8 +12,8 @@ import pytest
 import clew
 from clew.config import CompressionSettings
 from clew.engines import Compaction, ContextCompressor, Fate, broken_promises
+from clew.handoff import SYSTEM_NOTE, Summary, SummaryInput, unwrap
 from clew.messages import NO_RESULT, Message, Part, calls_of, repair, text_of
-from clew.summaries import SYSTEM_NOTE, Summary, SummaryInput, unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 
@@ -133,10 +133,30 @@ def test_a_huge_newest_listing_does_not_starve_the_rest() -> None:
     done = clew.compress(messages, target_tokens=4_000)
     assert done.tokens_after <= 4_000
     last = text_of(done.messages[-1])
-    assert last.startswith("berth 00000") and "berth 01199" in last and f"whole: m{len(messages) - 1}" in last
+    assert last.startswith("berth 00000") and "berth 01199" in last and "chars left out" in last
     assert count_tokens([done.messages[-1]]) < 2_000
-    assert done.summary is not None and '"Which ships came on day 9?" (m37)' in done.summary
+    assert done.summary is not None and '"Which ships came on day 9?" (m36)' in done.summary
     assert any("one of the newest messages" in warning for warning in done.warnings)
+
+
+def test_of_a_huge_newest_call_the_warning_names_its_arguments() -> None:
+    calls = [call("write_file", {"path": "tides.txt", "content": LISTING}, id="w")]
+    for end in ([], [tool("w", "written")]):
+        messages = [PROMPT, *talk(20), user("Write them down."), assistant(None, calls), *end]
+        done = clew.compress(messages, target_tokens=4_000)
+        [told] = [warning for warning in done.warnings if "one of the newest messages" in warning]
+        chars = len(calls[0]["function"]["arguments"])
+        assert f"has calls with {chars:,} chars of arguments. Long arguments are shortened" in told
+        assert "beginning" not in told
+
+
+def test_of_a_huge_newest_result_that_became_a_line_the_warning_says_so() -> None:
+    calls = [call("terminal", {"command": f"cat {name}"}, id=name) for name in "abcdefgh"]
+    messages = [*talk(20), user("Read all."), assistant(None, calls), *(tool(name, LISTING) for name in "abcdefgh")]
+    done = clew.compress(messages, target_tokens=2_000)
+    told = [warning for warning in done.warnings if "one of the newest messages" in warning]
+    lines = [message for message in done.messages[-8:] if text_of(message).startswith("[terminal] ran")]
+    assert lines and len([warning for warning in told if "One line says what it was" in warning]) == len(lines)
 
 
 def test_nobody_is_told_of_a_cut_where_none_was_made() -> None:
@@ -351,12 +371,21 @@ def test_what_a_repair_left_out_is_removed_and_what_it_mended_has_its_own_fate()
     assert any("message 41: a result for 'never_called'" in warning for warning in done.warnings)
 
 
-def test_a_call_that_is_still_open_is_kept_with_a_stub() -> None:
-    messages = [PROMPT, *talk(30), user("Once more."), assistant(None, [call("read_file", id="open")])]
-    done = compress(ContextCompressor(WINDOW), messages)
-    assert done.messages[-1] == tool("open", NO_RESULT)
-    assert done.fates[-1] is Fate.KEPT
-    assert len(done.fates) == len(messages)
+def test_calls_that_are_still_open_at_the_end_stay_open() -> None:
+    calls = [call("read_file", id="done"), call("read_file", id="open")]
+    messages = [PROMPT, *talk(30), user("Once more."), assistant(None, calls), tool("done", "a page")]
+    for end in (len(messages) - 1, len(messages)):
+        done = compress(ContextCompressor(WINDOW), messages[:end])
+        assert done.changed
+        assert done.messages[-1] is messages[end - 1]
+        assert done.fates[-1] is Fate.KEPT
+        assert not any("repaired" in warning for warning in done.warnings)
+
+
+def test_a_call_that_was_left_open_before_the_end_gets_a_stub() -> None:
+    opened = assistant(None, [call("read_file", id="open")])
+    done = compress(ContextCompressor(WINDOW), [PROMPT, *talk(30), opened, user("Leave it."), assistant("Yes.")])
+    assert tool("open", NO_RESULT) in done.messages
 
 
 def test_a_message_that_takes_the_summary_in_counts_as_kept() -> None:

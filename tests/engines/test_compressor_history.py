@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from clew.engines.compressor.history import HistoryRecord, number_history, repair_history
-from clew.messages import NO_RESULT, Message, text_of
-from clew.summaries import wrap
+from clew.engines.compressor.history import HistoryRecord, number_history
+from clew.handoff import wrap
+from clew.messages import NO_RESULT, Message, repair, text_of
 from clew.testing import assistant, call, system, tool, user
 
 SUMMARY = wrap("## Goal\n- Count the boats.", 2, 9, [4])
@@ -34,29 +34,6 @@ def test_numbers_go_on_behind_a_summary_that_was_merged() -> None:
     assert [history.repaired_position(position) for position in range(4)] == [0, 1, 2, 3]
 
 
-def test_orphan_results_go_and_open_calls_get_a_stub() -> None:
-    messages = [user("a"), tool("never", "x"), CALLING, user("b"), assistant(None, [call("ls", id="open")])]
-    repaired = repair_history(messages)
-    assert [message["role"] for message in repaired.messages] == [
-        "user",
-        "assistant",
-        "tool",
-        "user",
-        "assistant",
-        "tool",
-    ]
-    assert [text_of(message) for message in repaired.messages if message["role"] == "tool"] == [NO_RESULT, NO_RESULT]
-    assert list(repaired.indexes) == [0, 2, 2, 3, 4, 4]
-    assert [done.index for done in repaired.repairs] == [1, 2, 4]
-
-
-def test_a_valid_history_comes_back_as_the_very_same() -> None:
-    messages = [user("a"), CALLING, tool("call_1", "b")]
-    repaired = repair_history(messages)
-    assert repaired.messages is messages
-    assert list(repaired.indexes) == [0, 1, 2]
-
-
 # -- the record --------------------------------------------------------------------------------------------------------
 
 
@@ -80,16 +57,17 @@ def test_a_system_prompt_with_a_note_behind_it_is_known_again() -> None:
     assert record.catch_up([system("Be brief.\n\n[a note]"), *HISTORY], range(5))
 
 
-def test_a_history_whose_call_still_waits_for_its_result_is_known_again() -> None:
+def test_a_history_whose_call_got_a_stub_is_known_again() -> None:
     waiting = [
         *HISTORY,
         user("And the nets?"),
         assistant(None, [call("ls", id="c2"), call("cat", id="c3")]),
         tool("c2", "a"),
+        user("Never mind."),
     ]
     record = HistoryRecord.of(waiting[:5])
-    repaired = repair_history(waiting)
-    assert text_of(repaired.messages[-1]) == NO_RESULT
+    repaired = repair(waiting)
+    assert text_of(repaired.messages[-2]) == NO_RESULT
     assert record.catch_up(repaired.messages, repaired.indexes)
     assert record.ledger.next_number == len(waiting)
     assert record.read(5) is waiting[5]
@@ -109,7 +87,7 @@ def test_a_record_of_nothing_knows_nobody() -> None:
 
 def test_a_number_is_that_of_the_message_as_it_came() -> None:
     messages = [user("a"), tool("never", "x"), CALLING, user("b"), tool("never", "y")]
-    repaired = repair_history(messages)
+    repaired = repair(messages)
     history = number_history(repaired.messages, repaired.indexes, len(messages))
     assert [message["role"] for message in history.messages] == ["user", "assistant", "tool", "user"]
     assert list(history.numbers) == [0, 2, 2, 3]  # the stub has the number of its call

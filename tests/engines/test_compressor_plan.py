@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from clew.engines.compressor.history import prompts_in
-from clew.engines.compressor.plan import cut_at, fit_tail, head_end, newest_visible, tail_start
+from clew.engines.compressor.history import newest_visible, prompts_in
+from clew.engines.compressor.plan import cut_at, head_end, tail_start
+from clew.engines.compressor.prune import fit_tail
 from clew.messages import Message, Part, text_of
 from clew.testing import assistant, call, system, tool, user
 
@@ -106,6 +107,14 @@ def test_results_and_arguments_are_pruned_by_age() -> None:
     _, fitted = fit_tail(tail, range(3), sizes, 1_500, sized)
     assert sum(map(sized, fitted)) <= 1_500
     assert fit_tail(tail, range(3), sizes, 20_000, sized)[1] == tail
+
+
+def test_a_result_pruned_in_the_tail_tells_of_the_nearest_call_before_it() -> None:
+    tail: list[Message] = []
+    for name in ("first", "second"):
+        tail += [assistant(None, [call("terminal", {"command": name})]), tool("call_1", "x" * 5_000)]
+    _, fitted = fit_tail(tail, range(4), [sized(m) for m in tail], 300, sized)
+    assert ['"first"' in text_of(fitted[1]), '"second"' in text_of(fitted[3])] == [True, True]
 
 
 def test_room_that_a_later_start_leaves_goes_back_to_the_newest_results() -> None:

@@ -166,3 +166,11 @@ def test_a_cut_text_keeps_both_ends_and_is_not_cut_again() -> None:
 def test_what_needs_no_pruning_comes_back_as_the_same_object() -> None:
     messages = [user("go"), assistant("ok", [call("ls", {"path": "src"})]), tool("call_1", "a\nb"), assistant("done")]
     assert all(new is old for new, old in zip(prune(messages, range(4)), messages, strict=True))
+
+
+def test_a_pruned_result_tells_of_the_nearest_call_before_it() -> None:
+    messages: list[Message] = []
+    for name in ("first", "second"):
+        messages += [assistant(None, [call("terminal", {"command": name})]), tool("call_1", f"{name}\n{LOG}")]
+    pruned = prune(messages, range(4))
+    assert ['"first"' in str(pruned[1]["content"]), '"second"' in str(pruned[3]["content"])] == [True, True]

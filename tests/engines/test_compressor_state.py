@@ -8,8 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from clew.engines import Compaction, ContextCompressor, SessionStart
+from clew.handoff import Cooldowns, Summary, SummaryInput
 from clew.messages import Message
-from clew.summaries import Cooldowns, Summary, SummaryInput
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
@@ -67,6 +67,7 @@ def test_two_compactions_that_leave_too_much_stop_the_automatic_ones() -> None:
     assert not engine.should_compress(size)
     assert engine.get_status().paused
     [told] = [warning for warning in last.warnings if "paused" in warning]
+    assert "/new" not in told
     assert f"The system prompt takes {engine.size_of(last.messages[:1]):,} tokens" in told
     assert "tools and what else is sent 70" in told
     again = asyncio.run(engine.compress(view, size))

@@ -7,8 +7,8 @@ import asyncio
 from clew.app import engine_setup, load_engine
 from clew.config import load_config
 from clew.engines import ContextCompressor, SessionStart
+from clew.handoff import ModelSummarizer
 from clew.messages import Message
-from clew.summaries import ModelSummarizer
 from clew.testing import assistant, call, system, tool, user
 from clew.testing.scripted import RecordedSleep, ScriptedSummaryModel, fails
 from clew.tokens import counter_for

@@ -12,8 +12,8 @@ import pytest
 from clew.config import CompressionSettings
 from clew.engines import ContextCompressor
 from clew.engines.compressor.history import number_history
+from clew.handoff import unwrap
 from clew.messages import Message, arguments_of_call, calls_of, text_of
-from clew.summaries import unwrap
 from clew.testing import assistant, call, system, tool, user
 
 WINDOW = 24_000

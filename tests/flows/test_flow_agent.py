@@ -23,10 +23,10 @@ from clew.agent import Exchange
 from clew.app import AgentApp, AgentAppOptions, open_agent_app
 from clew.config import load_config
 from clew.events import CompactionFinished, CompactionStarted, Event, Events, OutputSpilled
+from clew.handoff import is_instruction
 from clew.messages import ToolCall, text_of
 from clew.providers import AnthropicProvider, OnDelta, OpenAIChatProvider, Provider, Reply, Request, ResponsesProvider
 from clew.store import open_store
-from clew.summaries import is_instruction
 from clew.testing import call, user
 from clew.testing.runtime import PrefixChecker, answers, calls_have_results, request_tokens
 from clew.testing.scripted import ScriptedProvider, refuses

@@ -6,10 +6,10 @@ import asyncio
 from pathlib import Path
 
 from clew.events import CompactionFinished, CompactionPhase, CompactionStarted, Notice
+from clew.handoff import PREFIX, SYSTEM_NOTE
 from clew.messages import Message, text_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CallFilter, StoredMessage
-from clew.summaries import PREFIX, SYSTEM_NOTE
 from clew.testing import assistant, call, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, calls_have_results, flow_with, request_tokens
 from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says

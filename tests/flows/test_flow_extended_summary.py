@@ -18,10 +18,10 @@ import pytest
 from clew.caching import clear_cache_control
 from clew.config import CompressionSettings, PromptCachingSettings, Settings
 from clew.events import CompactionFinished, CompactionPhase, SummaryReplied
+from clew.handoff import is_instruction
 from clew.messages import Message, Tool, text_of
 from clew.providers import AnthropicProvider, OpenAIChatProvider, Provider, ResponsesProvider, RetryPolicy
 from clew.store import CallFilter
-from clew.summaries import is_instruction
 from clew.testing import ScriptedProvider, call, calls, overflow, refuses, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import RecordedSleep, handoff_text

@@ -113,7 +113,7 @@ async def test_the_ladder_ends_with_what_was_tried_what_is_large_and_what_to_do(
             await flow.turn(user("go"))
         assert len(provider.requests) <= 4
         assert 1 <= len(stopped.value.tried) <= 3
-        for told in ("the system prompt", "the tools", "/new", "/compress", "compact"):
+        for told in ("the system prompt", "the tools", "a new conversation", "compact"):
             assert told in str(stopped.value)
         rows = await flow.store.messages(SESSION)
         assert [row.message for row in rows] == [*(row.message for row in before), user("go")]

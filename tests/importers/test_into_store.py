@@ -13,7 +13,7 @@ import pytest
 from clew.importers import SourceEntry, SourceMetadata, SourceSession, SourceUsage, open_sessions
 from clew.importers.into_store import ImportedSession, import_session
 from clew.messages import Message, text_of
-from clew.store import CallFilter, CompactionEntry, Store, open_store
+from clew.store import CallFilter, CompactionEntry, NewMessage, NewSession, Store, open_store
 
 
 @pytest.fixture
@@ -227,6 +227,32 @@ async def test_a_session_whose_file_tells_no_times_started_with_its_import() -> 
         done = await take_one(store, [{"role": "user", "content": "Hoist!"}])
         assert done.session is not None
         assert (await store.session(done.session)).created.timestamp() == 1_800_000_000
+
+
+def prompted(*messages: Message, system: str | None = None) -> SourceSession:
+    metadata = SourceMetadata(session="s1", system=system)
+    return SourceSession(
+        "it", "codex", metadata, lambda: iter([SourceEntry(message, at) for at, message in enumerate(messages)])
+    )
+
+
+async def test_every_prompt_before_the_first_message_stands_beside_the_history(store: Store) -> None:
+    lead: list[Message] = [{"role": "system", "content": "You sail."}, {"role": "developer", "content": "Be brief."}]
+    done = await import_session(store, prompted(*lead, {"role": "user", "content": "Hoist!"}, system="A harbour."))
+    assert await texts(store, done.session) == ["Hoist!"]
+    assert done.session is not None
+    assert await store.system_prompt(done.session) == "A harbour.\n\nYou sail.\n\nBe brief."
+
+
+async def test_a_session_that_was_stored_with_a_prompt_in_its_history_goes_on_with_the_same_numbers(
+    store: Store,
+) -> None:
+    lead: Message = {"role": "developer", "content": "Be brief."}
+    asked: Message = {"role": "user", "content": "Hoist!"}
+    await store.start_session(NewSession("codex-s1", "codex"))
+    await store.append("codex-s1", [NewMessage(lead), NewMessage(asked)])
+    done = await import_session(store, prompted(lead, asked, {"role": "assistant", "content": "Aye."}))
+    assert (done.session, done.known, done.added, done.is_branch) == ("codex-s1", 2, 1, False)
 
 
 async def test_the_system_prompt_stands_beside_the_history(store: Store) -> None:

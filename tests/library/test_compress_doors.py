@@ -12,10 +12,10 @@ import pytest
 
 import clew
 from clew.config import CompressionSettings
-from clew.engines import CompactionRegion, Fate
+from clew.engines import CompactionRegion, Fate, Kept, Removed
 from clew.errors import InvalidArgument
+from clew.handoff import SYSTEM_NOTE, unwrap
 from clew.messages import read_conversation, repair
-from clew.summaries import SYSTEM_NOTE, unwrap
 from clew.testing.scripted import handoff_text
 
 WINDOW = 16_000
@@ -427,3 +427,60 @@ def test_a_notebook_shows_bars_and_escapes_what_is_told() -> None:
     shown = clew.compress(chat(), context_length=WINDOW, summarizer=refuse)._repr_html_()
     assert shown.count('<div style="background') == 2 and "width:100.0%" in shown
     assert "<b>" not in shown and "&lt;b&gt;no key&lt;/b&gt;" in shown
+
+
+MARKER = {"cache_control": {"type": "ephemeral"}}
+
+
+def marked_blocks(rounds: int) -> list[Any]:
+    """An Anthropic history in which a client left a cache marker on every block."""
+    messages: list[Any] = []
+    for number in range(rounds):
+        arguments = {"path": f"{number}.log", "content": "salt, rope and tar; " * 60}
+        messages += [
+            {"role": "user", "content": [{"type": "text", "text": f"Day {number}?", **MARKER}]},
+            {
+                "role": "assistant",
+                "content": [
+                    {"type": "text", "text": "I write.", **MARKER},
+                    {"type": "tool_use", "id": f"a{number}", "name": "write_file", "input": arguments, **MARKER},
+                    {"type": "tool_use", "id": f"b{number}", "name": "read_file", "input": {"path": "b"}, **MARKER},
+                ],
+            },
+            {
+                "role": "user",
+                "content": [
+                    {"type": "tool_result", "tool_use_id": f"a{number}", "content": "written " * 400, **MARKER},
+                    {
+                        "type": "tool_result",
+                        "tool_use_id": f"b{number}",
+                        "content": [{"type": "text", "text": "rope " * 400, **MARKER}],
+                    },
+                ],
+            },
+            {"role": "assistant", "content": [{"type": "text", "text": f"Day {number} is done. " * 30, **MARKER}]},
+        ]
+    return messages
+
+
+@pytest.mark.parametrize("engine", [None, "lcm"])
+@pytest.mark.parametrize("window", [4_000, 8_000, 16_000])
+def test_nothing_that_is_written_has_the_cache_marker_of_a_client(engine: str | None, window: int) -> None:
+    for messages in (marked_blocks(30), marked_blocks(30)[3:], [*marked_blocks(30), *marked_blocks(1)[:2]]):
+        done = clew.compress(messages, context_length=window, engine=engine)
+        assert done.changed
+        came = {id(message) for message in messages}
+        new = [item.message for item in done.compaction.items if not isinstance(item, Kept | Removed)]
+        assert new and "cache_control" not in json.dumps(new)
+        changed = [message for message in done.messages if id(message) not in came and message["role"] == "assistant"]
+        assert "cache_control" not in json.dumps(changed)
+
+
+def test_a_chat_message_that_is_changed_loses_the_cache_marker_of_a_client() -> None:
+    messages = [{**message, **MARKER} for message in chat()[1:]]
+    done = clew.compress([{"role": "system", "content": "Be brief.", **MARKER}, *messages], target_tokens=2_000)
+    came = {id(message) for message in messages}
+    written = [message for message in done.messages[1:] if id(message) not in came]
+    assert len(written) > 1
+    assert not any("cache_control" in message for message in written)
+    assert "cache_control" in done.messages[0], "the system prompt stays as it is, with a note behind it"

@@ -131,6 +131,23 @@ def test_what_prints_nothing_that_is_worth_telling_does_not_leave_a_target_unuse
     assert 0.9 * target <= done.tokens_after <= target
 
 
+@pytest.mark.parametrize("target", [1_000, 3_000, 12_000])
+@pytest.mark.parametrize("place", ["alone", "first", "last", "answered", "called for"])
+def test_one_huge_message_uses_the_target_that_the_rest_leaves_free(place: str, target: int) -> None:
+    huge = user(listing("part", 20_000))
+    small = [user("Read it."), assistant("I will.")]
+    messages = {
+        "alone": [huge],
+        "first": [huge, *small],
+        "last": [*small, huge],
+        "answered": [*small, huge, assistant("Nothing is missing.")],
+        "called for": [*small, *[user("And?"), assistant("Well. " * 30)] * 60, huge],
+    }[place]
+    done = clew.compress(messages, target_tokens=target)
+    assert 0.85 * target <= done.tokens_after <= target
+    assert done.tokens_after <= clew.preview(messages, target_tokens=target).tokens_after
+
+
 @pytest.mark.parametrize("seed", range(2))
 def test_what_was_asked_outlasts_further_compactions_to_a_target_that_the_rest_nearly_fits(seed: int) -> None:
     """A longer tail would leave an earlier handoff no room."""

@@ -137,6 +137,27 @@ def test_results_apart_from_their_calls_are_moved_to_them() -> None:
     assert repairs == (Repair(3, "the result of 'b' stands apart from its call", "moved behind message 0"),)
 
 
+def test_a_result_replaces_the_stub_that_stands_for_it() -> None:
+    stub = result("b", NO_RESULT)
+    messages, repairs = repaired(asks(call("a"), call("b")), result("a"), stub, result("b", "real"), user())
+    assert messages == [asks(call("a"), call("b")), result("a"), result("b", "real"), user()]
+    assert repairs == (Repair(2, "a stub for 'b', whose result came later", "removed; the result is kept"),)
+
+
+def test_a_result_replaces_its_stub_wherever_it_stands() -> None:
+    stub = {**result("b"), "content": [{"type": "text", "text": NO_RESULT}]}
+    messages, repairs = repaired(asks(call("a"), call("b")), stub, result("a"), user(), result("b", "real"))
+    assert messages == [asks(call("a"), call("b")), result("a"), result("b", "real"), user()]
+    assert [done.index for done in repairs] == [1, 4]
+
+
+def test_a_stub_never_replaces_a_result() -> None:
+    messages, _ = repaired(asks(call("a")), result("a", NO_RESULT), result("a", NO_RESULT), result("a", "real"))
+    assert messages == [asks(call("a")), result("a", "real")]
+    messages, _ = repaired(asks(call("a")), result("a", "real"), result("a", NO_RESULT), result("a", "second"))
+    assert messages == [asks(call("a")), result("a", "real")]
+
+
 def test_an_id_used_again_later_belongs_to_the_nearest_call() -> None:
     history: Any = [asks(call("a")), result("a", "1"), user(), asks(call("a")), result("a", "2")]
     assert repair(history).messages is history

@@ -24,10 +24,10 @@ from clew.engines import (
     budgets_for,
 )
 from clew.engines.compressor.history import prompts_in
-from clew.engines.compressor.plan import cut_at, fit_tail, head_end, tail_start
-from clew.engines.compressor.prune import prune
+from clew.engines.compressor.plan import cut_at, head_end, tail_start
+from clew.engines.compressor.prune import fit_tail, prune
+from clew.handoff import SYSTEM_NOTE, unwrap
 from clew.messages import Message, arguments_of_call, calls_of, read_conversation, repair, safe_cuts
-from clew.summaries import SYSTEM_NOTE, unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.testing.strategies import broken_histories, histories
 from clew.tokens import counter_for

@@ -8,8 +8,8 @@ import re
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from clew.handoff import END_MARKER, HEADINGS, Handoff, parse_handoff, summarize_builtin, unwrap, wrap, write_handoff
 from clew.messages import Message
-from clew.summaries import END_MARKER, HEADINGS, Handoff, parse_handoff, summarize_builtin, unwrap, wrap, write_handoff
 from clew.summaries.handoff import COMPLETED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of

@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 
 import clew
 from clew.engines import ContextCompressor
+from clew.handoff import unwrap
 from clew.messages import Message, calls_of, text_of
-from clew.summaries import unwrap
 from clew.testing import assistant, call, system, tool, user
 from clew.tokens import count_tokens
 

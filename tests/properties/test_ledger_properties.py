@@ -97,7 +97,7 @@ def test_quotes_are_verbatim_and_fit_the_room(history: History, room: int) -> No
 _WRITE = """
 import hashlib, sys
 from clew.ledger import Ledger
-from clew.summaries import parse_handoff, write_handoff
+from clew.handoff import parse_handoff, write_handoff
 from clew.testing.scripted import summary_input_of
 from clew.testing.messages import synthetic_history
 

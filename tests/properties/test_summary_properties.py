@@ -9,8 +9,8 @@ import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
+from clew.handoff import Handoff, ModelSummarizer, ModelSummary, Summary, SummaryInput, parse_handoff
 from clew.messages import Message
-from clew.summaries import Handoff, ModelSummarizer, ModelSummary, Summary, SummaryInput, parse_handoff
 from clew.summaries.chunks import MessageSpan
 from clew.summaries.handoff import ACTIVE_TASK, COMPLETED
 from clew.testing import assistant, call, tool, user

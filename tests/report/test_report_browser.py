@@ -59,10 +59,10 @@ def test_the_page_opens_without_a_complaint_and_draws_every_message(page: Path) 
 
 
 def test_the_address_of_a_message_shows_its_text_and_runs_none_of_it(page: Path) -> None:
-    dom, said = opened(page, "m5")
+    dom, said = opened(page, "m4")
     assert said == []
     assert not re.search(r'<aside id="message" hidden=""', dom)
-    assert "m5 · result of carry" in dom
+    assert "m4 · result of carry" in dom
     body = dom[dom.index('id="message-body"') :]
     assert "letter_1 is on floor 1. &lt;/script&gt;&lt;script&gt;" in body
     assert "ünïcode 修复" in body

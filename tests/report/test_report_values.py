@@ -56,7 +56,7 @@ def test_a_handoff_within_a_message_has_a_part_of_its_own(later: list[Message]) 
 
 
 def test_every_message_has_a_fate_that_its_text_bears_out() -> None:
-    found = report(baker(), 2_000)
+    found = report(baker(), 4_000)
     assert len(found.outcomes) == len(baker())
     for outcome in found.outcomes:
         if outcome.fate is Fate.KEPT and outcome.role != "system":
@@ -83,9 +83,8 @@ def test_results_are_named_after_their_tool() -> None:
 
 
 def test_a_result_that_was_only_shortened_has_the_size_that_it_really_has() -> None:
-    messages = [user("Bake."), assistant("", [call("bake", {}, id="b")]), tool("b", "heat 220\n" * 6_000), user("So?")]
-    found = report(messages, 3_000)
-    assert [outcome.fate for outcome in found.outcomes][2] is Fate.PRUNED
+    found = report([user("Bake at these heats: " + "220 degrees, " * 6_000)], 3_000)
+    assert [outcome.fate for outcome in found.outcomes] == [Fate.PRUNED]
     assert found.handoff_tokens == 0
     assert sum(part.tokens for part in found.parts_after) <= found.result.tokens_after <= 3_000
 
@@ -111,7 +110,7 @@ def test_all_but_everything_saved_is_not_100_percent() -> None:
 
 
 def test_a_rule_stands_and_a_string_that_is_gone_is_named_with_its_message() -> None:
-    found = report(baker(150), 1_200)
+    found = report(baker(150), 3_000)
     left = measure_retention(found)
     assert left.strings > left.retained > 0
     result = "\n".join(str(message) for message in found.result.compaction.messages)
@@ -127,7 +126,7 @@ def test_an_error_of_a_folded_call_is_a_fact_with_its_source() -> None:
     messages[7] = tool("b2", "Traceback\nOvenError: the left oven is cold\n[exit 1]")
     facts = measure_retention(report(messages, 3_000)).facts
     errors = [fact for fact in facts if fact.kind == "errors"]
-    assert [(fact.number, "OvenError" in fact.text) for fact in errors] == [(7, True)]
+    assert [(fact.number, "OvenError" in fact.text) for fact in errors] == [(6, True)]
 
 
 def test_requests_and_changed_files_of_folded_messages_are_looked_up_in_the_result() -> None:

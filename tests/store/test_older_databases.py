@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from clew.handoff import PREFIX
 from clew.messages import text_of
 from clew.store import CallFilter, EngineRecord, SearchScope, Store, open_store
 from clew.store.migrate import latest_version
-from clew.summaries import PREFIX
 from clew.testing import ScriptedProvider, user
 from clew.testing.runtime import SESSION, answers, flow_with
 

@@ -14,7 +14,7 @@ from clew.cli.tui.markdown import MAX_DIFF_ROWS, TerminalLook
 from clew.cli.tui.observer import ScreenObserver
 from clew.cli.tui.prompt import parse_approval
 from clew.cli.tui.screen import Screen
-from clew.errors import StoreError
+from clew.errors import ContextExhausted, StoreError
 from clew.events import (
     CompactionFinished,
     CompactionPhase,
@@ -258,6 +258,12 @@ def test_a_disk_that_failed_is_told_in_whole_sentences() -> None:
     failed = StoreError("state.db: the disk failed; check it, then try again")
     failed.__cause__ = OSError()
     assert "try again. The conversation is as it was stored last; `clew doctor`" in explain_problem(failed)
+
+
+def test_a_request_that_never_fits_is_told_with_the_commands_that_help() -> None:
+    exhausted = ContextExhausted("s_1", "mock", ["pruning"], ["the tools (9,000 tokens)"])
+    assert "/new" not in str(exhausted)
+    assert explain_problem(exhausted).endswith("/new begins a new conversation; /compress TOPIC names what matters.")
 
 
 def test_a_page_of_a_gateway_is_told_without_its_tags() -> None:

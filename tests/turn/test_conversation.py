@@ -7,9 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from clew.events import CompactionFinished, CompactionStarted, Notice
+from clew.handoff import SYSTEM_NOTE
 from clew.messages import Message, text_of
 from clew.store import NewSession
-from clew.summaries import SYSTEM_NOTE
 from clew.testing import PlainEngine, assistant, call, system, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import ScriptedProvider, calls, handoff_text, refuses, says

@@ -15,8 +15,8 @@ from clew.engines import (
     register_built_in_engines,
 )
 from clew.errors import PluginError
-from clew.plugins import Plugin
 from clew.handoff import Summarize
+from clew.plugins import Plugin
 from clew.tokens import DEFAULT_WINDOW
 
 ENGINE_KEY = "context.engine"

@@ -10,8 +10,8 @@ from dataclasses import replace
 
 from clew.config import AuxiliaryModelSettings, ModelSettings, Settings
 from clew.errors import NoModel
-from clew.providers import LocalProvider, Provider, RetryPolicy, is_local_model, preset_for, provider_for
 from clew.handoff import SummaryModel, summary_model
+from clew.providers import LocalProvider, Provider, RetryPolicy, is_local_model, preset_for, provider_for
 from clew.tokens import window_of
 from clew.turn import ModelTarget, summary_model_of
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
 
 from clew.errors import InvalidArgument
-from clew.messages import Message, Part, as_sequence, plain_message
+from clew.messages import CACHE_MARKER, Message, Part, as_sequence, plain_message, without_cache_markers
 
 Ttl: TypeAlias = Literal["5m", "1h"]
 TTLS = get_args(Ttl)
 
-MARKER = "cache_control"
+MARKER = CACHE_MARKER
 WHOLE_MESSAGE = 1 << 30
 """Instead of the index of a part: the marker is on the message itself, or on the part and not inside it. It is larger
 than any index, because such a marker comes after every part."""
@@ -113,11 +113,7 @@ def mark_anthropic_request(request: Mapping[str, Any], ttl: str = "5m") -> dict[
 
 def clear_cache_control(messages: Sequence[Message]) -> list[Message]:
     """A new list without any marker; messages that had none are the same objects. Reads every message."""
-    cleared = list(messages)
-    for index, message in enumerate(cleared):
-        for position, _ in markers_in(message, index):
-            cleared[index] = without_marker(cleared[index], position)
-    return cleared
+    return list(map(without_cache_markers, messages))
 
 
 def _system_position(messages: list[Message], on_message: bool) -> list[MarkerPosition]:

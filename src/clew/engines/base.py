@@ -50,6 +50,11 @@ class EngineSetup:
     """Answers a prompt in at most so many tokens, for an engine's own tools; None where no model is configured."""
     system_as_blocks: bool = False
     """Whether what is put behind the system prompt is a block of its own."""
+    has_store: bool = True
+    """Whether the messages are rows of a store, where each can be opened again by its number.
+
+    Without one, leading system messages are in the list and have no number, as a store keeps them beside the history.
+    """
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Sequence
 
 from clew.engines.base import ContextEngine, EngineFactory, EngineSetup, SessionStart
 from clew.engines.compaction import Compaction, Fate, indexes_of
-from clew.messages import Message, calls_of, images_of, repair, text_of
+from clew.messages import Message, calls_of, images_of, repair, text_of, without_cache_markers
 from clew.tokens import count_tokens
 from clew.usage import CanonicalUsage
 
@@ -136,8 +136,8 @@ def _is_in(message: Message, messages: Sequence[Message]) -> bool:
 def _contains(message: Message, other: Message) -> bool:
     if other.get("role") != message.get("role") or calls_of(other) != calls_of(message):
         return False
-    pictures = images_of(other)
-    return text_of(message) in text_of(other) and all(picture in pictures for picture in images_of(message))
+    pictures, own = images_of(without_cache_markers(other)), images_of(without_cache_markers(message))
+    return text_of(message) in text_of(other) and all(picture in pictures for picture in own)
 
 
 def _opening(message: Message) -> str:

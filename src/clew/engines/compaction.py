@@ -232,7 +232,7 @@ class CompactionPreview:
     regions: tuple[CompactionRegion, ...] = field(repr=False)
     """This and the following three: one for each message of the input."""
     numbers: tuple[int | None, ...] = field(repr=False)
-    """What a handoff calls the messages (m12); None for an earlier handoff and for what is removed."""
+    """What a handoff calls the messages (m12); None for leading system messages and an earlier handoff."""
     sizes: tuple[int, ...] = field(repr=False)
     sizes_after: tuple[int, ...] = field(repr=False)
     """0 where the message would be folded or removed, smaller where it would be pruned."""

@@ -59,13 +59,13 @@ def prose_parts(text: str) -> list[Part]:
     """The parts of what a person or an agent wrote: prose and fenced code."""
     text = strip_colours(text)
     if "```" not in text and "~~~" not in text:
-        return _with_noise(PartKind.PROSE, prose_pieces(text))
+        return _with_noise(PartKind.PROSE, prose_pieces(text), text)
     parts: list[Part] = []
     for at, block in enumerate(_FENCE.split(text)):
         if at % 2:
-            parts += _with_noise(PartKind.CODE, code_pieces(block))
+            parts += _with_noise(PartKind.CODE, code_pieces(block), block)
         else:
-            parts += _with_noise(PartKind.PROSE, prose_pieces(block))
+            parts += _with_noise(PartKind.PROSE, prose_pieces(block), block)
     return parts
 
 
@@ -74,7 +74,7 @@ def output_parts(text: str) -> list[Part]:
     text = strip_colours(result_text(text))
     decoded = json_lines(text)
     lines = decoded if decoded is not None else without_gutter([line for line in text.split("\n") if line.strip()])
-    return _with_noise(PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)))
+    return _with_noise(PartKind.OUTPUT, (line for line in map(str.strip, lines) if not _TAG_LINE.fullmatch(line)), text)
 
 
 def file_parts(text: str, path: str) -> list[Part]:
@@ -83,16 +83,17 @@ def file_parts(text: str, path: str) -> list[Part]:
     text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
     if path.endswith(_DOCUMENTS):
         return prose_parts(text)
-    return _with_noise(PartKind.CODE, code_pieces(text))
+    return _with_noise(PartKind.CODE, code_pieces(text), text)
 
 
 def code_parts(text: str) -> list[Part]:
     """The parts of a text that is written to a file."""
-    return _with_noise(PartKind.CODE, code_pieces(text))
+    return _with_noise(PartKind.CODE, code_pieces(text), text)
 
 
-def _with_noise(kind: PartKind, pieces: Iterator[str]) -> list[Part]:
-    """The pieces as parts of their kind, each run of noise as a part of its own."""
+def _with_noise(kind: PartKind, pieces: Iterator[str], text: str) -> list[Part]:
+    """The pieces of a text as parts of their kind, each run of noise as a part of its own."""
+    detectors = [detector for detector in NOISE if any(literal in text for literal in detector.literals)]
     parts: list[Part] = []
     good: list[str] = []
     noisy, name = 0, ""
@@ -104,7 +105,7 @@ def _with_noise(kind: PartKind, pieces: Iterator[str]) -> list[Part]:
         noisy, name = 0, ""
 
     for piece in pieces:
-        found = noise_of(piece)
+        found = noise_of(piece, detectors)
         if not found:
             close_noise()
             good.append(clip_piece(piece))
@@ -157,7 +158,7 @@ def code_feature(line: str) -> str:
     return "value" if _VALUE.match(line) else "statement"
 
 
-def noise_of(line: str) -> str:
+def noise_of(line: str, detectors: Sequence[Detector] = NOISE) -> str:
     """The kind of noise that a line is; empty where it can be quoted."""
     if len(line) > _LONG_LINE and line.count(" ") * _CHARS_PER_BLANK < len(line) and line.isascii():
         return "minified code or data"
@@ -167,7 +168,7 @@ def noise_of(line: str) -> str:
         return "encoded data"
     if len(line) >= _NUMBERS_CHARS and sum(map(line.count, _NUMBER_CHARS)) > _NUMBERS_SHARE * len(line):
         return "numbers"
-    for detector in NOISE:
+    for detector in detectors:
         if detector.matches(line):
             return detector.name
     return ""

@@ -22,6 +22,7 @@ _BLOCK = re.compile(rf"<({'|'.join(map(re.escape, _HARNESS['tags']))})\b[^<>\n]*
 _REQUEST = re.compile(rf"<({'|'.join(_HARNESS['request_tags'])})\b[^<>\n]*>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _LONGEST_RULE_CHARS = 400
+_SHORT_REQUEST_CHARS = 240
 _FEWEST_WORDS_OF_OBJECT = 5
 _DEPENDENT = ("and ", "but ", "also ", "it ", "that ", "this ", "they ", "so ", "or ", "then ", "same ", "agreed")
 _RULES_READ_CHARS = 12_000
@@ -82,22 +83,29 @@ def person_text(text: str, sender: str = "") -> str:
 
 def rules_in(text: str) -> list[str]:
     """The sentences of a person that state a rule, each with the sentence before it where it has no object itself."""
+    if len(text) <= _SHORT_REQUEST_CHARS:
+        # A short message is one thought: a rule in it includes what it applies to.
+        return [flatten(text)] if any(map(_states_rule, prose_pieces(text))) else []
     rules: list[str] = []
     before = ""
     for piece in prose_pieces(text[:_RULES_READ_CHARS]):
-        lowered = piece.lower().replace("’", "'")
-        is_rule = (
-            len(piece) <= _LONGEST_RULE_CHARS
-            and not lowered.rstrip().endswith(("?", "？"))
-            and RULE.found_in(lowered)
-            and not any(phrase in lowered for phrase in _NO_RULE)
-        )
-        if is_rule:
+        if _states_rule(piece):
+            lowered = piece.lower()
             needs_object = len(_WORD.findall(piece)) < _FEWEST_WORDS_OF_OBJECT or lowered.startswith(_DEPENDENT)
             whole = f"{before} {piece}" if needs_object and before and before not in rules else piece
             rules.append(flatten(whole))
         before = piece
     return rules
+
+
+def _states_rule(piece: str) -> bool:
+    lowered = piece.lower().replace("’", "'")
+    return (
+        len(piece) <= _LONGEST_RULE_CHARS
+        and not lowered.rstrip().endswith(("?", "？"))
+        and RULE.found_in(lowered)
+        and not any(phrase in lowered for phrase in _NO_RULE)
+    )
 
 
 def is_question(text: str) -> bool:

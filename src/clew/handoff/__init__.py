@@ -14,13 +14,13 @@ from clew.handoff.select import Choice, Frame, select
 from clew.handoff.spans import Line, Span, read_line, references_in
 from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
 from clew.handoff.value import ACTIVE_TASK, COMPLETED, HEADINGS, Entry, Handoff, ListStyle, list_style
-from clew.handoff.wrapping import END_MARKER, PREFIX, SYSTEM_NOTE, WrappedSummary, unwrap, wrap
+from clew.handoff.wrapping import END_MARKER, HANDOFF_OPENING, PREFIX, SYSTEM_NOTE, WrappedSummary, unwrap, wrap
 from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
-    "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HEADINGS", "PREFIX", "SYSTEM_NOTE", "UNVERIFIED_MARK",
-    "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff",
-    "Line", "ListStyle", "ModelSummarizer", "ModelSummary", "ReadMessage", "Span", "Summarize", "Summary",
-    "SummaryInput", "SummaryModel", "WrappedSummary", "is_instruction", "list_style", "read_line", "references_in",
-    "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
+    "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SYSTEM_NOTE",
+    "UNVERIFIED_MARK", "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry",
+    "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary", "ReadMessage", "Span", "Summarize",
+    "Summary", "SummaryInput", "SummaryModel", "WrappedSummary", "is_instruction", "list_style", "read_line",
+    "references_in", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip

@@ -6,9 +6,11 @@ does not depend on the budget, so a larger handoff has everything that a smaller
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
-from clew.facts import CUT, Action, Exchange, Record, asks_back, flatten, shorten
+from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
 from clew.handoff import value
 from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
@@ -23,6 +25,7 @@ REQUEST_CHARS = 330
 _TASK_CHARS = 1_500
 _STAYING_TASK_CHARS = 160
 _HEAD_CHARS = 80
+_JOINED_CHARS = 240
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
 _ENTRY_CHARS = 8
@@ -81,10 +84,15 @@ class Draft:
         numbers = range(min(self._first, self.record.first_number), self.record.next_number)
         self._staying = self._staying_numbers()
         self.material = read_material(self.record, source.read, numbers, self._may_quote)
+        self._listed = {rule.number for rule in self.record.rules if self._is_rule(rule)}
+        """Requests that are a rule as a whole, and are listed as such."""
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
         self._task = tuple(active_task(self.record, source, self._staying))
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
+
+    def _is_rule(self, rule: Rule) -> bool:
+        return flatten(self.record.exchanges[self.record.exchange_of(rule.number)].request) == rule.text
 
     def _may_quote(self, number: int) -> bool:
         return self._first <= number < self.source.last or number in self.source.shortened
@@ -141,15 +149,26 @@ class Draft:
         return Candidate(kind, text, numbers, frozenset(self.material.terms.of(text)), None, at, section)
 
     def _requests(self) -> Iterator[Candidate]:
+        times = Counter(exchange.request for exchange in self.record.exchanges)
+        newest = {without_digits(exchange.request): exchange.number for exchange in self.record.exchanges}
         for index, exchange in enumerate(self.record.exchanges):
             if exchange.request and self._may_quote(exchange.number):
-                yield self._entry(Kind.REQUEST, request_text(exchange), (exchange.number,), value.COMPLETED, index)
+                numbers = (exchange.number,)
+                candidate = self._entry(Kind.REQUEST, request_text(exchange), numbers, value.COMPLETED, index)
+                if exchange.number in self._listed:
+                    continue
+                if times[exchange.request] > 1:
+                    candidate.features = ("repeated",)
+                elif newest[without_digits(exchange.request)] != exchange.number:
+                    candidate.features = ("replaced",)
+                yield candidate
 
     def _rules(self) -> Iterator[Candidate]:
+        newest = {without_digits(rule.text): rule for rule in self.record.rules}
         for at, rule in enumerate(self.record.rules):
-            if rule.number in self._staying:
-                continue
-            yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
+            # A rule that was stated again with another value is replaced.
+            if rule.number not in self._staying and newest[without_digits(rule.text)] is rule:
+                yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
 
     def _states(self) -> Iterator[Candidate]:
         record = self.record
@@ -216,18 +235,23 @@ class Draft:
         omitted: list[Exchange] = []
         for index, exchange in enumerate(self.record.exchanges):
             if index not in asked and index not in groups:
-                if exchange.request and self._may_quote(exchange.number):
+                if exchange.request and self._may_quote(exchange.number) and exchange.number not in self._listed:
                     omitted.append(exchange)
                 continue
-            if omitted:
-                entries.append(_omitted(omitted))
-                omitted = []
             own = groups.get(index, {})
             lines = [self._line(group, own[group]) for group in sorted(own)]
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
             numbers = (exchange.number,) if exchange.number >= 0 else ()
-            entries.append(Entry(text or "Before the first request", numbers, tuple(lines)))
-        return [*entries, *([_omitted(omitted)] if omitted else [])]
+            entry = Entry(text or "Before the first request", numbers, tuple(lines))
+            if not lines and entries and not entries[-1].lines and len(entries[-1].text) < _JOINED_CHARS:
+                # Requests without a result that is listed share a line.
+                entries[-1] = Entry(f"{entries[-1].render()} · {text}", numbers)
+            else:
+                entries.append(entry)
+        if omitted:
+            many = f"{len(omitted)} requests" if len(omitted) > 1 else "1 request"
+            entries.insert(0, Entry(f"{many} not listed", (omitted[0].number, omitted[-1].number)))
+        return entries
 
     def _line(self, group: Group, pieces: Sequence[Candidate]) -> Entry:
         """The words of a message in quotes, or an action with what came of it."""
@@ -255,6 +279,11 @@ def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
     return f"{text}, cancelled later" if exchange.cancelled else text
 
 
+def without_digits(text: str) -> str:
+    """What two requests have in common that differ in a value only."""
+    return re.sub(r"\d+", "0", text)
+
+
 def quoted(text: str, most: int) -> str:
     said = shorten(text, most)
     # Some programs hand a request on with quote marks of its own.
@@ -276,6 +305,8 @@ def active_task(record: Record, source: SummaryInput, staying: Collection[int] =
     if question := asks_back(text_of(source.read(exchange.closing))):
         yield Entry(said, (exchange.number,))
         yield Entry(f"The agent asked: {quoted(question, REQUEST_CHARS)}", (exchange.closing,))
+    elif exchange.number in staying:
+        yield Entry("None.")
     else:
         yield Entry(f"None. The newest request, {said}, was answered", (exchange.number, exchange.closing))
 
@@ -312,12 +343,8 @@ def _conclusions(material: Material, worth: Worth) -> set[Candidate]:
             known = best.get(candidate.group.exchange)
             if known is None or density > known[0]:
                 best[candidate.group.exchange] = (density, candidate)
-    return {candidate for _, candidate in best.values()}
-
-
-def _omitted(exchanges: Sequence[Exchange]) -> Entry:
-    many = f"{len(exchanges)} requests" if len(exchanges) > 1 else "1 request"
-    return Entry(f"{many} not listed", (exchanges[0].number, exchanges[-1].number))
+    # What the agent says again and again concludes nothing.
+    return set({candidate.text: candidate for _, candidate in best.values()}.values())
 
 
 def _joined_entries(lines: Sequence[Candidate]) -> list[Entry]:

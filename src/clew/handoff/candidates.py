@@ -7,6 +7,7 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -126,6 +127,8 @@ class _MaterialReader:
         self.material = Material()
         self._record, self._may_quote = record, may_quote
         self._sizes: dict[Group, int] = {}
+        self._seen: defaultdict[int, set[str]] = defaultdict(set)
+        """The terms of the message that is being read, by place."""
         self._edited: dict[tuple[int, str], Group] = {}
         self._by_call: dict[int, list[Action]] = {}
         self._by_result: dict[int, Action] = {}
@@ -154,6 +157,9 @@ class _MaterialReader:
             case "tool":
                 if action := self._by_result.get(number):
                     self._add_result(action, self._group_of(action, exchange), number, text)
+        for place, terms in self._seen.items():
+            self._use(terms, number, place)
+        self._seen.clear()
 
     def _add_prose(
         self, kind: Kind, group: Group, number: int, text: str, place: int, features: Sequence[str] = ()
@@ -172,7 +178,7 @@ class _MaterialReader:
         name = reading.tool if reading.verb == "CALLED" else reading.verb
         frame = f"{name} {shorten(reading.target, TARGET_CHARS)}".strip()
         self.material.frames[group] = frame
-        self._use(self.material.terms.of(frame), number, IN_CALL)
+        self._seen[IN_CALL].update(self.material.terms.of(frame))
         features = self._features(action)
         if reading.verb in ("WROTE", "CHANGED") and not is_generated(reading.target):
             for text in written_texts(reading):
@@ -248,7 +254,7 @@ class _MaterialReader:
         start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
         for at, piece in enumerate(part.pieces, start):
             terms = material.terms.of(piece)
-            self._use(terms, number, place)
+            self._seen[place].update(terms)
             if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
                 own_features = (*features, *self._piece_features(part, at - start, piece))

@@ -36,6 +36,7 @@ class Frame:
 _NO_FRAME = Frame(frozenset(), 0)
 SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
+_UNIT = 10_000
 _LEAST_CHARS = 8
 """A choice costs something however short it is: a separator and the attention of a reader."""
 
@@ -59,8 +60,11 @@ class _Selection:
         shown: Set[str],
     ) -> None:
         self._choices, self._frames = choices, frames
-        self._weight = weight
-        self._times = dict.fromkeys(shown, 1)
+        terms = set().union(*(choice.terms for choice in choices), *(frame.terms for frame in frames.values()))
+        # What each term would add now: all of its weight, a part of it once it was shown, then nothing. Whole numbers,
+        # whose sum does not depend on the order in which a set is read.
+        self._adds = {term: round(_UNIT * weight(term) * (SHOWN_AGAIN if term in shown else 1.0)) for term in terms}
+        self._fresh = terms.difference(shown)
         self._open: set[Hashable] = set()
         self._members: dict[Hashable, list[int]] = {}
         for index, choice in enumerate(choices):
@@ -87,7 +91,11 @@ class _Selection:
             choice = self._choices[index]
             frame = self._frame(choice)
             for term in choice.terms | frame.terms:
-                self._times[term] = self._times.get(term, 0) + 1
+                if term in self._fresh:
+                    self._fresh.discard(term)
+                    self._adds[term] = round(self._adds[term] * SHOWN_AGAIN)
+                else:
+                    self._adds[term] = 0
             if choice.group not in self._open and choice.group in self._frames:
                 self._open.add(choice.group)
                 # The frame is paid for: the other choices of the group became cheaper.
@@ -103,12 +111,8 @@ class _Selection:
     def _ratio(self, index: int) -> float:
         choice = self._choices[index]
         frame = self._frame(choice)
-        gain = 0.0
-        for term in choice.terms:
-            times = self._times.get(term, 0)
-            if times < 2:
-                gain += self._weight(term) * (SHOWN_AGAIN if times else 1.0)
-        for term in frame.terms:
-            if term not in self._times and term not in choice.terms:
-                gain += self._weight(term)
-        return (choice.bonus + choice.scale * gain) / (choice.chars + frame.chars + _LEAST_CHARS)
+        adds = self._adds.__getitem__
+        gain = sum(map(adds, choice.terms))
+        if frame.terms:
+            gain += sum(map(adds, frame.terms - choice.terms))
+        return (choice.bonus + choice.scale * gain / _UNIT) / (choice.chars + frame.chars + _LEAST_CHARS)

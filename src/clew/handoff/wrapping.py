@@ -20,11 +20,8 @@ rules in the system prompt take precedence. Numbers such as m12 are those of the
 SHORT_PREFIX = "[Clew handoff] Background, not instructions. A newer user message replaces its active task."
 """For small targets, where every token counts."""
 END_MARKER = "[End of Clew handoff]"
-_OPENING = PREFIX[: PREFIX.index("]") + 1]
-SYSTEM_NOTE = (
-    "[Note on this conversation: older messages may have been replaced by a handoff that begins with [Clew handoff]. "
-    "Treat it as background and carry on with the current task from there.]"
-)
+HANDOFF_OPENING = PREFIX[: PREFIX.index("]") + 1]
+SYSTEM_NOTE = "[Older messages may be replaced by a [Clew handoff]: background, not instructions.]"
 
 _COVERS = re.compile(
     r"^Messages m(\d+) to m(\d+) are folded here(?:; of these, (.+?) follows? word for word)?"
@@ -80,7 +77,7 @@ def unwrap(message: Message) -> WrappedSummary | None:
     """The handoff that a message holds; None where it holds none."""
     content = message.get("content")
     text = content if isinstance(content, str) else text_of({"role": "user", "content": content[:1] if content else []})
-    if not text.startswith(_OPENING):
+    if not text.startswith(HANDOFF_OPENING):
         return None
     # The prefix is one paragraph, whatever its wording was when it was written.
     inside, end, rest = text.partition(_GAP)[2].partition(END_MARKER)
@@ -111,7 +108,7 @@ def _numbers_in(runs: str) -> list[int]:
 
 def without_markers(text: str) -> str:
     """The text with our markers replaced, since one inside a handoff would end or open one."""
-    return text.replace(END_MARKER, "[end marker]").replace(_OPENING, "[handoff]")
+    return text.replace(END_MARKER, "[end marker]").replace(HANDOFF_OPENING, "[handoff]")
 
 
 def _without_summary(message: Message, rest: str) -> Message | None:

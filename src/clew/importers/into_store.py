@@ -33,6 +33,7 @@ from clew.usage import CanonicalUsage, normalize_usage
 
 MAX_BATCH_ENTRIES = 500
 MAX_BATCH_CHARS = 4_000_000
+_PROMPT_ROLES = ("system", "developer")
 _OPEN_REPLY = timedelta(minutes=2)
 ImportProgress: TypeAlias = Callable[[int], None]
 """Is called with how many messages of a session are done."""
@@ -94,8 +95,10 @@ async def import_session(
     entries = SettledEntries(session.entries(), growth)
     for batch in batches(entries):
         if writer is None:
-            batch = _without_system(batch, metadata)
-            writer = await _open_writer(store, session, batch, dry_run)
+            rest = _without_prompts(batch, metadata)
+            writer = await _open_writer(store, session, rest, dry_run)
+            # A session that an earlier version imported with a prompt in its history goes on as it is.
+            batch = batch if await writer.begins_with_prompt() else rest
         await writer.write(batch)
         if progress is not None:
             progress(writer.position)
@@ -131,12 +134,13 @@ class SettledEntries:
                 yield newest
 
 
-def _without_system(batch: list[SourceEntry], metadata: SourceMetadata) -> list[SourceEntry]:
+def _without_prompts(batch: list[SourceEntry], metadata: SourceMetadata) -> list[SourceEntry]:
     """Move leading system messages into the metadata: the store keeps the system prompt beside the history."""
-    lead = [entry.message for entry in takewhile(lambda entry: entry.message.get("role") == "system", batch)]
-    if not lead or len(lead) == len(batch) or metadata.system is not None:
+    lead = [entry.message for entry in takewhile(lambda entry: entry.message.get("role") in _PROMPT_ROLES, batch)]
+    if not lead or len(lead) == len(batch):
         return batch
-    metadata.system = "\n\n".join(map(text_of, lead))
+    texts = [metadata.system or "", *map(text_of, lead)]
+    metadata.system = "\n\n".join(text for text in texts if text)
     return batch[len(lead) :]
 
 
@@ -218,6 +222,12 @@ class _SessionWriter:
             rest = rest[await self._skip_known(rest) :]
         if rest:
             await self._append(rest)
+
+    async def begins_with_prompt(self) -> bool:
+        """Whether the stored session begins with a system message as a row of its history."""
+        if self._is_new:
+            return False
+        return any(row.message["role"] in _PROMPT_ROLES for row in await self._store.messages(self._session, 0, 1))
 
     async def finish(self) -> None:
         """Record usage that the file counts per session, and a title that came late in it."""

@@ -9,8 +9,8 @@ from datetime import UTC, datetime
 from hashlib import blake2b
 from typing import Any
 
-from clew.importers.session import SourceEntry, SourceMetadata
 from clew.facts import person_text
+from clew.importers.session import SourceEntry, SourceMetadata
 from clew.messages import Message, text_of
 from clew.store import CallSource, HashChain, ModelCall
 from clew.usage import cost_of, normalize_usage

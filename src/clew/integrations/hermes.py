@@ -21,6 +21,7 @@ from weakref import WeakValueDictionary
 from clew.config import Settings, clew_home, load_config, store_place
 from clew.engines import EngineSetup, EngineStatus, engine_catalog, threshold_for
 from clew.errors import ClewError
+from clew.handoff import BUILTIN, ModelSummarizer, Summarize, summary_model
 from clew.integrations.hermes_conversation import (
     SOURCE,
     FoldRequest,
@@ -29,7 +30,6 @@ from clew.integrations.hermes_conversation import (
     compression_root,
 )
 from clew.store import Store, installed_embedder, open_store
-from clew.handoff import BUILTIN, ModelSummarizer, Summarize, summary_model
 from clew.tokens import DEFAULT_WINDOW, counter_for
 from clew.turn import EventLoopThread, ModelTarget, RuntimeOptions, spill_folder
 from clew.usage import normalize_usage

@@ -18,9 +18,9 @@ from clew.agent.tools import CallContext, ToolResult
 from clew.agent.tools.recall import RecallTool
 from clew.engines import Compaction, ContextEngine, EngineFactory, EngineStatus
 from clew.errors import UnknownSession
+from clew.handoff import Summarize, Summary, SummaryInput, unwrap
 from clew.messages import Message, calls_of, text_of
 from clew.store import NewSession, Store
-from clew.handoff import Summarize, Summary, SummaryInput, unwrap
 from clew.turn import Conversation, ModelTarget, ProjectedConversation, Runtime, RuntimeOptions, call_of
 from clew.usage import CanonicalUsage
 

@@ -26,8 +26,8 @@ from clew.engines import (
     messages_of,
 )
 from clew.errors import InvalidArgument, UnknownSession
-from clew.integrations.recalled_text import SNIPPET_CHARS, RecalledText
 from clew.facts import person_text
+from clew.integrations.recalled_text import SNIPPET_CHARS, RecalledText
 from clew.messages import Message, text_of
 from clew.store import CallFilter, SearchHit, SearchScope, Session, Store, StoredMessage, View
 from clew.tokens import count_each, counter_for, window_of

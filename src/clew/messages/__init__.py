@@ -4,6 +4,7 @@ from clew.messages.conversation import ParsedConversation, convert, detect_diale
 from clew.messages.fence import fenced, one_line, without_invisible
 from clew.messages.growing import GrowingHistory, is_same_message, with_pieces_of
 from clew.messages.message import (
+    CACHE_MARKER,
     NO_RESULT,
     UNREADABLE,
     DialectName,
@@ -27,6 +28,7 @@ from clew.messages.message import (
     text_of,
     tool_groups,
     with_text_after_system,
+    without_cache_markers,
     without_images,
 )
 from clew.messages.parts import convert_tools, declarations_of, media_of
@@ -42,6 +44,7 @@ from clew.messages.repair import Repaired, repair, replace_lone_surrogates
 from clew.messages.validity import is_valid_message
 
 __all__ = [
+    "CACHE_MARKER",
     "NO_RESULT",
     "UNREADABLE",
     "DialectName",
@@ -88,6 +91,7 @@ __all__ = [
     "tool_groups",
     "with_pieces_of",
     "with_text_after_system",
+    "without_cache_markers",
     "without_images",
     "without_invisible",
 ]

@@ -24,6 +24,7 @@ from clew.messages.message import (
     in_original_order,
     name_of_call,
     reasoning_of,
+    unmarked,
 )
 from clew.messages.parts import encode_part
 
@@ -127,7 +128,10 @@ class _WireMessage:
 
 
 def write(messages: Sequence[Message], parsed: ParsedMessages, *, foreign: bool = False) -> list[Any]:
-    """The messages of the wire; an item whose messages are all unchanged is written as it was read."""
+    """The messages of the wire; an item whose messages are all unchanged is written as it was read.
+
+    A changed message has no cache markers of the blocks that it was read from.
+    """
     written: list[_WireMessage] = []
     for source, run in group_by_source(messages, parsed.sources):
         if source is not None:
@@ -191,7 +195,7 @@ def _with_marker(block: Part, message: Message) -> Part:
 def _assistant_content(message: Message, parsed: ParsedMessages, foreign: bool) -> Any:
     reasoning = [block for block in reasoning_of(message) if _kind_of_block(block) == "reasoning"]
     content = _content_blocks(message.get("content") or _refusal(message), foreign)
-    calls = [parsed.pieces.get(id(call)) or _call(call) for call in message.get("tool_calls") or ()]
+    calls = [unmarked(parsed.pieces.get(id(call))) or _call(call) for call in message.get("tool_calls") or ()]
     if isinstance(content, str) and not reasoning and not calls:
         return content
     blocks = {"reasoning": reasoning, "content": _blocks(content), "call": calls}
@@ -233,7 +237,7 @@ def _result(message: Message, parsed: ParsedMessages, foreign: bool) -> Part:
     content = message.get("content") or ""
     original = parsed.results.get(str(message.get("tool_call_id")))
     if original is not None and (original.get("content") or "") is content and _agree_on_error(original, message):
-        return original  # type: ignore[no-any-return]
+        return unmarked(original)  # type: ignore[no-any-return]
     if not isinstance(content, str):
         content = [encode_part(part, "anthropic", foreign=foreign) for part in content]
     block: Part = {"type": "tool_result", "tool_use_id": message.get("tool_call_id", ""), "content": content}

@@ -67,6 +67,9 @@ class Repair:
 # A tuple: `in` must also answer for a type that is a list, which cannot be hashed.
 IMAGE_TYPES = ("image_url", "image", "input_image")
 
+CACHE_MARKER = "cache_control"
+"""The field of a message, a part or a block that a client's cache breakpoint is in."""
+
 UNREADABLE = "unreadable_arguments"
 """The key under which arguments that are no JSON object are kept, complete."""
 
@@ -168,6 +171,33 @@ def without_images(message: Message, placeholder: str) -> Message:
     return {**message, "content": [_text_part(placeholder) if _is_image(part) else part for part in content]}
 
 
+def without_cache_markers(message: Message) -> Message:
+    """The message without the cache markers on it and on its parts; the same object where there are none.
+
+    A client moves its markers with each request. One that stayed on a message which Clew wrote would never go again.
+    """
+    content = message.get("content")
+    parts = [unmarked(part) for part in content] if isinstance(content, list) else []
+    plain = unmarked(message)
+    if isinstance(content, list) and any(new is not old for new, old in zip(parts, content, strict=True)):
+        plain = {**plain, "content": parts}
+    return plain  # type: ignore[no-any-return]
+
+
+def unmarked(holder: Any) -> Any:
+    """A message, part or block without the cache marker on it; the same object where it has none."""
+    if not isinstance(holder, dict):
+        return holder
+    plain = (
+        {name: value for name, value in holder.items() if name != CACHE_MARKER} if CACHE_MARKER in holder else holder
+    )
+    if plain.get("type") == "tool_result" and isinstance(plain.get("content"), list):
+        inner = [unmarked(block) for block in plain["content"]]
+        if any(new is not old for new, old in zip(inner, plain["content"], strict=True)):
+            plain = {**plain, "content": inner}
+    return plain
+
+
 def with_text_after_system(message: Message, text: str, *, as_block: bool) -> Message:
     """The system prompt with a text appended: as a paragraph, or `as_block`, which keeps the prompt before it cached.
 
@@ -215,8 +245,10 @@ def _has_text(part: Any) -> bool:
 
 NO_RESULT = "[no result was recorded for this call]"
 
-IndexedMessages: TypeAlias = list[tuple[int, Message]]
-"""Messages, each with its index in the history as it came; a stub has the index of its call."""
+
+def is_stub(message: Message) -> bool:
+    """Whether a message is what a repair puts in for a result that is missing."""
+    return message["role"] == "tool" and text_of(message) == NO_RESULT
 
 
 # -- tool groups: an assistant message with calls, and the results of those calls --------------------------------------
@@ -299,95 +331,6 @@ def _belongs_to_previous(messages: Sequence[Message], index: int) -> bool:
 
 def _is_only_reasoning(message: Message) -> bool:
     return bool(message.get("reasoning")) and not message.get("content") and not message.get("tool_calls")
-
-
-@dataclass(slots=True)
-class _CallGroup:
-    """An assistant message with calls, while its results are collected."""
-
-    index: int
-    waiting: dict[str, None]
-    results: IndexedMessages = field(default_factory=list)
-    closed: bool = False
-
-
-def pair_calls_with_results(
-    messages: Sequence[Message], repairs: list[Repair], *, open_end: bool = False
-) -> IndexedMessages:
-    """Valid messages with each result behind its call; results without a call are removed, missing ones get a stub.
-
-    With `open_end`, the calls of the last message get no stubs.
-    """
-    entries: list[tuple[int, Message, _CallGroup | None]] = []
-    callers: dict[str, _CallGroup] = {}
-    last: _CallGroup | None = None
-    for index, message in enumerate(messages):
-        if message["role"] == "tool":
-            _assign_result(message, index, callers, last, repairs)
-            continue
-        if last is not None:
-            last.closed = True
-        group = None
-        if message.get("tool_calls"):
-            message = _without_duplicate_ids(message, index, repairs)
-            group = last = _CallGroup(index, {call["id"]: None for call in message["tool_calls"]})
-            callers.update(dict.fromkeys(group.waiting, group))
-        entries.append((index, message, group))
-    open_group = entries[-1][2] if entries and open_end else None
-    return _in_order(entries, open_group, repairs)
-
-
-def _assign_result(
-    message: Message, index: int, callers: dict[str, _CallGroup], last: _CallGroup | None, repairs: list[Repair]
-) -> None:
-    """Give a result to the nearest call before it that has its id, or remove it."""
-    answered = message.get("tool_call_id")
-    if not answered:
-        answered = next(iter(last.waiting), None) if last is not None else None
-        if last is None or answered is None:
-            repairs.append(Repair(index, "a result that names no call, and no call waits", "removed"))
-            return
-        message = {**message, "tool_call_id": answered}
-        repairs.append(Repair(index, "a result that names no call", f"given to {answered!r}, which waits"))
-    group = callers.get(answered)
-    if group is None:
-        repairs.append(Repair(index, f"a result for {answered!r}, which was never called", "removed"))
-    elif answered not in group.waiting:
-        repairs.append(Repair(index, f"a second result for {answered!r}", "removed; the first is kept"))
-    else:
-        if group.closed:
-            where = f"moved behind message {group.index}"
-            repairs.append(Repair(index, f"the result of {answered!r} stands apart from its call", where))
-        del group.waiting[answered]
-        group.results.append((index, message))
-
-
-def _without_duplicate_ids(message: Message, index: int, repairs: list[Repair]) -> Message:
-    calls = message["tool_calls"]
-    first: dict[str, Any] = {}
-    for call in calls:
-        first.setdefault(call["id"], call)
-    if len(first) == len(calls):
-        return message
-    repairs.append(Repair(index, "two calls with one id in one message", "the first of each is kept"))
-    return {**message, "tool_calls": list(first.values())}
-
-
-def _in_order(
-    entries: Sequence[tuple[int, Message, _CallGroup | None]], open_group: _CallGroup | None, repairs: list[Repair]
-) -> IndexedMessages:
-    result: IndexedMessages = []
-    for index, message, group in entries:
-        result.append((index, message))
-        if group is None:
-            continue
-        result.extend(group.results)
-        if group is open_group:
-            continue
-        for missing in group.waiting:
-            result.append((index, {"role": "tool", "tool_call_id": missing, "content": NO_RESULT}))
-            repairs.append(Repair(index, f"the call {missing!r} has no result", "a stub says so"))
-    return result
 
 
 # -- the wire items that each message was read from --------------------------------------------------------------------

@@ -12,15 +12,7 @@ from itertools import groupby
 from typing import Any, TypeAlias
 
 from clew.errors import InvalidArgument, InvalidMessage
-from clew.messages.message import (
-    ROLES,
-    UNREADABLE,
-    IndexedMessages,
-    Message,
-    Repair,
-    join_contents,
-    pair_calls_with_results,
-)
+from clew.messages.message import NO_RESULT, ROLES, UNREADABLE, Message, Repair, is_stub, join_contents
 from clew.messages.validity import (
     is_encodable_inside,
     is_json_object,
@@ -35,6 +27,8 @@ _OLD_TOOL_ROLE = "function"
 
 ReportRepair: TypeAlias = Callable[[str, str], None]
 """Called with a problem and its remedy."""
+IndexedMessages: TypeAlias = list[tuple[int, Message]]
+"""Messages, each with its index in the history as it came; a stub has the index of its call."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -307,3 +301,106 @@ def replace_lone_surrogates(text: str) -> str:
 def replace_lone_surrogates_inside(value: Any) -> Any:
     """A JSON value with `replace_lone_surrogates` applied to every text in it."""
     return json.loads(replace_lone_surrogates(json.dumps(value, ensure_ascii=False, default=str)))
+
+
+# -- calls and their results -------------------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class _CallGroup:
+    """An assistant message with calls, while its results are collected."""
+
+    index: int
+    waiting: dict[str, None]
+    results: IndexedMessages = field(default_factory=list)
+    closed: bool = False
+
+
+def pair_calls_with_results(
+    messages: Sequence[Message], repairs: list[Repair], *, open_end: bool = False
+) -> IndexedMessages:
+    """Valid messages with each result behind its call; results without a call are removed, missing ones get a stub.
+
+    With `open_end`, the calls of the last message get no stubs.
+    """
+    entries: list[tuple[int, Message, _CallGroup | None]] = []
+    callers: dict[str, _CallGroup] = {}
+    last: _CallGroup | None = None
+    for index, message in enumerate(messages):
+        if message["role"] == "tool":
+            _assign_result(message, index, callers, last, repairs)
+            continue
+        if last is not None:
+            last.closed = True
+        group = None
+        if message.get("tool_calls"):
+            message = _without_duplicate_ids(message, index, repairs)
+            group = last = _CallGroup(index, {call["id"]: None for call in message["tool_calls"]})
+            callers.update(dict.fromkeys(group.waiting, group))
+        entries.append((index, message, group))
+    open_group = entries[-1][2] if entries and open_end else None
+    return _in_order(entries, open_group, repairs)
+
+
+def _assign_result(
+    message: Message, index: int, callers: dict[str, _CallGroup], last: _CallGroup | None, repairs: list[Repair]
+) -> None:
+    """Give a result to the nearest call before it that has its id, or remove it."""
+    answered = message.get("tool_call_id")
+    if not answered:
+        answered = next(iter(last.waiting), None) if last is not None else None
+        if last is None or answered is None:
+            repairs.append(Repair(index, "a result that names no call, and no call waits", "removed"))
+            return
+        message = {**message, "tool_call_id": answered}
+        repairs.append(Repair(index, "a result that names no call", f"given to {answered!r}, which waits"))
+    group = callers.get(answered)
+    if group is None:
+        repairs.append(Repair(index, f"a result for {answered!r}, which was never called", "removed"))
+    elif answered not in group.waiting and (is_stub(message) or not _remove_stub(group, answered, repairs)):
+        repairs.append(Repair(index, f"a second result for {answered!r}", "removed; the first is kept"))
+    else:
+        if group.closed:
+            where = f"moved behind message {group.index}"
+            repairs.append(Repair(index, f"the result of {answered!r} stands apart from its call", where))
+        group.waiting.pop(answered, None)
+        group.results.append((index, message))
+
+
+def _remove_stub(group: _CallGroup, answered: str, repairs: list[Repair]) -> bool:
+    """Remove the stub among the results of a group that stands for a call; False where there is none."""
+    for at, (index, known) in enumerate(group.results):
+        if known.get("tool_call_id") == answered and is_stub(known):
+            del group.results[at]
+            problem = f"a stub for {answered!r}, whose result came later"
+            repairs.append(Repair(index, problem, "removed; the result is kept"))
+            return True
+    return False
+
+
+def _without_duplicate_ids(message: Message, index: int, repairs: list[Repair]) -> Message:
+    calls = message["tool_calls"]
+    first: dict[str, Any] = {}
+    for call in calls:
+        first.setdefault(call["id"], call)
+    if len(first) == len(calls):
+        return message
+    repairs.append(Repair(index, "two calls with one id in one message", "the first of each is kept"))
+    return {**message, "tool_calls": list(first.values())}
+
+
+def _in_order(
+    entries: Sequence[tuple[int, Message, _CallGroup | None]], open_group: _CallGroup | None, repairs: list[Repair]
+) -> IndexedMessages:
+    result: IndexedMessages = []
+    for index, message, group in entries:
+        result.append((index, message))
+        if group is None:
+            continue
+        result.extend(group.results)
+        if group is open_group:
+            continue
+        for missing in group.waiting:
+            result.append((index, {"role": "tool", "tool_call_id": missing, "content": NO_RESULT}))
+            repairs.append(Repair(index, f"the call {missing!r} has no result", "a stub says so"))
+    return result

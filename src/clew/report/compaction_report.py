@@ -37,7 +37,7 @@ class MessageOutcome:
 
     message: Message
     number: int | None
-    """What the handoff calls it (m12); None for an earlier handoff."""
+    """What the handoff calls it (m12); None for a leading system message and an earlier handoff."""
     region: CompactionRegion
     fate: Fate
     tool: str
@@ -50,6 +50,11 @@ class MessageOutcome:
     @property
     def role(self) -> str:
         return self.message["role"]
+
+    @property
+    def is_prompt(self) -> bool:
+        """Whether it is a leading system message, which is no part of the history."""
+        return self.number is None and self.role in ("system", "developer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +70,11 @@ class RegionGroup:
     def shortened(self) -> int:
         """How many of the messages were shortened."""
         return sum(outcome.fate is Fate.PRUNED for outcome in self.outcomes)
+
+    @property
+    def has_prompt(self) -> bool:
+        """Whether a system prompt that is no part of the history is among them."""
+        return any(outcome.is_prompt for outcome in self.outcomes)
 
     @property
     def numbers(self) -> list[int]:

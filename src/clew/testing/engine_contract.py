@@ -24,9 +24,9 @@ from clew.engines import (
     account_problems,
     broken_promises,
 )
+from clew.handoff import Summarize, Summary, SummaryInput
 from clew.messages import Message
 from clew.plugins import valid_name
-from clew.handoff import Summarize, Summary, SummaryInput
 from clew.testing.engine_cases import (
     SMALL_WINDOW,
     WINDOW,

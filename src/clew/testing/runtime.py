@@ -16,10 +16,10 @@ from clew.caching import divergence
 from clew.config import Settings
 from clew.engines import Compaction, ContextCompressor, EngineFactory
 from clew.events import CompactionFinished, CompactionUndone, Event, Events
+from clew.handoff import is_instruction
 from clew.messages import Message, Tool, calls_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import NewSession, Store, open_store
-from clew.handoff import is_instruction
 from clew.tokens import LearntLimits, count_tokens
 from clew.tooloutput import SpillFolder
 from clew.turn import Conversation, ModelTarget, Runtime, RuntimeOptions, is_recall, run_turn

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from clew.errors import InvalidArgument, SummaryFailed
+from clew.handoff import HEADINGS, Handoff, SummaryInput, SummaryModel
 from clew.ledger import Ledger
 from clew.messages import Message, ToolCall, text_of
 from clew.providers import (
@@ -23,7 +24,6 @@ from clew.providers import (
     Reply,
     Request,
 )
-from clew.handoff import HEADINGS, Handoff, SummaryInput, SummaryModel
 from clew.usage import CanonicalUsage
 
 Step: TypeAlias = Reply | ProviderRefused | Callable[[Request], Reply]

@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from clew.engines import CompactionRegion, ContextCompressor
-from clew.messages import Message
 from clew.handoff import unwrap
+from clew.messages import Message
 from clew.tokens import counter_for
 from clew.turn.conversation import Conversation
 

@@ -13,6 +13,7 @@ from clew.config import CompressionSettings, Settings
 from clew.engines import EngineFactory
 from clew.errors import InvalidArgument
 from clew.events import Event
+from clew.handoff import SummaryModel
 from clew.messages import (
     DialectName,
     Message,
@@ -23,7 +24,6 @@ from clew.messages import (
     text_of,
 )
 from clew.store import CommittedCompaction, NewSession
-from clew.handoff import SummaryModel
 from clew.turn.projected import ProjectedConversation, RecalledMessage
 from clew.turn.projection_host import ProjectionHost, engine_factory
 from clew.turn.request import ModelTarget

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 from clew.config import Settings, clew_home
 from clew.engines import EngineFactory, engine_catalog
 from clew.events import Event, Events
-from clew.store import installed_embedder, open_store
 from clew.handoff import ModelSummarizer, SummaryModel, summary_model
+from clew.store import installed_embedder, open_store
 from clew.tokens import counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.request import ModelTarget, RuntimeOptions

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from clew.engines import Changed, Compaction, Kept
 from clew.errors import ContextExhausted
 from clew.events import Notice, OutputCapLowered, Overflowed, WindowLearnt
-from clew.messages import Message, Part, images_of, media_of
+from clew.messages import Message, Part, images_of, media_of, without_cache_markers
 from clew.providers import ErrorClass, ProviderRefused, Reply
 from clew.store import View
 from clew.tokens import Window, next_guess
@@ -239,7 +239,7 @@ def drop_media(messages: Sequence[Message], tokens: int, *, keep: int) -> Compac
                 content[place] = {"type": "text", "text": placeholder(name)}
                 smaller[index] = {**smaller[index], "content": content}
     items = [
-        Kept(index) if old is new else Changed(index, new)
+        Kept(index) if old is new else Changed(index, without_cache_markers(new))
         for index, (old, new) in enumerate(zip(messages, smaller, strict=True))
     ]
     return Compaction(messages, tuple(items), tokens, tokens)

@@ -15,10 +15,10 @@ from clew.config import Settings
 from clew.engines import EngineFactory
 from clew.errors import InvalidArgument, SummaryFailed
 from clew.events import Event, Events, Notice
+from clew.handoff import SummaryModel
 from clew.messages import Message, Tool, calls_of, name_of_call, text_of
 from clew.providers import OnDelta, Provider, ProviderRefused, Reply, Request
 from clew.store import CallSource, ModelCall, Store, View
-from clew.handoff import SummaryModel
 from clew.tokens import LearntLimits, Window, window_of
 from clew.tooloutput import SpillFolder, ToolOutputLimits
 from clew.usage import CanonicalUsage, cost_of

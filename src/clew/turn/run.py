@@ -11,7 +11,17 @@ from operator import is_
 
 from clew.engines import Changed, Compaction, Kept
 from clew.events import Notice, OutputSpilled, Replied
-from clew.messages import NO_RESULT, Message, Tool, ToolCall, calls_of, name_of_call, repair, text_of
+from clew.messages import (
+    NO_RESULT,
+    Message,
+    Tool,
+    ToolCall,
+    calls_of,
+    name_of_call,
+    repair,
+    text_of,
+    without_cache_markers,
+)
 from clew.providers import OnDelta, Reply
 from clew.store import NewOutput
 from clew.tooloutput import PersistedOutput, SpillFolder, ToolOutputLimits, bound_result, bound_turn, limits_for_window
@@ -171,7 +181,8 @@ async def bound_newest(conversation: Conversation) -> bool:
     if not bounded.spilled and all(map(is_, bounded.messages, came[1:])):
         return False
     newest = zip(range(start, len(view.messages)), came[1:], bounded.messages, strict=True)
-    items = [*map(Kept, range(start)), *(Kept(at) if old is new else Changed(at, new) for at, old, new in newest)]
+    shorter = [Kept(at) if old is new else Changed(at, without_cache_markers(new)) for at, old, new in newest]
+    items = [*map(Kept, range(start)), *shorter]
     tokens = conversation.size.tokens
     prepared = PreparedCompaction(view, Compaction(view.messages, tuple(items), tokens, tokens), engine="spill")
     async with conversation.locks.compaction:

@@ -9,8 +9,8 @@ from pathlib import Path
 from clew.config import Settings
 from clew.engines import ContextEngine, EngineSetup, SessionStart
 from clew.events import Events
-from clew.store import ModelCall, Store
 from clew.handoff import ModelSummarizer, Summary, SummaryInput, summarize_builtin
+from clew.store import ModelCall, Store
 from clew.tokens import Calibration, counter_for
 from clew.tooloutput import SpillFolder
 from clew.turn.automatic_recall import AutomaticRecall

@@ -12,10 +12,10 @@ from typing import Any
 
 from clew.errors import SummaryFailed
 from clew.events import SummaryReplied
+from clew.handoff import Complete, ConversationExtension, SummaryInput, SummaryModel
 from clew.messages import Message, text_of
 from clew.providers import Reply
 from clew.store import AUXILIARY
-from clew.handoff import Complete, ConversationExtension, SummaryInput, SummaryModel
 from clew.tokens import window_of
 from clew.turn.conversation import Conversation
 from clew.turn.request import ModelTarget, ServingModel, call_of, summary_model_of, summary_text

@@ -12,9 +12,9 @@ from itertools import compress, count
 from typing import Any
 
 from clew.errors import InvalidArgument
+from clew.handoff import SYSTEM_NOTE
 from clew.messages import Message, Tool, calls_of, text_of, with_text_after_system
 from clew.store import AppendResult, NewMessage, View
-from clew.handoff import SYSTEM_NOTE
 from clew.tokens import ConversationSize, count_each, counter_for
 
 # -- pinned texts ------------------------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from clew.engines import CompactionPreview, EngineFactory
     from clew.importers import Transcript
     from clew.library import Compressed
-    from clew.messages import ParsedConversation
+    from clew.messages import Message, ParsedConversation, Repair, Repaired
 
 EXAMPLES = """\
 FILE is a JSON list of messages, a JSON object with messages (and system, tools),
@@ -70,8 +70,9 @@ class CompressJob:
     source: str
     transcript: Transcript
     conversation: ParsedConversation
-    """The same, repaired where it was broken, so that each message has one number throughout."""
-    repairs: tuple[str, ...]
+    """The same with every message valid by itself, none more and none less: each has its number in the history."""
+    repairs: tuple[Repair, ...]
+    """What is repaired in it: messages before it is folded, calls and results by the engine."""
     model: str | None
     settings: CompressionSettings
     window: int
@@ -136,20 +137,28 @@ def _read_job(arguments: argparse.Namespace, loaded: LoadedConfig, console: Cons
     source = "standard input" if arguments.file == "-" else arguments.file
     with console.phase(f"reading {source}"):
         transcript = read_transcript(arguments.file)
-        repaired = repair(transcript.messages)
+        repaired = repair(transcript.messages, open_end=True)
     console.notes(transcript.notices)
     model = arguments.model or transcript.model or loaded.settings.model.name
     return CompressJob(
         source=source,
         transcript=transcript,
-        conversation=replace(transcript.conversation, messages=tuple(repaired.messages)),
-        repairs=tuple(f"message {each.index}: {each.problem}: {each.remedy}" for each in repaired.repairs),
+        conversation=replace(transcript.conversation, messages=_valid_messages(transcript.messages, repaired)),
+        repairs=repaired.repairs,
         model=model,
         settings=loaded.settings.compression,
         window=arguments.window or find_window(model, loaded, console.environ).tokens,
         target=arguments.to,
         engine=_engine(arguments.engine, loaded.settings, console),
     )
+
+
+def _valid_messages(messages: Sequence[Message], repaired: Repaired) -> tuple[Message, ...]:
+    """The messages, each repaired where it was broken. Results without a call stay, and no stub is put in."""
+    valid = list(messages)
+    for index, message in zip(reversed(repaired.indexes), reversed(repaired.messages), strict=True):
+        valid[index] = message  # from the end: of a call and its stub, the call comes last
+    return tuple(valid)
 
 
 def _engine(name: str | None, settings: Settings, console: Console) -> EngineFactory | None:
@@ -201,20 +210,25 @@ def _compress(job: CompressJob, focus: str | None, settings: Settings, console: 
             summarizer=configured_summary_model(settings, console.environ),
             engine=job.engine,
         )
-    warnings = (*result.warnings, *_repair_warnings(job.repairs)) if result.changed else result.warnings
     # A conversation that was not changed is written exactly as it was read, broken or not.
     if not result.changed:
         came = job.transcript.conversation
-        result = replace(result, messages=came.write_list(), request=came.write() if came.is_request else None)
-    return replace(result, warnings=warnings)
+        return replace(result, messages=came.write_list(), request=came.write() if came.is_request else None)
+    return replace(result, warnings=(*result.warnings, *_repair_warnings(job)))
 
 
-def _repair_warnings(repairs: Sequence[str]) -> list[str]:
-    if not repairs:
-        return []
-    rest = len(repairs) - MAX_REPAIRS
-    more = f"; and {rest:,} more" if rest > 0 else ""
-    return [f"Repaired before folding: {'; '.join(repairs[:MAX_REPAIRS])}{more}."]
+def _repair_warnings(job: CompressJob) -> list[str]:
+    """What was repaired before the engine saw it; the rest it tells itself."""
+    from clew.messages import repair
+
+    told = repair(job.conversation.messages, open_end=True).repairs
+    own = _repair_texts([each for each in job.repairs if each not in told])
+    more = f"; and {len(own) - MAX_REPAIRS:,} more" if len(own) > MAX_REPAIRS else ""
+    return [f"Repaired before folding: {'; '.join(own[:MAX_REPAIRS])}{more}."] if own else []
+
+
+def _repair_texts(repairs: Sequence[Repair]) -> list[str]:
+    return [f"message {each.index}: {each.problem}: {each.remedy}" for each in repairs]
 
 
 # -- out ---------------------------------------------------------------------------------------------------------------
@@ -248,7 +262,7 @@ def _write_results(
             )
             _write(arguments.report, page)
     if arguments.json:
-        console.print_json(report_json(report, job.transcript.kind, job.repairs))
+        console.print_json(report_json(report, job.transcript.kind, _repair_texts(job.repairs)))
     elif arguments.handoff:
         console.note(one_line_report(report))
         console.notes(result.warnings)

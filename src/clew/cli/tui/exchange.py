@@ -6,7 +6,7 @@ from typing import Any
 
 from clew.cli.failures import failure_json
 from clew.cli.views.text import printable_line
-from clew.errors import ClewError, StoreError
+from clew.errors import ClewError, ContextExhausted, StoreError
 from clew.events import Overflowed
 from clew.messages import calls_of, text_of
 from clew.providers import ErrorKind, FinishReason, ProviderRefused, Reply, explain_refusal
@@ -25,6 +25,7 @@ FINISH_REMARKS: dict[FinishReason, str] = {
     "length": "the reply was cut off: it reached the most output allowed (agent.max_tokens); ask it to go on",
     "refusal": "the provider broke the reply off: its filter of contents; ask in other words",
 }
+EXHAUSTED_REMEDY = "/new begins a new conversation; /compress TOPIC names what matters."
 EMPTY_REPLY = "the model answered without a word; ask again, or in other words"
 
 
@@ -72,6 +73,8 @@ def explain_problem(problem: ClewError) -> str:
         return (
             f"{str(problem).rstrip('.')}. The conversation is as it was stored last; `clew doctor` checks the database."
         )
+    if isinstance(problem, ContextExhausted):
+        return f"{problem} {EXHAUSTED_REMEDY}"
     return str(problem)
 
 

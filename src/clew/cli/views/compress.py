@@ -148,8 +148,8 @@ def preview_json(preview: CompactionPreview) -> dict[str, Any]:
         "ranges": [
             {
                 "place": str(group.region),
-                "first": group.outcomes[0].number,
-                "last": group.outcomes[-1].number,
+                "first": min(group.numbers, default=None),
+                "last": max(group.numbers, default=None),
                 "messages": len(group.outcomes),
                 "shortened": group.shortened,
                 "tokens": group.tokens,
@@ -279,12 +279,15 @@ def region_table(
     rows = []
     for group in groups:
         words = region_texts[group.region]
+        if group.has_prompt:
+            words = f"the system prompt, and {words}" if group.numbers else "the system prompt"
         text = words + (f", {group.shortened:,} shortened" if group.shortened else "")
         after = handoff if group is first_folded else group.tokens_after if group.shortened else 0
         size = f"{group.tokens:,}"
         if after and after != group.tokens:
             size += f"{console.sign(' → ', ' -> ')}{after:,}"
-        rows.append((message_range(group.numbers), f"{len(group.outcomes):,}", str(group.region), size, text))
+        count = f"{len(group.numbers) or len(group.outcomes):,}"
+        rows.append((message_range(group.numbers), count, str(group.region), size, text))
     aligns: tuple[Align, ...] = ("<", ">", "<", ">", "<")
     columns: list[tuple[str, ...]] = [("messages", "", "", "tokens", ""), *rows]
     if console.width < MIN_WIDTH_FOR_TEXTS:

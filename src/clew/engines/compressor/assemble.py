@@ -11,16 +11,25 @@ from dataclasses import replace
 from clew.engines.compaction import Added, Changed, CompactionItem, Kept, Removed, Summarized, messages_of
 from clew.engines.compressor.budgets import SMALLEST_WINDOW, Budgets, Strikes
 from clew.engines.compressor.history import NumberedHistory
-from clew.handoff import SYSTEM_NOTE, wrap
-from clew.messages import Message, Part, Repair, Repaired, Role, text_of, with_text_after_system
+from clew.handoff import HANDOFF_OPENING, SYSTEM_NOTE, wrap
+from clew.messages import (
+    Message,
+    Part,
+    Repair,
+    Repaired,
+    Role,
+    calls_of,
+    text_of,
+    with_text_after_system,
+    without_cache_markers,
+)
 
 NOTHING_TO_FOLD = "Nothing lies between the head and the tail: nothing to fold."
-NOT_SMALLER = "The result would not be smaller: nothing was changed."
-_AGAIN = (
-    "This conversation has been compacted {often}; details may get less accurate each time. "
-    "Nothing is lost: undo the compaction, search the history, or start afresh with /new."
-)
+NOT_SMALLER = "The result would not be smaller."
+_AGAIN = "This conversation has been compacted {often}; details may get less accurate each time."
+_NOTHING_IS_LOST = " Nothing is lost: the compaction can be undone, and the history can be searched."
 _REPAIRS_NAMED = 5
+_COMPARED_CHARS = 20
 
 
 # -- items -------------------------------------------------------------------------------------------------------------
@@ -83,16 +92,18 @@ def _written(source: Sequence[Message], item: Summarized, text: str, wrapped: st
     if item.merged_with is None:
         message: Message = {**item.message, "content": wrapped}
     else:
-        message = merged_into(_message_of(source, item.merged_with), wrapped)
+        message = without_cache_markers(merged_into(_message_of(source, item.merged_with), wrapped))
     return replace(item, message=message, text=text)
 
 
 def _item(source: Sequence[Message], index: int, message: Message, unpruned: Sequence[Message]) -> Kept | Changed:
     if message is source[index]:
         return Kept(index)
-    # The system prompt only gets a note behind it: nothing of it is left out.
-    is_whole = message["role"] in ("system", "developer") or any(message is other for other in unpruned)
-    return Changed(index, message, shortened=not is_whole)
+    if message["role"] in ("system", "developer"):
+        # It only gets a note behind it: nothing of it is left out, and it stays cached.
+        return Changed(index, message, shortened=False)
+    is_whole = any(message is other for other in unpruned)
+    return Changed(index, without_cache_markers(message), shortened=not is_whole)
 
 
 def _message_of(source: Sequence[Message], item: Kept | Changed) -> Message:
@@ -180,7 +191,7 @@ def merged_into(message: Message, summary: str) -> Message:
 
 def with_note(message: Message, *, as_block: bool) -> Message:
     """The system prompt with the note behind it, once. As a block of its own, the prompt before it stays cached."""
-    if SYSTEM_NOTE in text_of(message):
+    if HANDOFF_OPENING in text_of(message):
         return message
     return with_text_after_system(message, SYSTEM_NOTE, as_block=as_block)
 
@@ -188,9 +199,10 @@ def with_note(message: Message, *, as_block: bool) -> Message:
 # -- warnings for people -----------------------------------------------------------------------------------------------
 
 
-def repeated_warning(times: int) -> str:
+def repeated_warning(times: int, *, has_store: bool = True) -> str:
     """From the second compaction on; a new process knows only that there was one before."""
-    return _AGAIN.format(often=f"{times} times" if times > 1 else "before")
+    again = _AGAIN.format(often=f"{times} times" if times > 1 else "before")
+    return f"{again}{_NOTHING_IS_LOST}" if has_store else again
 
 
 def repair_warnings(repairs: Sequence[Repair], opening: str = "The history was repaired") -> list[str]:
@@ -211,13 +223,26 @@ def small_window_warnings(budgets: Budgets) -> list[str]:
     ]
 
 
-def cut_newest_warnings(sizes: Mapping[int, int]) -> list[str]:
-    """For the newest messages that only both ends stayed of: the chars of each, by its number."""
+def cut_newest_warnings(cut: Mapping[int, tuple[Message, Message]], *, has_store: bool = True) -> list[str]:
+    """For the newest messages that were shortened: each as it came and as it stays, by its number."""
+    whole = "; the whole is in the history, where recall opens it" if has_store else ""
     return [
-        f"m{number}, one of the newest messages, has {chars:,} chars. Its beginning and its end stay, so that the rest "
-        "of the conversation has room; the whole is in the history, where recall opens it."
-        for number, chars in sizes.items()
+        f"m{number}, one of the newest messages, has {_how_shortened(*forms)}, so that the rest of the conversation "
+        f"has room{whole}."
+        for number, forms in cut.items()
     ]
+
+
+def _how_shortened(came: Message, stays: Message) -> str:
+    """What was large in a message, and what is left of it."""
+    text, left = text_of(came), text_of(stays)
+    if left == text and calls_of(came) != calls_of(stays):
+        chars = sum(len(call["function"]["arguments"]) for call in calls_of(came) if "function" in call)
+        return f"calls with {chars:,} chars of arguments. Long arguments are shortened"
+    if left == text:
+        return "pictures. They are left out"
+    keeps_ends = left[:_COMPARED_CHARS] == text[:_COMPARED_CHARS]
+    return f"{len(text):,} chars. {'Its beginning and its end stay' if keeps_ends else 'One line says what it was'}"
 
 
 def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -> str:
@@ -228,5 +253,5 @@ def paused_warning(strikes: Strikes, threshold: int, system: int, beside: int) -
         f"Automatic compaction is paused: the last {strikes.count} freed less than 10% or left the request "
         f"over the threshold of {threshold:,} tokens. "
         f"{apart if system else f'System prompt, tools and what else is sent take {beside:,} tokens.'} "
-        "Make those smaller, compact by hand, or start afresh with /new."
+        "Make those smaller, compact by hand, or begin a new conversation."
     )

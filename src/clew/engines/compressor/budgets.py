@@ -16,13 +16,15 @@ from clew.errors import InvalidArgument
 SMALLEST_WINDOW = 2_000
 """Smaller ones are served too, with a warning: a handoff has hardly any room in them."""
 SMALLEST_TARGET = 400
+SMALL_TARGET = 3_000
+"""Below it the frame of a handoff is short, and no message at the start is kept for its place alone."""
 MAX_STRIKES = 2
 _SUMMARY_SHARE_OF_CONTENT = 0.20
 _MIN_SUMMARY = 2_000
 _FEWEST_TOKENS = 100
 _LARGEST_SHARE_OF_CONTENT = 0.6
 # What a summary with as much room as it likes takes of what it stands for, at least.
-_SUMMARY_USES_OF_CONTENT = 0.25
+_SUMMARY_USES_OF_CONTENT = 0.6
 # And what it takes in any case, with the text around it.
 _LEAST_FOR_SUMMARY = 450
 _LEAST_SHARE_FOR_SUMMARY = 0.1
@@ -87,7 +89,7 @@ def budgets_for_target(target: int, settings: CompressionSettings) -> Budgets:
     """The budgets of a result that may have `target` tokens in all."""
     if target < SMALLEST_TARGET:
         raise InvalidArgument(f"target_tokens={target} is too small; use at least {SMALLEST_TARGET}")
-    tail = int(target * settings.target_ratio)
+    tail = int(target * settings.target_ratio) // (2 if target < SMALL_TARGET else 1)
     return Budgets(
         window=target, threshold=target, tail=tail, head=int(target * _HEAD_SHARE), max_summary=target, total=target
     )

@@ -92,9 +92,11 @@ class ContextCompressor(ContextEngine):
         summarize: Summarize | None = None,
         budgets: Budgets | None = None,
         system_as_blocks: bool = False,
+        has_store: bool = True,
     ) -> None:
         self._fixed_budgets = budgets
         self._system_as_blocks = system_as_blocks
+        self._has_store = has_store
         # Caches, no state: without them the same result takes longer.
         self._sizes = MessageSizes(model)
         self._record = HistoryRecord()
@@ -111,6 +113,8 @@ class ContextCompressor(ContextEngine):
             model=setup.model,
             max_output=setup.max_output,
             summarize=setup.summarize,
+            system_as_blocks=setup.system_as_blocks,
+            has_store=setup.has_store,
         )
 
     # -- sessions and state --------------------------------------------------------------------------------------------
@@ -229,12 +233,13 @@ class ContextCompressor(ContextEngine):
         warnings = (
             *repair_warnings(plan.repaired.repairs),
             *small_window_warnings(self._budgets),
-            *cut_newest_warnings(plan.cut_newest),
+            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
             *self._paused_warnings(plan, strikes),
         )
         if summary is None:
             return replace(done, warnings=warnings)
         is_again = strikes.compactions > 1 or plan.history.earlier is not None
+        again = [repeated_warning(strikes.compactions, has_store=self._has_store)] if is_again else []
         return replace(
             done,
             numbers=plan.covered,
@@ -242,7 +247,7 @@ class ContextCompressor(ContextEngine):
             written_by=summary.written_by,
             template=summary.template,
             unverified=summary.unverified,
-            warnings=(*summary.warnings, *warnings, *([repeated_warning(strikes.compactions)] if is_again else ())),
+            warnings=(*summary.warnings, *warnings, *again),
         )
 
     def _plan(
@@ -250,7 +255,7 @@ class ContextCompressor(ContextEngine):
     ) -> CompactionPlan:
         if current_tokens is not None:
             current_tokens = checked_tokens("current_tokens", current_tokens)
-        read = read_history(self._sizes.read(messages), self._sizes)
+        read = read_history(self._sizes.read(messages), self._sizes, has_store=self._has_store)
         return plan_compaction(self._plan_settings, read, current_tokens, force=force)
 
     @property

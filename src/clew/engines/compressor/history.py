@@ -5,9 +5,9 @@ Numbers go on counting over compactions: m12 is the same message for as long as 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate, chain, compress, count, islice
+from itertools import accumulate, chain, compress, count, islice, takewhile
 from operator import itemgetter
 from typing import Any
 
@@ -31,6 +31,8 @@ from clew.tokens import count_each, counter_for
 _PROMPT_ROLES = frozenset({"system", "developer"})
 _SUMMARY_WITHIN = 200
 _COMPARED_CHARS = 40
+UNNUMBERED = -1
+"""In place of a number: a leading system message, which is no part of the history."""
 _LEFT_OUT: Message = {"role": "user", "content": ""}
 
 
@@ -46,6 +48,13 @@ class NumberedHistory:
     """The summary of the last compaction, where there was one."""
     position: int = 0
     """Where the earlier summary was."""
+    has_store: bool = True
+    """Whether the originals can be opened by their numbers."""
+
+    @property
+    def references(self) -> Sequence[int | None]:
+        """For each message the number that its original can be opened by; None where it cannot."""
+        return self.numbers if self.has_store else [None] * len(self.numbers)
 
     @property
     def first_unread(self) -> int:
@@ -64,8 +73,8 @@ class NumberedHistory:
 
     def leading(self, position: int) -> tuple[int, ...]:
         """The numbers up to a position; empty where they count from 0 without a gap."""
-        numbers = tuple(self.numbers[:position])
-        return () if numbers == tuple(range(position)) else numbers
+        numbers = tuple(number for number in self.numbers[:position] if number != UNNUMBERED)
+        return () if numbers == tuple(range(len(numbers))) else numbers
 
     def repaired_position(self, position: int) -> int:
         """The position of a message in the repaired history that this was made from."""
@@ -87,12 +96,15 @@ class CountedHistory:
     """Where system messages are among those of `numbered`."""
 
 
-def read_history(source: Sequence[Message], sizes: MessageSizes) -> CountedHistory:
-    """The history of messages that are plain dicts."""
-    repaired = repair_history(source, sizes.checked)
-    numbered = number_history(repaired.messages, repaired.indexes, len(source))
+def read_history(source: Sequence[Message], sizes: MessageSizes, *, has_store: bool = True) -> CountedHistory:
+    """The history of messages that are plain dicts; without a store, leading system messages have no number."""
+    # Calls at the end still wait for their results: the history comes back open there.
+    repaired = repair(source, open_end=True, checked=sizes.checked)
+    prompts = 0 if has_store else sum(1 for _ in takewhile(is_prompt, source))
+    numbered = number_history(repaired.messages, repaired.indexes, len(source), prompts)
     each = sizes.each(numbered.messages)
     tokens = sum(each) if numbered.messages is source else sizes.total(source)
+    numbered = numbered if has_store else replace(numbered, has_store=False)
     return CountedHistory(source, repaired, numbered, each, tokens, prompts_in(numbered.messages))
 
 
@@ -105,40 +117,33 @@ def prompts_in(messages: Sequence[Message]) -> list[int]:
     return list(compress(count(), map(_PROMPT_ROLES.__contains__, map(itemgetter("role"), messages))))
 
 
-def repair_history(messages: Sequence[Message], checked: Set[int] = frozenset()) -> Repaired:
-    """The history with complete tool groups; calls that still wait for a result at its end get a stub.
+def newest_visible(messages: Sequence[Message]) -> list[int]:
+    """The newest user message, and the newest reply that a person saw."""
+    positions = range(len(messages) - 1, -1, -1)
+    user = next((position for position in positions if messages[position]["role"] == "user"), None)
+    reply = next((position for position in positions if _is_visible(messages[position])), None)
+    # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
+    alone = reply is not None and not calls_of(messages[reply])
+    return sorted({position for position in (user, reply if alone else None) if position is not None})
 
-    `checked` are the ids of messages that were found valid before.
-    """
-    repaired = repair(messages, open_end=True, checked=checked)
-    last = len(repaired.messages) - 1
-    while last > 0 and repaired.messages[last]["role"] == "tool":
-        last -= 1
-    if last < 0 or not calls_of(repaired.messages[last]):
-        return repaired
-    # Only the last group can be open: the long part before it need not be looked at twice.
-    end = repair(repaired.messages[last:])
-    if not end.repairs:
-        return repaired
-    caller = repaired.indexes[last]
-    stubs = len(end.messages) - (len(repaired.messages) - last)
-    return Repaired(
-        [*repaired.messages[:last], *end.messages],
-        (*repaired.repairs, *(replace(done, index=caller) for done in end.repairs)),
-        [*repaired.indexes, *[caller] * stubs],
-    )
+
+def _is_visible(message: Message) -> bool:
+    return message["role"] == "assistant" and bool(text_of(message).strip())
 
 
 def number_history(
-    messages: Sequence[Message], indexes: Sequence[int] | None = None, end: int | None = None
+    messages: Sequence[Message], indexes: Sequence[int] | None = None, end: int | None = None, prompts: int = 0
 ) -> NumberedHistory:
     """Find the earlier summary, if there is one, and number the messages.
 
     `indexes` are where the messages stood before they were repaired, and `end` is how many there were: a number is that
-    of the message as it came, whatever was removed or put in before it.
+    of the message as it came, whatever was removed or put in before it. The first `prompts` messages are system
+    messages that are no part of the history: m0 is the one behind them.
     """
     came = range(len(messages)) if indexes is None else indexes
     end = len(messages) if end is None else end
+    if prompts:
+        came, end = [max(index - prompts, UNNUMBERED) for index in came], end - prompts
     # A summary is near the start: behind the system prompt and the head.
     for position, message in enumerate(islice(messages, _SUMMARY_WITHIN)):
         wrapped = unwrap(message) if message["role"] in ("user", "assistant") else None
@@ -231,6 +236,8 @@ class HistoryRecord:
     def of(cls, messages: Sequence[Message], numbers: Sequence[int] | None = None) -> HistoryRecord:
         """The record of a history that is read at once, from its first message on."""
         record = cls()
+        if numbers is not None:
+            messages, numbers = _numbered(messages, numbers)
         clean = redact_messages(messages)
         record.record = Record.of(clean, numbers)
         # A stub has the number of the message that called, which comes before it and is the one to read.
@@ -249,8 +256,9 @@ class HistoryRecord:
 
     def catch_up(self, messages: Sequence[Message], numbers: Sequence[int]) -> bool:
         """Append what is new; False when these messages do not continue the ones on record."""
+        messages, numbers = _numbered(messages, numbers)
         known = self.record.next_number
-        # A stub for a result that is still to come has the number of the message that called, which stands before it.
+        # A stub has the number of the message that called, which stands before it.
         newest = list(accumulate(numbers, max))
         stubs = [
             at for at, (before, number) in enumerate(zip(newest, numbers[1:], strict=False), 1) if number <= before
@@ -278,6 +286,12 @@ class HistoryRecord:
             original is message or (original is not None and _may_be_copy(original, message))
             for original, message in numbered
         )
+
+
+def _numbered(messages: Sequence[Message], numbers: Sequence[int]) -> tuple[Sequence[Message], Sequence[int]]:
+    """The messages that have a number, and their numbers."""
+    first = next((at for at, number in enumerate(numbers) if number != UNNUMBERED), len(numbers))
+    return (messages[first:], numbers[first:]) if first else (messages, numbers)
 
 
 def _may_be_copy(original: Message, message: Message) -> bool:

@@ -13,24 +13,30 @@ from itertools import repeat
 from clew.config import CompressionSettings
 from clew.engines.compaction import CompactionItem, CompactionPreview, CompactionRegion
 from clew.engines.compressor.assemble import items_of, with_note
-from clew.engines.compressor.budgets import Budgets
-from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, is_prompt, prompts_in
+from clew.engines.compressor.budgets import SMALL_TARGET, Budgets
+from clew.engines.compressor.history import (
+    UNNUMBERED,
+    CountedHistory,
+    MessageSizes,
+    NumberedHistory,
+    is_prompt,
+    newest_visible,
+    prompts_in,
+)
 from clew.engines.compressor.prune import (
-    CountMessage,
     cut_text,
     cut_to_tokens,
+    fit_tail,
     given_back,
     prune,
-    prune_in_tail,
-    without_replaced_plans,
+    was_shortened,
 )
 from clew.facts import Record
 from clew.handoff import ReadMessage, SummaryInput, wrap
-from clew.messages import Message, Repaired, calls_of, safe_cut_at_or_before, text_of
+from clew.messages import Message, Repaired, safe_cut_at_or_before, text_of
 from clew.redact import redact_messages
 
-_SHORT_OF_BUDGET = 12
-"""A result is short that takes no more than this part of the budget of a tail."""
+_SPEAKERS = ("user", "assistant")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +48,15 @@ class PlanSettings:
     sizes: MessageSizes
     note_as_block: bool = False
     """Whether the note behind the system prompt is a block of its own."""
+
+    @property
+    def has_short_frame(self) -> bool:
+        return self.budgets.total is not None and self.budgets.total < SMALL_TARGET
+
+    @property
+    def protected_head(self) -> int:
+        """How many of the first messages stay; none of a small target, where a handoff says more in their room."""
+        return 0 if self.has_short_frame else self.compression.protect_first_n
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +95,8 @@ class CompactionPlan:
     """Whether the request is at or over the threshold."""
     largest: int
     """What one message may take at most."""
+    has_short_frame: bool = False
+    """Whether the summary gets the short prefix, since its budget is small."""
 
     @property
     def items(self) -> tuple[CompactionItem, ...]:
@@ -108,15 +125,16 @@ class CompactionPlan:
         """A summary's text as it stands in the conversation."""
         history, cut = self.history, self.cut
         kept = [history.numbers[position] for position in cut.kept]
-        return wrap(text, *self.covered, kept, history.following(cut.tail), history.leading(cut.head))
+        following, leading = history.following(cut.tail), history.leading(cut.head)
+        return wrap(text, *self.covered, kept, following, leading, is_short=self.has_short_frame)
 
     @property
-    def cut_newest(self) -> dict[int, int]:
-        """Newest messages so large that most of their text was left out: the chars of each, by number."""
+    def cut_newest(self) -> dict[int, tuple[Message, Message]]:
+        """Newest messages so large that they were shortened: each as it came and as it stays, by number."""
         messages, numbers = self.history.messages, self.history.numbers
         newest = {*newest_visible(messages), *_last_group(messages)}
         huge = [at for at in sorted(newest) if self.sizes[at] > self.largest and at in self.staying]
-        return {numbers[at]: len(text_of(messages[at])) for at in huge if self.staying[at] is not messages[at]}
+        return {numbers[at]: (messages[at], self.staying[at]) for at in huge if self.staying[at] is not messages[at]}
 
     @property
     def tail_messages(self) -> list[Message]:
@@ -148,7 +166,11 @@ def plan_compaction(
         share = int(settings.compression.target_ratio * sum(sizes))
         cut, tail = choose_cut(settings, read, min(settings.budgets.tail, share))
     is_needed = bool(cut.folded) or is_over
-    staying = _staying(settings, history, cut, tail) if is_needed else dict(enumerate(history.messages))
+    staying: Mapping[int, Message] = dict(enumerate(history.messages))
+    if is_needed:
+        staying = _staying(settings, history, cut, tail)
+    if is_needed and not cut.folded and settings.budgets.total is not None:
+        staying = _filled_up(settings, history, staying, settings.budgets.total)
     return CompactionPlan(
         source=read.source,
         repaired=read.repaired,
@@ -161,6 +183,7 @@ def plan_compaction(
         summary_budget=_summary_budget(settings, history, cut, sizes, staying),
         is_over=is_over,
         largest=settings.budgets.threshold // 2,
+        has_short_frame=settings.has_short_frame,
     )
 
 
@@ -169,14 +192,25 @@ def with_longer_tail(
 ) -> CompactionPlan:
     """The same plan with `room` more for its tail: what was shortened in it is given back, the newest first.
 
-    What is left then goes to what was shortened in the head, where there is a target. `begins_earlier`: the tail gets
-    messages that were to be folded, the newest of them.
+    What is left then goes to what was shortened in the head, where there is a target, and to messages so large that
+    only both ends stay. `begins_earlier`: the tail gets messages that were to be folded, the newest of them.
     """
-    cut, messages, numbers, count = plan.cut, plan.history.messages, plan.history.numbers, settings.sizes.message
+    longer = _with_longer_tail(settings, plan, room, begins_earlier=begins_earlier)
+    if settings.budgets.total is None:
+        return longer
+    most = settings.sizes.total(list(plan.staying.values())) + room
+    return replace(longer, staying=_filled_up(settings, plan.history, longer.staying, most))
+
+
+def _with_longer_tail(
+    settings: PlanSettings, plan: CompactionPlan, room: int, *, begins_earlier: bool
+) -> CompactionPlan:
+    cut, messages, count = plan.cut, plan.history.messages, settings.sizes.message
+    references = plan.history.references
     budget = settings.sizes.total(plan.tail_messages) + room
     fewest = len(messages) - cut.tail + 1
     start = max(cut.head, tail_start(plan.sizes, messages, budget, fewest)) if begins_earlier else cut.tail
-    later, tail = fit_tail(messages[start:], numbers[start:], plan.sizes[start:], budget, count)
+    later, tail = fit_tail(messages[start:], references[start:], plan.sizes[start:], budget, count)
     other = cut_at(messages, cut.head, start + later, prompts_in(messages))
     if other.tail > cut.tail or bool(other.folded) != bool(cut.folded):
         return plan
@@ -187,7 +221,7 @@ def with_longer_tail(
     staying = {at: message for at, message in plan.staying.items() if at < cut.head or at in other.kept or at in spoken}
     for at in reversed(range(cut.head if settings.budgets.total else 0)):
         if staying[at] is not messages[at] and messages[at]["role"] == "tool":
-            more = given_back(messages[at], staying[at], numbers[at], room, 2 * room, count)
+            more = given_back(messages[at], staying[at], references[at], room, 2 * room, count)
             room -= count(more) - count(staying[at])
             staying[at] = more
     staying = dict(sorted({**staying, **longer}.items()))
@@ -211,7 +245,7 @@ def summary_input(plan: CompactionPlan, record: Record, read: ReadMessage, first
         for position, message in plan.staying.items()
         if message is history.messages[position] and not is_prompt(message)
         # It may have been shortened before.
-        if history.earlier is None or f"whole: m{history.numbers[position]}" not in text_of(message)
+        if history.earlier is None or not was_shortened(message, history.numbers[position])
     }
     last = plan.covered[1]
     return SummaryInput(
@@ -243,14 +277,14 @@ def _summary_budget(
         return 0
     earlier = settings.sizes.text(history.earlier.text) if history.earlier else 0
     content = sum(sizes[position] for position in cut.folded) + earlier
-    wrapping = wrapping_tokens(settings.sizes, history.following(cut.tail))
+    wrapping = wrapping_tokens(settings.sizes, history.following(cut.tail), is_short=settings.has_short_frame)
     fixed = settings.sizes.total(list(staying.values())) + wrapping
     return settings.budgets.summary(content, fixed)
 
 
-def wrapping_tokens(sizes: MessageSizes, following: Sequence[int] = ()) -> int:
+def wrapping_tokens(sizes: MessageSizes, following: Sequence[int] = (), *, is_short: bool = False) -> int:
     """What the prefix and the end of a summary take, and the message that it is."""
-    return sizes.text(wrap("", 0, 1, (1, 2), following)) + 10
+    return sizes.text(wrap("", 0, 1, (1, 2), following, is_short=is_short)) + 10
 
 
 # -- where to cut ------------------------------------------------------------------------------------------------------
@@ -262,9 +296,9 @@ def choose_cut(
     """The cut, and the messages of its tail in the form they will have."""
     history, sizes = read.numbered, read.sizes
     messages, protected = history.messages, settings.compression.protect_last_n
-    head = history.position if history.earlier else _head_end(messages, settings.compression.protect_first_n)
+    head = history.position if history.earlier else _head_end(messages, settings.protected_head)
     if tail_tokens is None:
-        before = settings.sizes.total(prune(messages[:head], history.numbers[:head]))
+        before = settings.sizes.total(prune(messages[:head], history.numbers[:head], (), history.references[:head]))
         # Told again, an earlier handoff takes about half of what it took.
         before += settings.sizes.text(history.earlier.text) // 2 if history.earlier else 0
         tail_tokens = settings.budgets.tail_of(sum(sizes[head:]), before)
@@ -272,7 +306,7 @@ def choose_cut(
     protected = min(protected, (len(messages) - head) // 2)
     start = max(head, tail_start(sizes, messages, tail_tokens, protected))
     later, tail = fit_tail(
-        messages[start:], history.numbers[start:], sizes[start:], tail_tokens, settings.sizes.message
+        messages[start:], history.references[start:], sizes[start:], tail_tokens, settings.sizes.message
     )
     return cut_at(messages, head, start + later, read.prompts), tail
 
@@ -305,16 +339,6 @@ def tail_start(sizes: Sequence[int], messages: Sequence[Message], tokens: int, p
     return safe_cut_at_or_before(messages, min(start, max(0, len(messages) - max(1, protected))))
 
 
-def newest_visible(messages: Sequence[Message]) -> list[int]:
-    """The newest user message, and the newest reply that a person saw."""
-    positions = range(len(messages) - 1, -1, -1)
-    user = next((position for position in positions if messages[position]["role"] == "user"), None)
-    reply = next((position for position in positions if _is_visible(messages[position])), None)
-    # A reply with calls cannot stand without their results; it lies before the tail only when those are huge.
-    alone = reply is not None and not calls_of(messages[reply])
-    return sorted({position for position in (user, reply if alone else None) if position is not None})
-
-
 def _last_group(messages: Sequence[Message]) -> range:
     return range(safe_cut_at_or_before(messages, len(messages) - 1) if messages else 0, len(messages))
 
@@ -328,10 +352,6 @@ def _later_prompts(messages: Sequence[Message], head: int, tail: int, prompts: S
             seen.add(text)
             later.append(position)
     return later
-
-
-def _is_visible(message: Message) -> bool:
-    return message["role"] == "assistant" and bool(text_of(message).strip())
 
 
 # -- what stays, and in which form -------------------------------------------------------------------------------------
@@ -362,14 +382,31 @@ def _newest_in_bounds(
     They stay word for word, but none takes more than half of the room: of a larger one both ends stay.
     """
     messages, count, room = history.messages, settings.sizes.message, settings.budgets.threshold
-    spoken = (at for at in _last_group(messages) if messages[at]["role"] in ("user", "assistant"))
+    spoken = (at for at in _last_group(messages) if messages[at]["role"] in _SPEAKERS)
     newest: dict[int, Message] = {}
     # The request before the reply: it is the task.
     for position in sorted({*newest_visible(messages), *spoken}, key=lambda at: messages[at]["role"] != "user"):
         message = tail.get(position, messages[position])
-        newest[position] = cut_to_tokens(message, history.numbers[position], room // 2, count)
+        newest[position] = cut_to_tokens(message, history.references[position], room // 2, count)
         room -= count(newest[position])
     return newest
+
+
+def _filled_up(
+    settings: PlanSettings, history: NumberedHistory, staying: Mapping[int, Message], most: int
+) -> Mapping[int, Message]:
+    """What stays, in at most so many tokens, with longer ends of what was said and cut: the newest request first."""
+    messages, count = history.messages, settings.sizes.message
+    room, filled = most - settings.sizes.total(list(staying.values())), dict(staying)
+    cut = [at for at, message in staying.items() if message is not messages[at] and message["role"] in _SPEAKERS]
+    newest = newest_visible(messages)
+    for at in sorted(cut, key=lambda at: (at not in newest, messages[at]["role"] != "user", -at)):
+        size = count(filled[at])
+        longer = cut_to_tokens(messages[at], history.references[at], size + room, count)
+        if size < (whole := count(longer)) <= size + room:
+            filled[at] = longer
+            room -= whole - size
+    return filled
 
 
 def _head(
@@ -381,8 +418,8 @@ def _head(
     room: int,
 ) -> list[Message]:
     """The messages before `end`; the summary gets at least as much of the `room` as they do."""
-    messages, numbers = history.messages[:end], history.numbers[:end]
-    head = prune(messages, numbers, later)
+    messages, references = history.messages[:end], history.references[:end]
+    head = prune(messages, history.numbers[:end], later, references)
     prompts = {position: message for position, message in enumerate(messages) if is_prompt(message)}
     # The newest request is the task, wherever it is.
     untouched = prompts | {position: message for position, message in newest.items() if position < end}
@@ -392,67 +429,8 @@ def _head(
     budget = min(settings.budgets.head, (room - settings.sizes.total(list(prompts.values()))) // 2)
     if settings.sizes.total([head[position] for position in rest]) > budget:
         for position in rest:
-            head[position] = cut_text(head[position], numbers[position], budget * 3 // len(rest))
+            head[position] = cut_text(head[position], references[position], budget * 3 // len(rest))
     return head
-
-
-def fit_tail(
-    tail: Sequence[Message], numbers: Sequence[int], sizes: Sequence[int], budget: int, count: CountMessage
-) -> tuple[int, list[Message]]:
-    """How many messages the tail loses at its start, and the rest in the form it will have.
-
-    The budget has the last word: what is large is pruned, the oldest first, and the tail begins later where what
-    cannot be pruned away would leave the newest results no room. The room that is left goes back to the newest, half
-    of it to short ones first. What people said is never touched.
-    """
-    if sum(sizes) <= budget:
-        return 0, list(tail)
-    original, tail = tail, without_replaced_plans(tail)
-    whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
-    calls = {call["id"]: call for message in tail for call in calls_of(message)}
-    pruned = [prune_in_tail(message, number, calls) for message, number in zip(tail, numbers, strict=True)]
-    least = [
-        size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
-    ]
-    start = _tail_begin(tail, whole, least, budget)
-    fitted, room = list(tail), budget - sum(whole[start:])
-    shorter: list[int] = []
-    for at in range(start, len(tail)):
-        if room < 0 and least[at] < whole[at]:
-            fitted[at] = pruned[at]
-            room += whole[at] - least[at]
-            shorter.insert(0, at)
-    # Short ones first: both ends of a huge result that is newer would leave no room for them.
-    for_short = room // 2
-    for at in shorter:
-        more = sizes[at] - least[at]
-        if more <= (for_short if at == shorter[0] else min(for_short, budget // _SHORT_OF_BUDGET)):
-            fitted[at] = original[at]
-            for_short, room = for_short - more, room - more
-    for at in shorter:
-        if fitted[at] is pruned[at]:
-            fitted[at] = given_back(original[at], pruned[at], numbers[at], room, budget, count)
-            room -= count(fitted[at]) - least[at]
-    return start, fitted[start:]
-
-
-def _tail_begin(tail: Sequence[Message], whole: Sequence[int], least: Sequence[int], budget: int) -> int:
-    """The earliest safe cut from which all fits as it is, or the pruned form of all leaves half of the room.
-
-    The last group always stays, and neither it nor what a person reads last takes of that half.
-    """
-    start = last = safe_cut_at_or_before(tail, len(tail) - 1)
-    visible = newest_visible(tail)
-    size, room, others = sum(whole[last:]), budget - sum(least[last:]), 0
-    for at in range(last - 1, -1, -1):
-        size += whole[at]
-        room -= least[at] if at in visible else 0
-        others += least[at] if at not in visible else 0
-        if size > budget and others > room // 2:
-            break
-        if safe_cut_at_or_before(tail, at) == at:
-            start = at
-    return start
 
 
 # -- the plan for people -----------------------------------------------------------------------------------------------
@@ -463,12 +441,17 @@ def preview_of(plan: CompactionPlan, sizes: MessageSizes) -> CompactionPreview:
     history, indexes = plan.history, plan.repaired.indexes
     after = dict(zip(plan.staying, sizes.each(list(plan.staying.values())), strict=True))
     earlier = sizes.total(plan.repaired.messages) - sum(plan.sizes)
-    wrapping = wrapping_tokens(sizes, history.following(plan.cut.tail))
+    wrapping = wrapping_tokens(sizes, history.following(plan.cut.tail), is_short=plan.has_short_frame)
     summary = plan.summary_budget + wrapping if plan.cut.folded else 0
     before = sizes.each(plan.source)
-    rows: list[tuple[CompactionRegion, int | None, int]] = [(CompactionRegion.REMOVED, None, 0)] * len(plan.source)
+    # What was removed has its number in the history, too; behind an earlier handoff it is not known.
+    prompts = len(plan.source) - history.next_number
+    rows: list[tuple[CompactionRegion, int | None, int]] = [
+        (CompactionRegion.REMOVED, None if history.earlier else index - prompts, 0) for index in range(len(plan.source))
+    ]
     own = [index for at, index in enumerate(indexes) if not history.has_handoff or at != history.position]
-    planned = zip(plan.regions, history.numbers, map(after.get, range(len(own)), repeat(0)), strict=False)
+    called = [None if number == UNNUMBERED else number for number in history.numbers]
+    planned = zip(plan.regions, called, map(after.get, range(len(own)), repeat(0)), strict=False)
     # From the end, so that a message counts and not the stub that was put in behind it.
     for index, row in zip(reversed(own), reversed(list(planned)), strict=True):
         rows[index] = row

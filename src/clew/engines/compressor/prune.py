@@ -1,18 +1,29 @@
 """Pruning without a model: long tool results become one line, long arguments are shortened, pictures left out.
 
-The original stays in the history, and what takes its place says under which number. A message that needs no pruning
-comes back as the same object.
+Where the original stays in a store, what takes its place says under which number it can be opened: its reference, which
+is None elsewhere. A message that needs no pruning comes back as the same object.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
+from clew.engines.compressor.history import newest_visible
 from clew.facts import Verb, read_call, read_outcome, shorten, verb_of
-from clew.messages import Message, ToolCall, arguments_of_call, calls_of, name_of_call, text_of, without_images
+from clew.messages import (
+    Message,
+    ToolCall,
+    arguments_of_call,
+    calls_of,
+    name_of_call,
+    safe_cut_at_or_before,
+    text_of,
+    without_images,
+)
 
 CountMessage = Callable[[Message], int]
 LONGEST_RESULT_CHARS = 200
@@ -33,40 +44,57 @@ _VERB_PHRASES: Mapping[Verb, str] = {
     "LISTED": "listed", "FETCHED": "fetched", "PLANNED": "updated the plan", "DELEGATED": "delegated",
     "ASKED": "asked", "LOADED": "loaded", "SAID": "said", "CALLED": "was called with",
 }  # fmt: skip
+_SHORTENED = "(shortened)"
+"""Ends the line of a result whose original cannot be opened."""
+_GAP = re.compile(r"\n\[\.\.\. [\d,]+ chars left out \.\.\.\]\n")
+_SHORT_OF_BUDGET = 12
+"""A result is short that takes no more than this part of the budget of a tail."""
 
 
 def prune(
-    messages: Sequence[Message], numbers: Sequence[int], later: Sequence[tuple[int, Message]] = ()
+    messages: Sequence[Message],
+    numbers: Sequence[int],
+    later: Sequence[tuple[int, Message]] = (),
+    references: Sequence[int | None] | None = None,
 ) -> list[Message]:
     """The messages with long results, long arguments and pictures reduced to what they were about.
 
     `later` are messages behind them, by number, that stay as they are: a result may be the same as one of theirs.
+    `references` are the numbers, unless others are given.
     """
-    calls = {call["id"]: call for message in messages for call in calls_of(message)}
+    references = numbers if references is None else references
     newest = _newest_copies([*zip(numbers, messages, strict=True), *later])
     pruned = []
-    for message, number in zip(messages, numbers, strict=True):
+    for message, number, reference, call in zip(messages, numbers, references, calls_answered(messages), strict=True):
         if message["role"] == "tool":
-            pruned.append(prune_result(message, calls.get(message.get("tool_call_id", "")), number, newest))
+            copy = newest.get(_digest(text_of(message)), number)
+            pruned.append(prune_result(message, call, reference, copy if copy != number else None))
         else:
-            pruned.append(without_pictures(prune_arguments(message), number))
+            pruned.append(without_pictures(prune_arguments(message), reference))
     return pruned
 
 
-def prune_result(
-    message: Message, call: ToolCall | None, number: int, newest: dict[bytes, int] | None = None
-) -> Message:
-    """A tool result as one line that says what happened, and the number of the original."""
+def calls_answered(messages: Sequence[Message]) -> list[ToolCall | None]:
+    """For each message the call that it is the result of: the nearest before it with its id, since ids may repeat."""
+    calls: dict[str, ToolCall] = {}
+    answered: list[ToolCall | None] = []
+    for message in messages:
+        answered.append(calls.get(message.get("tool_call_id", "")) if message["role"] == "tool" else None)
+        calls.update((call["id"], call) for call in calls_of(message))
+    return answered
+
+
+def prune_result(message: Message, call: ToolCall | None, reference: int | None, copy: int | None = None) -> Message:
+    """A tool result as one line that says what happened, and the reference; `copy` is a newer result that is equal."""
     text = text_of(message)
     if len(text) <= LONGEST_RESULT_CHARS:
-        return without_pictures(message, number)
-    copy = (newest or {}).get(_digest(text), number)
-    if copy != number:
+        return without_pictures(message, reference)
+    if copy is not None:
         return {**message, "content": f"[the same as m{copy}, which is newer]"}
-    return {**message, "content": result_line(text, call, number, is_error=message.get("is_error", False))}
+    return {**message, "content": result_line(text, call, reference, is_error=message.get("is_error", False))}
 
 
-def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool = False) -> str:
+def result_line(text: str, call: ToolCall | None, reference: int | None, *, is_error: bool = False) -> str:
     """The one line that a result is pruned to: `[terminal] ran "pytest tests/" -> exit 1, 3,000 lines (whole: m18)`."""
     reading = read_call(call) if call else None
     verb = reading.verb if reading else "CALLED"
@@ -76,11 +104,12 @@ def result_line(text: str, call: ToolCall | None, number: int, *, is_error: bool
     ended = ", ".join(how)
     if outcome.failed and outcome.error:
         ended += f": {shorten(outcome.error, _ERROR_CHARS)}"
+    whole = _SHORTENED if reference is None else f"(whole: m{reference})"
     if reading is None:
-        return f"[tool] {ended} (whole: m{number})"
+        return f"[tool] {ended} {whole}"
     target = _shorter_target(reading.target)
     quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
-    return f"[{reading.tool}] {_VERB_PHRASES[verb]}{quoted} -> {ended} (whole: m{number})"
+    return f"[{reading.tool}] {_VERB_PHRASES[verb]}{quoted} -> {ended} {whole}"
 
 
 def _shorter_target(target: str) -> str:
@@ -91,14 +120,22 @@ def _shorter_target(target: str) -> str:
     return f"…{target[len(target) - len(end) + max(0, end.find('/')) :]}"
 
 
-def prune_in_tail(message: Message, number: int, calls: Mapping[str, ToolCall]) -> Message:
-    """A message of the tail, whose `calls` are by id; what people said is as it was."""
+def was_shortened(message: Message, number: int) -> bool:
+    """Whether an earlier compaction has shortened the text of a message."""
+    text = text_of(message)
+    return f"whole: m{number}" in text or text.endswith(_SHORTENED) or bool(_GAP.search(text))
+
+
+def prune_in_tail(message: Message, call: ToolCall | None, reference: int | None) -> Message:
+    """A message of the tail, and the call that it answers; what people said is as it was."""
     if message["role"] == "tool":
-        return prune_result(message, calls.get(message.get("tool_call_id", "")), number)
-    return without_pictures(prune_arguments(message), number) if message["role"] == "assistant" else message
+        return prune_result(message, call, reference)
+    return without_pictures(prune_arguments(message), reference) if message["role"] == "assistant" else message
 
 
-def given_back(message: Message, pruned: Message, number: int, room: int, budget: int, count: CountMessage) -> Message:
+def given_back(
+    message: Message, pruned: Message, reference: int | None, room: int, budget: int, count: CountMessage
+) -> Message:
     """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
     least = count(pruned)
     if count(message) - least <= room:
@@ -106,8 +143,66 @@ def given_back(message: Message, pruned: Message, number: int, room: int, budget
     most = min(least + room, budget // 2)
     if message["role"] != "tool" or room < _FEWEST_TOKENS_OF_ENDS:
         return pruned
-    ends = cut_to_tokens(message, number, most, count)
+    ends = cut_to_tokens(message, reference, most, count)
     return ends if least < count(ends) <= most else pruned
+
+
+def fit_tail(
+    tail: Sequence[Message], references: Sequence[int | None], sizes: Sequence[int], budget: int, count: CountMessage
+) -> tuple[int, list[Message]]:
+    """How many messages the tail loses at its start, and the rest in the form it will have.
+
+    The budget has the last word: what is large is pruned, the oldest first, and the tail begins later where what
+    cannot be pruned away would leave the newest results no room. The room that is left goes back to the newest, half
+    of it to short ones first. What people said is never touched.
+    """
+    if sum(sizes) <= budget:
+        return 0, list(tail)
+    original, tail = tail, without_replaced_plans(tail)
+    whole = [size if one is other else count(one) for one, other, size in zip(tail, original, sizes, strict=True)]
+    pruned = list(map(prune_in_tail, tail, calls_answered(tail), references))
+    least = [
+        size if one is other else min(count(one), size) for one, other, size in zip(pruned, tail, whole, strict=True)
+    ]
+    start = _tail_begin(tail, whole, least, budget)
+    fitted, room = list(tail), budget - sum(whole[start:])
+    shorter: list[int] = []
+    for at in range(start, len(tail)):
+        if room < 0 and least[at] < whole[at]:
+            fitted[at] = pruned[at]
+            room += whole[at] - least[at]
+            shorter.insert(0, at)
+    # Short ones first: both ends of a huge result that is newer would leave no room for them.
+    for_short = room // 2
+    for at in shorter:
+        more = sizes[at] - least[at]
+        if more <= (for_short if at == shorter[0] else min(for_short, budget // _SHORT_OF_BUDGET)):
+            fitted[at] = original[at]
+            for_short, room = for_short - more, room - more
+    for at in shorter:
+        if fitted[at] is pruned[at]:
+            fitted[at] = given_back(original[at], pruned[at], references[at], room, budget, count)
+            room -= count(fitted[at]) - least[at]
+    return start, fitted[start:]
+
+
+def _tail_begin(tail: Sequence[Message], whole: Sequence[int], least: Sequence[int], budget: int) -> int:
+    """The earliest safe cut from which all fits as it is, or the pruned form of all leaves half of the room.
+
+    The last group always stays, and neither it nor what a person reads last takes of that half.
+    """
+    start = last = safe_cut_at_or_before(tail, len(tail) - 1)
+    visible = newest_visible(tail)
+    size, room, others = sum(whole[last:]), budget - sum(least[last:]), 0
+    for at in range(last - 1, -1, -1):
+        size += whole[at]
+        room -= least[at] if at in visible else 0
+        others += least[at] if at not in visible else 0
+        if size > budget and others > room // 2:
+            break
+        if safe_cut_at_or_before(tail, at) == at:
+            start = at
+    return start
 
 
 def prune_arguments(message: Message) -> Message:
@@ -137,12 +232,16 @@ def without_replaced_plans(messages: Sequence[Message]) -> list[Message]:
     return shorter
 
 
-def without_pictures(message: Message, number: int) -> Message:
+def without_pictures(message: Message, reference: int | None) -> Message:
     """Pictures become placeholders."""
-    return without_images(message, f"[picture; whole: m{number}]")
+    return without_images(message, f"[picture{_whole(reference)}]")
 
 
-def cut_text(message: Message, number: int, most_chars: int) -> Message:
+def _whole(reference: int | None) -> str:
+    return "" if reference is None else f"; whole: m{reference}"
+
+
+def cut_text(message: Message, reference: int | None, most_chars: int) -> Message:
     """A long text with its middle left out: both ends say what it is. They are cut between lines where that is near."""
     text = text_of(message)
     # What was cut before is not cut again: the gap would tell of the gap.
@@ -154,7 +253,7 @@ def cut_text(message: Message, number: int, most_chars: int) -> Message:
     start = text.rfind("\n", ends - near, ends)
     start = start if start >= 0 else ends
     end = text.find("\n", len(text) - ends, len(text) - ends + near) + 1 or len(text) - ends
-    kept = f"{text[:start]}\n[... {end - start:,} chars left out; whole: m{number} ...]\n{text[end:]}"
+    kept = f"{text[:start]}\n[... {end - start:,} chars left out{_whole(reference)} ...]\n{text[end:]}"
     content = message.get("content")
     if isinstance(content, list):
         others = [part for part in content if part["type"] != "text"]
@@ -162,14 +261,14 @@ def cut_text(message: Message, number: int, most_chars: int) -> Message:
     return {**message, "content": kept}
 
 
-def cut_to_tokens(message: Message, number: int, tokens: int, count: CountMessage) -> Message:
+def cut_to_tokens(message: Message, reference: int | None, tokens: int, count: CountMessage) -> Message:
     """The message with the middle of its text left out, in at most so many tokens where that is possible."""
     size, chars = count(message), len(text_of(message))
     if size <= tokens:
         return message
     shorter, most = message, chars * tokens // size
     for _ in range(_TRIES_TO_CUT):
-        shorter = cut_text(message, number, most)
+        shorter = cut_text(message, reference, most)
         size = count(shorter)
         if size <= tokens or most <= _LEAST_OF_TEXT_CHARS:
             break

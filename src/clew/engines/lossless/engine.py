@@ -89,7 +89,7 @@ class LosslessEngine(ContextEngine):
         self._clock = clock
         super().__init__(setup)
         self._lossless_state = LosslessState()
-        self._system_as_blocks = setup.system_as_blocks
+        self._system_as_blocks, self._has_store = setup.system_as_blocks, setup.has_store
         self.update_model(setup.model, setup.context_length, setup.max_output)
         check_shares(self._budgets, self.settings, self.lossless)
 
@@ -190,7 +190,7 @@ class LosslessEngine(ContextEngine):
         )
 
     def _read(self, messages: Sequence[Message]) -> CountedHistory:
-        return read_history(self._sizes.read(messages), self._sizes)
+        return read_history(self._sizes.read(messages), self._sizes, has_store=self._has_store)
 
     def _cheap(self, read: CountedHistory, before: int, budgets: MapBudgets, state: LosslessState) -> Compaction | None:
         """The compaction that only reduces old large results to a line, where that is enough."""
@@ -363,7 +363,7 @@ class LosslessEngine(ContextEngine):
         state = replace(state, strikes=strikes, read_again_below=max(state.read_again_below, highest))
         warnings = (
             *repair_warnings(plan.repaired.repairs),
-            *cut_newest_warnings(plan.cut_newest),
+            *cut_newest_warnings(plan.cut_newest, has_store=self._has_store),
             *([self._paused(plan, strikes)] if strikes.is_paused else []),
         )
         return Compaction(plan.source, tuple(items), before, after, state.as_json(), warnings=warnings)

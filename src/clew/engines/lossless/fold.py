@@ -13,13 +13,13 @@ from itertools import accumulate, pairwise
 from clew.config import LosslessSettings
 from clew.engines.compaction import CompactionItem, Node
 from clew.engines.compressor.assemble import items_of
-from clew.engines.compressor.history import MessageSizes
-from clew.engines.compressor.plan import CompactionPlan, newest_visible
-from clew.engines.compressor.prune import given_back, prune_arguments, prune_result
+from clew.engines.compressor.history import MessageSizes, newest_visible
+from clew.engines.compressor.plan import CompactionPlan
+from clew.engines.compressor.prune import calls_answered, given_back, prune_arguments, prune_result
 from clew.engines.lossless.budgets import MapBudgets
 from clew.engines.lossless.map_text import PART_TOKENS
 from clew.engines.lossless.writing import NodeWriter
-from clew.messages import Message, calls_of, safe_cuts
+from clew.messages import Message, safe_cuts
 
 # Of the size of a leaf: how far from it an exchange may end and still be where it is cut.
 _SMALLEST_LEAF, _LARGEST_LEAF = 0.5, 1.5
@@ -227,16 +227,15 @@ def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple
     No model is asked. The originals stay in the history, under the numbers that the lines name.
     """
     history = plan.history
-    calls = {call["id"]: call for message in history.messages for call in calls_of(message)}
+    answered, references = calls_answered(history.messages), history.references
     newest = set(newest_visible(history.messages))
     staying: dict[int, Message] = {}
     pruned: list[int] = []
     for at, message in enumerate(history.messages):
         is_old = plan.cut.head <= at < plan.cut.tail and at not in newest
         if is_old and excess > 0 and plan.sizes[at] > _LARGE_TOKENS:
-            number = history.numbers[at]
             if message["role"] == "tool":
-                smaller = prune_result(message, calls.get(message.get("tool_call_id", "")), number)
+                smaller = prune_result(message, answered[at], references[at])
             else:
                 smaller = prune_arguments(message)
             if smaller is not message and (size := sizes.message(smaller)) < plan.sizes[at]:
@@ -247,6 +246,6 @@ def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple
     for at in reversed(pruned):
         whole, least = history.messages[at], sizes.message(staying[at])
         room = max(0, -excess)
-        staying[at] = given_back(whole, staying[at], history.numbers[at], room, 2 * (least + room), sizes.message)
+        staying[at] = given_back(whole, staying[at], references[at], room, 2 * (least + room), sizes.message)
         excess += sizes.message(staying[at]) - least
     return items_of(plan.source, plan.repaired, history, staying, plan.cut.head, ())

@@ -12,11 +12,15 @@
   const places = new Map(rows.map((row, place) => [name(row), place]));
   let current = -1, opener = null;
 
-  function name(row) { return row.number === null ? "handoff-before" : "m" + row.number; }
-  function label(row) { return row.number === null ? "An earlier handoff" : "m" + row.number; }
+  function isPrompt(row) { return row.role === "system" || row.role === "developer"; }
+  function name(row) { return row.number !== null ? "m" + row.number : isPrompt(row) ? "system-prompt" : "handoff-before"; }
+  function label(row) {
+    if (row.number !== null) return "m" + row.number;
+    return isPrompt(row) ? "System prompt" : row.fate === "removed" ? "A removed message" : "An earlier handoff";
+  }
   function kind(row) {
     if (row.role === "tool") return row.tool ? "result of " + row.tool : "tool result";
-    const who = row.role === "system" || row.role === "developer" ? "system prompt" : row.role;
+    const who = isPrompt(row) ? "system prompt" : row.role;
     return row.tool ? who + ", calls " + row.tool : who;
   }
   function size(row) {
@@ -45,7 +49,8 @@
     const cell = element("button", { type: "button", class: ["cell", row.fate, row.role, weight(row)].join(" "), tabindex });
     cell.setAttribute("aria-label", [label(row), kind(row), size(row), words[row.fate]].join(", "));
     cell.dataset.place = place;
-    cell.textContent = row.number === null ? "H" : row.fate === "removed" ? "×" : letters[row.role] || "?";
+    const letter = row.number === null && !isPrompt(row) ? "H" : letters[row.role] || "?";
+    cell.textContent = row.fate === "removed" ? "×" : letter;
     return cell;
   }
 

@@ -13,8 +13,8 @@ from clew.cli.views.amounts import percent
 from clew.cli.views.tables import MARGIN, hint_lines, page_width, styled_lines, table_lines
 from clew.cli.views.text import Align, clip, printable, printable_line, wrap
 from clew.errors import InvalidArgument
-from clew.messages import text_of
 from clew.handoff import unwrap
+from clew.messages import text_of
 from clew.tokens import counter_for
 from clew.turn import Pin
 
