@@ -32,8 +32,8 @@ import recoverable
 from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, name_of
 from _table import report
 from clew.engines import ContextCompressor
+from clew.handoff import unwrap
 from clew.messages import Message, text_of
-from clew.summaries import unwrap
 from clew.testing import assistant, call, synthetic_history, system, tool, user
 from clew.tokens import counter_for
 

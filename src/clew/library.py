@@ -37,7 +37,7 @@ from clew.messages import ParsedConversation, read_conversation, repair
 from clew.tokens import counter_for, window_of
 
 if TYPE_CHECKING:
-    from clew.handoff import SummaryModel
+    from clew.handoff import Handoff, SummaryModel
 
 _Result = TypeVar("_Result")
 
@@ -63,6 +63,11 @@ class Compressed:
     warnings: tuple[str, ...]
     compaction: Compaction
     conversation: ParsedConversation
+
+    @property
+    def handoff(self) -> Handoff | None:
+        """The summary as a value: sections of entries, each with the numbers of the messages it came from."""
+        return self.compaction.read_handoff()
 
     @property
     def fates(self) -> tuple[Fate, ...]:

@@ -11,6 +11,7 @@ import pytest
 
 import clew
 from clew.cli import main
+from clew.handoff import Handoff
 from clew.messages import Message, calls_of, repair
 from clew.testing import assistant, call, system, tool, user
 
@@ -147,6 +148,28 @@ def test_json_has_the_result_and_the_whole_report(tmp_path: Path, capsys: pytest
     assert "Never touch the bell." in report["summary"]
     assert report["warnings"] == []
     assert any(report["summary"][:200] in str(message["content"]) for message in report["messages"])
+    assert Handoff.of_json(report["handoff"]).render() == report["summary"]
+
+
+def test_the_handoff_can_be_printed_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = saved(tmp_path, long_history())
+    code, out, err = run(capsys, tmp_path, file, "--to", "3000", "--handoff")
+    assert (code, out) == (0, told(capsys, tmp_path, file, "--to", "3000")["summary"] + "\n")
+    assert err.count("\n") == 1
+
+
+def test_where_nothing_was_summarised_no_handoff_and_no_writer_is_shown(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = saved(tmp_path, [user("Mend these: " + "wheel 123, " * 5_000)])
+    assert told(capsys, tmp_path, file, "--to", "3000")["handoff"] is None
+    out = run(capsys, tmp_path, file, "--to", "3000")[1]
+    assert "None" not in out
+    assert "written by" not in out
+    assert re.search(r"\bhandoff [\d,]+", out) is None, "no part of the request is a handoff"
+    code, out, err = run(capsys, tmp_path, file, "--to", "3000", "--handoff")
+    assert (code, out) == (0, "")
+    assert err.strip()
 
 
 def test_output_goes_to_a_file_and_the_report_to_the_screen(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -245,7 +268,7 @@ def test_a_folded_conversation_can_be_folded_again(tmp_path: Path, capsys: pytes
     target = str(tmp_path / "page.html")
     twice = told(capsys, tmp_path, file, "--to", "2500", "--report", target)
     assert twice["tokens_after"] <= 2_500
-    assert "Never touch the bell." in twice["summary"]
+    assert "Never touch the bell." in str(twice["messages"])
     assert len(twice["fates"]) == len(once["messages"])
     assert any("accura" in warning for warning in twice["warnings"])
     assert sum("[Clew handoff]" in str(message.get("content")) for message in twice["messages"]) >= 1
@@ -285,6 +308,8 @@ def test_foreign_escape_codes_do_not_reach_the_terminal(tmp_path: Path, capsys: 
         ["--preview", "--report", "r.html"],
         ["--preview", "--output", "o.json"],
         ["--report", "-"],
+        ["--handoff", "--output", "-"],
+        ["--preview", "--handoff"],
         ["--output", "no/such/folder/o.json"],
         ["--report", "."],
         ["--unknown"],

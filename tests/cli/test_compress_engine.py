@@ -90,6 +90,23 @@ def test_a_folded_map_is_folded_again_with_its_parts(tmp_path: Path, capsys: pyt
     assert all(f"<code>{name}</code>" in page.read_text(encoding="utf-8") for name in twice["map"]["shown"])
 
 
+def test_what_an_engine_removed_is_said_to_be_removed_by_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    plugin = tmp_path / "home" / "plugins" / "context_engine" / "plain"
+    plugin.mkdir(parents=True)
+    (plugin / "__init__.py").write_text(
+        "from clew.engines import register_context_engine\n"
+        "from clew.testing import PlainEngine\n"
+        "def register():\n"
+        "    register_context_engine('plain', PlainEngine, description='Plain', version='1.0.0', contract=2)\n"
+    )
+    code, out, _ = run(capsys, tmp_path, "--engine", "plain", "--window", "20k", "--report", str(tmp_path / "r.html"))
+    assert code == 0
+    assert "removed by the engine" in out
+    assert "no provider" not in out
+    assert "written by" not in out
+    assert "Written by" not in (tmp_path / "r.html").read_text()
+
+
 def test_the_compressor_by_name_does_what_it_does_without(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     named = told(capsys, tmp_path, "--engine", "compressor", "--to", "10k")
     assert named == told(capsys, tmp_path, "--to", "10k")

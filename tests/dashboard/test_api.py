@@ -206,9 +206,13 @@ async def test_a_handoff_links_to_messages_and_stands_beside_what_it_replaced(
     told = await visitor.get(f"sessions/{chat.id}/compactions/{compaction['id']}")
     assert compaction["focus"] == told["compaction"]["focus"] == "the tickets"
     assert told["text"].startswith("## ")
-    assert told["blocks"][0]["kind"] == "heading"
-    numbers = [span["seq"] for block in told["blocks"] for span in block["spans"] if "seq" in span]
-    assert numbers and set(numbers) <= set(told["references"]) <= set(range(51))
+    entries = [entry for section in told["sections"] for entry in section["entries"]]
+    lines = [line for entry in entries for line in (entry, *entry["lines"])]
+    assert all(section["heading"] in told["text"] for section in told["sections"])
+    assert any(line["verb"] for line in lines) and any(line["is_quote"] for line in lines)
+    numbers = {span["seq"] for line in lines for span in (*line["spans"], *line["source"]) if "seq" in span}
+    assert numbers == set(told["references"]) <= set(range(51))
+    assert numbers
     replaced = await visitor.get(f"sessions/{chat.id}/messages", compaction=compaction["id"], after=0, limit=200)
     fates = {row["seq"]: row["fate"] for row in replaced["messages"]}
     assert {seq for seq, fate in fates.items() if fate == "folded"} == set(
@@ -282,8 +286,10 @@ async def test_what_was_previewed_is_applied_word_for_word_and_undone_again(
     handoff = await visitor.get(f"sessions/{chat.id}/compactions/{made['id']}")
     assert handoff["text"] == shown["handoff"]
     assert made["tokens_after"] == shown["tokens_after"]
-    blocks = await visitor.call("POST", "api/blocks", {"text": shown["handoff"], "session": chat.id})
-    assert blocks[1]["blocks"] == handoff["blocks"]
+    asked = {"handoff_sections": shown["handoff_sections"], "session": chat.id}
+    assert (await visitor.call("POST", "api/handoff", asked))[1]["sections"] == handoff["sections"]
+    broken = {"handoff_sections": {"Goal": [["no entry"]]}, "session": chat.id}
+    assert (await visitor.call("POST", "api/handoff", broken))[0] == 400
     undone = await visitor.act("POST", f"{chat.id}/undo", {})
     assert undone["is_undone"]
     tip = await flow.store.get_compression_tip(chat.id)

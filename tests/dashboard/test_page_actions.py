@@ -58,7 +58,7 @@ async def test_a_preview_with_a_focus_topic_is_applied_exactly_as_it_was_shown(
         await tab.click("dialog button", "Preview")
         await tab.wait_for("document.querySelector('dialog .handoff')")
         assert await flow.store.compactions(chat.id) == []
-        shown = await tab.evaluate("document.querySelector('dialog .handoff li, dialog .handoff p').textContent")
+        shown = await tab.evaluate("document.querySelector('dialog .handoff .line').textContent")
         after = (await tab.texts("dialog .figure dd"))[1].split("→")[1].strip()
         await tab.click("dialog button", "Apply exactly this")
         await tab.wait_for_no("dialog")

@@ -156,7 +156,7 @@ async def test_after_signing_out_the_browser_has_no_cookie(flow: DashboardFlow) 
         ("POST", "clew/conversations/{id}/branch", {}),
         ("PATCH", "clew/conversations/{id}", {"title": "x"}),
         ("DELETE", "clew/conversations/{id}", None),
-        ("POST", "api/blocks", {"text": "x", "session": "x"}),
+        ("POST", "api/handoff", {"session": "x"}),
         ("POST", "api/sign-out", None),
     ],
 )

@@ -71,6 +71,17 @@ def test_the_address_of_a_message_shows_its_text_and_runs_none_of_it(page: Path)
     assert re.search(r'class="cell summarised tool [^"]*current"', dom)
 
 
+def test_a_message_names_the_lines_of_the_handoff_that_came_from_it(page: Path) -> None:
+    written = page.read_text(encoding="utf-8")
+    lines = re.findall(r'<div class="line sub[^"]*">(.*?)</div>', written)
+    line = next(line for line in lines if line.count("href=") == 1)
+    (number,) = re.findall('href="#(m[0-9]+)"', line)
+    dom, said = opened(page, number)
+    assert said == []
+    shown = re.findall(r'<button type="button" class="told">(.*?)</button>', dom)
+    assert re.sub("<[^>]*>", "", line)[:200].strip() in [text[:200].strip() for text in shown]
+
+
 def test_an_address_that_leads_nowhere_shows_the_page(page: Path) -> None:
     dom, said = opened(page, "m99999")
     assert said == []

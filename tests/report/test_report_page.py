@@ -122,7 +122,7 @@ def test_text_of_tools_cannot_leave_its_place(tmp_path: Path) -> None:
 
 def test_the_rows_hold_every_message_as_it_is(tmp_path: Path) -> None:
     history = gardener()
-    table = rows_in(page_of(tmp_path, history, "--to", "2500"))
+    table = rows_in(page_of(tmp_path, history, "--to", "4000"))
     assert len(table["rows"]) == len(history)
     for number, (row, message) in enumerate(zip(table["rows"], history, strict=True), -1):
         assert row[0] == (number if number >= 0 else None)
@@ -174,7 +174,7 @@ def test_an_earlier_handoff_is_a_cell_of_its_own_or_part_of_one(tmp_path: Path) 
 
 @pytest.mark.parametrize("kind", ["kept", "pruned", "summarised"])
 def test_what_became_of_a_message_is_not_told_by_colour_alone(tmp_path: Path, kind: str) -> None:
-    page = page_of(tmp_path, gardener(), "--to", "2500")
+    page = page_of(tmp_path, gardener(), "--to", "4000")
     words = {"kept": "kept", "pruned": "shortened", "summarised": "folded into the handoff"}[kind]
     assert re.search(rf'data-fate="{kind}"[^<]*<span class="cell {kind}" aria-hidden="true"></span>{words}', page)
     assert 'cell.setAttribute("aria-label"' in page

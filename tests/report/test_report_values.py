@@ -56,7 +56,7 @@ def test_a_handoff_within_a_message_has_a_part_of_its_own(later: list[Message]) 
 
 
 def test_every_message_has_a_fate_that_its_text_bears_out() -> None:
-    found = report(baker(), 2_000)
+    found = report(baker(), 4_000)
     assert len(found.outcomes) == len(baker())
     for outcome in found.outcomes:
         if outcome.fate is Fate.KEPT and outcome.role != "system":
@@ -82,6 +82,13 @@ def test_results_are_named_after_their_tool() -> None:
     assert {outcome.tool for outcome in found.outcomes if outcome.role == "tool"} == {"bake"}
 
 
+def test_a_result_that_was_only_shortened_has_the_size_that_it_really_has() -> None:
+    found = report([user("Bake at these heats: " + "220 degrees, " * 6_000)], 3_000)
+    assert [outcome.fate for outcome in found.outcomes] == [Fate.PRUNED]
+    assert found.handoff_tokens == 0
+    assert sum(part.tokens for part in found.parts_after) <= found.result.tokens_after <= 3_000
+
+
 def test_nothing_done_is_told_as_nothing() -> None:
     found = report(baker(2), 20_000)
     assert not found.result.changed
@@ -103,7 +110,7 @@ def test_all_but_everything_saved_is_not_100_percent() -> None:
 
 
 def test_a_rule_stands_and_a_string_that_is_gone_is_named_with_its_message() -> None:
-    found = report(baker(150), 1_200)
+    found = report(baker(150), 3_000)
     left = measure_retention(found)
     assert left.strings > left.retained > 0
     result = "\n".join(str(message) for message in found.result.compaction.messages)
@@ -120,3 +127,24 @@ def test_an_error_of_a_folded_call_is_a_fact_with_its_source() -> None:
     facts = measure_retention(report(messages, 3_000)).facts
     errors = [fact for fact in facts if fact.kind == "errors"]
     assert [(fact.number, "OvenError" in fact.text) for fact in errors] == [(6, True)]
+
+
+def test_requests_and_changed_files_of_folded_messages_are_looked_up_in_the_result() -> None:
+    wrote = call("write_file", {"path": "plan/Rye.md", "content": "bake at 220"}, id="w")
+    messages = baker(60)
+    messages[20:20] = [user("Write the plan down."), assistant("", [wrote]), tool("w", "written")]
+    found = report(messages, 3_000)
+    facts = {(fact.kind, fact.text): fact.is_retained for fact in measure_retention(found).facts}
+    result = "\n".join(str(message["content"]) for message in found.result.compaction.messages)
+    assert facts[("requests", "Write the plan down.")] is ("Write the plan down." in result)
+    assert facts[("files", "plan/Rye.md")] is ("plan/Rye.md" in result)
+
+
+def test_lost_strings_are_spelled_as_their_message_spells_them() -> None:
+    messages = [baker()[0], user("Look at /srv/Ovens/Left.cfg and BatchCode77."), *baker(200)[2:]]
+    messages.insert(1, user("Good morning."))
+    messages.insert(2, assistant("Good morning."))
+    lost = {string.text for string in measure_retention(report(messages, 700)).lost}
+    assert lost
+    source = str(messages)
+    assert all(string in source for string in lost)

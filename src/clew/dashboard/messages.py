@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from clew.dashboard.catalog import SessionCatalog
-from clew.dashboard.handoff_blocks import handoff_blocks, references_in
+from clew.dashboard.handoff_view import handoff_view
 from clew.dashboard.sign_in import DashboardRefusal
 from clew.dashboard.timeline import CompactionEffect, compaction_effects, plain_effect
-from clew.handoff import unwrap
+from clew.handoff import Handoff
 from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.store import (
     CommittedCompaction,
@@ -20,6 +20,7 @@ from clew.store import (
     ViewItem,
     WrittenMessage,
 )
+from clew.turn import handoff_of, handoff_text_of
 
 MessageFate: TypeAlias = Literal["view", "shortened", "folded"]
 MAX_TEXT_CHARS = 4_000
@@ -193,26 +194,15 @@ async def handoff_page(catalog: SessionCatalog, overview: ConversationOverview, 
     compaction = await find_compaction(catalog, overview, id)
     effects = await session_effects(catalog, overview)
     effect = next((each for each in effects if each.account.id == id), None)
-    text = handoff_text(compaction)
-    blocks = handoff_blocks(text or "", range(overview.next_seq))
+    handoff = handoff_of(compaction.entry) or Handoff()
     fates = MessageFates(compaction.entry.view)
     counted = {"shortened": fates.shortened, "kept": fates.kept}
     told = {} if effect is None else plain_effect(effect)
     return {
-        "compaction": {"id": id, **told, **counted, "details": dict(compaction.entry.details)},
-        "text": text,
-        "blocks": blocks,
-        "references": references_in(blocks),
+        "compaction": {"id": id, **told, **counted, "unverified": compaction.entry.details.get("unverified", [])},
+        "text": handoff_text_of(compaction.entry),
+        **handoff_view(handoff, range(overview.next_seq)),
     }
-
-
-def handoff_text(compaction: CommittedCompaction) -> str | None:
-    """What a handoff says, without what is around it in its message; None where results were only shortened."""
-    summary = compaction.entry.summary
-    if summary is None:
-        return None
-    wrapped = unwrap(summary)
-    return text_of(summary) if wrapped is None else wrapped.text
 
 
 async def session_effects(catalog: SessionCatalog, overview: ConversationOverview) -> list[CompactionEffect]:

@@ -50,6 +50,14 @@ class Query:
 
 async def read_body(request: web.Request, *names: str) -> dict[str, str]:
     """The texts of a body, which is a JSON object of these names."""
+    value = await read_json_body(request, *names)
+    if not all(isinstance(each, str) for each in value.values()):
+        raise refuse("the body is no JSON object of texts")
+    return value
+
+
+async def read_json_body(request: web.Request, *names: str) -> dict[str, Any]:
+    """The values of a body, which is a JSON object of these names."""
     if request.content_type != "application/json":
         raise DashboardRefusal(415, "unsupported_media_type", "the body is no application/json", "Send JSON.")
     raw = await request.read()
@@ -59,8 +67,8 @@ async def read_body(request: web.Request, *names: str) -> dict[str, str]:
         value: Any = msgspec.json.decode(raw)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise refuse("the body is no JSON") from error
-    if not isinstance(value, dict) or not all(isinstance(each, str) for each in value.values()):
-        raise refuse("the body is no JSON object of texts")
+    if not isinstance(value, dict):
+        raise refuse("the body is no JSON object")
     unknown = next((name for name in value if name not in names), None)
     if unknown is not None:
         raise refuse(f"the body has {unknown[:100]!r}, which is not known here; it may have {', '.join(names)}")

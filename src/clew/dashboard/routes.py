@@ -22,7 +22,7 @@ from aiohttp import web
 
 from clew import __version__
 from clew.dashboard.catalog import SessionCatalog
-from clew.dashboard.handoff_blocks import handoff_blocks, references_in
+from clew.dashboard.handoff_view import handoff_view
 from clew.dashboard.insights import insights_page
 from clew.dashboard.live import LiveChanges
 from clew.dashboard.messages import (
@@ -32,7 +32,7 @@ from clew.dashboard.messages import (
     message_page,
     whole_message,
 )
-from clew.dashboard.queries import Query, path_number, read_body
+from clew.dashboard.queries import Query, path_number, read_body, read_json_body, refuse
 from clew.dashboard.session_list import SORTS, STATES, SessionListQuery, list_sessions, search_messages
 from clew.dashboard.session_page import WhyNotChanged, context_page, session_page, timeline_page, tree_page
 from clew.dashboard.sign_in import (
@@ -45,6 +45,7 @@ from clew.dashboard.sign_in import (
     set_cookie,
 )
 from clew.errors import ClewError, DatabaseBusy, UnknownSession
+from clew.handoff import Handoff
 from clew.store import ConversationOverview
 
 PAGE_FOLDER: Final = Path(__file__).parent / "page"
@@ -129,7 +130,7 @@ class DashboardRoutes:
         }
         for path, show in shown.items():
             router.add_get(f"{api}{path}", self._answered(self._shown(show)))
-        router.add_post(f"{api}/blocks", self._answered(self._shown(self._blocks)))
+        router.add_post(f"{api}/handoff", self._answered(self._shown(self._previewed_handoff)))
         router.add_route("*", f"{COOKIE_PATH}/{{path:.*}}", self._answered(_nothing_here))
         application.on_response_prepare.append(_add_headers)
         application.on_shutdown.append(self._end)
@@ -303,12 +304,15 @@ class DashboardRoutes:
         found = await self._found(request, signed_in)
         return await handoff_page(self._catalog, found, path_number(request, "compaction", "compaction"))
 
-    async def _blocks(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
-        """A handoff that was previewed, as the page shows one."""
-        given = await read_body(request, "text", "session")
-        found = await self._catalog.find(signed_in.owner, given.get("session", ""))
-        blocks = handoff_blocks(given.get("text", ""), range(found.next_seq))
-        return {"blocks": blocks, "references": references_in(blocks)}
+    async def _previewed_handoff(self, request: web.Request, signed_in: SignedIn) -> dict[str, Any]:
+        """The handoff of a preview, as the page shows one."""
+        given = await read_json_body(request, "handoff_sections", "session")
+        found = await self._catalog.find(signed_in.owner, str(given.get("session", "")))
+        try:
+            handoff = Handoff.of_json(given.get("handoff_sections"))
+        except (TypeError, ValueError, OverflowError) as error:
+            raise refuse("handoff_sections is not what a preview gives") from error
+        return handoff_view(handoff, range(found.next_seq))
 
     # -- events --------------------------------------------------------------------------------------------------------
 

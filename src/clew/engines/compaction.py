@@ -12,7 +12,7 @@ from enum import StrEnum
 from functools import cached_property
 from typing import Any, TypeAlias
 
-from clew.handoff import unwrap
+from clew.handoff import Handoff, unwrap
 from clew.messages import Message
 
 
@@ -133,6 +133,8 @@ class Compaction:
     """The ids of the nodes that the result shows, oldest first; None from an engine that keeps no nodes."""
     numbers: tuple[int, int] = (0, 0)
     """The numbers of the conversation that the summary stands for: from, to (not included)."""
+    handoff: Handoff | None = field(default=None, repr=False)
+    """The summary as a value; None from an engine or a summariser that gives only text."""
     written_by: str | None = None
     template: str | None = None
     unverified: tuple[str, ...] = ()
@@ -168,6 +170,12 @@ class Compaction:
         """The text of the summary, of all where there are several; None when nothing was summarised."""
         return "\n\n".join(item.text for item in self.summaries) or None
 
+    def read_handoff(self) -> Handoff | None:
+        """The summary as a value, read from its text where there is only text; None when nothing was summarised."""
+        if self.handoff is not None or self.summary is None:
+            return self.handoff
+        return Handoff.of_text(self.summary)
+
     @cached_property
     def fates(self) -> tuple[Fate, ...]:
         """One for each message of the input."""
@@ -195,8 +203,13 @@ class Compaction:
 
     @cached_property
     def regions(self) -> tuple[CompactionRegion, ...]:
-        """One for each message of the input: before the summary, in it, between its parts, behind it."""
+        """One for each message of the input: before the summary, in it, between its parts, behind it.
+
+        Without a summary, head and tail are what stands before and behind the removed messages.
+        """
         first, last = self.replaced
+        if not self.summaries and (removed := [at for at, fate in enumerate(self.fates) if fate is Fate.REMOVED]):
+            first, last = removed[0], removed[-1] + 1
         return tuple(self._region(index, fate, first, last) for index, fate in enumerate(self.fates))
 
     def _region(self, index: int, fate: Fate, first: int, last: int) -> CompactionRegion:

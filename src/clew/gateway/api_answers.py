@@ -95,6 +95,7 @@ def plain_result(done: HostedCompaction) -> dict[str, Any]:
         "written_by": compaction.written_by,
         "focus": done.focus,
         "handoff": compaction.summary,
+        "handoff_sections": None if (handoff := compaction.read_handoff()) is None else handoff.as_json(),
         "unverified": compaction.unverified,
         "warnings": compaction.warnings,
     }

@@ -57,6 +57,11 @@ ID = text_schema("The id of a conversation. It stays the same, however often the
 _TIME = text_schema("A time, with its offset.", format="date-time")
 _TOKENS = number_schema("Tokens.", minimum=0)
 _COST = or_null({"type": "number", "description": "Dollars; null where no price is known."})
+HANDOFF_SECTIONS: Schema = {
+    "type": "object",
+    "description": "The handoff as a value: under each heading its entries, as [text, [message numbers], [lines]].",
+    "additionalProperties": {"type": "array", "items": {"type": "array"}},
+}
 CONTENT = text_schema("What is asked.", minLength=1, maxLength=MAX_CONTENT_CHARS)
 STREAM = flag_schema("Answer with events (text/event-stream) while the model writes: `delta`, then `done` or `error`.")
 
@@ -137,6 +142,7 @@ SCHEMAS: dict[str, Schema] = {
         written_by=or_null(text_schema("Who wrote the handoff.")),
         focus=or_null(text_schema("What it was asked to look at.")),
         handoff=or_null(text_schema("The handoff, as the model sees it.")),
+        handoff_sections=or_null(HANDOFF_SECTIONS),
         unverified=list_schema(text_schema("Said in the handoff and not found in the originals.")),
         warnings=list_schema(text_schema("For people.")),
     ),

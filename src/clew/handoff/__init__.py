@@ -11,8 +11,9 @@ from clew.handoff.complete import UNVERIFIED_MARK
 from clew.handoff.model import Complete, ConversationExtension, SummaryModel, summary_model
 from clew.handoff.prompt import is_instruction
 from clew.handoff.select import Choice, Frame, select
+from clew.handoff.spans import Line, Span, read_line, references_in
 from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
-from clew.handoff.value import HEADINGS, Entry, Handoff
+from clew.handoff.value import ACTIVE_TASK, COMPLETED, HEADINGS, Entry, Handoff, ListStyle, list_style
 from clew.handoff.wrapping import (
     END_MARKER,
     HANDOFF_OPENING,
@@ -26,9 +27,10 @@ from clew.handoff.wrapping import (
 from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
-    "BUILTIN", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED", "SYSTEM_NOTE", "UNVERIFIED_MARK",
-    "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry", "Frame", "Handoff",
-    "ModelSummarizer", "ModelSummary", "ReadMessage", "Summarize", "Summary", "SummaryInput", "SummaryModel",
-    "WrappedSummary", "is_instruction", "select", "summarize_builtin", "summary_model", "unwrap", "wrap",
-    "write_handoff",
+    "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED",
+    "SYSTEM_NOTE",
+    "UNVERIFIED_MARK", "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry",
+    "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary", "ReadMessage", "Span", "Summarize",
+    "Summary", "SummaryInput", "SummaryModel", "WrappedSummary", "is_instruction", "list_style", "read_line",
+    "references_in", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip

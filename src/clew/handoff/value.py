@@ -1,15 +1,15 @@
 """The handoff as a value: sections of entries, each with the messages it came from; and its text.
 
-The text is output. It is read back only where nothing else is there: from a model, or from a caller that kept nothing
-but the messages of an earlier compaction.
+The text is output. It is read back only where no value exists: a text that a model, a plugin or a caller wrote, or one
+of a caller that kept only the messages of an earlier compaction.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 ACTIVE_TASK = "Active task"
 GOAL = "Goal"
@@ -46,7 +46,12 @@ _OTHER_NAMES = {
     "tried": TRIED,
 }
 _BY_NAME = {heading.lower(): heading for heading in HEADINGS} | _OTHER_NAMES
-_WITHOUT_BULLETS = frozenset({ACTIVE_TASK, STATE})
+UNTITLED = ""
+"""The heading of what stands before the first heading of a text."""
+ListStyle: TypeAlias = Literal["plain", "bullets", "numbers"]
+_LIST_STYLES: Mapping[str, ListStyle] = {
+    UNTITLED: "plain", ACTIVE_TASK: "plain", STATE: "plain", COMPLETED: "numbers"
+}  # fmt: skip
 _HEADING = re.compile(r"^#{1,4}\s*(?:\d+[.)]\s*)?\**(.+?)\**:?\s*$")
 _BULLET = re.compile(r"^(?:[-*•]|\d+[.)])\s+")
 _REFERENCES = re.compile(r"\s*\((m\d+(?:-m\d+)?(?:, m\d+(?:-m\d+)?)*)\)$")
@@ -70,6 +75,10 @@ class Entry:
         first, last = self.numbers[0], self.numbers[-1]
         return f"{self.text} (m{first})" if first == last else f"{self.text} (m{first}-m{last})"
 
+    def mapped(self, change: Callable[[str], str]) -> Entry:
+        """The entry with each text changed."""
+        return Entry(change(self.text), self.numbers, tuple(line.mapped(change) for line in self.lines))
+
     def as_json(self) -> Any:
         return [self.text, list(self.numbers), [line.as_json() for line in self.lines]]
 
@@ -88,56 +97,86 @@ class Entry:
         return cls(line[: found.start()], tuple(dict.fromkeys((min(numbers), max(numbers)))))
 
 
+def list_style(heading: str) -> ListStyle:
+    """How the entries under a heading are listed."""
+    return _LIST_STYLES.get(heading, "bullets")
+
+
 @dataclass(frozen=True, slots=True)
 class Handoff:
-    """The entries under each heading, in the order of the headings."""
+    """The entries under each heading. Headings of a model that are not among `HEADINGS` are kept behind them."""
 
     sections: Mapping[str, Sequence[Entry]] = field(default_factory=dict)
 
     def entries(self, heading: str) -> Sequence[Entry]:
-        return self.sections.get(heading, ())
+        """The entries under a heading; critical context includes everything under other headings than `HEADINGS`."""
+        if heading != VALUES:
+            return self.sections.get(heading, ())
+        return [
+            entry
+            for name, entries in self.ordered_sections()
+            for entry in entries
+            if name == VALUES or name not in HEADINGS
+        ]
+
+    def ordered_sections(self) -> Iterator[tuple[str, Sequence[Entry]]]:
+        """Each heading with its entries, in the order of the text."""
+        others = (heading for heading in self.sections if heading not in HEADINGS and heading != UNTITLED)
+        for heading in (UNTITLED, *HEADINGS, *others):
+            if entries := self.sections.get(heading):
+                yield heading, entries
 
     def all_entries(self) -> Iterator[Entry]:
         """Every entry and every sub-line."""
-        for heading in HEADINGS:
-            for entry in self.entries(heading):
+        for _, entries in self.ordered_sections():
+            for entry in entries:
                 yield entry
                 yield from entry.lines
+
+    def mapped(self, change: Callable[[str], str]) -> Handoff:
+        """The handoff with the text of each entry changed, for example redacted."""
+        return Handoff(
+            {heading: tuple(entry.mapped(change) for entry in entries) for heading, entries in self.ordered_sections()}
+        )
 
     def render(self) -> str:
         """The text; completed actions are numbered from 1."""
         blocks = []
-        for heading in HEADINGS:
-            if entries := self.entries(heading):
-                lines = [f"## {heading}"]
-                for number, entry in enumerate(entries, 1):
-                    mark = f"{number}. " if heading == COMPLETED else "" if heading in _WITHOUT_BULLETS else "- "
-                    lines.append(f"{mark}{entry.render()}")
-                    lines += [f"{_INDENT}{line.render()}" for line in entry.lines]
-                blocks.append("\n".join(lines))
+        for heading, entries in self.ordered_sections():
+            lines = [f"## {heading}"] if heading else []
+            style = list_style(heading)
+            for number, entry in enumerate(entries, 1):
+                mark = f"{number}. " if style == "numbers" else "- " if style == "bullets" else ""
+                lines.append(f"{mark}{entry.render()}")
+                lines += [f"{_INDENT}{line.render()}" for line in entry.lines]
+            blocks.append("\n".join(lines))
         return "\n\n".join(blocks)
 
     def as_json(self) -> dict[str, Any]:
-        return {heading: [entry.as_json() for entry in entries] for heading, entries in self.sections.items()}
+        return {heading: [entry.as_json() for entry in entries] for heading, entries in self.ordered_sections()}
 
     @classmethod
     def of_json(cls, value: Any) -> Handoff:
-        """The handoff that `as_json` gave; an empty one where the value is something else."""
+        """The handoff that `as_json` gave; an empty one where the value is no object.
+
+        `TypeError` or `ValueError` where an entry is not one.
+        """
         if not isinstance(value, Mapping):
             return cls()
-        return cls({heading: tuple(map(Entry.of_json, value[heading])) for heading in HEADINGS if heading in value})
+        return cls({str(heading): tuple(map(Entry.of_json, entries)) for heading, entries in value.items()})
 
     @classmethod
     def of_text(cls, text: str) -> Handoff:
         """Read a text that a model wrote, or that is all that is left of an earlier handoff.
 
-        What stands under an unknown heading is critical context. An indented line belongs to the entry above it.
+        An indented line belongs to the entry above it.
         """
         sections: dict[str, list[list[str]]] = {}
-        heading = VALUES
+        heading = UNTITLED
         for line in text.splitlines():
             if found := _HEADING.match(line):
-                heading = _BY_NAME.get(found[1].strip().lower(), VALUES)
+                name = found[1].strip()
+                heading = _BY_NAME.get(name.lower(), name)
                 continue
             said = line.strip()
             entries = sections.setdefault(heading, [])
@@ -146,13 +185,7 @@ class Handoff:
                     entries[-1].append(_BULLET.sub("", said))
             elif (plain := _BULLET.sub("", said)) and plain.rstrip(".").lower() not in _NOTHING:
                 entries.append([plain])
-        return cls(
-            {
-                heading: tuple(_entry_of(lines) for lines in sections[heading])
-                for heading in HEADINGS
-                if sections.get(heading)
-            }
-        )
+        return cls({heading: tuple(map(_entry_of, entries)) for heading, entries in sections.items() if entries})
 
 
 def _entry_of(lines: Sequence[str]) -> Entry:

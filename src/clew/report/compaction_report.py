@@ -112,6 +112,13 @@ class CompactionReport:
     parts_after: tuple[RequestPart, ...]
     result: Compressed
     cost: RequestCost | None
+    by_other_engine: bool = False
+    """Whether another engine than the compressor made the result."""
+
+    @property
+    def removes_by_choice(self) -> bool:
+        """Whether the engine chose what to remove. Clew's own engines remove only what no provider would take."""
+        return self.by_other_engine and not self.has_map
 
     @property
     def groups(self) -> tuple[RegionGroup, ...]:
@@ -170,7 +177,7 @@ def build_report(
     Where another engine than that of the preview made the result (`is_previewed` is False), only the sizes and numbers
     of the preview count.
     """
-    outcomes = _outcomes_of(preview, result) if is_previewed else _own_outcomes(preview, result, model)
+    outcomes = _outcomes_of(preview, result, model, is_previewed=is_previewed)
     told = "map" if result.compaction.shown_nodes else "handoff"
     tools = counter_for(model).tools(result.conversation.tools)
     earlier = merged_handoff_tokens(preview.source, model)
@@ -185,6 +192,7 @@ def build_report(
         parts_after=_parts(outcomes, tools, (told, max(0, handoff)), [each.tokens_after for each in outcomes]),
         result=result,
         cost=_request_cost(model, result.tokens_before, result.tokens_after),
+        by_other_engine=not is_previewed,
     )
 
 
@@ -212,6 +220,7 @@ def redacted_report(report: CompactionReport) -> CompactionReport:
             replace(item, message=clean[id(item.message)]) if isinstance(item, (Changed, Added, Summarized)) else item
             for item in compaction.items
         ),
+        handoff=handoff.mapped(redact_text) if (handoff := compaction.read_handoff()) else None,
         nodes=tuple(replace(node, text=redact_text(node.text)) for node in compaction.nodes),
     )
     warnings = tuple(map(redact_text, report.result.warnings))
@@ -283,25 +292,13 @@ def merged_handoff_tokens(messages: Sequence[Message], model: str | None) -> int
     )
 
 
-def _outcomes_of(preview: CompactionPreview, result: Compressed) -> tuple[MessageOutcome, ...]:
-    changed = result.changed
-    rows = zip(
-        preview.source,
-        preview.numbers,
-        # Where nothing was folded after all, what would have been is kept.
-        preview.regions if changed else [_unfolded(region) for region in preview.regions],
-        result.compaction.fates,
-        _tool_names(preview.source),
-        preview.sizes,
-        preview.sizes_after if changed else preview.sizes,
-        result.compaction.messages_after,
-        strict=True,
-    )
-    return tuple(MessageOutcome(*row) for row in rows)
+def _outcomes_of(
+    preview: CompactionPreview, result: Compressed, model: str | None, *, is_previewed: bool
+) -> tuple[MessageOutcome, ...]:
+    """What the compaction made of each message. Numbers, and sizes of what stayed as it was, are those of the preview.
 
-
-def _own_outcomes(preview: CompactionPreview, result: Compressed, model: str | None) -> tuple[MessageOutcome, ...]:
-    """What a compaction made of each message, by its own items."""
+    A compaction to a target may keep more than was previewed, so the other sizes are counted.
+    """
     done, counter = result.compaction, counter_for(model)
 
     def size_after(index: int) -> int:
@@ -310,10 +307,12 @@ def _own_outcomes(preview: CompactionPreview, result: Compressed, model: str | N
             return 0
         return preview.sizes[index] if message is preview.source[index] else counter.message(message)
 
+    # Without a summary, head and tail are known only from the preview.
+    is_unfolded = is_previewed and not done.summaries
     rows = zip(
         preview.source,
         preview.numbers,
-        done.regions,
+        [_unfolded(region) for region in preview.regions] if is_unfolded else done.regions,
         done.fates,
         _tool_names(preview.source),
         preview.sizes,

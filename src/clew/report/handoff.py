@@ -1,111 +1,85 @@
-"""A handoff as HTML: headings, numbered actions, and every `m12` a link to the message it came from, all escaped."""
+"""A handoff as HTML, from its value: headings, lists of entries, and references that are links to their messages.
+
+Every text is escaped.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Sequence
-from functools import cache
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Container, Iterable, Iterator, Sequence
+from html import escape
+from typing import Final
 
-from clew.handoff.markdown import HANDOFF_MARK, block_tokens, inline_parser, line_parts, referred_number
-
-if TYPE_CHECKING:
-    from markdown_it import MarkdownIt
-    from markdown_it.token import Token
+from clew.handoff import Entry, Handoff, ListStyle, Span, list_style, read_line
 
 _LONG_LINE_CHARS: Final = 420
 _SHOWN_OF_LONG_CHARS: Final = 300
 _UNVERIFIED_HTML: Final = '<mark title="the messages do not show this">unverified</mark>'
+_LIST_TAGS: Final[dict[ListStyle, str]] = {"numbers": "ol", "bullets": "ul", "plain": "div"}
 
 
-def handoff_html(text: str, known: Container[int]) -> str:
-    """The handoff; a reference is a link where its number is `known`, that is, one of this conversation's messages."""
-    return "".join(_blocks(block_tokens(text), known)).rstrip("\n")
+def handoff_html(handoff: Handoff, known: Container[int]) -> str:
+    """The sections of a handoff; a reference is a link where its number is `known`, a message of the conversation."""
+    return "\n".join(_section(heading, entries, known) for heading, entries in handoff.ordered_sections())
 
 
-def inline_html(text: str, known: Container[int]) -> str:
-    """One line of text with its marks and links."""
-    html: str = _renderer().renderInline(text, {"known": known})
-    return html
+def _section(heading: str, entries: Sequence[Entry], known: Container[int]) -> str:
+    title = f"<h3>{escape(heading, quote=False)}</h3>\n" if heading else ""
+    style = list_style(heading)
+    tag, item = _LIST_TAGS[style], "div" if style == "plain" else "li"
+    listed = "\n".join(f"<{item}>{''.join(_entry_lines(entry, known))}</{item}>" for entry in entries)
+    return f"{title}<{tag}>\n{listed}\n</{tag}>"
 
 
-def reference_html(number: int) -> str:
-    return f'<a class="ref" href="#m{number}">m{number}</a>'
+def _entry_lines(entry: Entry, known: Container[int]) -> Iterator[str]:
+    yield _line(entry, "line", known)
+    for line in entry.lines:
+        yield _line(line, "line sub", known)
 
 
-# -- blocks ------------------------------------------------------------------------------------------------------------
+def _line(entry: Entry, classes: str, known: Container[int]) -> str:
+    """A line with its verb and its source; of a very long one the beginning, and the rest to open."""
+    line = read_line(entry)
+    classes = f"{classes} quote" if line.is_quote else classes
+    verb = f'<span class="verb">{line.verb}</span> ' if line.verb else ""
+    source = f' <span class="source">{_spans(line.source, known)}</span>' if line.source else ""
+    shown, rest = _split_long(line.spans)
+    if not rest:
+        return f'<div class="{classes}">{verb}{_spans(shown, known)}{source}</div>'
+    left_out = sum(len(span.text) for span in rest)
+    more = f'<span class="more">… {left_out:,} more chars</span>'
+    summary = f"<summary>{verb}{_spans(shown, known)} {more}{source}</summary>"
+    return f'<details class="{classes}">{summary}{_spans(rest, known)}</details>'
 
 
-def _blocks(tokens: Sequence[Token], known: Container[int]) -> Iterator[str]:
-    lists = {"ordered_list_open": "<ol>\n", "ordered_list_close": "</ol>\n"}
-    lists |= {"bullet_list_open": "<ul>\n", "bullet_list_close": "</ul>\n", "list_item_close": "</li>\n"}
-    # What the next text is in: a heading, the beginning of a list item, or neither.
-    container = ""
-    for token in tokens:
-        if token.type == "list_item_open":
-            yield f'<li value="{int(token.info)}">' if token.info.isdigit() else "<li>"
-            container = "item"
-        elif token.type == "heading_open":
-            container = "heading"
-        elif token.type == "inline":
-            yield from _text_block(token.content, container, known)
-            container = ""
-        else:
-            yield lists.get(token.type, "")
+def _split_long(spans: Sequence[Span]) -> tuple[list[Span], list[Span]]:
+    """The beginning of a line that is too long to be shown whole, cut at a word, and the rest; else the whole line."""
+    if sum(len(span.text) for span in spans) <= _LONG_LINE_CHARS:
+        return list(spans), []
+    left = _SHOWN_OF_LONG_CHARS
+    for at, span in enumerate(spans):
+        if len(span.text) > left:
+            # Only plain text is cut; code and references stay whole.
+            cut = span.text.rfind(" ", 0, left) if span.style == "text" and span.number is None else -1
+            cut = left if cut < 0 and not at else max(cut, 0)
+            first, second = Span(span.text[:cut], span.style), Span(span.text[cut:], span.style)
+            return [*spans[:at], *([first] if cut else [])], [second if cut else span, *spans[at + 1 :]]
+        left -= len(span.text)
+    return list(spans), []
 
 
-def _text_block(content: str, container: str, known: Container[int]) -> Iterator[str]:
-    first, *more = content.split("\n")
-    if container == "heading":
-        yield f"<h3>{inline_html(first, known)}</h3>\n"
-    elif container == "item":
-        yield _line(first, known)
-    else:
-        more = [first, *more]
-    for line in more:
-        is_aside = line.startswith((" ", "\t", "(")) or container == "item"
-        opening = '<p class="aside">' if is_aside else "<p>"
-        yield f"{opening}{_line(line.strip(), known)}</p>\n"
+def _spans(spans: Iterable[Span], known: Container[int]) -> str:
+    return "".join(_span(span, known) for span in spans)
 
 
-def _line(text: str, known: Container[int]) -> str:
-    """A line with its verb and its source set apart; of a very long one the beginning, and the rest to open."""
-    verb_text, body, source = line_parts(text)
-    tail = f' <span class="source">{inline_html(source, known)}</span>' if source else ""
-    verb = f'<span class="verb">{verb_text}</span>' if verb_text else ""
-    if len(body) <= _LONG_LINE_CHARS:
-        return f"{verb}{inline_html(body, known)}{tail}"
-    at = body.rfind(" ", 0, _SHOWN_OF_LONG_CHARS)
-    at = at if at > 0 else _SHOWN_OF_LONG_CHARS
-    shown, rest = body[:at], body[at:]
-    more = f'<span class="more">… {len(rest):,} more chars</span>'
-    summary = f"<summary>{verb}{inline_html(shown, known)} {more}{tail}</summary>"
-    return f"<details>{summary}{inline_html(rest, known)}</details>"
-
-
-# -- inline ------------------------------------------------------------------------------------------------------------
-
-
-@cache
-def _renderer() -> MarkdownIt:
-    parser = inline_parser()
-    parser.add_render_rule(HANDOFF_MARK, _render_mark)
-    for kind in ("em_open", "em_close", "strong_open", "strong_close"):
-        parser.add_render_rule(kind, _render_emphasis)
-    return parser
-
-
-def _render_mark(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    del renderer, options
-    number = referred_number(tokens[index])
-    if number is None:
-        return _UNVERIFIED_HTML
-    return reference_html(number) if number in env["known"] else f"<span>{tokens[index].content}</span>"
-
-
-def _render_emphasis(renderer: Any, tokens: Sequence[Token], index: int, options: Any, env: Any) -> str:
-    """Bold, where it is written with asterisks; `__init__` and `*args` are names, and stay as they are."""
-    del renderer, options, env
-    token = tokens[index]
-    if token.markup != "**":
-        return token.markup
-    return "<strong>" if token.nesting > 0 else "</strong>"
+def _span(span: Span, known: Container[int]) -> str:
+    text = escape(span.text, quote=False)
+    match span.style:
+        case "code":
+            return f"<code>{text}</code>"
+        case "strong":
+            return f"<strong>{text}</strong>"
+        case "unverified":
+            return _UNVERIFIED_HTML
+        case _:
+            is_link = span.number is not None and span.number in known
+            return f'<a class="ref" href="#m{span.number}">{text}</a>' if is_link else text

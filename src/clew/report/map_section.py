@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from clew.engines import Node
+from clew.handoff import COMPLETED, Handoff
 from clew.report.compaction_report import CompactionReport
 from clew.report.handoff import handoff_html
 
@@ -107,18 +108,17 @@ class _Drawing:
                 number,
                 node,
                 is_shown,
-                _about(node),
-                handoff_html(text, self._known),
+                _about(handoff := Handoff.of_text(text)),
+                handoff_html(handoff, self._known),
                 len(node.text) - len(text),
                 tuple(self.draw(below, is_shown=False)),
             )
 
 
-def _about(node: Node) -> str:
-    lines = [line.strip() for line in node.text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
-    # What was asked and done tells it from others better than the rules that were stated in it.
-    about = next((line for line in lines if line[0].isdigit()), lines[0] if lines else "")
-    return about.removeprefix("- ")[:_ABOUT_CHARS]
+def _about(handoff: Handoff) -> str:
+    # Requests differ from node to node more than rules do.
+    first = next(iter((*handoff.entries(COMPLETED), *handoff.all_entries())), None)
+    return "" if first is None else first.render()[:_ABOUT_CHARS]
 
 
 def _walk(parts: Sequence[DrawnNode]) -> Iterator[DrawnNode]:

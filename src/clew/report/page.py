@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import heapq
 import json
-import re
 from base64 import b64encode
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -21,6 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from clew import __version__
 from clew.engines import Fate
+from clew.handoff import Handoff, references_in
 from clew.messages import Message, calls_of, images_of, name_of_call, reasoning_of, text_of
 from clew.report.compaction_report import CompactionReport, MessageOutcome, RequestPart
 from clew.report.handoff import handoff_html
@@ -58,8 +58,10 @@ _OPENING_CHARS: Final = 140
 _MAX_STRING_GROUPS: Final = 25
 _MAX_STRINGS_OF_A_GROUP: Final = 14
 _MAX_STRING_CHARS: Final = 120
+_MAX_UNVERIFIED: Final = 12
+_MAX_LETTERED_CELLS: Final = 700
+"""With more messages, page.js draws the cells too small for a letter."""
 _WIDE_ENOUGH_FOR_A_NAME: Final = 0.08
-_REFERENCE: Final = re.compile(r"(?<![\w/.])m(\d{1,9})(?![\w/]|\.\w)")
 # A browser that meets these inside a script element may end it early.
 _UNSAFE_IN_SCRIPT: Final = {ord(char): f"\\u{ord(char):04x}" for char in "<>&\u2028\u2029"}
 
@@ -94,6 +96,8 @@ def report_page(report: CompactionReport, *, is_redacted: bool = True) -> str:
         legend=_legend(report.outcomes, told_in),
         told_in=told_in,
         map=drawn,
+        max_unverified=_MAX_UNVERIFIED,
+        max_lettered_cells=_MAX_LETTERED_CELLS,
         cut_messages=sum(original.left_out > 0 for original, _ in texts),
         handoff="" if drawn else _handoff(report),
         largest=heapq.nlargest(_MAX_LARGEST, report.folded, key=lambda outcome: outcome.tokens),
@@ -196,7 +200,7 @@ def _legend(outcomes: Sequence[MessageOutcome], told_in: str) -> list[tuple[Fate
 def _handoff(report: CompactionReport) -> str:
     """HTML, escaped."""
     known = {outcome.number for outcome in report.outcomes if outcome.number is not None}
-    return handoff_html(report.result.compaction.summary or "", known)
+    return handoff_html(report.result.handoff or Handoff(), known)
 
 
 def _retention(retention: Retention) -> dict[str, Any]:
@@ -245,7 +249,7 @@ def _texts(report: CompactionReport) -> list[tuple[Excerpt, Excerpt | None]]:
 
     What a reader is most likely to open, the messages that the handoff names or that were kept, gets most of the room.
     """
-    named = {int(number) for number in _REFERENCE.findall(report.result.summary or "")}
+    named = references_in(report.result.handoff or Handoff())
     originals = [shown_text(outcome.message) for outcome in report.outcomes]
     preferred = [outcome.number in named or outcome.fate is not Fate.SUMMARISED for outcome in report.outcomes]
     shortened = [each.message_after for each in report.outcomes if each.fate is Fate.PRUNED and each.message_after]

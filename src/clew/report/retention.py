@@ -1,37 +1,38 @@
 """What the folded messages held, and how much of it the result still says word for word.
 
-Reads the originals with the ledger and looks each fact up in the text of the result. A fact that the handoff tells in
-other words counts as not retained.
+Facts come from the record of the originals, exact strings from their text; each is looked up in the text of the
+result. A fact that the handoff says in other words counts as lost.
 """
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
-from clew.ledger import Ledger, shorten, text_with_calls
-from clew.messages import text_of
+from clew.facts import Record, Terms, flatten, shorten
+from clew.messages import Message, arguments_of_call, calls_of, text_of
 from clew.report.compaction_report import CompactionReport, MessageOutcome
 
-_READ_IN_FULL_CHARS: Final = 4_000_000
 _MAX_STRINGS: Final = 5_000
 _MAX_LOST_STRINGS: Final = 1_000
+_MIN_STRING_CHARS: Final = 4
+_MAX_MESSAGE_CHARS: Final = 60_000
+"""Of each message, as much as the built-in summariser reads."""
 _MAX_FACTS_OF_A_KIND: Final = 200
 _MAX_FACT_CHARS: Final = 400
 
 FACT_KINDS: Final[Mapping[str, str]] = {
-    "rules": "Rules and preferences that people stated",
-    "asks": "What people asked for",
+    "requests": "Requests of people",
+    "rules": "Rules and preferences of people",
     "files": "Files that were changed",
-    "errors": "Errors that calls ended with",
-    "decisions": "Decisions",
+    "errors": "Errors of calls that failed",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class FoldedFact:
-    """Something the ledger found in a folded message."""
+    """A fact of the record that comes from a folded message."""
 
     kind: str
     text: str
@@ -60,83 +61,82 @@ class Retention:
     retained: int = 0
     """Of these, how many the result still has."""
     lost: tuple[LostString, ...] = ()
-    """The others, the most informative first, as far as they are shown."""
+    """The others, those in most messages first, as far as they are shown."""
 
 
 def measure_retention(report: CompactionReport) -> Retention:
     """Look up the facts and exact strings of the folded messages in the result."""
-    folded = {outcome.number for outcome in report.folded if outcome.number is not None}
+    folded = {outcome.number: outcome for outcome in report.folded if outcome.number is not None}
     if not folded:
         return Retention()
-    ledger = _read_outcomes(report.outcomes)
-    result = _ResultText(text_with_calls(message) for message in report.result.compaction.messages)
-    facts = tuple(_facts(ledger, folded, result))
-    strings = _most_informative(ledger, folded, min(folded))
-    lost_strings = [string for string in strings if not result.shows(string)]
-    lost = [
-        LostString(string, _last_seen(ledger, string, folded), ledger.index.atoms[string].messages)
-        for string in lost_strings[:_MAX_LOST_STRINGS]
-    ]
-    return Retention(facts, len(strings), len(strings) - len(lost_strings), tuple(lost))
+    result = "\n".join(map(_text_with_calls, report.result.compaction.messages))
+    strings = _exact_strings(folded)
+    lowered = result.lower()
+    lost = [string for string in strings if string.text not in lowered]
+    return Retention(
+        tuple(_facts(_record_of(report.outcomes), folded, flatten(result))),
+        len(strings),
+        len(strings) - len(lost),
+        tuple(_as_written(string, folded[string.number]) for string in lost[:_MAX_LOST_STRINGS]),
+    )
 
 
-class _ResultText:
-    """The text of the result, prepared so that a fact is found however it was quoted."""
-
-    def __init__(self, texts: Iterator[str]) -> None:
-        self._text = "\n".join(texts)
-        self._plain = _plain(self._text)
-
-    def shows(self, string: str) -> bool:
-        return string in self._text
-
-    def says(self, text: str) -> bool:
-        return _plain(text) in self._plain
-
-
-def _plain(text: str) -> str:
-    """One line, without what JSON puts before quotes."""
-    return " ".join(text.replace("\\n", " ").replace("\\", "").split())
-
-
-def _read_outcomes(outcomes: Sequence[MessageOutcome]) -> Ledger:
-    ledger = Ledger()
-    lengths = [len(text_of(outcome.message)) for outcome in outcomes]
-    left = sum(lengths)
-    for outcome, length in zip(outcomes, lengths, strict=True):
+def _record_of(outcomes: Sequence[MessageOutcome]) -> Record:
+    record = Record()
+    for outcome in outcomes:
         if outcome.number is not None:
-            # The numbers of a conversation that was folded before have a gap.
-            ledger.next_number = outcome.number
-            ledger.add(outcome.message, outline=left > _READ_IN_FULL_CHARS)
-        left -= length
-    return ledger
+            record.add(outcome.message, outcome.number)
+    return record
 
 
-def _facts(ledger: Ledger, folded: Container[int], result: _ResultText) -> Iterator[FoldedFact]:
+def _facts(record: Record, folded: Mapping[int, MessageOutcome], result: str) -> Iterator[FoldedFact]:
     found: dict[str, list[tuple[str, int]]] = {
-        "rules": [(rule.text, rule.number) for rule in ledger.rules],
-        "asks": [(ask.text, ask.number) for ask in ledger.requests],
-        "files": [(fact.path, fact.changes[-1]) for fact in ledger.files.values() if fact.changes],
+        "requests": [(exchange.request, exchange.number) for exchange in record.exchanges],
+        "rules": [(rule.text, rule.number) for rule in record.rules],
+        "files": [(file.path, file.last) for file in record.files.values()],
         "errors": [
             (action.outcome.error, action.result)
-            for action in ledger.actions
-            if action.failed and action.outcome and action.outcome.error and action.result is not None
+            for action in record.actions()
+            if action.outcome and action.outcome.failed and action.outcome.error and action.result is not None
         ],
-        "decisions": [(said.text, said.number) for said in ledger.decisions],
     }
-    for kind, told in found.items():
-        newest = dict(pair for pair in told if pair[1] in folded)
+    for kind, facts in found.items():
+        newest = dict(fact for fact in facts if fact[1] in folded)
         for text, number in list(newest.items())[-_MAX_FACTS_OF_A_KIND:]:
-            yield FoldedFact(kind, shorten(text, _MAX_FACT_CHARS), number, result.says(text))
+            yield FoldedFact(kind, shorten(text, _MAX_FACT_CHARS), number, flatten(text) in result)
 
 
-def _most_informative(ledger: Ledger, folded: Container[int], first: int) -> list[str]:
-    # By the newest numbers that the index keeps of each: reading every folded message again would double the cost.
-    index = ledger.index
-    known = [string for string, seen in index.atoms.items() if any(number in folded for number in seen.newest_numbers)]
-    return sorted(known, key=lambda string: (-index.worth(string, first), string))[:_MAX_STRINGS]
+def _exact_strings(folded: Mapping[int, MessageOutcome]) -> list[LostString]:
+    """The exact strings of the folded messages in lower case, those in most messages first, then the newest."""
+    terms = Terms()
+    seen: dict[str, tuple[int, int]] = {}
+    for number, outcome in folded.items():
+        for term in terms.of(_text_with_calls(outcome.message)[:_MAX_MESSAGE_CHARS]):
+            if terms.kinds[term] and len(term) >= _MIN_STRING_CHARS:
+                seen[term] = number, seen.get(term, (0, 0))[1] + 1
+    found = [LostString(term, number, messages) for term, (number, messages) in seen.items()]
+    return sorted(found, key=lambda each: (-each.messages, -each.number, each.text))[:_MAX_STRINGS]
 
 
-def _last_seen(ledger: Ledger, string: str, folded: Container[int]) -> int:
-    numbers = ledger.index.atoms[string].newest_numbers
-    return next((number for number in reversed(numbers) if number in folded), numbers[-1])
+def _as_written(string: LostString, outcome: MessageOutcome) -> LostString:
+    """The string as its message spells it."""
+    text = _text_with_calls(outcome.message)
+    at = text.lower().find(string.text)
+    written = text[at : at + len(string.text)] if at >= 0 else ""
+    return LostString(written, string.number, string.messages) if written.lower() == string.text else string
+
+
+def _text_with_calls(message: Message) -> str:
+    values = (value for call in calls_of(message) for value in _strings_in(arguments_of_call(call)))
+    return "\n".join((text_of(message), *values))
+
+
+def _strings_in(value: Any) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for inner in value.values():
+            yield from _strings_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _strings_in(inner)
+    elif isinstance(value, str | int | float):
+        yield str(value)

@@ -7,7 +7,7 @@ Knows the store, engines, caching and providers; knows no tool, screen or wire.
 
 from clew.errors import ContextExhausted
 from clew.turn.automatic_recall import RecallCounts, is_recall, recall_counts
-from clew.turn.compaction import PreparedCompaction, uninterruptible
+from clew.turn.compaction import PreparedCompaction, handoff_of, handoff_text_of, uninterruptible
 from clew.turn.context_parts import ContextPart, context_parts, share_of
 from clew.turn.conversation import Conversation
 from clew.turn.entities import ConversationState, describe_entity, read_conversation_state, state_lines
@@ -54,6 +54,8 @@ __all__ = [
     "call_of",
     "context_parts",
     "describe_entity",
+    "handoff_of",
+    "handoff_text_of",
     "is_overflow",
     "is_recall",
     "keep_partial_reply",

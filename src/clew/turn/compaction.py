@@ -15,7 +15,8 @@ from typing import Any, TypeVar
 from clew.engines import Changed, Compaction, ContextEngine, Kept, Removed, Summarized
 from clew.errors import StoreError
 from clew.events import CompactionPhase, Notice
-from clew.messages import Message
+from clew.handoff import Handoff, unwrap
+from clew.messages import Message, text_of
 from clew.store import (
     LEFT_OUT,
     CompactionEntry,
@@ -33,6 +34,8 @@ from clew.turn.view import ConversationView
 
 PREPARE_AT = 0.85
 """Of the threshold: from there on a compaction is prepared in the background."""
+_HANDOFF = "handoff"
+"""In the details of a compaction: its handoff as a value."""
 _LEASE_TRIES = 60
 _LEASE_WAIT_SECONDS = 1.0
 
@@ -96,6 +99,8 @@ class PreparedCompaction:
         removed = [self.view.seqs[item.index] for item in done.items if isinstance(item, Removed)]
         if left_out := [seq for seq in removed if seq is not None]:
             details[LEFT_OUT] = left_out
+        if done.handoff is not None:
+            details[_HANDOFF] = done.handoff.as_json()
         return details
 
     def _searchable_summary(self) -> Message | None:
@@ -116,6 +121,26 @@ class PreparedCompaction:
         """What the engine wants stored with the compaction."""
         # It was chosen from everything below `next_seq`: a branch from before has neither of them.
         return [EngineRecord(id, value, self.view.next_seq) for id, value in self.compaction.records.items()]
+
+
+def handoff_of(entry: CompactionEntry) -> Handoff | None:
+    """The handoff of a committed compaction; None where it has no summary.
+
+    Older databases and engines that give only text have no value; there it is read from the text.
+    """
+    with contextlib.suppress(TypeError, ValueError):
+        if stored := entry.details.get(_HANDOFF):
+            return Handoff.of_json(stored)
+    text = handoff_text_of(entry)
+    return None if text is None else Handoff.of_text(text)
+
+
+def handoff_text_of(entry: CompactionEntry) -> str | None:
+    """The text of a handoff, without the prefix and the end marker of its message; None where there is no summary."""
+    if entry.summary is None:
+        return None
+    wrapped = unwrap(entry.summary)
+    return text_of(entry.summary) if wrapped is None else wrapped.text
 
 
 def _view_items(view: View, done: Compaction) -> tuple[ViewItem, ...]:

@@ -11,6 +11,7 @@ from dataclasses import asdict
 from typing import Any
 
 from clew.engines import Added, Changed, Compaction, CompactionItem, Kept, Node, Removed, Summarized
+from clew.handoff import Handoff
 from clew.store import View
 from clew.turn.compaction import PreparedCompaction
 from clew.turn.view import ConversationView
@@ -31,6 +32,7 @@ def prepared_to_plain(prepared: PreparedCompaction) -> dict[str, Any]:
         "engine": prepared.engine,
         "items": list(map(_item_to_plain, done.items)),
         "nodes": list(map(asdict, done.nodes)),
+        "handoff": None if done.handoff is None else done.handoff.as_json(),
         "shown_nodes": None if done.shown_nodes is None else list(done.shown_nodes),
         **{name: getattr(done, name) for name in _AS_THEY_ARE},
         **{name: list(getattr(done, name)) for name in _TUPLES},
@@ -51,6 +53,7 @@ def prepared_from_plain(plain: Mapping[str, Any], now: ConversationView) -> Prep
         list(messages),
         tuple(map(_item_from_plain, plain["items"])),
         nodes=tuple(Node(**{**node, "children": tuple(node["children"])}) for node in plain["nodes"]),
+        handoff=Handoff.of_json(handoff) if (handoff := plain.get("handoff")) else None,
         shown_nodes=None if plain["shown_nodes"] is None else tuple(plain["shown_nodes"]),
         **fields,
     )

@@ -32,7 +32,9 @@ what comes out:
   --output FILE (- is standard output): the conversation itself, in the shape and
     dialect it came in (session files become a JSON list of chat messages)
   --json: one object: messages, system, summary, changed, tokens_before,
-    tokens_after, warnings, fates (one for each message), written_by, map
+    tokens_after, warnings, fates (one for each message), written_by, map, and
+    handoff: its sections as [text, [message numbers], [lines]]
+  --handoff: the text of the handoff alone, to paste into another agent
 
 The page has placeholders for passwords, keys and tokens; --unredacted leaves them, and
 says so on it. Files can be read by their owner alone.
@@ -103,6 +105,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--model", metavar="M", help="count and price for this model, not the one the file names")
     parser.add_argument("--preview", action="store_true", help="show what would go where, and do nothing")
     parser.add_argument("--json", action="store_true", help="print JSON")
+    parser.add_argument("--handoff", action="store_true", help="print the text of the handoff alone")
     parser.add_argument("--report", metavar="OUT.html", help="write a page that shows what became of every message")
     parser.add_argument("--unredacted", action="store_true", help="leave passwords, keys and tokens on that page")
     parser.add_argument("--output", metavar="FILE", help="write the short conversation here; - is standard output")
@@ -260,6 +263,10 @@ def _write_results(
             _write(arguments.report, page)
     if arguments.json:
         console.print_json(report_json(report, job.transcript.kind, _repair_texts(job.repairs)))
+    elif arguments.handoff:
+        console.note(one_line_report(report))
+        console.notes(result.warnings)
+        console.out.write(f"{result.summary}\n" if result.summary else "")
     elif arguments.output == "-":
         console.note(one_line_report(report))
         console.notes(result.warnings)
@@ -292,8 +299,19 @@ def _check_arguments(arguments: argparse.Namespace) -> None:
         raise InvalidArgument("--unredacted is about the page: add --report OUT.html, or leave it out")
     if arguments.preview and (arguments.output or arguments.report):
         raise InvalidArgument("--preview writes nothing; leave out --output and --report, or --preview")
-    if arguments.json and arguments.output == "-":
-        raise InvalidArgument("--json and --output - both want standard output; give one of them")
+    printed = [
+        name
+        for name, is_given in (
+            ("--json", arguments.json),
+            ("--handoff", arguments.handoff),
+            ("--output -", arguments.output == "-"),
+        )
+        if is_given
+    ]
+    if len(printed) > 1:
+        raise InvalidArgument(f"{' and '.join(printed)} both print to standard output; give one of them")
+    if arguments.preview and arguments.handoff:
+        raise InvalidArgument("--preview writes no handoff; leave out --handoff or --preview")
     if arguments.engine not in (None, "compressor") and arguments.to is not None:
         raise InvalidArgument(f"--to is for the compressor; with --engine {arguments.engine} give --window TOKENS")
     for name in files:

@@ -5,7 +5,7 @@ The table of regions is also that of `/compress --preview` in a chat.
 
 from __future__ import annotations
 
-import re
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -24,8 +24,9 @@ from clew.cli.views.tables import (
     table_lines,
     warning_lines,
 )
-from clew.cli.views.text import Align, clip, display_width, pad, printable, printable_line, wrap, wrap_all
+from clew.cli.views.text import Align, clip, pad, printable, printable_line, wrap, wrap_all
 from clew.engines import CompactionPreview, CompactionRegion, Fate
+from clew.handoff import ACTIVE_TASK, BUILTIN, COMPLETED, Entry, list_style, read_line
 from clew.report import (
     CompactionReport,
     MessageOutcome,
@@ -62,9 +63,6 @@ MAX_LARGEST = 5
 MIN_WIDTH_FOR_TEXTS = 60
 _WIDEST_KEY = 20
 """Of an entry in the key to the bars."""
-_REFERENCE = re.compile(r"(?<![\w/.])m\d+(?![\w/]|\.\w)")
-_NUMBER = re.compile(r"\d+[.)]\s")
-_SOURCE = re.compile(r"\s(?:\([^()]{0,40}m\d+[^()]{0,40}\)|\[[^\[\]]{1,60} m\d+\])$")
 
 
 def print_report(report: CompactionReport, console: Console, written: Sequence[str]) -> None:
@@ -72,9 +70,7 @@ def print_report(report: CompactionReport, console: Console, written: Sequence[s
     blocks = [_title(report.source, len(report.outcomes), report.origin, report.model, console)]
     blocks.append(_bars(report, console))
     if report.result.changed:
-        blocks.append(
-            _regions("what became of the messages", report.groups, report.handoff_tokens, console, _told_by(report))
-        )
+        blocks.append(_outcomes(report, console))
         blocks.append(_map(report, console) if report.has_map else _handoff(report, console))
     blocks.append(_remarks(report, console, written))
     print_blocks(blocks, console)
@@ -109,12 +105,13 @@ def one_line_report(report: CompactionReport) -> str:
     messages = plural(len(report.outcomes), "message")
     if not result.changed:
         return f"nothing was changed: {result.tokens_before:,} tokens, {messages}"
-    folded = sum(outcome.fate is Fate.SUMMARISED for outcome in report.outcomes)
+    counts = Counter(outcome.fate for outcome in report.outcomes)
     told = f"a map of {plural(len(report.shown_nodes), 'part')}" if report.has_map else "one handoff"
-    return (
-        f"{result.tokens_before:,} -> {result.tokens_after:,} tokens, {report.saved} less; "
-        f"{folded:,} of {messages} folded into {told}"
-    )
+    if counts[Fate.SUMMARISED]:
+        what = f"{counts[Fate.SUMMARISED]:,} of {messages} folded into {told}"
+    else:
+        what = f"of {messages} {counts[Fate.REMOVED]:,} removed, {counts[Fate.PRUNED]:,} shortened, none summarised"
+    return f"{result.tokens_before:,} -> {result.tokens_after:,} tokens, {report.saved} less; {what}"
 
 
 def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> dict[str, Any]:
@@ -131,6 +128,7 @@ def report_json(report: CompactionReport, kind: str, repairs: Sequence[str]) -> 
         "messages": result.messages,
         "system": result.system,
         "summary": result.summary,
+        "handoff": None if report.has_map or result.handoff is None else result.handoff.as_json(),
         "written_by": result.compaction.written_by,
         "template": result.compaction.template,
         "map": nodes_json(report.shown_nodes, report.nodes.values()) if report.has_map else None,
@@ -254,18 +252,33 @@ def _regions(
     yield from region_table(groups, handoff, console, told_by)
 
 
-def _told_by(report: CompactionReport) -> str:
-    return "map" if report.has_map else "handoff"
+def _outcomes(report: CompactionReport, console: Console) -> Iterator[str]:
+    yield from (console.style(line, "bold") for line in wrap("what became of the messages", page_width(console)))
+    told_by = "map" if report.has_map else "handoff"
+    yield from region_table(
+        report.groups, report.handoff_tokens, console, told_by, removes_by_choice=report.removes_by_choice
+    )
 
 
 def region_table(
-    groups: Sequence[RegionGroup], handoff: int, console: Console, told_by: str = "handoff"
+    groups: Sequence[RegionGroup],
+    handoff: int,
+    console: Console,
+    told_by: str = "handoff",
+    *,
+    removes_by_choice: bool = False,
 ) -> Iterator[str]:
-    """What becomes of each region; the first folded one shows the tokens of the handoff that takes its place."""
+    """What becomes of each region; the first folded one shows the tokens of the handoff that takes its place.
+
+    `removes_by_choice` says that the engine chose the removed messages; otherwise no provider would take them.
+    """
+    region_texts = {**REGION_TEXTS, CompactionRegion.FOLDED: f"told by the {told_by}"}
+    if removes_by_choice:
+        region_texts[CompactionRegion.REMOVED] = "removed by the engine"
     first_folded = next((group for group in groups if group.region is CompactionRegion.FOLDED), None)
     rows = []
     for group in groups:
-        words = f"told by the {told_by}" if group.region is CompactionRegion.FOLDED else REGION_TEXTS[group.region]
+        words = region_texts[group.region]
         if group.has_prompt:
             words = f"the system prompt, and {words}" if group.numbers else "the system prompt"
         text = words + (f", {group.shortened:,} shortened" if group.shortened else "")
@@ -307,19 +320,49 @@ def _largest(outcomes: Sequence[MessageOutcome], console: Console) -> Iterator[s
 
 
 def _handoff(report: CompactionReport, console: Console) -> Iterator[str]:
-    compaction = report.result.compaction
+    compaction, handoff = report.result.compaction, report.result.handoff
+    if handoff is None:
+        yield f"{console.style('no handoff', 'bold')}  {console.style('no message was summarised', 'dim')}"
+        return
     facts = f"{report.handoff_tokens:,} tokens, written by {writer_name(compaction.written_by)}"
     yield f"{console.style('the handoff', 'bold')}  {console.style(clip(facts, console.width - 17), 'dim')}"
-    room = page_width(console) - 2
-    for number, (heading, lines) in enumerate(_sections(compaction.summary or "")):
-        # The first section is the task, which is what a reader looks for.
-        shown = _newest_or_first(lines) if number else _beginning(lines, room)
-        count = f"  {len(lines):,} lines" if len(lines) > len(shown) else ""
+    for heading, entries in handoff.ordered_sections():
+        lines = sum(1 + len(entry.lines) for entry in entries)
+        shown = list(_shown_lines(heading, entries, page_width(console) - 2, console))
+        count = f"  {lines:,} lines" if lines > len(entries[:MAX_SECTION_LINES]) else ""
         if len(heading) + len(count) > page_width(console):
             count = ""
-        yield console.style(heading, "cyan") + console.style(count, "dim")
-        for line in shown:
-            yield f"{MARGIN}{_with_references(_clip_before_source(line, room), console)}"
+        if heading:
+            yield console.style(printable_line(heading), "cyan") + console.style(count, "dim")
+        yield from (f"{MARGIN}{line}" for line in shown)
+
+
+def _shown_lines(heading: str, entries: Sequence[Entry], room: int, console: Console) -> Iterator[str]:
+    """The task as far as a few lines reach; of completed actions the newest entries; of other entries the first."""
+    if heading == ACTIVE_TASK:
+        yield from _task_lines(entries, room)
+        return
+    newest = len(entries) - MAX_SECTION_LINES if heading == COMPLETED else 0
+    for number, entry in list(enumerate(entries, 1))[max(0, newest) :][:MAX_SECTION_LINES]:
+        opening = f"{number}. " if list_style(heading) == "numbers" else ""
+        yield _entry_line(entry, opening, room, console)
+
+
+def _task_lines(entries: Sequence[Entry], room: int) -> Iterator[str]:
+    wrapped = wrap_all([printable_line(entry.render()) for entry in entries], room - 2)
+    yield from wrapped[: MAX_TASK_LINES - 1]
+    if len(wrapped) >= MAX_TASK_LINES:
+        yield wrapped[MAX_TASK_LINES - 1] + (" …" if len(wrapped) > MAX_TASK_LINES else "")
+
+
+def _entry_line(entry: Entry, opening: str, room: int, console: Console) -> str:
+    """An entry on one line; its text is cut, and its source is not."""
+    line = read_line(entry)
+    source = "".join(span.text for span in line.source)
+    text = opening + printable_line(entry.text)
+    if not source or len(source) > room // 2:
+        return clip(text, room)
+    return f"{clip(text, room - len(source) - 1)} {console.style(source, 'magenta')}"
 
 
 def _map(report: CompactionReport, console: Console) -> Iterator[str]:
@@ -330,47 +373,9 @@ def _map(report: CompactionReport, console: Console) -> Iterator[str]:
 
 
 def writer_name(written_by: str | None) -> str:
-    return "the built-in summariser" if written_by == "built-in" else printable(str(written_by))
-
-
-def _sections(summary: str) -> list[tuple[str, list[str]]]:
-    """The headings of a handoff with their lines, without lines of results, remarks, and sections that say nothing."""
-    sections: list[tuple[str, list[str]]] = []
-    for raw in summary.splitlines():
-        line = printable_line(raw)
-        if raw.startswith("\t"):
-            continue  # a line of a result, below the one that names it
-        if raw.startswith("#"):
-            sections.append((line.lstrip("# "), []))
-        elif line and not line.startswith("("):
-            if not sections:
-                sections.append(("", []))
-            sections[-1][1].append(line.removeprefix("- "))
-    return [(heading, lines) for heading, lines in sections if lines and lines != ["None."]]
-
-
-def _beginning(lines: Sequence[str], room: int) -> list[str]:
-    wrapped = wrap_all(lines, room - 2)
-    if len(wrapped) <= MAX_TASK_LINES:
-        return wrapped
-    return [*wrapped[: MAX_TASK_LINES - 1], f"{wrapped[MAX_TASK_LINES - 1]} …"]
-
-
-def _newest_or_first(lines: Sequence[str]) -> Sequence[str]:
-    """Of numbered actions the newest, of anything else the first."""
-    return lines[-MAX_SECTION_LINES:] if _NUMBER.match(lines[0]) else lines[:MAX_SECTION_LINES]
-
-
-def _clip_before_source(line: str, room: int) -> str:
-    """Cut to one line, but not the message it came from."""
-    found = _SOURCE.search(line)
-    if display_width(line) <= room or found is None or display_width(found[0]) > room // 2:
-        return clip(line, room)
-    return clip(line[: found.start()], room - display_width(found[0])) + found[0]
-
-
-def _with_references(line: str, console: Console) -> str:
-    return _REFERENCE.sub(lambda found: console.style(found[0], "magenta"), line)
+    if not written_by:
+        return "the engine"
+    return "the built-in summariser" if written_by == BUILTIN else printable(written_by)
 
 
 # -- the rest ----------------------------------------------------------------------------------------------------------

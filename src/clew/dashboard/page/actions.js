@@ -90,12 +90,15 @@ function Preview({ found }) {
       <dl class="figures">
         <${Figure} kind="main" value=${less} words="in every request from here on" />
         <${Figure} was=${count(found.tokens_before)} value=${count(found.tokens_after)} words="tokens" /></dl>
-      <p>${whatWouldBecome(found)} Written by ${found.written_by || "nobody"}.${unverifiedWords(found.unverified.length)}</p>
+      <p>${whatWouldBecome(found)} ${writtenBy(found)}${unverifiedWords(found.unverified.length)}</p>
       <${Warnings} texts=${found.warnings} /></div>
-    ${found.blocks.length > 0 && html`<div class="card told">
+    ${found.sections.length > 0 && html`<div class="card told">
       <div class="scroll-y" tabindex="0" role="group" aria-label="The handoff as it would be">
-        <${Handoff} blocks=${found.blocks} linkOf=${() => null} /></div></div>`}`;
+        <${Handoff} sections=${found.sections} linkOf=${() => null} /></div></div>`}`;
 }
+
+const writtenBy = ({ handoff, written_by: writer }) =>
+  (handoff ? `The handoff is written by ${writer || "the engine"}.` : "No message is summarised, so there is no handoff.");
 
 function whatWouldBecome({ folded, shortened, removed }) {
   const are = (number) => (number === 1 ? "is" : "are");
@@ -107,7 +110,7 @@ function whatWouldBecome({ folded, shortened, removed }) {
 }
 
 const unverifiedWords = (strings) =>
-  (strings ? ` ${plural(strings, "exact string")} in it ${strings === 1 ? "is" : "are"} not in the messages, and marked.` : "");
+  (strings ? ` ${plural(strings, "exact string")} in it ${strings === 1 ? "is" : "are"} not in the messages.` : "");
 
 // -- undo, rename, branch ----------------------------------------------------------------------------------------------
 

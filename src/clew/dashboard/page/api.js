@@ -67,13 +67,14 @@ async function call(method, path, given) {
 export const get = (path, query, signal) => call("GET", "api/" + path, { query, signal });
 
 const conversation = (id, rest = "") => `clew/conversations/${encodeURIComponent(id)}${rest}`;
-/** What a compaction would do, with its handoff as blocks. */
+/** What a compaction would do, with its handoff in sections. */
 export async function previewCompaction(id, focus, signal) {
   const body = focus ? { preview: true, focus } : { preview: true };
   const found = await call("POST", conversation(id, "/compress"), { body, signal });
-  if (!found.handoff) return { ...found, blocks: [] };
-  const read = await call("POST", "api/blocks", { body: { text: found.handoff, session: id }, signal });
-  return { ...found, blocks: read.blocks };
+  if (!found.handoff_sections) return { ...found, sections: [] };
+  const shown = { handoff_sections: found.handoff_sections, session: id };
+  const view = await call("POST", "api/handoff", { body: shown, signal });
+  return { ...found, sections: view.sections };
 }
 export const applyPreview = (id, preview) => call("POST", conversation(id, "/compress"), { body: { apply: preview } });
 export const undoCompaction = (id) => call("POST", conversation(id, "/undo"), { body: {} });

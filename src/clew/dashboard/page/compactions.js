@@ -8,6 +8,7 @@ import { MessageList } from "./messages.js";
 import { Problem, useLoaded, Waiting } from "./parts.js";
 import { messageLink } from "./route.js";
 
+const MAX_UNVERIFIED = 12;
 /** What became of a message by one compaction. */
 const FATES_THEN = { folded: "told by the handoff", shortened: "shortened", removed: "removed", view: "kept", kept: "kept" };
 
@@ -41,9 +42,9 @@ const CompactionRow = ({ made, number, isChosen, choose }) => html`<li class=${m
 const rangeOf = (made) => (made.stop - made.first === 1 ? `m${made.first}` : `m${made.first} to m${made.stop - 1}`);
 
 function whatBecame(made) {
-  const what = made.stop > made.first ? `${rangeOf(made)} became a handoff` : "Results were shortened";
   const focus = made.focus ? `, with the focus “${made.focus}”` : "";
-  return `${what}, written by ${made.written_by || "nobody"}${focus}.`;
+  if (made.written_by) return `${rangeOf(made)} became a handoff, written by ${made.written_by}${focus}.`;
+  return made.stop > made.first ? `The engine replaced ${rangeOf(made)}${focus}.` : "Results were shortened; nothing was summarised.";
 }
 
 /** What a compaction cost and what it saved, in plain words. */
@@ -67,7 +68,7 @@ function Beside({ id, made, number, current }) {
       <h3 id="t-handoff" tabindex="-1">Handoff ${number}<span class="soft"> · ${count(made.tokens_after)} tokens in the window after it</span></h3>
       ${detail.problem && html`<${Problem} problem=${detail.problem} again=${detail.again} />`}
       ${!detail.value && !detail.problem && html`<${Waiting} what="the handoff" />`}
-      ${detail.value && html`<${HandoffText} blocks=${detail.value.blocks} id=${id} />`}
+      ${detail.value && html`<${HandoffText} value=${detail.value} id=${id} />`}
     </div>
     ${made.stop > made.first && html`<div class="card replaced">
       <h3>What it replaced<span class="soft"> · ${rangeOf(made)}${referred ? `, ${plural(referred, "reference")}` : ""}</span></h3>
@@ -77,7 +78,12 @@ function Beside({ id, made, number, current }) {
   </div>`;
 }
 
-const HandoffText = ({ blocks, id }) => (blocks.length === 0
-  ? html`<p class="lead">Only results were shortened: there is no handoff.</p>`
-  : html`<div class="scroll-y" tabindex="0" role="group" aria-label="The handoff">
-      <${Handoff} blocks=${blocks} linkOf=${(seq) => messageLink(id, seq)} /></div>`);
+const HandoffText = ({ value, id }) => (value.sections.length === 0
+  ? html`<p class="lead">No message was summarised, so there is no handoff.</p>`
+  : html`<${Unverified} strings=${value.compaction.unverified} />
+      <div class="scroll-y" tabindex="0" role="group" aria-label="The handoff">
+      <${Handoff} sections=${value.sections} linkOf=${(seq) => messageLink(id, seq)} /></div>`);
+
+const Unverified = ({ strings }) => (strings.length > 0 && html`<p class="note">
+  ${strings.length === 1 ? "It contains a string" : `It contains ${count(strings.length)} strings`} that the messages do not show:
+  ${strings.slice(0, MAX_UNVERIFIED).map((text) => html` <code>${text}</code>`)}${strings.length > MAX_UNVERIFIED ? " …" : ""}</p>`);

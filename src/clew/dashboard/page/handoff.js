@@ -1,4 +1,4 @@
-// A handoff as elements, from the blocks that the server read it into: every reference is a link to its message.
+// A handoff as elements, from its sections: every reference is a link to its message.
 
 import { html } from "./vendor/htm-preact.js";
 import { count } from "./format.js";
@@ -24,7 +24,7 @@ function parted(spans, chars) {
   let left = chars;
   for (const span of spans) {
     const space = span.text.lastIndexOf(" ", left);
-    const isPlain = !span.style && (span.seq === undefined || span.seq === null);
+    const isPlain = span.style === "text" && (span.seq === undefined || span.seq === null);
     const at = span.text.length <= left ? span.text.length : isPlain && space > 0 ? space : 0;
     if (rest.length || at === 0) rest.push(span);
     else {
@@ -36,41 +36,27 @@ function parted(spans, chars) {
   return [first, rest];
 }
 
-function Line({ block, linkOf }) {
-  const verb = block.verb && html`<span class="verb">${block.verb}</span>`;
-  const source = block.source && block.source.length > 0 && html`
-    <span class="source"> <${Spans} spans=${block.source} linkOf=${linkOf} /></span>`;
-  const chars = charsOf(block.spans);
-  const [first, rest] = chars > LONG_CHARS ? parted(block.spans, SHOWN_CHARS) : [block.spans, []];
-  if (!rest.length || !first.length) return html`${verb}<${Spans} spans=${block.spans} linkOf=${linkOf} />${source}`;
-  return html`<details>
-    <summary>${verb}<${Spans} spans=${first} linkOf=${linkOf} /><span class="more"> … ${count(charsOf(rest))} more chars</span></summary>
-    <${Spans} spans=${rest} linkOf=${linkOf} /></details>${source}`;
+function Line({ line, isSub, linkOf }) {
+  const classes = ["line", isSub && "sub", line.is_quote && "quote"].filter(Boolean).join(" ");
+  const verb = line.verb && html`<span class="verb">${line.verb}</span> `;
+  const source = line.source.length > 0 && html` <span class="source"><${Spans} spans=${line.source} linkOf=${linkOf} /></span>`;
+  const chars = charsOf(line.spans);
+  const [first, rest] = chars > LONG_CHARS ? parted(line.spans, SHOWN_CHARS) : [line.spans, []];
+  if (!rest.length || !first.length) return html`<div class=${classes}>${verb}<${Spans} spans=${line.spans} linkOf=${linkOf} />${source}</div>`;
+  return html`<details class=${classes}>
+    <summary>${verb}<${Spans} spans=${first} linkOf=${linkOf} /><span class="more"> … ${count(charsOf(rest))} more chars</span>${source}</summary>
+    <${Spans} spans=${rest} linkOf=${linkOf} /></details>`;
 }
 
-/** Items in a row become a list, what is set below an item belongs to it. */
-function grouped(blocks) {
-  const groups = [];
-  for (const block of blocks) {
-    const last = groups[groups.length - 1];
-    const kind = block.kind === "item" ? (block.number === null || block.number === undefined ? "ul" : "ol") : block.kind;
-    if (block.kind === "aside" && last && last.items) last.items[last.items.length - 1].below.push(block);
-    else if (block.kind === "item" && last && last.kind === kind) last.items.push({ block, below: [] });
-    else if (block.kind === "item") groups.push({ kind, items: [{ block, below: [] }] });
-    else groups.push({ kind, block });
-  }
-  return groups;
+const Entry = ({ entry, linkOf }) => html`<${Line} line=${entry} linkOf=${linkOf} />
+  ${entry.lines.map((line) => html`<${Line} line=${line} isSub=${true} linkOf=${linkOf} />`)}`;
+
+function Section({ section, linkOf }) {
+  const items = section.entries.map((entry) => html`<${Entry} entry=${entry} linkOf=${linkOf} />`);
+  const listed = items.map((item) => html`<li>${item}</li>`);
+  return html`${section.heading && html`<h4>${section.heading}</h4>`}
+    ${section.list === "numbers" ? html`<ol>${listed}</ol>` : section.list === "bullets" ? html`<ul>${listed}</ul>` : html`<div>${items}</div>`}`;
 }
 
-const Item = ({ item, linkOf }) => html`<li value=${item.block.number === null ? undefined : item.block.number}>
-  <${Line} block=${item.block} linkOf=${linkOf} />
-  ${item.below.map((block) => html`<p class="aside"><${Line} block=${block} linkOf=${linkOf} /></p>`)}</li>`;
-
-export function Handoff({ blocks, linkOf }) {
-  return html`<div class="handoff">${grouped(blocks).map(({ kind, block, items }) => {
-    if (kind === "heading") return html`<h4><${Spans} spans=${block.spans} linkOf=${linkOf} /></h4>`;
-    if (!items) return html`<p class=${kind === "aside" ? "aside" : ""}><${Line} block=${block} linkOf=${linkOf} /></p>`;
-    const list = items.map((item) => html`<${Item} item=${item} linkOf=${linkOf} />`);
-    return kind === "ol" ? html`<ol>${list}</ol>` : html`<ul>${list}</ul>`;
-  })}</div>`;
-}
+export const Handoff = ({ sections, linkOf }) => html`<div class="handoff">
+  ${sections.map((section) => html`<${Section} section=${section} linkOf=${linkOf} />`)}</div>`;

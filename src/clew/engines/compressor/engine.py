@@ -243,6 +243,7 @@ class ContextCompressor(ContextEngine):
         return replace(
             done,
             numbers=plan.covered,
+            handoff=summary.handoff,
             written_by=summary.written_by,
             template=summary.template,
             unverified=summary.unverified,

@@ -94,7 +94,7 @@
 
   function toldIn(row) {
     const links = [...document.querySelectorAll(`.handoff a[href="#${name(row)}"]`)];
-    return [...new Set(links.map((link) => link.closest("li, p")).filter(Boolean))];
+    return [...new Set(links.map((link) => link.closest(".line")).filter(Boolean))];
   }
 
   function open(place, focus) {
@@ -146,8 +146,6 @@
 
   function flash(line) {
     if (innerWidth < 1120) close();
-    const folded = line.querySelector("details");
-    if (folded) folded.open = true;
     for (let each = line.closest("details"); each; each = each.parentElement.closest("details")) each.open = true;
     line.classList.add("flash");
     line.scrollIntoView({ block: "center" });

@@ -15,7 +15,7 @@ from clew.cli.views.amounts import percent, plural
 from clew.cli.views.compress import region_table, writer_name
 from clew.cli.views.tables import fact_lines, hint_lines, page_width, styled_lines, warning_lines
 from clew.cli.views.text import wrap
-from clew.engines import Compaction, Fate
+from clew.engines import Compaction, ContextCompressor, Fate, LosslessEngine
 from clew.errors import InvalidArgument
 from clew.messages import text_of
 from clew.report import compaction_outcomes, group_by_region, summary_tokens
@@ -208,7 +208,8 @@ def _preview_lines(
     yield from _heading("preview", _sizes(compaction, console), console)
     yield from hint_lines("nothing is changed yet", console)
     yield ""
-    yield from region_table(preview.groups, preview.handoff, console)
+    is_plugin = prepared.engine not in (ContextCompressor.name, LosslessEngine.name)
+    yield from region_table(preview.groups, preview.handoff, console, removes_by_choice=is_plugin)
     yield ""
     facts = _facts(compaction, prepared.focus)
     if preview.pins:
