@@ -16,6 +16,10 @@ from clew.facts.tools import Verb
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
 LONGEST_ERROR_CHARS = 300
+# Tags that a harness puts around a result.
+_TAG_LINE = re.compile(
+    r"^\s*</?(?:output|output_head|output_tail|stdout|stderr|result|response|observation)>\s*$", re.M
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,7 @@ RUNNERS, ERRORS, FAILURES, STATES = (
     tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
 )
 EXIT = Detector.of(_TABLE["exit"])
+_BUILDING = frozenset(_TABLE["building"]["programs"].split())
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
 
 
@@ -64,7 +69,7 @@ class Outcome:
             return self.tests
         if self.failed:
             return self.error or (f"exit {self.exit_code}" if self.exit_code else "failed")
-        return f"{self.lines:,} lines" if self.lines > 1 else "done"
+        return f"{self.lines:,} lines" if self.lines > 1 else ""
 
 
 def both_ends(text: str) -> str:
@@ -76,7 +81,7 @@ def both_ends(text: str) -> str:
 def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_error: bool = False) -> Outcome:
     """How a call ended, by its result."""
     text = result_text(text)
-    ends = strip_colours(both_ends(text))
+    ends = _TAG_LINE.sub("", strip_colours(both_ends(text)))
     lines = text.count("\n") + 1 if text.strip() else 0
     exit_code = _exit_code(ends)
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
@@ -153,6 +158,12 @@ def _only_looks(command: str) -> bool:
     last = re_split_commands(command)[-1].split() if command else []
     name = last[0] if last else ""
     return name in _FINDING or (name == "git" and len(last) > 1 and last[1] in ("diff", "grep"))
+
+
+def is_building(command: str) -> bool:
+    """Whether a command line builds, tests or publishes: its failure blocks the work."""
+    names = {part.split()[0].rsplit("/", 1)[-1] for part in re_split_commands(command) if part.split()}
+    return not _BUILDING.isdisjoint(names) or "pytest" in command
 
 
 def re_split_commands(command: str) -> Sequence[str]:

@@ -8,6 +8,7 @@ from clew.handoff.builtin import BUILTIN, summarize_builtin, write_handoff
 from clew.handoff.candidates import ReadMessage
 from clew.handoff.chunks import Coverage
 from clew.handoff.complete import UNVERIFIED_MARK
+from clew.handoff.excerpt import excerpt
 from clew.handoff.model import Complete, ConversationExtension, SummaryModel, summary_model
 from clew.handoff.prompt import is_instruction
 from clew.handoff.select import Choice, Frame, select
@@ -31,6 +32,6 @@ __all__ = [
     "SYSTEM_NOTE",
     "UNVERIFIED_MARK", "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry",
     "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary", "ReadMessage", "Span", "Summarize",
-    "Summary", "SummaryInput", "SummaryModel", "WrappedSummary", "is_instruction", "list_style", "read_line",
+    "Summary", "SummaryInput", "SummaryModel", "WrappedSummary", "excerpt", "is_instruction", "list_style", "read_line",
     "references_in", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
+from clew.facts.outcomes import is_building
 from clew.handoff import value
 from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
@@ -25,6 +26,7 @@ _TASK_CHARS = 1_500
 _STAYING_TASK_CHARS = 160
 _HEAD_CHARS = 80
 _JOINED_CHARS = 240
+_NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _FRAME_CHARS = 9
 """Around a line: indentation, quotes or a colon, and the reference."""
@@ -91,8 +93,19 @@ class Draft:
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
 
+    @property
+    def _is_open(self) -> bool:
+        """Whether the newest request still waits for its answer."""
+        return bool(self._task) and not self._task[0].text.startswith(_NONE)
+
+    def _is_newest(self, entry: Entry) -> bool:
+        newest = self.record.newest
+        return newest is not None and entry.numbers == (newest.number,)
+
     def _is_rule(self, rule: Rule) -> bool:
-        return flatten(self.record.exchanges[self.record.exchange_of(rule.number)].request) == rule.text
+        """Whether a request is nothing but a rule."""
+        exchange = self.record.exchanges[self.record.exchange_of(rule.number)]
+        return not exchange.actions and flatten(exchange.request) == rule.text
 
     def _may_quote(self, number: int) -> bool:
         return self._first <= number < self.source.last or number in self.source.shortened
@@ -107,8 +120,9 @@ class Draft:
             bonus = worth.bonus_of(candidate)
             if candidate in conclusions:
                 bonus += worth.bonus("conclusion")
+            at = -1 if candidate.group is None else candidate.at
             chars = len(candidate.text) + (_ENTRY_CHARS if candidate.group is None else 3)
-            choices.append(Choice(candidate.terms, chars, worth.scale_of(candidate), bonus, candidate.group))
+            choices.append(Choice(candidate.terms, chars, worth.scale_of(candidate), bonus, candidate.group, at))
         frames = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:
@@ -183,7 +197,10 @@ class Draft:
             if action.outcome and action.result is not None and action.result < self.source.last:
                 text = f"{shorten(action.reading.target, _HEAD_CHARS)}: {action.outcome.error}"
                 section = value.BLOCKED if action.number > newest else value.TRIED
-                yield self._entry(Kind.FAILURE, text, (action.result,), section, at)
+                candidate = self._entry(Kind.FAILURE, text, (action.result,), section, at)
+                if not is_building(action.reading.target):
+                    candidate.features = ("look-up",)
+                yield candidate
 
     def _files(self) -> Iterator[Candidate]:
         for at, file in enumerate(self.record.files.values()):
@@ -225,6 +242,8 @@ class Draft:
         }
         entries[value.ACTIVE_TASK] = [*self._task]
         entries[value.COMPLETED] = self._exchanges(asked, groups)
+        if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
+            entries[value.IN_PROGRESS] = [entries[value.COMPLETED].pop()]
         for heading, lines in previous.items():
             former, own = _joined_entries(sorted(lines, key=lambda one: one.at)), entries[heading]
             if heading == value.COMPLETED and own and own[0].text == _GOES_ON:
@@ -267,7 +286,7 @@ class Draft:
             text += gap + piece.text
         if frame is None:
             return Entry(f'"{text}"', ordered[-1].numbers)
-        return Entry(f"{frame}: {text}", (ordered[-1].numbers))
+        return Entry(f"{frame}: {text}" if text else frame, ordered[-1].numbers)
 
 
 def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
@@ -306,9 +325,9 @@ def active_task(
         yield Entry(said, (exchange.number,))
         yield Entry(f"The agent asked: {quoted(question, min(most, REQUEST_CHARS))}", (exchange.closing,))
     elif exchange.number in staying:
-        yield Entry("None.")
+        yield Entry(_NONE)
     else:
-        yield Entry(f"None. The newest request, {said}, was answered", (exchange.number, exchange.closing))
+        yield Entry(f"{_NONE} The newest request, {said}, was answered", (exchange.number, exchange.closing))
 
 
 def plan_text(record: Record) -> str:

@@ -194,7 +194,8 @@ class _MaterialReader:
             else:
                 self._add_prose(Kind.COMMAND, group, number, reading.target, IN_CALL, features)
         outcome = action.outcome
-        if outcome and (outcome.tests or outcome.failed or (reading.verb in ("RAN", "CALLED") and not outcome.lines)):
+        is_silent = outcome is not None and not outcome.lines and reading.verb in ("RAN", "CALLED")
+        if outcome and (outcome.tests or outcome.failed or is_silent):
             said = Part(PartKind.OUTPUT, (outcome.describe(),))
             self._add(Kind.OUTCOME, group, action.result or number, said, IN_RESULT, features)
 
@@ -258,16 +259,16 @@ class _MaterialReader:
             return
         start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
         shapes = Counter() if part.kind is PartKind.PROSE else Counter(map(_shape, part.pieces))
-        for at, piece in enumerate(part.pieces, start):
+        for at, piece in enumerate(part.pieces):
             terms = material.terms.of(piece)
             self._seen[place].update(terms)
             if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
-                own_features = (*features, *self._piece_features(part, at - start, piece))
+                own_features = (*features, *self._piece_features(part, at, piece))
                 if shapes[_shape(piece)] >= _MANY_ALIKE:
                     own_features += ("alike",)
                 material.candidates.append(
-                    Candidate(own, piece, (number,), frozenset(terms), group, at, features=own_features)
+                    Candidate(own, piece, (number,), frozenset(terms), group, start + at, features=own_features)
                 )
         self._sizes[group] = start + len(part.pieces)
 
@@ -285,7 +286,7 @@ class _MaterialReader:
             yield code_feature(piece)
         if at == 0:
             yield "first"
-        if at == len(part.pieces) - 1:
+        if at + 1 == len(part.pieces):
             yield "last"
 
     def _use(self, terms: Iterable[str], number: int, place: int) -> None:

@@ -23,6 +23,8 @@ class Choice:
     """What it is worth whatever its terms are."""
     group: Hashable = None
     """Choices of one group share a frame, for which the first one pays."""
+    at: int = -1
+    """Its place in its group: a choice beside one that was taken completes it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,10 @@ class Frame:
 _NO_FRAME = Frame(frozenset(), 0)
 SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
+BESIDE = 1.5
+"""What a choice beside a taken one counts: two lines that follow each other say more than two that do not."""
+CROWDED_CHARS = 1_500
+"""A group of this length adds half as much with what comes next."""
 _UNIT = 10_000
 _LEAST_CHARS = 8
 """A choice costs something however short it is: a separator and the attention of a reader."""
@@ -65,7 +71,10 @@ class _Selection:
         # whose sum does not depend on the order in which a set is read.
         self._adds = {term: round(_UNIT * weight(term) * (SHOWN_AGAIN if term in shown else 1.0)) for term in terms}
         self._fresh = terms.difference(shown)
-        self._open: set[Hashable] = set()
+        self._beside: set[int] = set()
+        self._places = {(choice.group, choice.at): index for index, choice in enumerate(choices) if choice.at >= 0}
+        self._used: dict[Hashable, int] = {}
+        """The chars that were taken of each group."""
         self._members: dict[Hashable, list[int]] = {}
         for index, choice in enumerate(choices):
             if choice.group in frames:
@@ -96,15 +105,21 @@ class _Selection:
                     self._adds[term] = round(self._adds[term] * SHOWN_AGAIN)
                 else:
                     self._adds[term] = 0
-            if choice.group not in self._open and choice.group in self._frames:
-                self._open.add(choice.group)
+            for place in (choice.at - 1, choice.at + 1) if choice.at >= 0 else ():
+                other = self._places.get((choice.group, place))
+                if other is not None and other not in taken:
+                    self._beside.add(other)
+                    heapq.heappush(queue, (-self._ratio(other), other))
+            is_new = choice.group not in self._used
+            self._used[choice.group] = self._used.get(choice.group, 0) + choice.chars
+            if is_new and choice.group in self._frames:
                 # The frame is paid for: the other choices of the group became cheaper.
                 for other in self._members[choice.group]:
                     if other not in taken:
                         heapq.heappush(queue, (-self._ratio(other), other))
 
     def _frame(self, choice: Choice) -> Frame:
-        if choice.group in self._open:
+        if choice.group in self._used:
             return _NO_FRAME
         return self._frames.get(choice.group, _NO_FRAME)
 
@@ -115,4 +130,9 @@ class _Selection:
         gain = sum(map(adds, choice.terms))
         if frame.terms:
             gain += sum(map(adds, frame.terms - choice.terms))
+        if choice.group is not None:
+            # A line that is long already is worth less to a reader with every piece.
+            gain /= 1 + self._used.get(choice.group, 0) / CROWDED_CHARS
+        if index in self._beside:
+            gain *= BESIDE
         return (choice.bonus + choice.scale * gain / _UNIT) / (choice.chars + frame.chars + _LEAST_CHARS)

@@ -14,7 +14,7 @@ from typing import Any
 
 from clew.engines.compressor.history import newest_visible
 from clew.facts import Verb, read_call, read_outcome, shorten, verb_of
-from clew.handoff import SHORTENED
+from clew.handoff import SHORTENED, excerpt
 from clew.messages import (
     Message,
     ToolCall,
@@ -37,6 +37,8 @@ _LONGEST_ARGUMENTS_CHARS = 2_000
 _GAP_CHARS = 60
 _LEAST_OF_TEXT_CHARS = 140
 _NEAR_SHARE = 4
+_SHARE_OF_ENDS = 0.5
+"""Of the room of a result that is cut, for its beginning and its end; the rest is for lines of its middle."""
 _TRIES_TO_CUT = 4
 _TARGET_CHARS = 120
 _ERROR_CHARS = 160
@@ -241,18 +243,25 @@ def _whole(reference: int | None) -> str:
 
 
 def cut_text(message: Message, reference: int | None, most_chars: int) -> Message:
-    """A long text with its middle left out: both ends say what it is. They are cut between lines where that is near."""
+    """A long text with its middle left out: both ends say what it is. They are cut between lines where that is near.
+
+    Of a result, the lines of the middle that say most are kept, too.
+    """
     text = text_of(message)
     # What was cut before is not cut again: the gap would tell of the gap.
     most_chars = max(most_chars, _LEAST_OF_TEXT_CHARS)
     if len(text) <= most_chars:
         return message
-    ends = (most_chars - _GAP_CHARS) // 2
+    share = _SHARE_OF_ENDS if message["role"] == "tool" else 1.0
+    ends = int((most_chars - _GAP_CHARS) * share) // 2
     near = ends // _NEAR_SHARE
     start = text.rfind("\n", ends - near, ends)
     start = start if start >= 0 else ends
     end = text.find("\n", len(text) - ends, len(text) - ends + near) + 1 or len(text) - ends
-    kept = f"{text[:start]}\n[... {end - start:,} chars left out{_whole(reference)} ...]\n{text[end:]}"
+    middle = excerpt(text[start:end].split("\n"), most_chars - 2 * ends - _GAP_CHARS) if share < 1.0 else []
+    left_out = end - start - sum(map(len, middle))
+    gap = "\n".join((f"[... {left_out:,} chars left out{_whole(reference)} ...]", *middle))
+    kept = f"{text[:start]}\n{gap}\n{text[end:]}"
     content = message.get("content")
     if isinstance(content, list):
         others = [part for part in content if part["type"] != "text"]
