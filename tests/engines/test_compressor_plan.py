@@ -134,7 +134,7 @@ def test_of_a_huge_newest_result_both_ends_stay_and_older_ones_have_room() -> No
     assert kept.startswith("-rw-r--r-- 1 root 000000.log\n") and kept.endswith("001999.log\n")
     assert "chars left out; whole: m5" in kept
     assert len(kept) <= 2_000
-    assert all(line.endswith((".log", " ...]")) for line in kept.splitlines())
+    assert all(line.endswith((".log", "...]")) for line in kept.splitlines())
     assert fitted[1] is tail[1] and fitted[3] is tail[3]
 
 

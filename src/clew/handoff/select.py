@@ -132,7 +132,7 @@ class _Selection:
             gain += sum(map(adds, frame.terms - choice.terms))
         if choice.group is not None:
             # A line that is long already is worth less to a reader with every piece.
-            gain /= 1 + self._used.get(choice.group, 0) / CROWDED_CHARS
+            gain /= 1 + self._used.get(choice.group, 0) / (CROWDED_CHARS * choice.scale)
         if index in self._beside:
             gain *= BESIDE
         return (choice.bonus + choice.scale * gain / _UNIT) / (choice.chars + frame.chars + _LEAST_CHARS)
