@@ -13,7 +13,7 @@ from clew.engines import Compaction, EngineSetup, LosslessEngine, Node, SessionS
 from clew.engines.lossless.fold import told_from_messages
 from clew.engines.lossless.nodes import ids_in_map, nodes_in_map
 from clew.messages import Message
-from clew.summaries import Summary, SummaryInput, parse_handoff, write_handoff
+from clew.handoff import Summary, SummaryInput, parse_handoff, write_handoff
 from clew.testing import MemoryEngineHost, assistant, call, tool, user
 from clew.tokens import count_tokens
 

@@ -16,7 +16,7 @@ from clew.engines import ContextCompressor, EngineFactory, EngineSetup, Lossless
 from clew.events import CompactionFinished
 from clew.messages import Message, text_of
 from clew.store import NewSession
-from clew.summaries import Summary, SummaryInput
+from clew.handoff import Summary, SummaryInput
 from clew.testing import ScriptedProvider, assistant, call, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import handoff_text

@@ -82,7 +82,8 @@ class Draft:
         self._staying = self._staying_numbers()
         self.material = read_material(self.record, source.read, numbers, self._may_quote)
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
-        self._task = tuple(active_task(self.record, source, self._staying))
+        # The newest request of a part is not the task of the conversation.
+        self._task = () if source.is_part else tuple(active_task(self.record, source, self._staying))
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
 

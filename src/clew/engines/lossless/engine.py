@@ -27,19 +27,17 @@ from clew.engines.compressor.budgets import Strikes
 from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, read_history
 from clew.engines.compressor.plan import CompactionPlan, preview_of
 from clew.engines.lossless.budgets import MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
-from clew.engines.lossless.fold import RawRun, Sweep, cheap_items, expected_map, newest_rows, told_from_messages
-from clew.engines.lossless.map_text import MapMaterial, write_map
+from clew.engines.lossless.fold import RawRun, Sweep, cheap_items, expected_map
+from clew.engines.lossless.map_text import write_map
 from clew.engines.lossless.nodes import before_parts, ids_in_map, is_contiguous, nodes_in_map
 from clew.engines.lossless.plan import FoldPlanner
 from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.engines.lossless.writing import Clock, NodeWriter
+from clew.handoff import BUILTIN, Cooldowns, WrappedSummary
 from clew.messages import Message, Tool
-from clew.summaries import BUILTIN, Cooldowns, SummaryInput, WrappedSummary
 from clew.usage import CanonicalUsage
 
 _EMERGENCY_TRIES = 5
-_TOLD_FROM = 8
-"""So many times its room the map reads of messages that were folded before, or that models have summarised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,31 +225,12 @@ class LosslessEngine(ContextEngine):
             clock=self._clock,
         )
         sweep = Sweep(writer, self.lossless, plan.summary_budget, nodes)
-        known = tuple(nodes)
         run = await self._sweep(sweep, plan, state)
-        expected = expected_map(known, sum(run.sizes), budgets, self.lossless, by_model=True)
-        text = await self._map_text(sweep, plan, run, expected)
+        task = writer.active_task(plan, run.rows(bisect_left(run.numbers, sweep.nodes[-1].first)))
+        text = write_map(sweep.nodes, task, plan.summary_budget, self._sizes.text, can_be_opened=self.host is not None)
         plan = self._planner(read, before, budgets).with_rest_in_tail(plan, self._sizes.text(text))
         state = replace(state, allowance=writer.allowance, cooldowns=writer.cooldowns)
         return self._assembled(plan, sweep, text, state)
-
-    async def _map_text(self, sweep: Sweep, plan: CompactionPlan, run: RawRun, expected: int) -> str:
-        """The map, told from messages where no model wrote the nodes over them. `expected` is what models could use."""
-        room = plan.summary_budget
-        first = told_from_messages(sweep.nodes, run.first, _TOLD_FROM * room if self.host else 0)
-        older = await self.host.rows(first, run.first) if self.host and first < run.first else ()
-        # A result whose call is not among them says nothing.
-        start = next((at for at, message in enumerate(older) if message["role"] != "tool"), len(older))
-        first += start
-        told = [*enumerate(older[start:], first), *run.rows(bisect_left(run.numbers, first))]
-        source = sweep.writer.map_source(plan, told, first)
-
-        def newest() -> SummaryInput:
-            rows = run.rows(newest_rows(run, _TOLD_FROM * room))
-            return sweep.writer.map_source(plan, rows, rows[0][0] if rows else first)
-
-        material = MapMaterial(source, newest, expected, can_be_opened=self.host is not None)
-        return write_map(sweep.nodes, material, room, self._sizes.text)
 
     async def _sweep(self, sweep: Sweep, plan: CompactionPlan, state: LosslessState) -> RawRun:
         first, last = plan.covered

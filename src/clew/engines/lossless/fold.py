@@ -160,50 +160,18 @@ class Sweep:
         return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(self.nodes)], strict=True)]
 
 
-# -- what is told from messages ----------------------------------------------------------------------------------------
-
-
-def told_from_messages(nodes: Sequence[Node], reached: int, most_read_again: int) -> int:
-    """From which number on the map tells messages themselves: those under the last nodes that no model wrote.
-
-    Those from `reached` on are at hand. Of older ones so many tokens are read again, which may begin within a node.
-    """
-    first = nodes[-1].last if nodes else reached
-    for node in reversed(nodes):
-        if node.is_final or first > node.last:
-            break
-        if node.first >= reached:
-            first = node.first
-            continue
-        share = min(1.0, most_read_again / max(1, node.covered_tokens))
-        first = min(reached, node.last) - int(share * (min(reached, node.last) - node.first))
-        most_read_again -= node.covered_tokens
-        if share < 1.0:
-            break
-    return first
-
-
-def newest_rows(run: RawRun, tokens: int) -> int:
-    """Where the newest messages of a run begin, so many tokens of them, not within a tool group."""
-    start = len(run.sizes)
-    while start > 0 and tokens >= run.sizes[start - 1]:
-        start -= 1
-        tokens -= run.sizes[start]
-    return next((at for at in range(start, len(run.messages)) if run.messages[at]["role"] != "tool"), 0)
+# -- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def expected_map(
     nodes: Sequence[Node], folded: int, budgets: MapBudgets, settings: LosslessSettings, *, by_model: bool
 ) -> int:
     """About how many tokens the map would have, if there were room, with `folded` more tokens of messages in it."""
-    if not by_model:
-        told = sum(node.tokens if node.is_final else budgets.from_messages(node.covered_tokens) for node in nodes)
-        return told + budgets.from_messages(folded)
     # By depth, so many nodes in a row, and what they say and stand for.
     sizes = [(node.depth, node.tokens, node.covered_tokens) for node in nodes]
     while folded > 0:
         covered = min(folded, settings.leaf_tokens)
-        sizes.append((0, budgets.leaf(covered), covered))
+        sizes.append((0, budgets.leaf(covered, by_model=by_model), covered))
         folded -= covered
         depth = 0
         while True:
