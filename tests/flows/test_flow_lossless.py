@@ -14,9 +14,9 @@ import pytest
 from clew.config import LosslessSettings, Settings
 from clew.engines import ContextCompressor, EngineFactory, EngineSetup, LosslessEngine
 from clew.events import CompactionFinished
+from clew.handoff import Summary, SummaryInput
 from clew.messages import Message, text_of
 from clew.store import NewSession
-from clew.handoff import Summary, SummaryInput
 from clew.testing import ScriptedProvider, assistant, call, says, tool, user
 from clew.testing.runtime import SESSION, Flow, answers, flow_with
 from clew.testing.scripted import handoff_text

@@ -35,6 +35,7 @@ from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.engines.lossless.writing import Clock, NodeWriter
 from clew.handoff import BUILTIN, Cooldowns, WrappedSummary
 from clew.messages import Message, Tool
+from clew.redact import redact_text
 from clew.usage import CanonicalUsage
 
 _EMERGENCY_TRIES = 5
@@ -226,8 +227,9 @@ class LosslessEngine(ContextEngine):
         )
         sweep = Sweep(writer, self.lossless, plan.summary_budget, nodes)
         run = await self._sweep(sweep, plan, state)
-        task = writer.active_task(plan, run.rows(bisect_left(run.numbers, sweep.nodes[-1].first)))
-        text = write_map(sweep.nodes, task, plan.summary_budget, self._sizes.text, can_be_opened=self.host is not None)
+        newest = writer.newest(plan, run.rows(bisect_left(run.numbers, sweep.nodes[-1].first)))
+        room, can_be_opened = plan.summary_budget, self.host is not None
+        text = write_map(sweep.nodes, newest, room, self._sizes.text, can_be_opened=can_be_opened)
         plan = self._planner(read, before, budgets).with_rest_in_tail(plan, self._sizes.text(text))
         state = replace(state, allowance=writer.allowance, cooldowns=writer.cooldowns)
         return self._assembled(plan, sweep, text, state)
@@ -265,11 +267,12 @@ class LosslessEngine(ContextEngine):
 
     def _read_map(self, earlier: WrappedSummary) -> list[Node]:
         """The nodes of a map as its text alone tells them; one over all of it where it is no map."""
-        read = nodes_in_map(earlier.text)
+        text = redact_text(earlier.text)
+        read = nodes_in_map(text)
         if not read or not is_contiguous(read) or (read[0].first, read[-1].last) != (earlier.first, earlier.last):
-            return [_carried(earlier.first, earlier.last, earlier.text, self._sizes)]
+            return [_carried(earlier.first, earlier.last, text, self._sizes)]
         # What held when the map was written stands before its parts, and was so at the end of the last.
-        read[-1] = replace(read[-1], text=f"{before_parts(earlier.text)}\n\n{read[-1].text}".strip())
+        read[-1] = replace(read[-1], text=f"{before_parts(text)}\n\n{read[-1].text}".strip())
         return [replace(node, tokens=self._sizes.text(node.text)) for node in read]
 
     async def _with_better_texts(self, nodes: Sequence[Node]) -> list[Node]:

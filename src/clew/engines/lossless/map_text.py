@@ -7,13 +7,14 @@ all nodes. The order of the selection does not depend on the room, so that more 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from clew.engines.compaction import Node
 from clew.engines.lossless.nodes import map_opening, node_heading, without_headings
-from clew.facts import Terms
-from clew.handoff import HEADINGS, Choice, CountTokens, Entry, Frame, Handoff, select
-from clew.handoff.value import ACTIVE_TASK, BLOCKED, COMPLETED, IN_PROGRESS, RULES, STATE
+from clew.facts import Terms, shorten
+from clew.handoff import HEADINGS, Choice, CountTokens, Entry, Frame, Handoff, SummaryInput, select, write_handoff
+from clew.handoff.builtin import active_task
+from clew.handoff.value import ACTIVE_TASK, BLOCKED, COMPLETED, IN_PROGRESS, RULES, STATE, VALUES
 
 PART_TOKENS = 45
 """What a node takes of the map beside its lines: its heading, and the headings of its sections."""
@@ -26,42 +27,66 @@ _BONUS: Mapping[str, float] = {ACTIVE_TASK: 1e6, RULES: 200.0, STATE: 200.0, BLO
 _WORD, _EXACT = 0.05, 1.0
 _FADE = 0.6
 """How much less the oldest lines count than the newest."""
+_BESIDE_MODEL, _WORTH_QUOTING = 0.1, 0.05
+"""How much a quoted line counts beside those of models, and the share of the room below which nothing is quoted."""
 _REFERENCE_CHARS = 9
+_CHARS_PER_TOKEN, _SHORTEST_CUT_CHARS = (4.0, 3.0, 2.0, 1.2), 60
 
 Render = Callable[[Mapping[int, Handoff]], str]
 
 
+@dataclass(frozen=True, slots=True)
+class MapLine:
+    """A line of a handoff: where it is written, and how much its terms count."""
+
+    place: int
+    heading: str
+    text: Entry
+    scale: float
+    head: int | None
+    """The position of the line that it belongs to."""
+
+
 def write_map(
-    nodes: Sequence[Node], task: Sequence[Entry], room: int, count: CountTokens, *, can_be_opened: bool
+    nodes: Sequence[Node], newest: SummaryInput, room: int, count: CountTokens, *, can_be_opened: bool
 ) -> str:
-    """The map of these nodes in `room` tokens, or its headings alone where these have more."""
-    lines = [MapEntry(_BEFORE_NODES, ACTIVE_TASK, entry) for entry in task]
-    start, end = nodes[0].first, nodes[-1].last
+    """The map of these nodes in `room` tokens, or its headings alone where these have more.
+
+    `newest` are the messages below the last node. Where models wrote less than there is room for, they are quoted.
+    """
+    staying = {*range(newest.last, newest.record.next_number), *newest.kept}
+    lines: list[MapLine] = []
+    for task in active_task(newest.record, newest, staying):
+        _add(lines, _BEFORE_NODES, ACTIVE_TASK, task)
+    start, end, last = nodes[0].first, nodes[-1].last, len(nodes) - 1
     for at, node in enumerate(nodes):
-        is_last = at == len(nodes) - 1
-        for heading, entry in _entries(Handoff.of_text(node.text), is_last=is_last):
+        for heading, entry in _entries(Handoff.of_text(node.text), is_last=at == last):
             place = _BEFORE_NODES if heading == RULES or heading in _OF_LAST else at
-            lines.append(MapEntry(place, heading, entry, 1 - _FADE * (end - node.last) / (end - start)))
+            _add(lines, place, heading, entry, 1 - _FADE * (end - node.last) / (end - start))
+    said = sum(node.tokens + PART_TOKENS for node in nodes)
+    if nodes[-1].is_final and (free := min(room - said, said)) > _WORTH_QUOTING * room:
+        quotes = (line for entry in write_handoff(newest, free, count).entries(COMPLETED) for line in entry.lines)
+        for quote in quotes:
+            if quote.text.strip('"') not in nodes[-1].text:
+                _add(lines, last, VALUES, quote, _BESIDE_MODEL)
 
     def render(parts: Mapping[int, Handoff]) -> str:
         blocks = [map_opening(can_be_opened=can_be_opened)]
         for at, node in enumerate([None, *nodes], _BEFORE_NODES):
-            said = without_headings(parts[at].render()) if at in parts else ""
-            blocks.append(f"{node_heading(node)}\n{said}" if node else said)
+            text = without_headings(parts[at].render()) if at in parts else ""
+            blocks.append(f"{node_heading(node)}\n{text}" if node else text)
         return "\n\n".join(block.strip() for block in blocks if block)
 
-    return render(choose_lines(lines, room, render, count))
+    return render(_fitting(lines, room, render, count))
 
 
 def condense(handoffs: Sequence[Handoff], budget: int, count: CountTokens) -> Handoff:
     """The lines of several handoffs, oldest first, as one; as many of them as the budget allows."""
-    last = len(handoffs) - 1
-    lines = [
-        MapEntry(0, heading, entry, 1 - _FADE * (last - at) / len(handoffs))
-        for at, handoff in enumerate(handoffs)
-        for heading, entry in _entries(handoff, is_last=at == last)
-    ]
-    return choose_lines(lines, budget, lambda parts: parts[0].render() if parts else "", count).get(0, Handoff())
+    lines: list[MapLine] = []
+    for at, handoff in enumerate(handoffs, 1):
+        for heading, entry in _entries(handoff, is_last=at == len(handoffs)):
+            _add(lines, 0, heading, entry, 1 - _FADE * (1 - at / len(handoffs)))
+    return _fitting(lines, budget, lambda parts: parts[0].render() if parts else "", count).get(0, Handoff())
 
 
 def _entries(handoff: Handoff, *, is_last: bool) -> list[tuple[str, Entry]]:
@@ -70,58 +95,53 @@ def _entries(handoff: Handoff, *, is_last: bool) -> list[tuple[str, Entry]]:
     return [(heading, entry) for heading in HEADINGS if heading not in past for entry in handoff.entries(heading)]
 
 
-@dataclass(frozen=True, slots=True)
-class MapEntry:
-    """An entry of a handoff, the place and the heading under which it is written, and how much its terms count."""
-
-    place: int
-    heading: str
-    entry: Entry
-    scale: float = 1.0
+def _add(lines: list[MapLine], place: int, heading: str, entry: Entry, scale: float = 1.0) -> None:
+    head = len(lines)
+    lines.append(MapLine(place, heading, Entry(entry.text, entry.numbers), scale, None))
+    lines += (MapLine(place, heading, line, scale, head) for line in entry.lines)
 
 
-def choose_lines(entries: Sequence[MapEntry], room: int, render: Render, count: CountTokens) -> dict[int, Handoff]:
+def _fitting(lines: Sequence[MapLine], room: int, render: Render, count: CountTokens) -> dict[int, Handoff]:
     """By place, the longest beginning of the selection that is rendered in `room` tokens."""
-    unique = list({(one.place, one.heading, one.entry): one for one in entries}.values())
-    order = _selection(unique)
+    order = _selection(lines)
     low, high, tried = 0, len(order), len(order)
     while low < high:
-        if count(render(_by_place(unique, order[:tried]))) <= room:
-            low = tried
-        else:
-            high = tried - 1
+        low, high = (tried, high) if count(render(_by_place(lines, order[:tried]))) <= room else (low, tried - 1)
         tried = (low + high + 1) // 2
-    return _by_place(unique, order[:low])
+    chosen = _by_place(lines, order[:low])
+    if low < len(order):
+        # The first line that does not fit is cut, so that no room is left.
+        left, shorter, line = room - count(render(chosen)), [*lines], lines[order[low]]
+        for chars in (int(left * per_token) for per_token in _CHARS_PER_TOKEN):
+            shorter[order[low]] = replace(line, text=Entry(shorten(line.text.text, chars), line.text.numbers))
+            more = _by_place(shorter, order[: low + 1])
+            if chars >= _SHORTEST_CUT_CHARS and count(render(more)) <= room:
+                return more
+    return chosen
 
 
-def _selection(entries: Sequence[MapEntry]) -> list[tuple[int, int]]:
-    """Lines in the order in which they are worth their room: the index of the entry, and of its sub-line or -1."""
-    terms = Terms()
-    lines: list[tuple[int, int]] = []
-    choices: list[Choice] = []
-    frames: dict[object, Frame] = {}
-    for index, one in enumerate(entries):
-        for at, line in enumerate((one.entry, *one.entry.lines), -1):
-            chars, found = len(line.text) + _REFERENCE_CHARS, terms.of(line.text)
-            if at < 0:
-                choices.append(Choice(found, chars, one.scale, one.scale * _BONUS.get(one.heading, 0.0)))
-                frames[index] = Frame(found, chars)
-            else:
-                choices.append(Choice(found, chars, one.scale, group=index))
-            lines.append((index, at))
-    order = select(choices, lambda term: _EXACT if terms.kinds[term] else _WORD, frames)
-    return [lines[at] for at in order]
+def _selection(lines: Sequence[MapLine]) -> list[int]:
+    """The positions of the lines in the order in which they are worth their room; last those that say nothing new."""
+    terms, choices, frames = Terms(), list[Choice](), dict[object, Frame]()
+    for position, line in enumerate(lines):
+        found, chars = terms.of(line.text.text), len(line.text.text) + _REFERENCE_CHARS
+        if line.head is None:
+            frames[position] = Frame(found, chars)
+        bonus = line.scale * _BONUS.get(line.heading, 0.0) if line.head is None else 0.0
+        choices.append(Choice(found, chars, line.scale, bonus, line.head))
+    order = dict.fromkeys(select(choices, lambda term: _EXACT if terms.kinds[term] else _WORD, frames))
+    return list(order | dict.fromkeys(range(len(lines))))
 
 
-def _by_place(entries: Sequence[MapEntry], lines: Sequence[tuple[int, int]]) -> dict[int, Handoff]:
-    """The handoffs of the chosen lines; a sub-line brings its entry."""
-    chosen: dict[int, set[int]] = {}
-    for index, at in lines:
-        chosen.setdefault(index, set()).add(at)
+def _by_place(lines: Sequence[MapLine], positions: Sequence[int]) -> dict[int, Handoff]:
+    """The handoffs of the chosen lines; a line brings the one that it belongs to."""
+    heads = {head for position in positions if (head := lines[position].head) is not None}
     places: dict[int, dict[str, list[Entry]]] = {}
-    for index in sorted(chosen):
-        one = entries[index]
-        own = tuple(line for at, line in enumerate(one.entry.lines) if at in chosen[index])
-        found = places.setdefault(one.place, {}).setdefault(one.heading, [])
-        found.append(Entry(one.entry.text, one.entry.numbers, own))
+    for position in sorted({*positions, *heads}):
+        line = lines[position]
+        section = places.setdefault(line.place, {}).setdefault(line.heading, [])
+        if line.head is None:
+            section.append(line.text)
+        else:
+            section[-1] = replace(section[-1], lines=(*section[-1].lines, line.text))
     return {place: Handoff(sections) for place, sections in places.items()}

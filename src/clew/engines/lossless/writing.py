@@ -12,18 +12,18 @@ from functools import partial
 
 from clew.config import LosslessSettings
 from clew.engines.compaction import Node
-from clew.engines.compressor.history import MessageSizes, is_prompt, read_from
+from clew.engines.compressor.history import MessageSizes, read_from
 from clew.engines.compressor.plan import CompactionPlan, summary_input
 from clew.engines.lossless.budgets import MapBudgets, ModelAllowance
 from clew.engines.lossless.map_text import condense
 from clew.engines.lossless.nodes import node_id
 from clew.errors import SummaryFailed
 from clew.facts import Record
-from clew.handoff import BUILTIN, Cooldowns, Entry, Handoff, Summarize, Summary, SummaryInput, write_handoff
-from clew.handoff.builtin import TEMPLATE, active_task
+from clew.handoff import BUILTIN, Cooldowns, Handoff, Summarize, Summary, SummaryInput, write_handoff
+from clew.handoff.builtin import TEMPLATE
 from clew.handoff.value import ACTIVE_TASK, COMPLETED, GOAL
 from clew.messages import Message
-from clew.redact import redact_messages
+from clew.redact import redact_messages, redact_text
 
 Clock = Callable[[], float]
 NumberedMessage = tuple[int, Message]
@@ -51,21 +51,18 @@ class NodeWriter:
         """The node over messages, given by number, of `covered` tokens; it stands for `first` up to `last`."""
         source = self._part(self._clean(rows), first, last)
         budget = min(self.budgets.leaf(covered, by_model=self.summarize is not None), max(0, covered - 1))
-        written = await self._written(source, budget, lambda: write_handoff(source, budget, self.sizes.text))
-        return self._node(0, first, last, written, covered)
+        return await self._node(source, covered, budget, lambda: write_handoff(source, budget, self.sizes.text))
 
     async def condensed(self, children: Sequence[Node]) -> Node:
         """The node over other nodes, oldest first."""
-        first, last = children[0].first, children[-1].last
         tokens, covered = sum(child.tokens for child in children), sum(child.covered_tokens for child in children)
         texts: dict[int, Message] = {child.first: {"role": "assistant", "content": child.text} for child in children}
         budget = min(self.budgets.condensed(tokens, covered), max(0, tokens - 1))
         below = [Handoff.of_text(child.text) for child in children]
-        written = await self._written(
-            self._part(texts, first, last), budget, lambda: condense(below, budget, self.sizes.text)
-        )
-        node = self._node(1 + max(child.depth for child in children), first, last, written, covered)
-        return replace(node, children=tuple(child.id for child in children))
+        source = self._part(texts, children[0].first, children[-1].last)
+        node = await self._node(source, covered, budget, lambda: condense(below, budget, self.sizes.text))
+        depth = 1 + max(child.depth for child in children)
+        return replace(node, depth=depth, children=tuple(child.id for child in children))
 
     async def again(self, old: Node, rows: Sequence[NumberedMessage], children: Sequence[Node]) -> Node | None:
         """A better text for a provisional node, by a model; None where none could be had now."""
@@ -78,14 +75,14 @@ class NodeWriter:
         # The depth of its children may have been lost with a map that was read from its text.
         return replace(new, depth=old.depth, replaces=old.id)
 
-    def active_task(self, plan: CompactionPlan, rows: Sequence[NumberedMessage]) -> list[Entry]:
-        """The newest request, by these messages and those that stay in view."""
+    def newest(self, plan: CompactionPlan, rows: Sequence[NumberedMessage]) -> SummaryInput:
+        """The last folded messages, with a record of them and of the messages that stay behind them."""
         history = plan.history
-        staying = [at for at in plan.staying if not is_prompt(history.messages[at])]
+        staying = [at for at in plan.staying if at >= plan.cut.head]
         clean = self._clean([*rows, *((history.numbers[at], history.messages[at]) for at in staying)])
         record = Record.of(list(clean.values()), clean)
-        source = summary_input(plan, record, partial(read_from, clean), plan.covered[1])
-        return list(active_task(record, source, {history.numbers[at] for at in staying}))
+        first = rows[0][0] if rows else plan.covered[1]
+        return replace(summary_input(plan, record, partial(read_from, clean), first), focus=self.focus)
 
     def _clean(self, rows: Sequence[NumberedMessage]) -> dict[int, Message]:
         """The messages by number, without secrets."""
@@ -96,26 +93,33 @@ class NodeWriter:
         return {number: self._redacted[number] for number in sorted(by_number)}
 
     def _part(self, clean: Mapping[int, Message], first: int, last: int) -> SummaryInput:
-        record = Record.of(list(clean.values()), clean)
-        return SummaryInput(
-            record, partial(read_from, clean), first, last, focus=self.focus, is_redacted=True, is_part=True
-        )
+        record, read = Record.of(list(clean.values()), clean), partial(read_from, clean)
+        return SummaryInput(record, read, first, last, focus=self.focus, is_redacted=True, is_part=True)
 
     # -- the three levels ----------------------------------------------------------------------------------------------
 
-    async def _written(
-        self, source: SummaryInput, budget: int, write_builtin: Callable[[], Handoff]
-    ) -> tuple[Summary, bool]:
-        """The summary, and whether it is final."""
+    async def _node(self, source: SummaryInput, covered: int, budget: int, builtin: Callable[[], Handoff]) -> Node:
+        summary = await self._within(source, budget)
+        is_final = summary is not None and summary.written_by != BUILTIN
+        if summary is None:
+            text = builtin().render()
+            summary = Summary(text if self.sizes.text(text) <= budget else "", BUILTIN, TEMPLATE)
+        name = node_id(source.first, source.last, self.taken)
+        self.taken.add(name)
+        text, tokens = summary.text, self.sizes.text(summary.text)
+        written = summary.written_by, summary.template, is_final
+        return Node(name, 0, source.first, source.last, text, tokens, covered, *written)
+
+    async def _within(self, source: SummaryInput, budget: int) -> Summary | None:
+        """The summary by a model; None where none was had, or none that fits the budget."""
         for room in (budget, budget // 2):
-            by_model = await self._by_model(source, room)
-            if by_model is None:
+            summary = await self._by_model(source, room)
+            if summary is None:
                 break
-            text = as_part(by_model.handoff or Handoff.of_text(by_model.text)).render()
+            text = redact_text(as_part(summary.handoff or Handoff.of_text(summary.text)).render())
             if text and self.sizes.text(text) <= budget:
-                return replace(by_model, text=text), by_model.written_by != BUILTIN
-        text = write_builtin().render()
-        return Summary(text if self.sizes.text(text) <= budget else "", BUILTIN, TEMPLATE), False
+                return replace(summary, text=text)
+        return None
 
     async def _by_model(self, source: SummaryInput, budget: int) -> Summary | None:
         if self.summarize is None:
@@ -143,21 +147,11 @@ class NodeWriter:
     def _warn(self, warnings: Iterable[str]) -> None:
         self.warnings += (warning for warning in warnings if warning not in self.warnings)
 
-    def _node(self, depth: int, first: int, last: int, written: tuple[Summary, bool], covered: int) -> Node:
-        summary, is_final = written
-        name = node_id(first, last, self.taken)
-        self.taken.add(name)
-        tokens = self.sizes.text(summary.text)
-        return Node(
-            name, depth, first, last, summary.text, tokens, covered, summary.written_by, summary.template, is_final
-        )
-
 
 def as_part(handoff: Handoff) -> Handoff:
     """The handoff of a part of a conversation: its goal and its active task are requests of that part."""
     sections = dict(handoff.sections)
     asked = (*sections.pop(GOAL, ()), *sections.pop(ACTIVE_TASK, ()))
     done = sections.get(COMPLETED, ())
-    known = {entry.numbers[0] for entry in done if entry.numbers}
-    new = [entry for entry in asked if not entry.numbers or entry.numbers[0] not in known]
-    return Handoff({**sections, COMPLETED: (*new, *done)})
+    known = {entry.numbers[:1] for entry in done if entry.numbers}
+    return Handoff({**sections, COMPLETED: (*(entry for entry in asked if entry.numbers[:1] not in known), *done)})
