@@ -62,10 +62,10 @@ class MapBudgets:
             return self._node(int(covered * _SHARE_OF_LEAF), covered, self.map // 2)
         return self._node(int(covered * _SHARE_OF_QUOTES), covered, 2 * self.map)
 
-    def condensed(self, told: int, covered: int) -> int:
-        """For the text of a node over nodes that tell in `told` tokens what took `covered` tokens."""
-        wanted = max(int(told * _SHARE_OF_CHILDREN), int(covered * _LEAST_SHARE_OF_MESSAGES))
-        return self._node(wanted, told, self.map // 2)
+    def condensed(self, below: int, covered: int) -> int:
+        """For the text of a node over nodes of `below` tokens, which cover messages of `covered` tokens."""
+        wanted = max(int(below * _SHARE_OF_CHILDREN), int(covered * _LEAST_SHARE_OF_MESSAGES))
+        return self._node(wanted, below, self.map // 2)
 
     def _node(self, wanted: int, below: int, most: int) -> int:
         most = max(_SMALLEST_NODE, most)
@@ -123,7 +123,7 @@ def solved(budgets: MapBudgets, beside: int) -> MapBudgets | str:
 
 @dataclass(frozen=True, slots=True)
 class ModelAllowance:
-    """When a model was asked for nodes, and how often in a row it failed. A part of the engine's state."""
+    """When models were asked to write nodes, and how often in a row it failed. A part of the engine's state."""
 
     calls: tuple[float, ...] = ()
     """The times of the newest calls, in seconds since 1970: all of the last hour, and perhaps a few before it."""
@@ -140,7 +140,7 @@ class ModelAllowance:
         recent = self._recent(now, settings)
         if len(recent) >= settings.calls_per_hour:
             return (
-                f"{len(recent)} summaries by a model were asked for within an hour, which is all that "
+                f"{len(recent)} summaries by a model were requested within an hour, which is all that "
                 f"lossless.calls_per_hour allows: the built-in summariser writes the map until "
                 f"{_HOUR - (now - recent[0]):.0f} s from now. It is written again by a model later."
             )

@@ -1,4 +1,4 @@
-"""The lossless engine: a map of nodes stands for everything but the newest messages, and each node can be opened again.
+"""The lossless engine: a map of nodes covers everything but the newest messages, and each node can be opened again.
 
 `compress` plans like the compressor (the cut, what stays and in which form), sweeps, and assembles. In the result one
 message holds the map: the nodes, oldest first. New nodes and the ids of those shown leave with the `Compaction`; the
@@ -248,10 +248,10 @@ class LosslessEngine(ContextEngine):
         return run
 
     async def _known_map(self, history: NumberedHistory) -> list[Node]:
-        """The nodes that stand for what the view shows no more.
+        """The nodes that cover what the view no longer shows.
 
         What another engine folded, or what was folded where there is no store, is read again from the host. Where there
-        is none, the text that stands for it is all that there is, and becomes a node.
+        is none, the text of the earlier summary becomes a node.
         """
         earlier = history.earlier
         if earlier is None:
@@ -266,12 +266,12 @@ class LosslessEngine(ContextEngine):
         return await self._with_better_texts(nodes)
 
     def _read_map(self, earlier: WrappedSummary) -> list[Node]:
-        """The nodes of a map as its text alone tells them; one over all of it where it is no map."""
+        """The nodes of a map, read from its text alone; one over all of it where it is no map."""
         text = redact_text(earlier.text)
         read = nodes_in_map(text)
         if not read or not is_contiguous(read) or (read[0].first, read[-1].last) != (earlier.first, earlier.last):
             return [_carried(earlier.first, earlier.last, text, self._sizes)]
-        # What held when the map was written stands before its parts, and was so at the end of the last.
+        # What is written before the parts was true at the end of the last one.
         read[-1] = replace(read[-1], text=f"{before_parts(text)}\n\n{read[-1].text}".strip())
         return [replace(node, tokens=self._sizes.text(node.text)) for node in read]
 
@@ -284,7 +284,7 @@ class LosslessEngine(ContextEngine):
         return [better.get(node.id, node) for node in nodes]
 
     async def _run(self, plan: CompactionPlan, first: int, last: int, state: LosslessState) -> RawRun:
-        """The messages with these numbers as they came, from the view where it has them and else from the host."""
+        """The original messages with these numbers, from the view where it has them and else from the host."""
         history, below = plan.history, state.read_again_below
         start, stop = (bisect_left(history.numbers, number) for number in (first, last))
         if (below <= first or self.host is None) and list(history.numbers[start:stop]) == list(range(first, last)):
@@ -294,7 +294,7 @@ class LosslessEngine(ContextEngine):
         shown: dict[int, Message] = {}
         for number, message in zip(history.numbers, history.messages, strict=True):
             if first <= number < last:
-                # A stub has the number of the message that called, which comes before it.
+                # A stub has the number of the message with its call, which precedes it.
                 shown.setdefault(number, message)
         rows = shown
         if self.host is not None and first < last:
@@ -441,6 +441,6 @@ class LosslessEngine(ContextEngine):
 
 
 def _carried(first: int, last: int, text: str, sizes: MessageSizes) -> Node:
-    """What stood for messages that cannot be read here, as a node."""
+    """The summary of messages that cannot be read here, as a node."""
     tokens = sizes.text(text)
     return Node(f"n{first}-{last - 1}", 0, first, last, text, tokens, tokens, written_by="unknown")

@@ -37,14 +37,13 @@ Render = Callable[[Mapping[int, Handoff]], str]
 
 @dataclass(frozen=True, slots=True)
 class MapLine:
-    """A line of a handoff: where it is written, and how much its terms count."""
+    """A line of a handoff, where it is written, how much its terms count, and the position of the line above it."""
 
     place: int
     heading: str
     text: Entry
     scale: float
     head: int | None
-    """The position of the line that it belongs to."""
 
 
 def write_map(
@@ -54,9 +53,8 @@ def write_map(
 
     `newest` are the messages below the last node. Where models wrote less than there is room for, they are quoted.
     """
-    staying = {*range(newest.last, newest.record.next_number), *newest.kept}
     lines: list[MapLine] = []
-    for task in active_task(newest.record, newest, staying):
+    for task in active_task(newest.record, newest, {*range(newest.last, newest.record.next_number), *newest.kept}):
         _add(lines, _BEFORE_NODES, ACTIVE_TASK, task)
     start, end, last = nodes[0].first, nodes[-1].last, len(nodes) - 1
     for at, node in enumerate(nodes):
@@ -65,8 +63,7 @@ def write_map(
             _add(lines, place, heading, entry, 1 - _FADE * (end - node.last) / (end - start))
     said = sum(node.tokens + PART_TOKENS for node in nodes)
     if nodes[-1].is_final and (free := min(room - said, said)) > _WORTH_QUOTING * room:
-        quotes = (line for entry in write_handoff(newest, free, count).entries(COMPLETED) for line in entry.lines)
-        for quote in quotes:
+        for quote in (line for entry in write_handoff(newest, free, count).entries(COMPLETED) for line in entry.lines):
             if quote.text.strip('"') not in nodes[-1].text:
                 _add(lines, last, VALUES, quote, _BESIDE_MODEL)
 

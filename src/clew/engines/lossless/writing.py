@@ -48,7 +48,7 @@ class NodeWriter:
     """By number, the messages of the sweep without secrets: leaves and the map read the same ones."""
 
     async def leaf(self, first: int, rows: Sequence[NumberedMessage], last: int, covered: int) -> Node:
-        """The node over messages, given by number, of `covered` tokens; it stands for `first` up to `last`."""
+        """The node over messages, given by number, of `covered` tokens; it covers `first` up to `last`."""
         source = self._part(self._clean(rows), first, last)
         budget = min(self.budgets.leaf(covered, by_model=self.summarize is not None), max(0, covered - 1))
         return await self._node(source, covered, budget, lambda: write_handoff(source, budget, self.sizes.text))
@@ -104,11 +104,10 @@ class NodeWriter:
         if summary is None:
             text = builtin().render()
             summary = Summary(text if self.sizes.text(text) <= budget else "", BUILTIN, TEMPLATE)
-        name = node_id(source.first, source.last, self.taken)
+        first, last, text = source.first, source.last, summary.text
+        name, tokens = node_id(first, last, self.taken), self.sizes.text(text)
         self.taken.add(name)
-        text, tokens = summary.text, self.sizes.text(summary.text)
-        written = summary.written_by, summary.template, is_final
-        return Node(name, 0, source.first, source.last, text, tokens, covered, *written)
+        return Node(name, 0, first, last, text, tokens, covered, summary.written_by, summary.template, is_final)
 
     async def _within(self, source: SummaryInput, budget: int) -> Summary | None:
         """The summary by a model; None where none was had, or none that fits the budget."""
