@@ -36,11 +36,11 @@ from _sessions import SHARED, CutSession, conversation_files, cut_sessions, load
 from _table import report
 from clew.config import LosslessSettings, Settings
 from clew.engines import EngineSetup, LosslessEngine
-from clew.ledger import atoms_in, is_name, is_path, plain_words_in, text_with_calls
-from clew.messages import Message, text_of
+from clew.facts import Terms
+from clew.handoff import Summary, SummaryInput
+from clew.messages import Message, arguments_of_call, calls_of, name_of_call, text_of
 from clew.providers import OnDelta, Provider, Reply, Request
 from clew.store import CompactionEntry, NewSession, open_store
-from clew.summaries import Summary, SummaryInput
 from clew.testing import PlainEngine, ScriptedProvider, assistant, synthetic_history, user
 from clew.testing.runtime import flow_with
 from clew.tokens import count_tokens
@@ -217,15 +217,16 @@ class Reach:
 
     def __init__(self, session: CutSession, view: Sequence[Any]) -> None:
         shown = {repr(message) for message in view}
-        self._hidden = [text_with_calls(it) for it in session.before if repr(it) not in shown]
+        self._terms = Terms()
+        self._hidden = [_text_with_calls(it) for it in session.before if repr(it) not in shown]
         last = max(at for at, it in enumerate(view) if it["role"] == "assistant")
         self._newest = list(view[last:])
-        self._seen = {name for message in view[:last] for name in _names_in(message)}
+        self._seen = self._terms.of_all(map(_text_with_calls, view[:last]))
         self._after = iter(session.after)
 
     def of(self, atom: str, near: Any, scorer: Any) -> Counter[str]:
-        names = {name for it in self._newest for name in atoms_in(text_with_calls(it)) if _is_exact(name)}
-        names |= {word for it in self._newest if it["role"] == "user" for word in plain_words_in(text_of(it))}
+        names = {name for name in self._terms.of_all(map(_text_with_calls, self._newest)) if self._is_exact(name)}
+        names |= self._terms.of_all(text_of(it) for it in self._newest if it["role"] == "user")
         unseen = names - self._seen
         beside: set[str] = set()
         for text in self._hidden:
@@ -233,13 +234,16 @@ class Reach:
             while at >= 0:
                 passage = text[max(0, at - NEAR_CHARS) : at + NEAR_CHARS]
                 if scorer.shown_as_fact(atom, near, passage):
-                    beside |= {*atoms_in(passage), *plain_words_in(passage)}
+                    beside |= self._terms.of(passage)
                 at = text.find(atom, at + 1)
         return Counter({"named": bool(beside & names), "named unseen": bool(beside & unseen)})
 
+    def _is_exact(self, name: str) -> bool:
+        return bool(self._terms.kinds[name]) and not name.replace(".", "").isdigit()
+
     def follow(self, reply: Any) -> None:
         """Go on to the turn behind a reply: its newest messages are the reply and what came before the next."""
-        self._seen |= {name for it in self._newest for name in _names_in(it)}
+        self._seen |= self._terms.of_all(map(_text_with_calls, self._newest))
         self._newest = [reply]
         for message in self._after:
             if message is reply:
@@ -252,13 +256,8 @@ class Reach:
             self._newest.append(message)
 
 
-def _names_in(message: Any) -> set[str]:
-    text = text_with_calls(message)
-    return {*atoms_in(text), *plain_words_in(text)}
-
-
-def _is_exact(name: str) -> bool:
-    return is_path(name) or is_name(name) or (name[0].isalnum() and not name.replace(".", "").isdigit())
+def _text_with_calls(message: Any) -> str:
+    return "\n".join([text_of(message), *(f"{name_of_call(it)} {arguments_of_call(it)}" for it in calls_of(message))])
 
 
 def _replayed(message: Any) -> Any:

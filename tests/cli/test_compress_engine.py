@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from clew.cli import main
+from clew.engines import nodes_in_map
 from clew.messages import repair
 
 EXAMPLE = str(Path(__file__).resolve().parents[2] / "examples" / "session.json")
@@ -123,7 +124,7 @@ def test_what_cannot_be_is_refused_with_what_can(tmp_path: Path, capsys: pytest.
     assert "did you mean lcm?" in err
 
 
-def test_a_map_that_was_condensed_again_and_again_still_counts_every_request(
+def test_a_map_that_was_condensed_again_and_again_still_covers_every_message(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     said = "Each crate was opened, its lids were counted twice, and the paper says so now. "
@@ -143,9 +144,8 @@ def test_a_map_that_was_condensed_again_and_again_still_counts_every_request(
     assert code == 0
     assert max(node["depth"] for node in result["map"]["nodes"]) > 1
     shown = "\n".join(str(message["content"]) for message in result["messages"])
-    told = sum(int(count) for count in re.findall(r"(\d+) earlier requests?", shown))
-    told += len(re.findall(r'(?m)^(?:\d+\.|-) "Please pack crate', shown))
-    assert told == sum(fate == "summarised" and not at % 2 for at, fate in enumerate(result["fates"])), (
-        "each request is told, or counted with others"
-    )
-    assert "crate 0 for" in shown and "Still on what was asked before" not in shown
+    parts = nodes_in_map(shown)
+    folded = [at for at, fate in enumerate(result["fates"]) if fate == "summarised"]
+    assert [at for part in parts for at in range(part.first, part.last)] == list(range(folded[-1] + 1))
+    asked_in_map = [int(number) for number in re.findall(r'"Please pack crate \d+ .*?" \(m(\d+)\)', shown)]
+    assert asked_in_map and not any(at % 2 for at in asked_in_map), "references are to the requests themselves"

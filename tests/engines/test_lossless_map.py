@@ -1,19 +1,17 @@
-"""The map of the lossless engine: it uses the room it has, tells the newest in detail, and says each thing once."""
+"""The map of the lossless engine: it uses the room it has, shows most of the newest part, and repeats no quote."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import pairwise
 
 import pytest
 
-from clew.engines import Compaction, EngineSetup, LosslessEngine, Node, SessionStart
-from clew.engines.lossless.fold import told_from_messages
+from clew.engines import Compaction, EngineSetup, LosslessEngine, SessionStart
 from clew.engines.lossless.nodes import ids_in_map, nodes_in_map
+from clew.handoff import Handoff, Summary, SummaryInput, write_handoff
 from clew.messages import Message
-from clew.summaries import Summary, SummaryInput, parse_handoff, write_handoff
 from clew.testing import MemoryEngineHost, assistant, call, tool, user
 from clew.tokens import count_tokens
 
@@ -82,17 +80,17 @@ async def test_a_fold_uses_nine_tenths_of_its_target_and_no_more_than_it(
 
 @pytest.mark.parametrize("by_model", [False, True])
 @pytest.mark.parametrize("name", CONVERSATIONS)
-async def test_a_larger_target_never_tells_less(name: str, by_model: bool) -> None:
-    told: list[tuple[int, int, int]] = []
+async def test_a_larger_target_never_shows_less(name: str, by_model: bool) -> None:
+    shown_facts: list[tuple[int, int, int]] = []
     for target in (3_000, 6_000, 12_000, 24_000):
         done = await engine_for(target, by_model=by_model).compress(CONVERSATIONS[name], force=True)
         shown = "\n".join(str(message) for message in done.messages)
-        told.append((target, done.tokens_after, len(set(re.findall(r"(?:pool|seal)_\d+_\d+|valve-\d+", shown)))))
-    for (_, tokens, facts), (target, more_tokens, more_facts) in pairwise(told):
+        shown_facts.append((target, done.tokens_after, len(set(re.findall(r"(?:pool|seal)_\d+_\d+|valve-\d+", shown)))))
+    for (_, tokens, facts), (target, more_tokens, more_facts) in pairwise(shown_facts):
         assert more_tokens > tokens, target
         # Of the same few lines another choice may be made; a tenth less would be a loss.
         assert more_facts >= 0.9 * facts, target
-    assert told[-1][2] > 2 * told[0][2]
+    assert shown_facts[-1][2] > 2 * shown_facts[0][2]
 
 
 async def folds_of(engine: LosslessEngine, messages: Sequence[Message], step: int) -> list[Compaction]:
@@ -123,11 +121,11 @@ async def test_every_fold_of_a_growing_conversation_uses_its_target(by_model: bo
     assert len(folds) > 4
     for done in folds:
         assert 0.9 * target_of(engine) <= done.tokens_after <= engine.threshold_tokens
-        assert not told_twice(done.summary or "")
+        assert not quoted_twice(done.summary or "")
 
 
-def told_twice(text: str) -> list[str]:
-    """What is quoted of a message in two places."""
+def quoted_twice(text: str) -> list[str]:
+    """Quotes of a message that occur in two places."""
     quotes = [(found[2], found[1]) for found in re.finditer(r'(?m)^   "(.*)" (\(m\d+\))$', text)]
     return [
         said
@@ -140,47 +138,48 @@ def told_twice(text: str) -> list[str]:
 # -- what the map says -------------------------------------------------------------------------------------------------
 
 
-async def test_the_newest_part_is_told_in_more_detail_than_the_oldest() -> None:
+async def test_the_newest_part_is_shown_in_more_detail_than_the_oldest() -> None:
     done = await engine_for(8_000).compress(CONVERSATIONS["many requests"], force=True)
     parts = nodes_in_map(map_in(done))
     assert len(parts) > 1
     assert len(parts[-1].text) / parts[-1].covered_tokens > 2 * len(parts[0].text) / parts[0].covered_tokens
 
 
-async def test_each_request_is_told_or_counted_once_under_the_part_that_it_is_in() -> None:
+async def test_requests_are_listed_once_and_references_are_to_messages_of_their_part() -> None:
     done = await engine_for(6_000).compress(CONVERSATIONS["many requests"], force=True)
-    text = map_in(done)
-    numbers = [int(number) for number in re.findall(r'(?m)^\d+\. "Look at pool .* \(m(\d+)', text)]
-    assert len(numbers) == len(set(numbers))
-    counted = sum(int(count) for count in re.findall(r"(\d+) earlier requests?", text))
-    goal = len(re.findall(r'(?m)^- "Look at pool', text))
-    covered = done.numbers[1] // 4
-    assert len(numbers) + counted + goal == covered
-    for part in nodes_in_map(text):
-        told = [int(number) for number in re.findall(r"\(m(\d+)", part.text)]
-        assert told
-        assert all(part.first <= number < part.last for number in told), part.id
+    numbers = [int(number) for number in re.findall(r'(?m)^\d+\. "Look at pool .* \(m(\d+)', map_in(done))]
+    assert numbers and len(numbers) == len(set(numbers))
+    for part in nodes_in_map(map_in(done)):
+        referenced = [int(number) for number in re.findall(r"\(m(\d+)", part.text)]
+        assert referenced
+        assert all(part.first <= number < part.last for number in referenced), part.id
 
 
-async def test_a_task_that_reaches_over_several_parts_is_told_once_and_goes_on_in_each() -> None:
+async def test_a_task_that_reaches_over_several_parts_is_the_active_task() -> None:
     done = await engine_for(8_000).compress(CONVERSATIONS["one task"], force=True)
-    text = map_in(done)
-    parts = nodes_in_map(text)
+    parts = nodes_in_map(map_in(done))
     assert len(parts) > 1
-    assert text.count("why the seals are ill") == 1
-    assert "why the seals are ill" in text.partition(f"# {parts[0].id}")[0]
-    assert all("Still on what was asked before (m0)" in part.text for part in parts[1:])
-    assert "seal_" in parts[-1].text
+    assert "why the seals are ill" in what_holds_now(done)
+    assert all("seal_" in part.text for part in parts)
 
 
-async def test_what_holds_now_stands_once_before_the_parts() -> None:
+async def test_what_holds_now_is_written_once_before_the_parts() -> None:
     said = keepers(60)
     said[80:80] = [user("Never open the big valve, whatever happens."), assistant("Understood.")]
     done = await engine_for(6_000).compress([*said, assistant("It is pool 0."), *keepers(60)], force=True)
     text = map_in(done)
     assert text.count("## Active task") == text.count("## Constraints and preferences") == 1
-    assert text.count("Never open the big valve") == 1
-    assert text.index("## Constraints and preferences") < text.index("\n# n")
+    assert "Never open the big valve" in what_holds_now(done)
+
+
+async def test_the_same_fold_gives_the_same_bytes() -> None:
+    folds = [await engine_for(6_000).compress(CONVERSATIONS["many requests"], force=True) for _ in range(2)]
+    assert map_in(folds[0]) == map_in(folds[1])
+
+
+def what_holds_now(done: Compaction) -> str:
+    """The part of the map before its nodes."""
+    return map_in(done).partition("\n# n")[0]
 
 
 async def test_a_map_that_is_read_from_its_text_keeps_what_stands_before_its_parts() -> None:
@@ -193,44 +192,39 @@ async def test_a_map_that_is_read_from_its_text_keeps_what_stands_before_its_par
     assert nodes_in_map(map_in(again))[0].first == 0
 
 
-async def test_what_a_model_wrote_is_shown_whole_where_there_is_room_and_the_rest_goes_to_exact_lines() -> None:
+async def test_what_a_model_wrote_is_shown_whole_where_there_is_room_and_messages_are_quoted_in_the_rest() -> None:
     async def summarize(source: SummaryInput, budget: int) -> Summary:
-        told = f"## Completed actions\n1. Worked on it (m{source.first}).\n\n## Key decisions\n"
-        lines = [f"- The keeper chose brine number {number} (m{source.first})." for number in range(budget // 14)]
-        return Summary(told + "\n".join(lines), written_by="model", template="model/1")
+        done = f"## Completed actions\n1. Worked on it (m{source.first}).\n\n## Key decisions\n"
+        lines = [f"- The keeper chose brine number {number} (m{source.first})." for number in range(budget // 20)]
+        return Summary(done + "\n".join(lines), written_by="model", template="model/1")
 
     engine = LosslessEngine(EngineSetup(int(12_000 / SHARE), summarize=summarize))
     done = await engine.compress(CONVERSATIONS["long results"], force=True)
-    text = map_in(done)
+    shown = {entry.text for part in nodes_in_map(map_in(done)) for entry in Handoff.of_text(part.text).all_entries()}
     for node in done.nodes:
         if node.id in (done.shown_nodes or ()):
-            assert all(line in text for line in parse_handoff(node.text).lines("Key decisions"))
+            assert {entry.text for entry in Handoff.of_text(node.text).all_entries()} <= shown
+    assert "litres of brine" in nodes_in_map(map_in(done))[-1].text
     assert 0.9 * 12_000 <= done.tokens_after <= 12_240
 
 
-async def test_between_two_models_the_provisional_part_is_told_from_its_messages() -> None:
+async def test_the_task_that_a_model_names_in_a_part_is_not_the_task_of_the_map() -> None:
+    async def summarize(source: SummaryInput, budget: int) -> Summary:
+        text = f"## Active task\nRepair the pump of part {source.first} (m{source.first})\n\n## Goal\n- Warm pools\n"
+        return Summary(text, written_by="model", template="model/1")
+
+    engine = LosslessEngine(EngineSetup(int(12_000 / SHARE), summarize=summarize))
+    done = await engine.compress(CONVERSATIONS["many requests"], force=True)
+    assert "Repair the pump" not in what_holds_now(done)
+    assert "Which pool is the coldest?" in what_holds_now(done)
+    for part in nodes_in_map(map_in(done)):
+        assert f"Repair the pump of part {part.first}" in part.text
+
+
+async def test_without_a_model_the_newest_part_quotes_its_messages() -> None:
     engine = engine_for(6_000)
     folds = await folds_of(engine, CONVERSATIONS["many requests"], step=4)
     first, *_, last = nodes_in_map(map_in(folds[-1]))
     assert ids_in_map(map_in(folds[-1])) == list(folds[-1].shown_nodes or ())
     assert "brine" in last.text
     assert first.covered_tokens > last.covered_tokens
-
-
-def node(first: int, last: int, tokens: int, *, is_final: bool) -> Node:
-    return Node(f"n{first}-{last - 1}", 0, first, last, "", 10, tokens, written_by="any", is_final=is_final)
-
-
-def test_messages_are_told_from_where_the_last_nodes_begin_that_no_model_wrote() -> None:
-    nodes = [
-        node(0, 10, 1_000, is_final=True),
-        node(10, 30, 2_000, is_final=False),
-        node(30, 40, 1_000, is_final=False),
-        node(40, 50, 1_000, is_final=False),
-    ]
-    assert told_from_messages(nodes, reached=40, most_read_again=0) == 40
-    assert told_from_messages(nodes, reached=40, most_read_again=1_000) == 30
-    assert told_from_messages(nodes, reached=40, most_read_again=2_000) == 20
-    assert told_from_messages(nodes, reached=40, most_read_again=9_000) == 10
-    by_model = [*nodes[:3], replace(nodes[3], is_final=True)]
-    assert told_from_messages(by_model, reached=40, most_read_again=9_000) == 50

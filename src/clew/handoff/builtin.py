@@ -89,7 +89,8 @@ class Draft:
         self._listed = {rule.number for rule in self.record.rules if self._is_rule(rule)}
         """Requests that are a rule as a whole, and are listed as such."""
         self._worth = Worth(self.material, self.record.next_number, weights, source.focus)
-        self._task = tuple(active_task(self.record, source, self._staying, task_chars))
+        # The newest request of a part is not the task of the conversation.
+        self._task = () if source.is_part else tuple(active_task(self.record, source, self._staying, task_chars))
         self.material.candidates[:0] = self._entries()
         self.empty_chars = len(self.handoff(()).render())
 

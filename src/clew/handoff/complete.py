@@ -8,13 +8,13 @@ against the whole conversation. What is not found is reported; a certain inventi
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from clew.facts import Terms, flatten
 from clew.handoff import value
 from clew.handoff.builtin import active_task, open_failures, request_text
-from clew.handoff.select import Choice, select
+from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import CountTokens, SummaryInput
 from clew.handoff.value import Entry, Handoff
 from clew.messages import Message, calls_of, text_of
@@ -98,7 +98,7 @@ def _added(source: SummaryInput, text: str, most: int, room: int, count: CountTo
 def _certain(source: SummaryInput, text: str) -> Iterator[tuple[Entry, str]]:
     """What must be in a handoff, each with the string by which it is recognised, the most important first."""
     record = source.record
-    if not Handoff.of_text(text).entries(value.ACTIVE_TASK):
+    if not source.is_part and not Handoff.of_text(text).entries(value.ACTIVE_TASK):
         for entry in active_task(record, source):
             yield Entry(f"Active task: {entry.text}", entry.numbers), entry.text
     for rule in reversed(record.rules):
@@ -115,21 +115,28 @@ def _certain(source: SummaryInput, text: str) -> Iterator[tuple[Entry, str]]:
 
 
 def shorten_text(text: str, budget: int, count: CountTokens) -> tuple[str, int]:
-    """The text within the budget: headings stay, and of the other lines those that say most. Usually all of it."""
+    """The text within the budget: of its lines those that say most, under their headings. Usually all of it."""
     if count(text) <= budget:
         return text, 0
     lines = text.split("\n")
-    terms = Terms()
-    choices = [Choice(terms.of(line), len(line) + 1, bonus=1e6 if line.startswith("#") else 0.0) for line in lines]
-    order = list(select(choices, lambda term: 2.0 if terms.kinds[term] else 1.0))
+    terms, headings, heading = Terms(), dict[Hashable, Frame](), -1
+    choices = []
+    for at, line in enumerate(lines):
+        if line.startswith("#"):
+            heading, headings[at] = at, Frame(frozenset(), len(line) + 1)
+        choices.append(Choice(frozenset() if heading == at else terms.of(line), len(line) + 1, group=heading))
+    order = list(select(choices, lambda term: 2.0 if terms.kinds[term] else 1.0, headings))
+    above = [choice.group for choice in choices]
+
+    def chosen(many: int) -> list[str]:
+        kept = {*order[:many], *(above[at] for at in order[:many])}
+        return [line for at, line in enumerate(lines) if at in kept]
+
     low, high = 0, len(order)
     while low < high:
         middle = (low + high + 1) // 2
-        kept = set(order[:middle])
-        shorter = "\n".join(line for at, line in enumerate(lines) if at in kept)
-        low, high = (middle, high) if count(shorter) <= budget else (low, middle - 1)
-    kept = set(order[:low])
-    said = [line for at, line in enumerate(lines) if at in kept]
+        low, high = (middle, high) if count("\n".join(chosen(middle))) <= budget else (low, middle - 1)
+    said = chosen(low)
     return "\n".join(said), sum(1 for line in lines if line.strip()) - len(said)
 
 

@@ -18,8 +18,8 @@ from clew.errors import InvalidArgument
 _LARGEST_SHARE_AFTER = 0.9
 _SMALLEST_ROOM = 300
 """For tail and map together: with less there is nothing that a fold could leave."""
-_SHARE_OF_LEAF = 0.12
-_SHARE_OF_MESSAGES = 0.25
+_SHARE_OF_LEAF, _SHARE_OF_QUOTES = 0.12, 0.25
+"""Of the messages below a leaf: what a model may write of them, and what the built-in summariser may quote."""
 LEAST_MAP = 450
 _TRIES_TO_SOLVE = 4
 _SHARE_OF_CHILDREN = 0.3
@@ -56,21 +56,20 @@ class MapBudgets:
             tail = max(least, min(most, room - expected_map(max(0, raw - tail))))
         return tail
 
-    def from_messages(self, covered: int) -> int:
-        """What a map that is told from messages of so many tokens can use of the room, at most."""
-        return int(covered * _SHARE_OF_MESSAGES)
+    def leaf(self, covered: int, *, by_model: bool) -> int:
+        """For the text of a node over messages of so many tokens; lines without a model say less each."""
+        if by_model:
+            return self._node(int(covered * _SHARE_OF_LEAF), covered, self.map // 2)
+        return self._node(int(covered * _SHARE_OF_QUOTES), covered, 2 * self.map)
 
-    def leaf(self, covered: int) -> int:
-        """For the text of a node over messages of so many tokens."""
-        return self._node(int(covered * _SHARE_OF_LEAF), covered)
+    def condensed(self, below: int, covered: int) -> int:
+        """For the text of a node over nodes of `below` tokens, which cover messages of `covered` tokens."""
+        wanted = max(int(below * _SHARE_OF_CHILDREN), int(covered * _LEAST_SHARE_OF_MESSAGES))
+        return self._node(wanted, below, self.map // 2)
 
-    def condensed(self, told: int, covered: int) -> int:
-        """For the text of a node over nodes that tell in `told` tokens what took `covered` tokens."""
-        return self._node(max(int(told * _SHARE_OF_CHILDREN), int(covered * _LEAST_SHARE_OF_MESSAGES)), told)
-
-    def _node(self, wanted: int, below: int) -> int:
-        largest = max(_SMALLEST_NODE, self.map // 2)
-        return min(max(wanted, _SMALLEST_NODE), largest, max(1, int(below * _LARGEST_SHARE_OF_COVERED)))
+    def _node(self, wanted: int, below: int, most: int) -> int:
+        most = max(_SMALLEST_NODE, most)
+        return min(max(wanted, _SMALLEST_NODE), most, max(1, int(below * _LARGEST_SHARE_OF_COVERED)))
 
 
 def budgets_for_window(
@@ -124,7 +123,7 @@ def solved(budgets: MapBudgets, beside: int) -> MapBudgets | str:
 
 @dataclass(frozen=True, slots=True)
 class ModelAllowance:
-    """When a model was asked for nodes, and how often in a row it failed. A part of the engine's state."""
+    """When models were asked to write nodes, and how often in a row it failed. A part of the engine's state."""
 
     calls: tuple[float, ...] = ()
     """The times of the newest calls, in seconds since 1970: all of the last hour, and perhaps a few before it."""
@@ -141,7 +140,7 @@ class ModelAllowance:
         recent = self._recent(now, settings)
         if len(recent) >= settings.calls_per_hour:
             return (
-                f"{len(recent)} summaries by a model were asked for within an hour, which is all that "
+                f"{len(recent)} summaries by a model were requested within an hour, which is all that "
                 f"lossless.calls_per_hour allows: the built-in summariser writes the map until "
                 f"{_HOUR - (now - recent[0]):.0f} s from now. It is written again by a model later."
             )

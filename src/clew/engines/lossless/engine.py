@@ -1,4 +1,4 @@
-"""The lossless engine: a map of nodes stands for everything but the newest messages, and each node can be opened again.
+"""The lossless engine: a map of nodes covers everything but the newest messages, and each node can be opened again.
 
 `compress` plans like the compressor (the cut, what stays and in which form), sweeps, and assembles. In the result one
 message holds the map: the nodes, oldest first. New nodes and the ids of those shown leave with the `Compaction`; the
@@ -27,19 +27,18 @@ from clew.engines.compressor.budgets import Strikes
 from clew.engines.compressor.history import CountedHistory, MessageSizes, NumberedHistory, read_history
 from clew.engines.compressor.plan import CompactionPlan, preview_of
 from clew.engines.lossless.budgets import MapBudgets, ModelAllowance, budgets_for_window, check_shares, solved
-from clew.engines.lossless.fold import RawRun, Sweep, cheap_items, expected_map, newest_rows, told_from_messages
-from clew.engines.lossless.map_text import MapMaterial, write_map
+from clew.engines.lossless.fold import RawRun, Sweep, cheap_items, expected_map
+from clew.engines.lossless.map_text import write_map
 from clew.engines.lossless.nodes import before_parts, ids_in_map, is_contiguous, nodes_in_map
 from clew.engines.lossless.plan import FoldPlanner
 from clew.engines.lossless.recall import TOOLS, MapTools
 from clew.engines.lossless.writing import Clock, NodeWriter
+from clew.handoff import BUILTIN, Cooldowns, WrappedSummary
 from clew.messages import Message, Tool
-from clew.summaries import BUILTIN, Cooldowns, SummaryInput, WrappedSummary
+from clew.redact import redact_text
 from clew.usage import CanonicalUsage
 
 _EMERGENCY_TRIES = 5
-_TOLD_FROM = 8
-"""So many times its room the map reads of messages that were folded before, or that models have summarised."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,31 +226,13 @@ class LosslessEngine(ContextEngine):
             clock=self._clock,
         )
         sweep = Sweep(writer, self.lossless, plan.summary_budget, nodes)
-        known = tuple(nodes)
         run = await self._sweep(sweep, plan, state)
-        expected = expected_map(known, sum(run.sizes), budgets, self.lossless, by_model=True)
-        text = await self._map_text(sweep, plan, run, expected)
+        newest = writer.newest(plan, run.rows(bisect_left(run.numbers, sweep.nodes[-1].first)))
+        room, can_be_opened = plan.summary_budget, self.host is not None
+        text = write_map(sweep.nodes, newest, room, self._sizes.text, can_be_opened=can_be_opened)
         plan = self._planner(read, before, budgets).with_rest_in_tail(plan, self._sizes.text(text))
         state = replace(state, allowance=writer.allowance, cooldowns=writer.cooldowns)
         return self._assembled(plan, sweep, text, state)
-
-    async def _map_text(self, sweep: Sweep, plan: CompactionPlan, run: RawRun, expected: int) -> str:
-        """The map, told from messages where no model wrote the nodes over them. `expected` is what models could use."""
-        room = plan.summary_budget
-        first = told_from_messages(sweep.nodes, run.first, _TOLD_FROM * room if self.host else 0)
-        older = await self.host.rows(first, run.first) if self.host and first < run.first else ()
-        # A result whose call is not among them says nothing.
-        start = next((at for at, message in enumerate(older) if message["role"] != "tool"), len(older))
-        first += start
-        told = [*enumerate(older[start:], first), *run.rows(bisect_left(run.numbers, first))]
-        source = sweep.writer.map_source(plan, told, first)
-
-        def newest() -> SummaryInput:
-            rows = run.rows(newest_rows(run, _TOLD_FROM * room))
-            return sweep.writer.map_source(plan, rows, rows[0][0] if rows else first)
-
-        material = MapMaterial(source, newest, expected, can_be_opened=self.host is not None)
-        return write_map(sweep.nodes, material, room, self._sizes.text)
 
     async def _sweep(self, sweep: Sweep, plan: CompactionPlan, state: LosslessState) -> RawRun:
         first, last = plan.covered
@@ -267,10 +248,10 @@ class LosslessEngine(ContextEngine):
         return run
 
     async def _known_map(self, history: NumberedHistory) -> list[Node]:
-        """The nodes that stand for what the view shows no more.
+        """The nodes that cover what the view no longer shows.
 
         What another engine folded, or what was folded where there is no store, is read again from the host. Where there
-        is none, the text that stands for it is all that there is, and becomes a node.
+        is none, the text of the earlier summary becomes a node.
         """
         earlier = history.earlier
         if earlier is None:
@@ -285,12 +266,13 @@ class LosslessEngine(ContextEngine):
         return await self._with_better_texts(nodes)
 
     def _read_map(self, earlier: WrappedSummary) -> list[Node]:
-        """The nodes of a map as its text alone tells them; one over all of it where it is no map."""
-        read = nodes_in_map(earlier.text)
+        """The nodes of a map, read from its text alone; one over all of it where it is no map."""
+        text = redact_text(earlier.text)
+        read = nodes_in_map(text)
         if not read or not is_contiguous(read) or (read[0].first, read[-1].last) != (earlier.first, earlier.last):
-            return [_carried(earlier.first, earlier.last, earlier.text, self._sizes)]
-        # What held when the map was written stands before its parts, and was so at the end of the last.
-        read[-1] = replace(read[-1], text=f"{before_parts(earlier.text)}\n\n{read[-1].text}".strip())
+            return [_carried(earlier.first, earlier.last, text, self._sizes)]
+        # What is written before the parts was true at the end of the last one.
+        read[-1] = replace(read[-1], text=f"{before_parts(text)}\n\n{read[-1].text}".strip())
         return [replace(node, tokens=self._sizes.text(node.text)) for node in read]
 
     async def _with_better_texts(self, nodes: Sequence[Node]) -> list[Node]:
@@ -302,7 +284,7 @@ class LosslessEngine(ContextEngine):
         return [better.get(node.id, node) for node in nodes]
 
     async def _run(self, plan: CompactionPlan, first: int, last: int, state: LosslessState) -> RawRun:
-        """The messages with these numbers as they came, from the view where it has them and else from the host."""
+        """The original messages with these numbers, from the view where it has them and else from the host."""
         history, below = plan.history, state.read_again_below
         start, stop = (bisect_left(history.numbers, number) for number in (first, last))
         if (below <= first or self.host is None) and list(history.numbers[start:stop]) == list(range(first, last)):
@@ -312,7 +294,7 @@ class LosslessEngine(ContextEngine):
         shown: dict[int, Message] = {}
         for number, message in zip(history.numbers, history.messages, strict=True):
             if first <= number < last:
-                # A stub has the number of the message that called, which comes before it.
+                # A stub has the number of the message with its call, which precedes it.
                 shown.setdefault(number, message)
         rows = shown
         if self.host is not None and first < last:
@@ -459,6 +441,6 @@ class LosslessEngine(ContextEngine):
 
 
 def _carried(first: int, last: int, text: str, sizes: MessageSizes) -> Node:
-    """What stood for messages that cannot be read here, as a node."""
+    """The summary of messages that cannot be read here, as a node."""
     tokens = sizes.text(text)
     return Node(f"n{first}-{last - 1}", 0, first, last, text, tokens, tokens, written_by="unknown")

@@ -1,6 +1,6 @@
 """Folding: which messages become leaves, which nodes are condensed, the sweep that does both, the cheap step before it.
 
-Leaves follow exchanges where they can: a request and what came of it reads better than a stretch that is cut anywhere.
+Leaves follow exchanges where they can: a request with its outcome reads better than a stretch that is cut anywhere.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _LARGE_TOKENS = 400
 # Of the map: headings of nodes, above which there are too many of them.
 _LARGEST_SHARE_OF_HEADINGS = 0.2
 # So many times the room: of longer texts too little would be shown.
-_MOST_TOLD = 4
+_MOST_TEXT = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _next_cut(cuts: Sequence[int], reach: Sequence[int], start: int, tokens: int
 
 @dataclass(slots=True)
 class Sweep:
-    """The map while it is folded: nodes that stand for everything up to a number, oldest first."""
+    """The map while it is folded: nodes that cover everything up to a number, oldest first."""
 
     writer: NodeWriter
     settings: LosslessSettings
@@ -120,7 +120,7 @@ class Sweep:
         return leaf
 
     async def _condense(self) -> None:
-        """Condense neighbours of one depth where enough stand in a row, and more where the map is too large."""
+        """Condense neighbours of one depth where there are enough in a row, and more where the map is too large."""
         while (some := self._due()) or (some := self._too_many()):
             node = await self.writer.condensed(self.nodes[some])
             self.nodes[some] = [node]
@@ -146,8 +146,8 @@ class Sweep:
         return runs[sizes.index(max(sizes))]
 
     def _is_crowded(self) -> bool:
-        told = sum(node.tokens for node in self.nodes)
-        return len(self.nodes) * PART_TOKENS > self.room * _LARGEST_SHARE_OF_HEADINGS or told > _MOST_TOLD * self.room
+        tokens = sum(node.tokens for node in self.nodes)
+        return len(self.nodes) * PART_TOKENS > self.room * _LARGEST_SHARE_OF_HEADINGS or tokens > _MOST_TEXT * self.room
 
     def _without_newest(self, run: slice) -> slice:
         """The newest leaf stays apart for as long as there are others: what was done last is needed most."""
@@ -155,55 +155,23 @@ class Sweep:
         return slice(run.start, run.stop - 1) if is_last else run
 
     def _neighbours(self) -> list[slice]:
-        """The nodes of one depth that stand in a row, oldest first."""
+        """The runs of nodes of one depth, oldest first."""
         starts = [at for at, node in enumerate(self.nodes) if not at or self.nodes[at - 1].depth != node.depth]
         return [slice(start, stop) for start, stop in zip(starts, [*starts[1:], len(self.nodes)], strict=True)]
 
 
-# -- what is told from messages ----------------------------------------------------------------------------------------
-
-
-def told_from_messages(nodes: Sequence[Node], reached: int, most_read_again: int) -> int:
-    """From which number on the map tells messages themselves: those under the last nodes that no model wrote.
-
-    Those from `reached` on are at hand. Of older ones so many tokens are read again, which may begin within a node.
-    """
-    first = nodes[-1].last if nodes else reached
-    for node in reversed(nodes):
-        if node.is_final or first > node.last:
-            break
-        if node.first >= reached:
-            first = node.first
-            continue
-        share = min(1.0, most_read_again / max(1, node.covered_tokens))
-        first = min(reached, node.last) - int(share * (min(reached, node.last) - node.first))
-        most_read_again -= node.covered_tokens
-        if share < 1.0:
-            break
-    return first
-
-
-def newest_rows(run: RawRun, tokens: int) -> int:
-    """Where the newest messages of a run begin, so many tokens of them, not within a tool group."""
-    start = len(run.sizes)
-    while start > 0 and tokens >= run.sizes[start - 1]:
-        start -= 1
-        tokens -= run.sizes[start]
-    return next((at for at in range(start, len(run.messages)) if run.messages[at]["role"] != "tool"), 0)
+# -- sizes -----------------------------------------------------------------------------------------------------------
 
 
 def expected_map(
     nodes: Sequence[Node], folded: int, budgets: MapBudgets, settings: LosslessSettings, *, by_model: bool
 ) -> int:
     """About how many tokens the map would have, if there were room, with `folded` more tokens of messages in it."""
-    if not by_model:
-        told = sum(node.tokens if node.is_final else budgets.from_messages(node.covered_tokens) for node in nodes)
-        return told + budgets.from_messages(folded)
-    # By depth, so many nodes in a row, and what they say and stand for.
+    # The depth of each node, the tokens of its text and those of the messages that it covers.
     sizes = [(node.depth, node.tokens, node.covered_tokens) for node in nodes]
     while folded > 0:
         covered = min(folded, settings.leaf_tokens)
-        sizes.append((0, budgets.leaf(covered), covered))
+        sizes.append((0, budgets.leaf(covered, by_model=by_model), covered))
         folded -= covered
         depth = 0
         while True:
@@ -222,7 +190,7 @@ def expected_map(
 
 def cheap_items(plan: CompactionPlan, sizes: MessageSizes, excess: int) -> tuple[CompactionItem, ...]:
     """The items of a compaction that folds nothing: large results and arguments before the tail become a line each, the
-    oldest first, until `excess` tokens are free. What is free beyond that goes back to both ends of the newest of them.
+    oldest first, until `excess` tokens are free. What is free beyond that is given back to the newest of them.
 
     No model is asked. The originals stay in the history, under the numbers that the lines name.
     """

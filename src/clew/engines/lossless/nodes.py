@@ -1,4 +1,4 @@
-"""Nodes and the map: how a node is called, how the nodes of a view stand in one message, and how they are read back."""
+"""Nodes and the map: ids of nodes, how the nodes of a view are written in one message, and how they are read back."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Collection, Iterable, Sequence
 from clew.engines.compaction import Node
 
 HOW_TO_READ = (
-    "This is the map of what is folded. Each part stands for the messages that its heading names; nothing is lost."
+    "This is the map of what is folded. Each part covers the messages that its heading names; nothing is lost."
 )
 HOW_TO_OPEN = "lcm_grep finds anything in them, lcm_expand opens a part or a message by its id, word for word."
 _HEADING = re.compile(r"^# (n\d+-\d+[a-z]*) · m(\d+) to m(\d+)(?: · .*)?$", re.MULTILINE)
@@ -47,7 +47,7 @@ def stretch_of_id(text: str) -> tuple[int, int] | None:
 
 
 def map_opening(*, can_be_opened: bool) -> str:
-    """What the map says of itself. Nothing in the map changes between two folds."""
+    """How the map is read and opened. Nothing in the map changes between two folds."""
     return f"{HOW_TO_READ} {HOW_TO_OPEN}" if can_be_opened else HOW_TO_READ
 
 

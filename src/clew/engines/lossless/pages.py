@@ -37,7 +37,7 @@ class MessagePage:
     def add(self, row: HistoryRow, offset: int = 0) -> int | None:
         """Put a message on the page, from a char of it on. None where it is done; else the char to go on from later.
 
-        A message that fits stands there as it was stored. One that does not is given in parts of its JSON: these
+        A message that fits is given as it was stored. One that does not is given in parts of its JSON: these
         together, read as JSON, are the message.
         """
         entry: dict[str, Any] = {"id": f"m{row.number}", "at": f"{row.at:%Y-%m-%d %H:%M:%S}"}

@@ -1,6 +1,6 @@
 """The plan of a fold: how long the tail is, where it begins, and what it leaves of the target for the map.
 
-Tail and map share one room. Where the map has little to tell, the tail is so much longer; where the tail is short
+Tail and map share one room. Where there is little for the map to say, the tail is longer; where the tail is short
 because its messages are large, the map has the rest.
 """
 
@@ -21,13 +21,13 @@ from clew.engines.compressor.plan import (
 )
 from clew.engines.lossless.budgets import LEAST_MAP, MapBudgets
 
-# Of the tail: how far from where it would begin an exchange may begin that it begins with instead. A map that is told
-# from messages takes the room that this leaves; what a model wrote is as long as it is, and little material no longer.
+# Of the tail: how far from its planned beginning an exchange may begin with which it begins instead. A map of quotes
+# takes the room that this leaves; what a model wrote does not become longer.
 _NEAR, _NEAR_FULL = (0.6, 1.1), (0.93, 1.03)
 _WORTH_GIVING_BACK = 0.05
 _LARGEST_SHARE_OF_FOLDED = 0.6
 _ENOUGH_FOR_MAP = 15_000
-"""In less room a map tells more of what is needed than the newest messages do beyond their share of it."""
+"""In less room a map says more of what is needed than the newest messages do beyond their share of it."""
 
 ExpectedMap = Callable[[int], int]
 """About how many tokens the map would like to have with so many more tokens of messages folded."""
@@ -56,7 +56,7 @@ class FoldPlanner:
             tail, least = self._tail(room, expected_map, kept)
             plan = self._other(plan, self.with_tail(tail, force=force))
         if force and not plan.cut.folded:
-            # Who insists gets it shorter.
+            # With force, a conversation that fits its tail is shortened too.
             tail = least = self.budgets.tail
             plan = self.with_tail(tail, force=True)
         # Where the map has all it can use, nothing else takes what a shorter tail leaves.
@@ -78,7 +78,7 @@ class FoldPlanner:
         budgets = self.budgets
         threshold = min(budgets.threshold, max(1, budgets.limit - budgets.map))
         planned = Budgets(budgets.window, threshold, tail, budgets.tail, budgets.map)
-        # The tail is told in tokens, and what comes first is in the map.
+        # The tail is a number of tokens, and the first messages are in the map.
         compression = replace(self.compression, protect_first_n=0, protect_last_n=fewest)
         return PlanSettings(planned, compression, self.sizes, self.note_as_block)
 
@@ -110,7 +110,7 @@ class FoldPlanner:
             return plan
         wrapping = wrapping_tokens(self.sizes, plan.history.following(plan.cut.tail))
         left = room - self.sizes.total(list(plan.staying.values())) - wrapping
-        # A map that is as long as what it stands for would be of no use.
+        # A map as long as the messages that it covers would be useless.
         earlier = self.sizes.text(plan.history.earlier.text) if plan.history.earlier else 0
         most = earlier + int(_LARGEST_SHARE_OF_FOLDED * sum(plan.sizes[at] for at in plan.cut.folded))
         return replace(plan, summary_budget=max(1, min(most, max(left, least))))

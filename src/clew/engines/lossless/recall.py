@@ -1,6 +1,6 @@
 """The five tools by which a model finds and opens what it can no longer see: small schemas, bounded JSON in pages.
 
-What they give back is data that others may have written: it is quoted inside JSON, never told as an instruction.
+What they give back is data that others may have written: it is quoted inside JSON, never given as an instruction.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "lcm_describe",
         "What a part of the map or a stretch of messages is about, its parts, and what opening it costs. Without id: "
-        "the whole map. id state: how files, branch, tests, settings, rules and tasks stand, and what each was before; "
-        "state@m120: how they stood behind m120.",
+        "the whole map. id state: files, branch, tests, settings, rules and tasks as they are, and what each was before; "
+        "state@m120: as they were behind m120.",
         {"id": _ID},
     ),
     _tool(
@@ -170,13 +170,13 @@ class MapTools:
 
     async def _hit(self, host: EngineHost, hit: HistoryHit, nodes: Sequence[Node], around: int) -> dict[str, Any]:
         snippet = sentences_of(hit.text, is_start=hit.is_start, is_end=hit.is_end)
-        told: dict[str, Any] = {"id": _id_of_hit(hit, nodes), "at": f"{hit.at:%Y-%m-%d %H:%M}", "snippet": snippet}
+        entry: dict[str, Any] = {"id": _id_of_hit(hit, nodes), "at": f"{hit.at:%Y-%m-%d %H:%M}", "snippet": snippet}
         if hit.kind == "message":
-            told = {"id": told["id"], "role": hit.role, **(await _origin_of(host, hit)), **told}
+            entry = {"id": entry["id"], "role": hit.role, **(await _origin_of(host, hit)), **entry}
         if around and hit.kind == "message" and hit.number is not None:
             rows = await host.history(max(0, hit.number - around), hit.number + around + 1)
-            told["around"] = {f"m{row.number}": _short(row) for row in rows if row.number != hit.number}
-        return told
+            entry["around"] = {f"m{row.number}": _short(row) for row in rows if row.number != hit.number}
+        return entry
 
     def _in_pages(self, entries: Sequence[dict[str, Any]]) -> list[list[dict[str, Any]]]:
         pages: list[list[dict[str, Any]]] = [[]]
@@ -205,8 +205,8 @@ class MapTools:
         if node is not None:
             by_id = {child.id: child for child in await host.nodes(node.children)} if node.children else {}
             children = [await self._line(host, by_id[child]) for child in node.children if child in by_id]
-            told = {**await self._line(host, node), "written_by": node.written_by, "final": node.is_final}
-            return {**told, "text": fitted(node.text, PAGE_TOKENS - 800, self.sizes), "children": children}
+            line = {**await self._line(host, node), "written_by": node.written_by, "final": node.is_final}
+            return {**line, "text": fitted(node.text, PAGE_TOKENS - 800, self.sizes), "children": children}
         stretch = _stretch(id)
         if stretch is None:
             return {"error": f"{id!r:.60} is no part of the map and no stretch; use n12-40, m12 or m12-m40"}
@@ -214,10 +214,10 @@ class MapTools:
 
     async def _describe_state(self, host: EngineHost, behind: str | None) -> dict[str, Any]:
         lines = await host.state(int(behind) if behind else None)
-        told = fitted("\n".join(lines), PAGE_TOKENS - 200, self.sizes).split("\n")
-        cut = {"note": f"{len(lines) - len(told)} lines more"} if len(told) < len(lines) else {}
+        kept = fitted("\n".join(lines), PAGE_TOKENS - 200, self.sizes).split("\n")
+        cut = {"note": f"{len(lines) - len(kept)} lines more"} if len(kept) < len(lines) else {}
         count = await host.message_count()
-        return {"state": told, "behind": f"m{behind}" if behind else f"m{count - 1}", **cut}
+        return {"state": kept, "behind": f"m{behind}" if behind else f"m{count - 1}", **cut}
 
     async def _describe_stretch(self, host: EngineHost, first: int, last: int) -> dict[str, Any]:
         rows = await host.history(first, last)
@@ -225,13 +225,13 @@ class MapTools:
             return {"error": f"there are no messages m{first} to m{last - 1}; there are {await host.message_count():,}"}
         asked = [row for row in rows if row.message["role"] == "user" and text_of(row.message).strip()]
         covering = [node.id for node in await host.shown_nodes() if node.first < last and node.last > first]
-        told = {f"m{row.number}": text_of(row.message)[:_REQUEST_CHARS] for row in asked[:_MOST_REQUESTS]}
+        requests = {f"m{row.number}": text_of(row.message)[:_REQUEST_CHARS] for row in asked[:_MOST_REQUESTS]}
         tools = dict.fromkeys(name_of_call(call) for row in rows for call in calls_of(row.message))
         return {
             "messages": f"m{rows[0].number} to m{rows[-1].number}",
             "period": _period(rows[0], rows[-1]),
             "in_map": covering,
-            "asked": told,
+            "asked": requests,
             **({"more_requests": len(asked) - _MOST_REQUESTS} if len(asked) > _MOST_REQUESTS else {}),
             "tools": list(tools)[:20],
             "opening_costs": self.sizes.total([row.message for row in rows]),
@@ -272,18 +272,18 @@ class MapTools:
         """The parts of a node that was made from others: each can be opened in its turn."""
         start = _number(after) or 0
         by_id = {child.id: child for child in await host.nodes(node.children)}
-        told: list[dict[str, Any]] = []
+        parts: list[dict[str, Any]] = []
         room = PAGE_TOKENS - 200
         for child in node.children[start:]:
             entry = {**await self._line(host, by_id[child]), "text": by_id[child].text}
             tokens = self.sizes.text(_json(entry))
-            if told and tokens > room:
+            if parts and tokens > room:
                 break
             entry["text"] = fitted(by_id[child].text, room - 100, self.sizes)
-            told.append(entry)
+            parts.append(entry)
             room -= tokens
-        done = start + len(told)
-        return {"id": node.id, "parts": told, **_next(done, len(node.children))}
+        done = start + len(parts)
+        return {"id": node.id, "parts": parts, **_next(done, len(node.children))}
 
     async def _messages(self, host: EngineHost, id: str, stretch: tuple[int, int], after: str) -> dict[str, Any]:
         number, offset = _position(after, stretch[0])
@@ -301,8 +301,8 @@ class MapTools:
         if not page.entries:
             count = await host.message_count()
             return {"error": f"there is no message m{number}; the conversation has m0 to m{count - 1}"}
-        told: dict[str, Any] = {"id": id, "messages": page.entries}
-        return told if rest is None else {**told, "next": f"m{number}" + (f"@{rest}" if rest else "")}
+        answer: dict[str, Any] = {"id": id, "messages": page.entries}
+        return answer if rest is None else {**answer, "next": f"m{number}" + (f"@{rest}" if rest else "")}
 
     # -- lcm_expand_query ----------------------------------------------------------------------------------------------
 
@@ -373,7 +373,7 @@ def map_problems(shown: Sequence[Node], every: Sequence[Node], count: int) -> li
         if before.last != after.first
     ]
     if shown and shown[-1].last > count:
-        problems.append(f"{shown[-1].id} stands for messages that are not there")
+        problems.append(f"{shown[-1].id} covers messages that are not there")
     waiting, seen = list(shown), set[str]()
     while waiting:
         node = waiting.pop()
@@ -384,7 +384,7 @@ def map_problems(shown: Sequence[Node], every: Sequence[Node], count: int) -> li
         ends = [node.first, *(child.last for child in children)]
         tiles = all(child.first == end for child, end in zip(children, ends, strict=False)) and ends[-1] == node.last
         if node.children and (len(children) < len(node.children) or not tiles):
-            problems.append(f"the parts of {node.id} are not what it stands for")
+            problems.append(f"the parts of {node.id} are not what it covers")
         waiting += children
     return problems
 
