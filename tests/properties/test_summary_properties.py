@@ -5,14 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import pytest
 from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
-from clew.handoff import Handoff, ModelSummarizer, ModelSummary, Summary, SummaryInput, parse_handoff
+from clew.handoff import ACTIVE_TASK, Entry, Handoff, ModelSummarizer, ModelSummary, Summary, SummaryInput
+from clew.handoff.chunks import MessageSpan
 from clew.messages import Message
-from clew.summaries.chunks import MessageSpan
-from clew.summaries.handoff import ACTIVE_TASK, COMPLETED
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import RecordedSleep, ScriptedSummaryModel, handoff_text, summary_input_of
 from clew.tokens import counter_for
@@ -55,7 +53,7 @@ def wordy(prompt: str) -> str:
 def test_every_message_is_read_once_and_every_prompt_fits(
     history: list[Message], window: int, budget: int, count: Callable[[str], int], has_previous: bool, task: str
 ) -> None:
-    previous = Handoff({"Goal": [f"line {number} of the earlier handoff" for number in range(200)]})
+    previous = Handoff({"Goal": [Entry(f"line {number} of the earlier handoff") for number in range(200)]})
     source = summary_input_of(history, previous=previous if has_previous else None, task=task, task_number=len(history))
     model = ScriptedSummaryModel(wordy, context_length=window)
     summary = asyncio.run(ModelSummarizer([model.model], count=count)(source, budget))
@@ -82,56 +80,42 @@ count = counter_for(None).text
 RULES = ("Never touch prod.db.", "Always answer in German.", "不要改数据库结构。")
 BUDGET = 4_000
 
-forgetful = handoff_text(goal="Something else.", completed_actions=["Did some work."], critical_context="Nothing.")
 replies = st.sampled_from(
     [
-        forgetful,
+        handoff_text(goal="Something else.", completed_actions=["Did some work."], critical_context="Nothing."),
         handoff_text(active_task="Wrong task.", completed_actions=[f"{number}. Step." for number in (1, 4, 9)]),
         handoff_text(constraints_and_preferences="- be nice", blocked="- nothing at all", critical_context="x"),
     ]
 )
 
 
-def round_of(number: int) -> list[Message]:
-    id = f"c{number}"
+def work() -> list[Message]:
     return [
-        user(f"Do step {number}. {RULES[number % len(RULES)]}"),
-        assistant(None, [call("write_file", {"path": f"src/part_{number}.py", "content": "x"}, f"w{id}")]),
-        tool(f"w{id}", "ok"),
-        assistant(None, [call("terminal", {"command": f"make part_{number}"}, id)]),
-        tool(id, f"error: broken joint in part_{number}\nexit code: 2"),
+        message
+        for number, rule in enumerate(RULES)
+        for message in (
+            user(f"Do step {number}. {rule}"),
+            assistant(None, [call("write_file", {"path": f"src/part_{number}.py", "content": "x"}, f"w{number}")]),
+            tool(f"w{number}", "ok"),
+            assistant(None, [call("terminal", {"command": f"make part_{number}"}, f"c{number}")]),
+            tool(f"c{number}", f"error: broken joint in part_{number}\nexit code: 2"),
+        )
     ]
 
 
-def summarized_again(times: int, written: list[str]) -> tuple[SummaryInput, Summary]:
-    history: list[Message] = []
-    previous: Handoff | None = None
-    first = 0
-    for turn in range(times):
-        history += round_of(turn)
-        source = summary_input_of(
-            history, first=first, previous=previous, task=f"Task {turn}.", task_number=len(history)
-        )
-        model = ScriptedSummaryModel(written[turn % len(written)])
-        summary = asyncio.run(ModelSummarizer([model.model], count=count, sleep=RecordedSleep())(source, BUDGET))
-        previous, first = parse_handoff(summary.text), len(history)
-    return source, summary
-
-
-@pytest.mark.parametrize("times", [1, 5, 20])
-@settings(max_examples=8, deadline=None, phases=(Phase.explicit, Phase.generate))
-@given(st.lists(replies, min_size=1, max_size=3))
-def test_rules_files_errors_goal_and_task_survive_any_number_of_summaries(times: int, written: list[str]) -> None:
-    source, summary = summarized_again(times, written)
+@settings(max_examples=12, deadline=None, phases=(Phase.explicit, Phase.generate))
+@given(replies)
+def test_a_models_text_stays_whole_and_what_is_certain_and_missing_is_added(written: str) -> None:
+    source = summary_input_of(work(), task="Do step 2.", task_number=10)
+    model = ScriptedSummaryModel(written)
+    summary = asyncio.run(ModelSummarizer([model.model], count=count, sleep=RecordedSleep())(source, BUDGET))
     assert count(summary.text) <= BUDGET
-    handoff = parse_handoff(summary.text)
-    assert f"Task {times - 1}." in handoff.lines(ACTIVE_TASK)[0]
-    assert "Do step 0." in summary.text
-    for turn in range(times):
-        assert RULES[turn % len(RULES)] in summary.text
-        assert f"src/part_{turn}.py" in summary.text
-        assert f"broken joint in part_{turn}" in summary.text
-    actions = summary.text.split(f"## {COMPLETED}\n")[-1].split("\n\n")[0].splitlines()
-    numbers = [line.split(".")[0] for line in actions if line[:1].isdigit()]
-    assert numbers == [str(number + 1) for number in range(len(numbers))]
-    assert source.last == 5 * times
+    lines = [line for line in written.splitlines() if line.strip()]
+    assert [line for line in summary.text.splitlines() if line in lines][: len(lines)] == lines
+    for number, rule in enumerate(RULES):
+        assert rule in summary.text
+        assert f"src/part_{number}.py" in summary.text
+        assert f"broken joint in part_{number}" in summary.text
+    [task, *_] = Handoff.of_text(summary.text).entries(ACTIVE_TASK) or [None]
+    assert task is None or "Wrong task." in task.text
+    assert "Do step 2." in summary.text or "Wrong task." in summary.text

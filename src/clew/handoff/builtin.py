@@ -14,7 +14,7 @@ from clew.facts.outcomes import is_building
 from clew.handoff import value
 from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
-from clew.handoff.summary import CountTokens, Summary, SummaryInput
+from clew.handoff.summary import CountTokens, Summary, SummaryInput, redacted_input
 from clew.handoff.value import Entry, Handoff
 from clew.handoff.worth import Weights, Worth
 from clew.messages import text_of
@@ -25,7 +25,6 @@ REQUEST_CHARS = 330
 _TASK_CHARS = 1_500
 _STAYING_TASK_CHARS = 160
 _HEAD_CHARS = 80
-_JOINED_CHARS = 240
 _NONE = "None."
 _GOES_ON = "Work on an earlier request"
 _FRAME_CHARS = 9
@@ -41,7 +40,7 @@ _TRIES_TO_FIT = 12
 
 async def summarize_builtin(source: SummaryInput, budget: int, count: CountTokens) -> Summary:
     """The built-in handoff in at most `budget` tokens."""
-    handoff = write_handoff(source, budget, count)
+    handoff = write_handoff(redacted_input(source), budget, count)
     return Summary(handoff.render(), BUILTIN, TEMPLATE, handoff=handoff)
 
 
@@ -53,6 +52,8 @@ def write_handoff(source: SummaryInput, budget: int, count: CountTokens, weights
     sizes: list[int] = [draft.empty_chars]
     wanted = budget * _CHARS_PER_TOKEN
     best, fits, over = draft.handoff(()), 0, None
+    if count(best.render()) > budget:
+        return _smallest(best, budget, count)
     for _ in range(_TRIES_TO_FIT):
         while sizes[-1] < wanted and (chosen := next(order, None)) is not None:
             taken.append(chosen[0])
@@ -75,6 +76,16 @@ def write_handoff(source: SummaryInput, budget: int, count: CountTokens, weights
         # So many chars for each token as this text had.
         wanted = min(budget * sizes[many] / max(1, tokens), wanted * 2) * (1.0 if tokens <= budget else 0.985)
     return best
+
+
+def _smallest(handoff: Handoff, budget: int, count: CountTokens) -> Handoff:
+    """The active task alone, cut to what fits; an empty handoff where nothing does."""
+    for task in handoff.entries(value.ACTIVE_TASK)[:1]:
+        for most in (4 * budget, 2 * budget, budget):
+            shorter = Handoff({value.ACTIVE_TASK: (Entry(shorten(task.text, most), task.numbers),)})
+            if count(shorter.render()) <= budget:
+                return shorter
+    return Handoff()
 
 
 class Draft:
@@ -265,12 +276,7 @@ class Draft:
             lines = [self._line(group, own[group]) for group in sorted(own)]
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
             numbers = (exchange.number,) if exchange.number >= 0 else ()
-            entry = Entry(text or _GOES_ON, numbers, tuple(lines))
-            if not lines and entries and not entries[-1].lines and len(entries[-1].text) < _JOINED_CHARS:
-                # Requests without a result that is listed share a line.
-                entries[-1] = Entry(f"{entries[-1].render()} · {text}", numbers)
-            else:
-                entries.append(entry)
+            entries.append(Entry(text or _GOES_ON, numbers, tuple(lines)))
         if omitted:
             many = f"{len(omitted)} requests" if len(omitted) > 1 else "1 request"
             entries.insert(0, Entry(f"{many} not listed", (omitted[0].number, omitted[-1].number)))

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from clew.facts import Terms, flatten
 from clew.handoff import value
@@ -17,8 +17,8 @@ from clew.handoff.builtin import active_task, open_failures, request_text
 from clew.handoff.select import Choice, Frame, select
 from clew.handoff.summary import CountTokens, SummaryInput
 from clew.handoff.value import Entry, Handoff
-from clew.messages import Message, calls_of, text_of
-from clew.redact import redact_messages, redact_text
+from clew.messages import calls_of, text_of
+from clew.redact import redact_text
 
 UNVERIFIED_MARK = "⟨unverified⟩"
 ADDED_HEADING = "On record, not mentioned above"
@@ -63,18 +63,6 @@ def complete_handoff(
     if added:
         fitted = f"{fitted}\n\n## {ADDED_HEADING}\n" + "\n".join(f"- {source.clean(entry.render())}" for entry in added)
     return CompletedHandoff(fitted, Handoff.of_text(fitted), tuple(claim.text for claim in claims), left_out)
-
-
-def redacted_input(source: SummaryInput) -> SummaryInput:
-    """The same input with messages redacted as they are read, so that quotes of them have no secrets."""
-    if source.is_redacted:
-        return source
-    read = source.read
-
-    def read_clean(number: int) -> Message:
-        return redact_messages([read(number)])[0]
-
-    return replace(source, read=read_clean)
 
 
 # -- what is missing ---------------------------------------------------------------------------------------------------

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from clew.facts import Record
 from clew.handoff.candidates import ReadMessage
 from clew.handoff.value import Handoff
 from clew.messages import Message
-from clew.redact import redact_text
+from clew.redact import redact_messages, redact_text
 
 CountTokens = Callable[[str], int]
 _LONGEST_COOLDOWN_SECONDS = 3_600.0
@@ -105,6 +105,18 @@ class SummaryInput:
 
     def may_quote(self, number: int) -> bool:
         return self.first <= number < self.last or number in self.shortened
+
+
+def redacted_input(source: SummaryInput) -> SummaryInput:
+    """The same input with its secrets removed: record and messages are read from redacted copies."""
+    if source.is_redacted:
+        return source
+    first = min(source.first, source.record.first_number)
+    numbers = range(first, max(source.last, source.record.next_number))
+    clean = redact_messages([source.read(number) for number in numbers])
+    return replace(
+        source, record=Record.of(clean, numbers), read=lambda number: clean[number - first], is_redacted=True
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,11 +16,11 @@ from clew.errors import SummaryFailed
 from clew.handoff.builtin import summarize_builtin
 from clew.handoff.chunked import ChunkedSummary, PromptLimits, summarize_chunks
 from clew.handoff.chunks import Coverage
-from clew.handoff.complete import CompletedHandoff, complete_handoff, redacted_input
+from clew.handoff.complete import CompletedHandoff, complete_handoff
 from clew.handoff.failures import describe_failure, failure_kind_of, is_about_request
 from clew.handoff.model import Complete, SummaryModel
 from clew.handoff.prompt import EXTEND, DraftHandoff, read_draft, write_instruction
-from clew.handoff.summary import Cooldowns, CountTokens, Summary, SummaryInput
+from clew.handoff.summary import Cooldowns, CountTokens, Summary, SummaryInput, redacted_input
 
 if TYPE_CHECKING:
     from clew.providers import RetryPolicy
@@ -175,7 +175,7 @@ class ModelSummarizer:
         return cooldowns.start(model.name, seconds, describe_failure(failure), self._clock())
 
     async def _built_in(self, source: SummaryInput, budget: int, failures: Sequence[str]) -> Summary:
-        summary = await summarize_builtin(redacted_input(source), budget, self._count)
+        summary = await summarize_builtin(source, budget, self._count)
         if not failures:
             return summary
         return replace(

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from clew.errors import InvalidArgument, SummaryFailed
+from clew.facts import Record
 from clew.handoff import HEADINGS, Handoff, SummaryInput, SummaryModel
-from clew.ledger import Ledger
 from clew.messages import Message, ToolCall, text_of
 from clew.providers import (
     Delta,
@@ -194,5 +194,12 @@ def summary_input_of(
     """The input of a summary over a history, or a part of it."""
     end = len(messages) if last is None else last
     return SummaryInput(
-        Ledger.of(messages), lambda number: messages[number], first, end, previous, task, task_number, focus=focus
+        Record.of(messages),
+        lambda number: messages[number],
+        first,
+        end,
+        previous,
+        task=task,
+        task_number=task_number,
+        focus=focus,
     )

@@ -1,0 +1,95 @@
+"""The record reads any history; what it says of a text stands in that text; handoffs do not depend on hash seeds."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import Any
+
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from clew.facts import Record, output_parts, prose_parts, read_outcome, rules_in
+from clew.messages import Message
+from clew.testing import assistant, call, tool, user
+from clew.testing.strategies import History, broken_histories, histories, texts
+
+words = st.sampled_from(
+    "Error: FAILED exit code 1 src/a.py load_day() 9f3c2ab never don't ``` <file> </file> \n \t > >> 'q \" | rm <<EOF "
+    "-i sed "
+    '8443 不要 。 . ? m12 [exit 2] {"output": \\n \\\\ 5 passed -- PASS Tests: *** Begin Patch'.split(" ")
+)
+odd_texts = st.lists(words | texts(30), max_size=30).map(" ".join)
+
+
+def flat(text: str) -> str:
+    return " ".join(text.split())
+
+
+@settings(deadline=None)
+@given(histories() | broken_histories())
+def test_nothing_that_a_client_sends_breaks_the_record(history: History) -> None:
+    record = Record.of(history)
+    assert record.next_number == len(history)
+    numbers = [action.number for action in record.actions()] + [rule.number for rule in record.rules]
+    assert all(0 <= number < len(history) for number in numbers)
+
+
+paths = st.sampled_from("a.py /srv/app /srv/app/build /srv/app/build/ /srv/app/build/x.py ~/c.md ./e.sh tests".split())
+edits = paths.map(lambda path: ("Write", {"file_path": path, "content": f"open('{path}', 'w')"}))
+forms = (
+    "rm -rf {0}", "mv {0} {1}", "git checkout -- {0}", "cd {0} && touch {1}", "sed -i s/a/b/ {0}", "cat {0}",
+    "cat > {0} <<E\nopen('{1}', 'w')\nE\npython {0}", "python -c \"open('{0}', 'w')\"",
+)  # fmt: skip
+commands = st.builds(
+    lambda form, *both: ("bash", {"command": form.format(*both)}), st.sampled_from(forms), paths, paths
+)
+results = st.sampled_from(["", "ok", "File created", "Error: no such file\n[exit 1]"])
+
+
+@settings(deadline=None)
+@given(st.lists(st.lists(st.tuples(edits | commands, results), min_size=1, max_size=3), max_size=8), st.booleans())
+def test_files_may_come_and_go_by_parallel_calls(steps: list[list[tuple[Any, str]]], is_backwards: bool) -> None:
+    history: list[Message] = [user("Clean up.")]
+    for n, step in enumerate(steps):
+        history.append(assistant(None, [call(name, given, f"{n}-{at}") for at, ((name, given), _) in enumerate(step)]))
+        answers = [tool(f"{n}-{at}", result) for at, (_, result) in enumerate(step)]
+        history += reversed(answers) if is_backwards else answers
+    for file in Record.of(history).files.values():
+        assert all(history[number]["role"] == "assistant" for number in (file.first, file.last))
+
+
+@settings(deadline=None)
+@example("never ``` ``` Error:")
+@given(odd_texts)
+def test_rules_errors_and_pieces_stand_in_the_text_they_are_from(text: str) -> None:
+    assert all(flat(rule) in flat(text) for rule in rules_in(text))
+    assert flat(read_outcome(text).error) in flat(text) or text.lstrip().startswith("{")
+    for part in (*prose_parts(text), *(() if text.lstrip()[:1] in ("{", "[") else output_parts(text))):
+        assert all(flat(piece).removesuffix("…") in flat(text) for piece in part.pieces)
+
+
+_WRITE = """
+import hashlib
+from clew.handoff import write_handoff
+from clew.testing.scripted import summary_input_of
+from clew.testing.messages import synthetic_history
+
+count = lambda text: len(text) // 4
+history = synthetic_history(900)
+first = write_handoff(summary_input_of(history, last=800, task="go", task_number=800), 3_000, count)
+again = summary_input_of(history, first=800, previous=first, task="on", task_number=899)
+print(hashlib.sha256((first.render() + write_handoff(again, 900, count).render()).encode()).hexdigest())
+"""
+
+
+def test_the_same_history_gives_the_same_bytes_under_every_hash_seed() -> None:
+    digests = set()
+    for seed in ("0", "4711"):
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run(
+            [sys.executable, "-c", _WRITE], env=environment, capture_output=True, text=True, check=True
+        )
+        digests.add(done.stdout)
+    assert len(digests) == 1
