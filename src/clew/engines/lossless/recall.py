@@ -80,7 +80,7 @@ TOOLS: tuple[Tool, ...] = (
     _tool(
         "lcm_describe",
         "What a part of the map or a stretch of messages is about, its parts, and what opening it costs. Without id: "
-        "the whole map. id state: files, branch, tests, settings, rules and tasks as they are, and what each was before; "
+        "the whole map. id state: files, branch, tests, settings, rules, tasks as they are, and what each was before; "
         "state@m120: as they were behind m120.",
         {"id": _ID},
     ),
