@@ -17,6 +17,8 @@ _BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
 _GUTTER = re.compile(r"\s*\d+(?:→|\t|[:|-] ?)")
 _TERM = re.compile(r"[\w./:@#%+~$\\*=-]{2,}")
 _WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_INNER = re.compile(r"[\w-]+\.[a-z]{1,5}\b|\w+")
+_FILE_NAME = re.compile(r"[\w-]+\.[A-Za-z]{1,5}")
 _EDGES = ".,:;-/'*=\\"
 _EXACT_MARKS = frozenset("0123456789_/.@#:\\$")
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "no.", "fig.")
@@ -177,19 +179,34 @@ class Terms:
         return set().union(*map(self.of, texts))
 
     def _learn(self, word: str) -> tuple[str, ...]:
+        """The terms of a word: itself, and the names inside a path or an expression."""
+        stripped = word.strip(_EDGES)
+        plain = stripped.lower()
         terms: tuple[str, ...] = ()
-        plain = word.strip(_EDGES).lower()
         if plain and not plain.isascii() and (wide := _WIDE.findall(plain)):
             terms = tuple(run[at : at + 2] for run in wide for at in range(max(1, len(run) - 1)))
             self.kinds.update(dict.fromkeys(terms, TermKind.WORD))
         elif 1 < len(plain) <= _LONGEST_TERM_CHARS and plain not in STOP_WORDS:
-            stripped = word.strip(_EDGES)
-            is_exact = not _EXACT_MARKS.isdisjoint(plain) or _has_inner_capital(stripped)
+            inner = _INNER.findall(stripped) if not stripped.isalnum() else ()
+            names = [name.lower() for name in inner if name != stripped and _is_exact_name(name)]
+            # An expression such as `this.list.addChild` is as exact as the names in it; a path is exact itself.
+            is_exact = _is_exact_name(stripped) or (
+                not _EXACT_MARKS.isdisjoint(plain) and (not names or "/" in plain or "\\" in plain)
+            )
             if is_exact or len(plain) > 2:
                 self.kinds[plain] = TermKind.EXACT if is_exact else TermKind.WORD
-                terms = (plain,)
+                terms = (plain, *names)
+                for name in names:
+                    self.kinds[name] = TermKind.EXACT
         self._known[word] = terms
         return terms
+
+
+def _is_exact_name(word: str) -> bool:
+    """snake_case, camelCase, PascalCase, a file name, or a number of some length."""
+    if "_" in word or _FILE_NAME.fullmatch(word):
+        return len(word) > 3
+    return _has_inner_capital(word) or (len(word) > 2 and word[0].isdigit())
 
 
 def _has_inner_capital(word: str) -> bool:

@@ -33,6 +33,11 @@ _KIND_OF_HEADING = {
     TRIED: Kind.FAILURE,
 }
 
+_AGES = (("newest", 5), ("recent", 15), ("late", 40), ("middle", 100))
+"""How many messages back, at most."""
+_TIMES = (("once", 1), ("twice", 2), ("few times", 4), ("several times", 8))
+"""In how many messages, at most."""
+
 Weights = Mapping[str, Mapping[str, float]]
 
 
@@ -43,14 +48,14 @@ def load_weights() -> Weights:
 
 def age_of(number: int, end: int) -> str:
     """How far back a message lies, in words."""
-    back = (end - number) / max(1, end)
-    return "recent" if back <= 0.1 else "late" if back <= 0.35 else "middle" if back <= 0.7 else "old"
+    back = end - number
+    return next((name for name, most in _AGES if back <= most), "old")
 
 
 def term_features(term: str, kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
     """The features of a term, by name."""
     found = ["exact" if kind is TermKind.EXACT else "word", age_of(uses.last, end)]
-    found.append("once" if uses.messages == 1 else "few" if uses.messages <= 4 else "many")
+    found.append(next((name for name, most in _TIMES if uses.messages <= most), "many times"))
     if "/" in term or "\\" in term:
         found.append("path")
     elif term.isdigit():
