@@ -28,9 +28,9 @@ from typing import Any
 import clew
 from _table import report
 from clew.engines import ContextCompressor
-from clew.ledger import Ledger, text_with_calls
-from clew.messages import Message
-from clew.summaries import Summary, SummaryInput
+from clew.facts import Record
+from clew.handoff import Summary, SummaryInput
+from clew.messages import Message, text_of
 from clew.testing import synthetic_history, system, user
 from clew.tokens import ConversationSize, counter_for
 from hermes_side import STUB_SUMMARY, WINDOW, HermesSide, load_hermes
@@ -47,7 +47,7 @@ COLUMNS = (
     "at most ms",
     "times faster",
 )
-LEDGER_COLUMNS = ("operation", "messages", "KB", "min us/KB", "median us/KB", "at most us/KB")
+RECORD_COLUMNS = ("operation", "messages", "KB", "min us/KB", "median us/KB", "at most us/KB")
 # The limits are those of 20,000 messages; what depends on the new message alone has the same limit at any length.
 LIMITED_LENGTH = 20_000
 SIZE = "size of the next request"
@@ -57,8 +57,8 @@ WARM = "compress, history known, built-in summariser"
 WARM_OPEN = "compress, history known, a call still open, built-in summariser"
 COLD = "compress, cold, built-in summariser"
 LIMITS_MS = {SIZE: 1.0, BREAKPOINTS: 0.1, WARM_STUB: 150.0, WARM: 150.0, WARM_OPEN: 150.0, COLD: 2_000.0}
-LIMIT_LEDGER_US = 50.0
-LEDGER_NEW_MESSAGES = 1_500
+LIMIT_RECORD_US = 50.0
+RECORD_NEW_MESSAGES = 1_500
 
 
 @dataclass(frozen=True)
@@ -161,34 +161,34 @@ def _limit(operation: str, length: int) -> float | None:
     return LIMITS_MS[operation] if length == LIMITED_LENGTH or operation in (SIZE, BREAKPOINTS) else None
 
 
-# -- the ledger --------------------------------------------------------------------------------------------------------
+# -- the record --------------------------------------------------------------------------------------------------------
 
 
-def ledger_rows(repeats: int, warm_lengths: Sequence[int]) -> list[dict[str, Any]]:
+def record_rows(repeats: int, warm_lengths: Sequence[int]) -> list[dict[str, Any]]:
     """Reading new messages: in a process that never saw a word, and behind histories of several lengths."""
     with ProcessPoolExecutor(1, mp_context=get_context("spawn"), max_tasks_per_child=1) as pool:
-        first = [pool.submit(ledger_pass, 0).result() for _ in range(repeats)]
-        rows = [_ledger_row("ledger, the first messages of a process", 0, first)]
+        first = [pool.submit(record_pass, 0).result() for _ in range(repeats)]
+        rows = [_record_row("record, the first messages of a process", 0, first)]
         for length in warm_lengths:
-            later = [pool.submit(ledger_pass, length).result() for _ in range(repeats)]
-            rows.append(_ledger_row("ledger, new messages", length, later))
+            later = [pool.submit(record_pass, length).result() for _ in range(repeats)]
+            rows.append(_record_row("record, new messages", length, later))
     return rows
 
 
-def ledger_pass(length: int) -> tuple[float, float]:
+def record_pass(length: int) -> tuple[float, float]:
     """KB of new text and CPU microseconds to take it in behind `length` messages."""
-    messages = synthetic_history(length + LEDGER_NEW_MESSAGES)
-    ledger = Ledger()
-    ledger.extend(messages[:length])
+    messages = synthetic_history(length + RECORD_NEW_MESSAGES)
+    record = Record()
+    record.extend(messages[:length])
     new = messages[length:]
     gc.collect()
     start = time.process_time_ns()
-    ledger.extend(new)
+    record.extend(new)
     taken = (time.process_time_ns() - start) / 1e3
-    return sum(len(text_with_calls(message).encode()) for message in new) / 1_000, taken
+    return sum(len((text_of(message) + str(message.get("tool_calls", ""))).encode()) for message in new) / 1_000, taken
 
 
-def _ledger_row(operation: str, length: int, passes: Sequence[tuple[float, float]]) -> dict[str, Any]:
+def _record_row(operation: str, length: int, passes: Sequence[tuple[float, float]]) -> dict[str, Any]:
     figures = [us / kb for kb, us in passes]
     return {
         "operation": operation,
@@ -196,7 +196,7 @@ def _ledger_row(operation: str, length: int, passes: Sequence[tuple[float, float
         "KB": round(passes[0][0]),
         "min us/KB": min(figures),
         "median us/KB": median(figures),
-        "at most us/KB": LIMIT_LEDGER_US,
+        "at most us/KB": LIMIT_RECORD_US,
     }
 
 
@@ -211,7 +211,7 @@ def profile(length: int) -> None:
     acts: tuple[tuple[str, Callable[[], object]], ...] = (
         (WARM, lambda: asyncio.run(engine.compress(messages, force=True))),
         (COLD, lambda: clew.compress(messages, context_length=WINDOW)),
-        ("ledger", lambda: Ledger().extend(messages)),
+        ("record", lambda: Record().extend(messages)),
     )
     for name, act in acts:
         print(f"\n{name}, {length:,} messages")
@@ -235,7 +235,7 @@ def main() -> None:
     hermes = load_hermes(options.hermes)
     if hermes:
         print(f"beside hermes-agent {hermes.version}")
-    report("ledger_speed", ledger_rows(options.repeats, lengths), LEDGER_COLUMNS)
+    report("record_speed", record_rows(options.repeats, lengths), RECORD_COLUMNS)
     rows = [row for length in lengths for row in measured(history_of(length), hermes, options.repeats)]
     report("compress", sorted(rows, key=_by_operation), COLUMNS)
 

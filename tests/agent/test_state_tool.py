@@ -47,6 +47,7 @@ async def test_mistakes_are_told_and_a_long_answer_is_cut() -> None:
         assert (await ask(store, session, kind="colour")).is_error
         assert (await ask(store, session, at="yesterday")).is_error
         for n in range(80):
-            await store.append(session, [user(f"Always keep rule {n}: " + "a long reason for it " * 8)])
+            name = chr(97 + n % 26) * (2 + n // 26)
+            await store.append(session, [user(f"{name} must always be kept: " + "a long reason for it " * 8)])
         told = await ask(store, session, kind="rule")
         assert len(told.text) < MAX_CHARS + 400 and "ask with kind or words" in told.text

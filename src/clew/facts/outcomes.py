@@ -15,6 +15,7 @@ from clew.facts.text import flatten, result_text, strip_colours
 from clew.facts.tools import Verb
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
+_OPENING_CHARS = 200
 LONGEST_ERROR_CHARS = 300
 # Tags that a harness puts around a result.
 _TAG_LINE = re.compile(
@@ -37,15 +38,17 @@ class Detector:
         return cls(row.get("name", ""), tuple(row["literal"]), re.compile(row["pattern"], re.MULTILINE), failed)
 
     def matches(self, text: str) -> list[re.Match[str]]:
-        if not any(literal in text for literal in self.literals):
-            return []
-        return list(self.pattern.finditer(text))
+        for literal in self.literals:
+            if literal in text:
+                return list(self.pattern.finditer(text))
+        return []
 
 
 _TABLE = load_table("outcomes.toml")
 RUNNERS, ERRORS, FAILURES, STATES = (
     tuple(map(Detector.of, _TABLE[name])) for name in ("runner", "error", "failure", "state")
 )
+_RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 EXIT = Detector.of(_TABLE["exit"])
 _BUILDING = frozenset(_TABLE["building"]["programs"].split())
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
@@ -84,20 +87,26 @@ def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_erro
     ends = _TAG_LINE.sub("", strip_colours(both_ends(text)))
     lines = text.count("\n") + 1 if text.strip() else 0
     exit_code = _exit_code(ends)
+    failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
         # What a file or a page says of errors is not how the call ended.
-        failed = bool(FAILURES[0].matches(ends[:200]))
-        return Outcome(failed or None, None, _first_line(ends) if failed else "", "", (), lines)
-    tests, tests_failed = _tests(ends)
-    failed: bool | None = None
-    if is_error or exit_code or tests_failed or any(detector.matches(ends) for detector in FAILURES):
+        failed = bool(FAILURES[0].matches(ends[:_OPENING_CHARS])) or None
+        return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
+    is_edit = verb in ("WROTE", "CHANGED")
+    tests, tests_failed = ("", False) if is_edit else _tests(ends)
+    if is_error or exit_code or tests_failed or _says_failed(ends):
         failed = True
     elif exit_code == 0 or tests:
         failed = False
     if failed and exit_code == 1 and not is_error and not tests_failed and _only_looks(command):
         failed = False
     error = _error_line(ends, surely=bool(failed)) if failed else ""
-    return Outcome(failed, exit_code, error, tests, tuple(_state_lines(ends)), lines)
+    return Outcome(failed, exit_code, error, tests, () if is_edit else tuple(_state_lines(ends)), lines)
+
+
+def _says_failed(ends: str) -> bool:
+    # The first row is about how a text begins.
+    return bool(FAILURES[0].matches(ends[:_OPENING_CHARS])) or any(row.matches(ends) for row in FAILURES[1:])
 
 
 def _exit_code(ends: str) -> int | None:
@@ -107,6 +116,8 @@ def _exit_code(ends: str) -> int | None:
 
 def _tests(ends: str) -> tuple[str, bool]:
     """The last line in which a runner counts, and whether it counts failures."""
+    if not any(mark in ends for mark in _RUNNER_MARKS):
+        return "", False
     for runner in RUNNERS:
         if found := runner.matches(ends):
             lines = [match[0] for match in found[-2:]] if runner.name in ("node", "mocha") else [found[-1][0]]
@@ -151,6 +162,14 @@ def _state_lines(ends: str) -> Iterable[tuple[str, str]]:
     for detector in STATES:
         if found := detector.matches(ends):
             yield detector.name, flatten(found[-1][0])[:160]
+
+
+def state_values(name: str, line: str) -> dict[str, str]:
+    """What a line that states the work says, by the groups of its detector."""
+    for detector in STATES:
+        if detector.name == name and (found := detector.matches(line)):
+            return {key: value for key, value in found[-1].groupdict().items() if value}
+    return {}
 
 
 def _only_looks(command: str) -> bool:

@@ -11,12 +11,23 @@ import re
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from posixpath import basename
 
 from clew.facts.outcomes import Outcome, read_outcome
+from clew.facts.settings import Setting, settings_in_edit
 from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_text, rules_in
+from clew.facts.state import FactLog
 from clew.facts.text import flatten
-from clew.facts.tools import CallReading, FileEffect, PlanEntry, file_effects, plan_in, questions_in, read_call
+from clew.facts.tools import (
+    CallReading,
+    FileEffect,
+    PlanEntry,
+    edits_in,
+    file_effects,
+    plan_in,
+    questions_in,
+    read_call,
+)
 from clew.messages import Message, ToolCall, calls_of, text_of
 
 _CHECKBOX = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
@@ -24,21 +35,6 @@ _FEWEST_CHECKBOXES = 2
 _SHORT_ANSWER_CHARS = 40
 _SHORTEST_REPLAY_CHARS = 60
 _MOST_OPEN_CALLS = 500
-
-
-FactKind: TypeAlias = Literal["task", "branch", "commit", "tests", "service", "setting", "file", "rule", "decision"]
-
-
-@dataclass(frozen=True, slots=True)
-class Fact:
-    """A thing has a value, says a message."""
-
-    kind: FactKind
-    name: str
-    value: str
-    number: int
-    detail: str = ""
-    """More about it: the size of an edit, the subject of a commit, the first error."""
 
 
 @dataclass(slots=True)
@@ -49,6 +45,8 @@ class Action:
     index: int
     reading: CallReading
     effects: Sequence[FileEffect] = ()
+    settings: Sequence[tuple[str, Sequence[Setting]]] = ()
+    """Settings that the call gives a value, with the file that they are in."""
     result: int | None = None
     outcome: Outcome | None = None
 
@@ -119,7 +117,9 @@ class Record:
         self.states: dict[str, StateLine] = {}
         self.tests: dict[str, Action] = {}
         """The newest run of each test command."""
-        self.facts: list[Fact] = []
+        self._log = FactLog()
+        self.facts = self._log.facts
+        """Append-only; `/state` is a fold over it."""
         self.program_messages: set[int] = set()
         """Messages in the user role that no person wrote."""
         self.first_number = 0
@@ -171,7 +171,8 @@ class Record:
         if not said:
             self.program_messages.add(number)
             return
-        if cancels(said) and self.exchanges:
+        is_cancellation = cancels(said) and bool(self.exchanges)
+        if is_cancellation:
             self.exchanges[-1].cancelled = True
         exchange = Exchange(number, said, repeats=self._requests.get(said))
         if len(said) <= _SHORT_ANSWER_CHARS and self._last_text and not is_thanks(said):
@@ -180,8 +181,10 @@ class Record:
         if len(said) >= _SHORTEST_REPLAY_CHARS:
             self._requests.setdefault(said, number)
         self.exchanges.append(exchange)
-        if exchange.repeats is None:
-            self.rules += [Rule(text, number) for text in rules_in(said)]
+        self._log.add_request(said, number, chosen=exchange.chosen, cancels=is_cancellation)
+        if exchange.repeats is None and (rules := rules_in(said)):
+            self.rules += [Rule(text, number) for text in rules]
+            self._log.add_rules(rules, number)
         self._last_text = ""
 
     def _person_text(self, message: Message) -> str:
@@ -212,12 +215,15 @@ class Record:
             if "- [" in text or "* [" in text:
                 self._read_checklist(text, number)
         exchange.closing = number if text.strip() and not calls else None
+        self._log.add_reply(text, number, is_last=exchange.is_answered)
         for index, call in enumerate(calls):
             self._add_call(exchange, call, number, index)
 
     def _add_call(self, exchange: Exchange, call: ToolCall, number: int, index: int) -> None:
         reading = read_call(call)
-        action = Action(number, index, reading, file_effects(reading))
+        edits = edits_in(reading)
+        settings = [(edit.path, found) for edit in edits if (found := settings_in_edit(edit))]
+        action = Action(number, index, reading, file_effects(reading, edits), settings)
         exchange.actions.append(action)
         if reading.verb == "PLANNED":
             self._read_plan(plan_in(reading.arguments), number)
@@ -233,6 +239,7 @@ class Record:
             exchange.texts.append(number)
             exchange.closing = number
             self._last_text, self._last_text_number = reading.target, number
+            self._log.add_reply(reading.target, number, is_last=True)
         if len(self._open) >= _MOST_OPEN_CALLS:
             self._open.clear()
         if identity := call.get("id"):
@@ -243,6 +250,7 @@ class Record:
         if len(boxes) >= _FEWEST_CHECKBOXES:
             self.plan = [PlanEntry(flatten(entry), "done" if mark in "xX" else "") for mark, entry in boxes]
             self.plan_number = number
+            self._log.add_plan(self.plan, number)
 
     def _read_plan(self, entries: Sequence[PlanEntry], number: int) -> None:
         if not entries:
@@ -255,6 +263,7 @@ class Record:
         else:
             self.plan = list(entries)
         self.plan_number = number
+        self._log.add_plan(self.plan, number)
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -271,9 +280,16 @@ class Record:
             self.states[name] = StateLine(line, number)
         if outcome.tests and reading.verb == "RAN":
             self.tests[flatten(command)] = action
-        if not outcome.failed or reading.verb == "RAN":
-            for effect in action.effects:
+        for effect in action.effects:
+            # A command line that failed changed its files, unless its error is about them.
+            if not outcome.failed or (reading.verb == "RAN" and basename(effect.path) not in outcome.error):
                 self._change_file(effect, action.number)
+                self._log.add_file(effect, number, by_command=reading.verb == "RAN")
+        if reading.verb == "RAN":
+            self._log.add_run(command, outcome, text, number)
+        elif not outcome.failed:
+            for path, settings in action.settings:
+                self._log.add_settings(settings, number, path)
 
     def _change_file(self, effect: FileEffect, number: int) -> None:
         known = self.files.pop(effect.path, None)

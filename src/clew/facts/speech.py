@@ -7,7 +7,7 @@ programs use. The words are rows of `harness.toml` and `speech.toml`.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from posixpath import basename
 
 from clew.facts.data import load_table
@@ -35,9 +35,10 @@ class Markers:
 
     def __init__(self, row: dict[str, object]) -> None:
         self.words = frozenset(str(row.get("words", "")).split())
-        phrases, openings = row.get("phrases"), row.get("openings")
-        self.phrases = tuple(map(str, phrases)) if isinstance(phrases, list) else ()
-        self.openings = tuple(map(str, openings)) if isinstance(openings, list) else ()
+        self.phrases, self.openings, self.exceptions = (
+            tuple(map(str, listed)) if isinstance(listed := row.get(name), list) else ()
+            for name in ("phrases", "openings", "not")
+        )
 
     def found_in(self, lowered: str) -> bool:
         return (
@@ -50,7 +51,17 @@ class Markers:
 RULE, CANCEL, CONTINUE, THANKS, DONE, OPEN, DECISION, INTENT = (
     Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "done", "open", "decision", "intent")
 )
-_NO_RULE = tuple(_SPEECH["rule"]["not"])
+_REPLACES = tuple(_SPEECH["rule"]["replaces"])
+_DECISION_CHARS = range(20, 300)
+_OTHER_PHRASES = tuple(phrase for phrase in DECISION.phrases if not phrase.isascii())
+_ONE_WORD_PHRASES = tuple(phrase for phrase in DECISION.phrases if phrase.isascii() and " " not in phrase)
+_PHRASES_BY_WORD = {
+    word: [phrase for phrase in DECISION.phrases if phrase.startswith(f"{word} ")]
+    for word in {phrase.split()[0] for phrase in DECISION.phrases if phrase.isascii() and " " in phrase}
+}
+_MOST_DECISIONS = 3
+"""Of one message: a text with more of them explains, and does not decide."""
+_SENTENCE_MARKS = (". ", "! ", "? ", "。")
 _GOVERNING = frozenset(_SPEECH["governing"]["names"].split())
 
 
@@ -104,8 +115,61 @@ def _states_rule(piece: str) -> bool:
         len(piece) <= _LONGEST_RULE_CHARS
         and not lowered.rstrip().endswith(("?", "？"))
         and RULE.found_in(lowered)
-        and not any(phrase in lowered for phrase in _NO_RULE)
+        and not any(phrase in lowered for phrase in RULE.exceptions)
     )
+
+
+def replaces_rule(text: str) -> bool:
+    """Whether a rule says that another one no longer holds."""
+    lowered = text.lower()
+    return any(phrase in lowered for phrase in _REPLACES)
+
+
+def decisions_in(text: str) -> list[str]:
+    """The sentences of an agent that say what was decided or found, and why; guesses and questions are left out."""
+    lowered = text.lower()
+    if len(lowered) != len(text):
+        return []
+    found: dict[int, str] = {}
+    for phrase in _decision_phrases(lowered):
+        at = lowered.find(phrase)
+        while at >= 0:
+            start, end = _sentence_around(lowered, at)
+            if start not in found:
+                is_stated = end - start in _DECISION_CHARS and _is_stated(lowered[start:end])
+                found[start] = text[start:end] if is_stated and not text.count("```", 0, start) % 2 else ""
+            at = lowered.find(phrase, end)
+    return [found[start] for start in sorted(found) if found[start]][:_MOST_DECISIONS] if found else []
+
+
+def _decision_phrases(lowered: str) -> Iterable[str]:
+    """The phrases that a text may have, found by its words; a phrase of several words has its first word in it."""
+    whole = _ONE_WORD_PHRASES if lowered.isascii() else (*_ONE_WORD_PHRASES, *_OTHER_PHRASES)
+    words = lowered.split()
+    if _PHRASES_BY_WORD.keys().isdisjoint(words):
+        return whole
+    known = _PHRASES_BY_WORD.keys() & words
+    return (*whole, *(phrase for word in known for phrase in _PHRASES_BY_WORD[word]))
+
+
+def _sentence_around(text: str, at: int) -> tuple[int, int]:
+    """Where the sentence of a line begins and ends."""
+    start, end = text.rfind("\n", 0, at) + 1, text.find("\n", at)
+    end = len(text) if end < 0 else end
+    for mark in _SENTENCE_MARKS:
+        before, after = text.rfind(mark, start, at), text.find(mark, at, end)
+        start = before + len(mark) if before >= 0 else start
+        end = after + 1 if after >= 0 else end
+    return start, end
+
+
+def _is_stated(lowered: str) -> bool:
+    if lowered.rstrip("*_ ").endswith((":", "：", "?", "？")):
+        return False
+    for phrase in DECISION.exceptions:  # noqa: SIM110 (a generator takes three times as long)
+        if phrase in lowered:
+            return False
+    return True
 
 
 def is_question(text: str) -> bool:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from posixpath import basename, join, normpath
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clew.errors import UnreadableCommand
 from clew.facts.data import load_table
@@ -40,6 +40,9 @@ _PATCHED_FILE = re.compile(
     r"|^\+\+\+ b/(?P<changed>\S+)|^--- a/(?P<deleted>\S+)\n\+\+\+ /dev/null$",
     re.MULTILINE,
 )
+_SEARCH_REPLACE = re.compile(
+    r"^[<-]{5,9} SEARCH>?\n(.*?\n)?={5,9}\n(.*?)\n?[>+]{5,9} REPLACE", re.DOTALL | re.MULTILINE
+)
 _STATUSES = ("status", "state", "done", "completed", "checked")
 _ENTRY_TEXTS = ("content", "step", "text", "title", "task", "description", "name")
 # One of these is on every command line that changes a file in a way that is read here.
@@ -56,6 +59,15 @@ class FileEffect:
     fate: FileFate
     added: int = 0
     removed: int = 0
+
+
+class Edit(NamedTuple):
+    """A text that a call takes out of a file, and the one that it puts in."""
+
+    path: str
+    fate: FileFate
+    old: str
+    new: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,17 +151,15 @@ def _path_in(arguments: Mapping[str, Any]) -> str:
     return next((path for key in _PATH_KEYS if (path := _as_text(arguments.get(key)))), "")
 
 
-def _files_in_patch(text: str) -> dict[str, FileFate]:
-    if not text.lstrip().startswith(("*** Begin Patch", "--- ", "diff ")):
-        return {}
-    files: dict[str, FileFate] = {}
-    for found in _PATCHED_FILE.finditer(text):
-        path, how = found["path"] or found["changed"] or found["deleted"], found["how"]
-        if how == "Move to" and files:
-            files[next(reversed(files))] = "moved"
-        deleted = how == "Delete File" or found["deleted"]
-        files[path] = "deleted" if deleted else "created" if how == "Add File" else "changed"
-    return files
+def _is_patch(text: str) -> bool:
+    return text.lstrip().startswith(("*** Begin Patch", "--- ", "diff "))
+
+
+def _files_in_patch(text: str) -> list[str]:
+    if not _is_patch(text):
+        return []
+    found = (match["path"] or match["changed"] or match["deleted"] for match in _PATCHED_FILE.finditer(text))
+    return list(dict.fromkeys(found))
 
 
 # -- what a call changed -----------------------------------------------------------------------------------------------
@@ -163,49 +173,84 @@ def written_texts(reading: CallReading) -> list[str]:
     return texts
 
 
-def file_effects(reading: CallReading) -> list[FileEffect]:
-    """The files that a call changes, if it succeeds."""
-    if reading.verb == "RAN":
-        return _shell_effects(reading.target)
+def edits_in(reading: CallReading) -> list[Edit]:
+    """What a writing call takes out of files and puts in."""
     if reading.verb not in ("WROTE", "CHANGED"):
         return []
     arguments, own = reading.arguments, _path_in(reading.arguments)
-    effects: dict[str, FileEffect] = {}
+    fate: FileFate = "created" if reading.verb == "WROTE" else "changed"
+    if _plain_name(reading.tool) in _DELETING:
+        fate = "deleted"
+    found: list[Edit] = []
     for edit in _edits(arguments):
         path = _path_in(edit) or own
-        if not path:
-            continue
         old = next((text for key in _OLD if (text := _as_text(edit.get(key)))), "")
         new = next((text for key in _NEW if (text := _as_text(edit.get(key)))), "")
-        if patched := _files_in_patch(new):
-            effects |= {name: FileEffect(name, fate) for name, fate in patched.items()}
-            continue
-        before = effects.get(path, FileEffect(path, "changed"))
-        fate: FileFate = "created" if reading.verb == "WROTE" else "changed"
-        if _plain_name(reading.tool) in _DELETING:
-            fate = "deleted"
-        added, removed = _line_count(new), _line_count(old)
+        if _is_patch(new):
+            found += _edits_of_patch(new)
+        elif path and (blocks := _SEARCH_REPLACE.findall(new)):
+            found += (Edit(path, fate, before, after) for before, after in blocks)
+        elif path:
+            found.append(Edit(path, fate, old, new))
+    return found or [edit for value in arguments.values() for edit in _edits_of_patch(_as_text(value))]
+
+
+def _edits_of_patch(text: str) -> list[Edit]:
+    if not _is_patch(text):
+        return []
+    found: list[Edit] = []
+    headers = list(_PATCHED_FILE.finditer(text))
+    for at, header in enumerate(headers):
+        path, how = header["path"] or header["changed"] or header["deleted"], header["how"]
+        if how == "Move to" and found:
+            found[-1] = found[-1]._replace(fate="moved")
+        lines = text[header.end() : headers[at + 1].start() if at + 1 < len(headers) else None].split("\n")
+        old = "\n".join(line[1:] for line in lines if line.startswith("-") and not line.startswith("---"))
+        new = "\n".join(line[1:] for line in lines if line.startswith("+") and not line.startswith("+++"))
+        is_deleted = how == "Delete File" or bool(header["deleted"])
+        fate: FileFate = "deleted" if is_deleted else "created" if how == "Add File" else "changed"
+        found.append(Edit(path, fate, old, new))
+    return found
+
+
+def file_effects(reading: CallReading, edits: Sequence[Edit] | None = None) -> list[FileEffect]:
+    """The files that a call changes, if it succeeds; `edits` are those of the call, where they were read before."""
+    if reading.verb == "RAN":
+        return _shell_effects(reading.target)
+    effects: dict[str, FileEffect] = {}
+    for path, fate, old, new in edits_in(reading) if edits is None else edits:
+        before = effects.get(path, FileEffect(path, fate))
+        added, removed = _changed_lines(old, new)
         effects[path] = FileEffect(path, fate, before.added + added, before.removed + removed)
-    if not effects:
-        patches = (_files_in_patch(_as_text(value)) for value in arguments.values())
-        effects = {path: FileEffect(path, fate) for files in patches for path, fate in files.items()}
     return list(effects.values())
 
 
-def _line_count(text: str) -> int:
-    return text.count("\n") + (not text.endswith("\n")) if text else 0
+def _changed_lines(old: str, new: str) -> tuple[int, int]:
+    """How many lines an edit adds and removes; lines that it only repeats at its ends do not count."""
+    before, after = old.splitlines(), new.splitlines()
+    most = min(len(before), len(after))
+    same = next((at for at in range(most) if before[at] != after[at]), most)
+    most -= same
+    ends = next((at for at in range(most) if before[-1 - at] != after[-1 - at]), most)
+    return len(after) - same - ends, len(before) - same - ends
+
+
+def commands_in(line: str) -> Sequence[SimpleCommand]:
+    """The simple commands of a line; none where it is too long or cannot be read."""
+    if len(line) > _LONGEST_READ_CHARS:
+        return ()
+    try:
+        return read_command_line(line).commands
+    except UnreadableCommand:
+        return ()
 
 
 def _shell_effects(line: str) -> list[FileEffect]:
-    if len(line) > _LONGEST_READ_CHARS or not any(mark in line for mark in _MAY_WRITE):
-        return []
-    try:
-        commands = read_command_line(line).commands
-    except UnreadableCommand:
+    if not any(mark in line for mark in _MAY_WRITE):
         return []
     effects: dict[str, FileEffect] = {}
     folder = ""
-    for command in commands:
+    for command in commands_in(line):
         words = [word.text for word in command.words if word.is_known]
         if len(words) > 1 and words[0] == "cd":
             folder = join(folder, words[1])

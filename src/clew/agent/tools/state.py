@@ -1,16 +1,15 @@
-"""The tool `state`: how the things of this conversation stand, each with the message that says so.
+"""The tool `state`: the values of the things of this conversation, each with the message that says so.
 
-What it tells is fenced, since names and values come from files, commands and other people.
+Its answer is fenced, since names and values come from files, commands and other people.
 """
 
 from __future__ import annotations
 
 import re
-from typing import get_args
 
 from clew.agent.safe_text import fenced
 from clew.agent.tools.base import AgentTool, Arguments, CallContext, ToolResult, error_result, function_schema
-from clew.ledger import EntityKind
+from clew.facts import FACT_KINDS
 from clew.redact import redact_text
 from clew.store import Store
 from clew.turn import read_conversation_state, state_lines
@@ -26,7 +25,7 @@ _DESCRIPTION = (
 
 
 class StateTool(AgentTool):
-    """Tells the state of the conversation, out of the ledger."""
+    """Lists the state of the conversation."""
 
     name = "state"
     is_read_only = True
@@ -37,7 +36,7 @@ class StateTool(AgentTool):
             self.name,
             _DESCRIPTION,
             {
-                "kind": {"type": "string", "enum": list(get_args(EntityKind))},
+                "kind": {"type": "string", "enum": list(FACT_KINDS)},
                 "words": {"type": "string", "description": "only what has these words: a file, a setting"},
                 "at": {"type": "string", "description": "as it was behind a message: m120"},
             },
@@ -45,8 +44,8 @@ class StateTool(AgentTool):
 
     async def run(self, arguments: Arguments, call: CallContext) -> ToolResult:
         kind, words, given = arguments.get("kind"), str(arguments.get("words") or ""), str(arguments.get("at") or "")
-        if kind is not None and kind not in get_args(EntityKind):
-            return error_result(f"kind is {kind!r:.40}; send one of {', '.join(get_args(EntityKind))}")
+        if kind is not None and kind not in FACT_KINDS:
+            return error_result(f"kind is {kind!r:.40}; send one of {', '.join(FACT_KINDS)}")
         at = _NUMBER.fullmatch(given.strip())
         if given.strip() and at is None:
             return error_result(f"at is {given!r:.40}; send the number of a message, as in m120")

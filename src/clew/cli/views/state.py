@@ -12,14 +12,14 @@ from clew.cli.views.amounts import format_time, iso_time, plural
 from clew.cli.views.tables import hint_lines, page_width, print_blocks, styled_lines, table_lines
 from clew.cli.views.text import Align, clip, display_width, fitting_chars, printable_line, whole_facts, wrap
 from clew.errors import InvalidArgument
-from clew.ledger import ENTITY_KINDS, Entity, EntityKind
+from clew.facts import FACT_KINDS, Entity, FactKind
 from clew.store import Store
 from clew.turn import ConversationState, read_conversation_state
 
 MOST_OF_A_KIND = 8
 MOST_ENDED_TASKS = 3
 NARROW_WIDTH = 50
-PLURALS: dict[EntityKind, str] = {
+PLURALS: dict[FactKind, str] = {
     "task": "tasks",
     "branch": "branch",
     "commit": "commits",
@@ -47,7 +47,7 @@ class StatePage:
 
 
 async def read_state_page(
-    store: Store, session: str, *, at: int | None = None, kind: EntityKind | None = None, words: str = "", whole: bool
+    store: Store, session: str, *, at: int | None = None, kind: FactKind | None = None, words: str = "", whole: bool
 ) -> StatePage:
     """The state of a session's conversation, now or behind a message."""
     state = await read_conversation_state(store, session)
@@ -61,10 +61,10 @@ async def read_state_page(
     return StatePage(state, found, number if rows else None, rows[0].at if rows else None, at is None, shows_all)
 
 
-def kind_named(word: str) -> EntityKind | None:
+def kind_named(word: str) -> FactKind | None:
     """The kind that a person names, in one or in many."""
     wanted = word.casefold()
-    return next((kind for kind in ENTITY_KINDS if wanted in (kind, PLURALS[kind], f"{kind}s")), None)
+    return next((kind for kind in FACT_KINDS if wanted in (kind, PLURALS[kind], f"{kind}s")), None)
 
 
 # -- for programs ------------------------------------------------------------------------------------------------------
@@ -89,8 +89,8 @@ def _entity_json(entity: Entity) -> dict[str, Any]:
         "since": f"m{entity.since}",
         "message": f"m{now.number}",
         "before": [
-            {"value": change.value, "detail": change.detail, "message": f"m{change.number}"}
-            for change in reversed(entity.changes[:-1])
+            {"value": fact.value, "detail": fact.detail, "message": f"m{fact.number}"}
+            for fact in reversed(entity.facts[:-1])
         ],
     }
 
@@ -107,7 +107,7 @@ def print_state(page: StatePage, console: Console, more: str) -> None:
     title = f"as it is now, behind {when}" if page.is_now else f"as it was behind {when}"
     blocks: list[Iterator[str]] = [styled_lines(title, console, "dim")]
     left_out = 0
-    for kind in ENTITY_KINDS:
+    for kind in FACT_KINDS:
         some = [entity for entity in page.entities if entity.kind == kind]
         shown = some if page.shows_all else _newest(some)
         left_out += len(some) - len(shown)
@@ -128,7 +128,7 @@ def _newest(entities: Sequence[Entity]) -> list[Entity]:
     return [*going, *ended[: min(room, MOST_ENDED_TASKS)]]
 
 
-def _kind_lines(kind: EntityKind, every: Sequence[Entity], shown: Sequence[Entity], console: Console) -> Iterator[str]:
+def _kind_lines(kind: FactKind, every: Sequence[Entity], shown: Sequence[Entity], console: Console) -> Iterator[str]:
     count = f"  {len(every):,}" if len(every) > len(shown) else ""
     yield console.style(PLURALS[kind], "bold") + console.style(count, "dim")
     width = page_width(console) - 2
@@ -176,7 +176,7 @@ def _row(entity: Entity) -> tuple[str, ...]:
         case "rule":
             return f"m{entity.since}", f"{name} (replaced {detail})" if entity.is_ended else name
         case "decision":
-            return f"m{entity.since}", name
+            return f"m{entity.since}", f"{name} > {detail}" if detail else name
         case "branch":
             return value, f"since m{entity.since}", was
         case "commit":
