@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from clew.facts.parts import Part, PartKind, code_feature, code_parts, file_parts, output_parts, prose_parts
+from clew.facts.parts import (
+    Part,
+    PartKind,
+    code_feature,
+    code_parts,
+    file_parts,
+    is_document,
+    output_parts,
+    prose_parts,
+)
 from clew.facts.record import Action, Record
 from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
-from clew.facts.text import Terms, flatten, result_text, shorten
+from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.wrapping import SHORTENED
 from clew.messages import Message, text_of
@@ -46,6 +55,7 @@ class Kind(StrEnum):
     SNIPPET = "snippet"
     COMMAND = "command"
     WRITTEN = "written"
+    DOCUMENT = "document"
     OUTCOME = "outcome"
     OUTPUT = "output"
     READ = "read"
@@ -113,9 +123,12 @@ def read_material(
 ) -> Material:
     """The pieces of the messages that may be quoted. Terms are counted over all `numbers`."""
     reader = _MaterialReader(record, may_quote)
+    messages = [read(number) for number in numbers]
+    for message in messages:
+        if message["role"] != "tool":
+            reader.read_names(text_of(message))
     room = _MOST_CHARS_READ
-    for number in reversed(numbers):
-        message = read(number)
+    for number, message in zip(reversed(numbers), reversed(messages), strict=True):
         text = text_of(message)
         room -= len(text)
         most = _MOST_CHARS_OF_MESSAGE if room > 0 else _ENDS_OF_OLD_CHARS
@@ -132,6 +145,8 @@ class _MaterialReader:
         self._sizes: dict[Group, int] = {}
         self._seen: defaultdict[int, set[str]] = defaultdict(set)
         """The terms of the message that is being read, by place."""
+        self._named: set[str] = set()
+        """The exact terms in what people and the agent said."""
         self._edited: dict[tuple[int, str], Group] = {}
         self._by_call: dict[int, list[Action]] = {}
         self._by_result: dict[int, Action] = {}
@@ -143,6 +158,11 @@ class _MaterialReader:
                 self._by_result[action.result] = action
         self._closings = {exchange.closing for exchange in record.exchanges}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
+
+    def read_names(self, text: str) -> None:
+        """Remember the exact terms of something that was said: a line of code counts if somebody names what is in it."""
+        terms = self.material.terms
+        self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
     def read(self, message: Message, number: int, text: str) -> None:
         exchange = self._record.exchange_of(number)
@@ -179,12 +199,15 @@ class _MaterialReader:
             self._add_prose(Kind.CLOSING, Group(exchange, number, -1), number, reading.target, IN_CLOSING | IN_WORDS)
             return
         name = reading.tool if reading.verb == "CALLED" else reading.verb
-        frame = f"{name} {shorten(reading.target, TARGET_CHARS)}".strip()
+        frame = f"{name} {_short_target(reading.target)}".strip()
         self.material.frames[group] = frame
         self._seen[IN_CALL].update(self.material.terms.of(frame))
         features = self._features(action)
         if reading.verb in ("WROTE", "CHANGED") and not is_generated(reading.target):
             for text in written_texts(reading):
+                if is_document(reading.target):
+                    self._add_prose(Kind.DOCUMENT, group, number, text, IN_CALL, features)
+                    continue
                 for part in code_parts(text):
                     self._add(Kind.WRITTEN, group, number, part, IN_CALL, features)
         elif len(flatten(reading.target)) > TARGET_CHARS:
@@ -257,20 +280,26 @@ class _MaterialReader:
         """Count the terms of a part, and propose its pieces."""
         if part.kind is PartKind.NOISE:
             return
-        start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
+        start, material = self._sizes.get(group, 0), self.material
+        self._seen[place].update(material.terms.of("\n".join(part.pieces)))
+        self._sizes[group] = start + len(part.pieces)
+        if not self._may_quote(number):
+            return
+        is_code = part.kind is PartKind.CODE
         shapes = Counter() if part.kind is PartKind.PROSE else Counter(map(_shape, part.pieces))
         for at, piece in enumerate(part.pieces):
+            what = code_feature(piece) if is_code else ""
             terms = material.terms.of(piece)
-            self._seen[place].update(terms)
-            if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
+            if what == "statement" and self._named.isdisjoint(terms):
+                continue
+            if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
-                own_features = (*features, *self._piece_features(part, at, piece))
+                own_features = (*features, *([what] if what else ()), *self._piece_features(part, at, piece))
                 if shapes[_shape(piece)] >= _MANY_ALIKE:
                     own_features += ("alike",)
                 material.candidates.append(
                     Candidate(own, piece, (number,), frozenset(terms), group, start + at, features=own_features)
                 )
-        self._sizes[group] = start + len(part.pieces)
 
     def _piece_features(self, part: Part, at: int, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""
@@ -282,8 +311,6 @@ class _MaterialReader:
                 yield "decision"
             if piece.startswith("#") or piece.endswith(":"):
                 yield "heading"
-        elif part.kind is PartKind.CODE:
-            yield code_feature(piece)
         if at == 0:
             yield "first"
         if at + 1 == len(part.pieces):
@@ -300,6 +327,12 @@ class _MaterialReader:
                 use.first = number
                 use.messages += 1
             use.places |= place
+
+
+def _short_target(target: str) -> str:
+    """What a call is about; of a script in a command line the line that runs it."""
+    line, _, more = target.strip().partition("\n")
+    return shorten(line, TARGET_CHARS) + (f" {CUT}" if more and len(line) <= TARGET_CHARS else "")
 
 
 def _shape(piece: str) -> str:
