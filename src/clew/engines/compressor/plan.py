@@ -372,7 +372,7 @@ def _staying(
     taken = settings.sizes.total([*kept.values(), *(newest[position] for position in newest if position < cut.head)])
     head = _head(settings, history, cut.head, newest, later, settings.budgets.threshold - taken)
     prompt = next((position for position, message in enumerate(head) if is_prompt(message)), None)
-    if prompt is not None and (cut.folded or history.earlier):
+    if prompt is not None and (cut.folded or history.earlier) and not settings.has_short_frame:
         head[prompt] = with_note(head[prompt], as_block=settings.note_as_block)
     return dict(enumerate(head)) | kept
 
