@@ -253,6 +253,8 @@ class Draft:
             for heading, found in sections.items()
         }
         entries[value.ACTIVE_TASK] = [*self._task]
+        if self.material.root and groups:
+            entries[value.STATE].append(Entry(f"Paths of actions are below {self.material.root}"))
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
             entries[value.IN_PROGRESS] = [entries[value.COMPLETED].pop()]
@@ -291,9 +293,10 @@ class Draft:
             follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
             gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "
             text += gap + piece.text
+        numbers = (ordered[0].numbers[0], ordered[-1].numbers[-1])
         if frame is None:
-            return Entry(f'"{text}"', ordered[-1].numbers)
-        return Entry(f"{frame}: {text}" if text else frame, ordered[-1].numbers)
+            return Entry(f'"{text}"', numbers)
+        return Entry(f"{frame}{' -> ' if frame.startswith('RAN ') else ': '}{text}" if text else frame, numbers)
 
 
 def _without_values(rule: str) -> str:

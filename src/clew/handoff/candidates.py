@@ -38,6 +38,9 @@ _SHORTEST_NAME_CHARS = 4
 _SHORTEST_PIECE_CHARS = 3
 _FEATURE_CHARS = 160
 _MANY_ALIKE = 4
+_SHORTEST_ROOT_CHARS = 20
+_FEWEST_BELOW_ROOT = 4
+_ROOT_SHARE = 0.6
 _DIGITS = str.maketrans("123456789", "000000000")
 _MOST_CHARS_OF_MESSAGE = 60_000
 _MOST_CHARS_READ = 1_500_000
@@ -116,6 +119,8 @@ class Material:
     frames: dict[Group, str] = field(default_factory=dict)
     uses: dict[str, TermUse] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
+    root: str = ""
+    """The folder that the paths of actions are given below; empty where they are given as they are."""
 
 
 def read_material(
@@ -147,7 +152,7 @@ class _MaterialReader:
         """The terms of the message that is being read, by place."""
         self._named: set[str] = set()
         """The exact terms in what people and the agent said."""
-        self._edited: dict[tuple[int, str], Group] = {}
+        self._lines: dict[tuple[int, str, str, str], Group] = {}
         self._by_call: dict[int, list[Action]] = {}
         self._by_result: dict[int, Action] = {}
         self._last_with: dict[str, int] = {}
@@ -156,6 +161,7 @@ class _MaterialReader:
             self._last_with[action.reading.target] = action.number
             if action.result is not None:
                 self._by_result[action.result] = action
+        self.material.root = common_root([action.reading.target for action in record.actions() if action.reading.is_file])
         self._closings = {exchange.closing for exchange in record.exchanges}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
@@ -199,7 +205,8 @@ class _MaterialReader:
             self._add_prose(Kind.CLOSING, Group(exchange, number, -1), number, reading.target, IN_CLOSING | IN_WORDS)
             return
         name = reading.tool if reading.verb == "CALLED" else reading.verb
-        frame = f"{name} {_short_target(reading.target)}".strip()
+        target = reading.target.removeprefix(self.material.root) if reading.is_file else reading.target
+        frame = f"{name} {_short_target(target)}".strip()
         self.material.frames[group] = frame
         self._seen[IN_CALL].update(self.material.terms.of(frame))
         features = self._features(action)
@@ -223,11 +230,10 @@ class _MaterialReader:
             self._add(Kind.OUTCOME, group, action.result or number, said, IN_RESULT, features)
 
     def _group_of(self, action: Action, exchange: int) -> Group:
-        """The line of an action; all edits of one file in one exchange share a line."""
-        if action.reading.verb not in ("WROTE", "CHANGED"):
-            return Group(exchange, action.number, action.index)
-        own = Group(exchange, action.number, action.index)
-        return self._edited.setdefault((exchange, action.reading.target), own)
+        """The line of an action; actions of one exchange with the same target share a line."""
+        own, reading = Group(exchange, action.number, action.index), action.reading
+        verb = "CHANGED" if reading.verb == "WROTE" else reading.verb
+        return self._lines.setdefault((exchange, verb, reading.tool, reading.target), own) if reading.target else own
 
     def _add_result(self, action: Action, group: Group, number: int, text: str) -> None:
         reading = action.reading
@@ -327,6 +333,19 @@ class _MaterialReader:
                 use.first = number
                 use.messages += 1
             use.places |= place
+
+
+def common_root(paths: Sequence[str]) -> str:
+    """The longest folder, with its last separator, that most of the paths are in; empty where it is short."""
+    times: Counter[str] = Counter()
+    for path in paths:
+        mark = "\\" if "\\" in path else "/"
+        at = path.find(mark, _SHORTEST_ROOT_CHARS)
+        while at >= 0:
+            times[path[: at + 1]] += 1
+            at = path.find(mark, at + 1)
+    found = [root for root, many in times.items() if many >= max(_FEWEST_BELOW_ROOT, _ROOT_SHARE * len(paths))]
+    return max(found, key=len, default="")
 
 
 def _short_target(target: str) -> str:
