@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
+from itertools import islice
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
 from clew.facts.outcomes import command_key, is_building, is_lookup
+from clew.facts.record import is_small_talk
+from clew.facts.speech import continues
 from clew.handoff import value
 from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
@@ -194,7 +197,7 @@ class Draft:
 
     def _states(self) -> Iterator[Candidate]:
         record = self.record
-        if record.plan and record.plan_number is not None:
+        if record.has_current_plan and record.plan_number is not None:
             yield self._entry(Kind.STATE, plan_text(record), (record.plan_number,), value.STATE)
         for name, line in record.states.items():
             yield self._entry(Kind.STATE, f"{name.capitalize()}: {line.text}", (line.number,), value.STATE, 1)
@@ -329,12 +332,20 @@ def active_task(
 
     Of a request in a message that stays in view only the beginning is repeated.
     """
-    exchange = record.newest
-    if exchange is None or not exchange.request:
+    found = record.open_requests()
+    if not found:
         return
+    exchange, *interrupted = found
     said = request_text(exchange, min(most, _STAYING_TASK_CHARS) if exchange.number in staying else most)
     if exchange.closing is None:
         yield Entry(said, (exchange.number,))
+        for before in interrupted:
+            shown = request_text(before, min(most, _STAYING_TASK_CHARS if before.number in staying else REQUEST_CHARS))
+            yield Entry(f"Still open from before: {shown}", (before.number,))
+        if not interrupted and not exchange.chosen and continues(exchange.request):
+            earlier = (one for one in reversed(record.exchanges[:-1]) if one.request and not is_small_talk(one))
+            for before in islice(earlier, 1):
+                yield Entry(f"The request before it: {request_text(before)}", (before.number,))
         return
     if question := asks_back(text_of(source.read(exchange.closing))):
         yield Entry(said, (exchange.number,))
@@ -366,7 +377,7 @@ def open_failures(record: Record) -> list[Action]:
             continue
         if outcome.tests and not outcome.failed:
             last = {key: other for key, other in last.items() if not (other.outcome and other.outcome.tests)}
-        key = command_key(target) if is_command else f"{action.reading.tool} {target}"
+        key = command_key(target) if is_command else action.reading.tool
         last.pop(key, None)
         if outcome.failed:
             last[key] = action
