@@ -312,7 +312,6 @@ class Record:
         # The file that was changed last stands last.
         self.files[effect.path] = known
 
-
     @property
     def has_current_plan(self) -> bool:
         """Whether the plan is one of the work in hand: entries are open, or the newest request is about it.

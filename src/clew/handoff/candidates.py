@@ -7,6 +7,7 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -41,7 +42,8 @@ _MANY_ALIKE = 4
 _SHORTEST_ROOT_CHARS = 20
 _FEWEST_BELOW_ROOT = 4
 _ROOT_SHARE = 0.6
-_DIGITS = str.maketrans("123456789", "000000000")
+_DIGITS = re.compile(r"\d+")
+"""Rows of a table that differ in numbers only are alike."""
 _MOST_CHARS_OF_MESSAGE = 60_000
 _MOST_CHARS_READ = 1_500_000
 _ENDS_OF_OLD_CHARS = 1_200
@@ -161,7 +163,9 @@ class _MaterialReader:
             self._last_with[action.reading.target] = action.number
             if action.result is not None:
                 self._by_result[action.result] = action
-        self.material.root = common_root([action.reading.target for action in record.actions() if action.reading.is_file])
+        self.material.root = common_root(
+            [action.reading.target for action in record.actions() if action.reading.is_file]
+        )
         self._closings = {exchange.closing for exchange in record.exchanges}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
@@ -286,26 +290,30 @@ class _MaterialReader:
         """Count the terms of a part, and propose its pieces."""
         if part.kind is PartKind.NOISE:
             return
-        start, material = self._sizes.get(group, 0), self.material
-        self._seen[place].update(material.terms.of("\n".join(part.pieces)))
+        start, material, seen = self._sizes.get(group, 0), self.material, self._seen[place]
         self._sizes[group] = start + len(part.pieces)
         if not self._may_quote(number):
+            seen.update(material.terms.of("\n".join(part.pieces)))
             return
-        is_code = part.kind is PartKind.CODE
-        shapes = Counter() if part.kind is PartKind.PROSE else Counter(map(_shape, part.pieces))
+        is_prose, is_code = part.kind is PartKind.PROSE, part.kind is PartKind.CODE
+        shapes = (
+            [] if is_prose or len(part.pieces) < _MANY_ALIKE else [_DIGITS.sub("0", piece) for piece in part.pieces]
+        )
+        times = Counter(shapes)
         for at, piece in enumerate(part.pieces):
-            what = code_feature(piece) if is_code else ""
             terms = material.terms.of(piece)
+            seen.update(terms)
+            what = code_feature(piece) if is_code else ""
             if what == "statement" and self._named.isdisjoint(terms):
                 continue
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
-                own_features = (*features, *([what] if what else ()), *self._piece_features(part, at, piece))
-                if shapes[_shape(piece)] >= _MANY_ALIKE:
-                    own_features += ("alike",)
-                material.candidates.append(
-                    Candidate(own, piece, (number,), frozenset(terms), group, start + at, features=own_features)
-                )
+                own_features = [*features, what] if what else [*features]
+                own_features += self._piece_features(part, at, piece)
+                if shapes and times[shapes[at]] >= _MANY_ALIKE:
+                    own_features.append("alike")
+                found = Candidate(own, piece, (number,), frozenset(terms), group, start + at, "", tuple(own_features))
+                material.candidates.append(found)
 
     def _piece_features(self, part: Part, at: int, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""
@@ -352,8 +360,3 @@ def _short_target(target: str) -> str:
     """What a call is about; of a script in a command line the line that runs it."""
     line, _, more = target.strip().partition("\n")
     return shorten(line, TARGET_CHARS) + (f" {CUT}" if more and len(line) <= TARGET_CHARS else "")
-
-
-def _shape(piece: str) -> str:
-    """The piece with its digits alike: rows of a table that differ in numbers only have one shape."""
-    return piece.translate(_DIGITS).replace("00", "0").replace("00", "0")
