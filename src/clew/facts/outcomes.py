@@ -52,6 +52,8 @@ _RUNNER_MARKS = tuple(_TABLE["runners"]["marks"])
 EXIT = Detector.of(_TABLE["exit"])
 _BUILDING = frozenset(_TABLE["building"]["programs"].split())
 _FINDING = frozenset(_TABLE["finding"]["programs"].split())
+_LOOKING = _FINDING | frozenset(_TABLE["looking"]["programs"].split())
+_KEY_WORDS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +185,21 @@ def is_building(command: str) -> bool:
     """Whether a command line builds, tests or publishes: its failure blocks the work."""
     names = {part.split()[0].rsplit("/", 1)[-1] for part in re_split_commands(command) if part.split()}
     return not _BUILDING.isdisjoint(names) or "pytest" in command
+
+
+def is_lookup(command: str) -> bool:
+    """Whether a command line only looks something up: its failure is no failure of the work."""
+    programs = {part.split()[0].rsplit("/", 1)[-1] for part in re_split_commands(command) if part.split()}
+    return programs <= _LOOKING
+
+
+def command_key(command: str) -> str:
+    """The program of a command line with its first words: what was run, whatever its options are."""
+    for part in re_split_commands(command):
+        words = [word for word in part.split() if not word.startswith(("-", "2>", ">"))]
+        if words and words[0] not in _LOOKING:
+            return " ".join(words[:_KEY_WORDS])
+    return flatten(command)
 
 
 def re_split_commands(command: str) -> Sequence[str]:

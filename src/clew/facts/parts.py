@@ -81,9 +81,14 @@ def file_parts(text: str, path: str) -> list[Part]:
     """The parts of a file that was read: a document as prose, anything else as code."""
     lines = without_gutter(strip_colours(result_text(text)).split("\n"))
     text = "\n".join(line for line in lines if not _TAG_LINE.fullmatch(line))
-    if path.endswith(_DOCUMENTS):
+    if is_document(path):
         return prose_parts(text)
     return _with_noise(PartKind.CODE, code_pieces(text), text)
+
+
+def is_document(path: str) -> bool:
+    """Whether a file holds prose, by its name."""
+    return path.endswith(_DOCUMENTS)
 
 
 def code_parts(text: str) -> list[Part]:

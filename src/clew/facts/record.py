@@ -171,6 +171,9 @@ class Record:
         if not said:
             self.program_messages.add(number)
             return
+        if self.exchanges and self.exchanges[-1].request and not self.exchanges[-1].is_answered and continues(said):
+            # A word to go on with a request that waits for its answer is no request of its own.
+            return
         is_cancellation = cancels(said) and bool(self.exchanges)
         if is_cancellation:
             self.exchanges[-1].cancelled = True

@@ -21,6 +21,10 @@ _NOTICES, _TRAILERS = tuple(_HARNESS["notices"]), tuple(_HARNESS["trailers"])
 _BLOCK = re.compile(rf"<({'|'.join(map(re.escape, _HARNESS['tags']))})\b[^<>\n]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _REQUEST = re.compile(rf"<({'|'.join(_HARNESS['request_tags'])})\b[^<>\n]*>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
+_LABEL = re.compile(r"[A-Z][A-Z]+(?:[ _-][A-Z]+){0,3}: \S")
+"""A label in capitals, by which people mark what must be remembered."""
+_OWN_NEGATION = re.compile(r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can't|cannot)\b")
+"""What somebody does not do or know is no rule."""
 _LONGEST_RULE_CHARS = 400
 _SHORT_REQUEST_CHARS = 240
 _FEWEST_WORDS_OF_OBJECT = 5
@@ -110,13 +114,12 @@ def rules_in(text: str) -> list[str]:
 
 
 def _states_rule(piece: str) -> bool:
-    lowered = piece.lower().replace("’", "'")
-    return (
-        len(piece) <= _LONGEST_RULE_CHARS
-        and not lowered.rstrip().endswith(("?", "？"))
-        and RULE.found_in(lowered)
-        and not any(phrase in lowered for phrase in RULE.exceptions)
-    )
+    if len(piece) > _LONGEST_RULE_CHARS or piece.rstrip().endswith(("?", "？")):
+        return False
+    if _LABEL.match(piece):
+        return True
+    lowered = _OWN_NEGATION.sub(" ", piece.lower().replace("’", "'"))
+    return RULE.found_in(lowered) and not any(phrase in lowered for phrase in RULE.exceptions)
 
 
 def replaces_rule(text: str) -> bool:

@@ -96,6 +96,11 @@ class CallReading:
     target: str
     arguments: Mapping[str, Any]
 
+    @property
+    def is_file(self) -> bool:
+        """Whether the target is the path of a file."""
+        return self.verb in ("READ", "WROTE", "CHANGED")
+
 
 def read_call(call: ToolCall) -> CallReading:
     name, arguments = name_of_call(call), arguments_of_call(call)

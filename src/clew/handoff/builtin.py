@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
-from clew.facts.outcomes import is_building
+from clew.facts.outcomes import command_key, is_building, is_lookup
 from clew.handoff import value
 from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
@@ -187,7 +187,7 @@ class Draft:
                 yield candidate
 
     def _rules(self) -> Iterator[Candidate]:
-        for at, rule in enumerate({rule.text: rule for rule in self.record.rules}.values()):
+        for at, rule in enumerate({_without_values(rule.text): rule for rule in self.record.rules}.values()):
             # What stays between the handoff and the tail is folded next time, when nobody reads it again.
             if rule.number < self.source.last and rule.number not in self.source.above:
                 yield self._entry(Kind.RULE, f'"{rule.text}"', (rule.number,), value.RULES, at)
@@ -253,6 +253,8 @@ class Draft:
             for heading, found in sections.items()
         }
         entries[value.ACTIVE_TASK] = [*self._task]
+        if self.material.root and groups:
+            entries[value.STATE].append(Entry(f"Paths of actions are below {self.material.root}"))
         entries[value.COMPLETED] = self._exchanges(asked, groups)
         if self._is_open and entries[value.COMPLETED] and self._is_newest(entries[value.COMPLETED][-1]):
             entries[value.IN_PROGRESS] = [entries[value.COMPLETED].pop()]
@@ -277,7 +279,7 @@ class Draft:
             text = asked[index].text if index in asked else request_text(exchange, _HEAD_CHARS)
             numbers = (exchange.number,) if exchange.number >= 0 else ()
             entries.append(Entry(text or _GOES_ON, numbers, tuple(lines)))
-        if omitted:
+        if omitted and entries:
             many = f"{len(omitted)} requests" if len(omitted) > 1 else "1 request"
             entries.insert(0, Entry(f"{many} not listed", (omitted[0].number, omitted[-1].number)))
         return entries
@@ -291,9 +293,15 @@ class Draft:
             follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1
             gap = "" if before is None else " " if follows and frame is None else f" {CUT} " if frame is None else " · "
             text += gap + piece.text
+        numbers = (ordered[0].numbers[0], ordered[-1].numbers[-1])
         if frame is None:
-            return Entry(f'"{text}"', ordered[-1].numbers)
-        return Entry(f"{frame}: {text}" if text else frame, ordered[-1].numbers)
+            return Entry(f'"{text}"', numbers)
+        return Entry(f"{frame}{' -> ' if frame.startswith('RAN ') else ': '}{text}" if text else frame, numbers)
+
+
+def _without_values(rule: str) -> str:
+    """A rule without its numbers: a later rule that differs only in them replaces it."""
+    return " ".join("0" if any(map(str.isdigit, word)) else word for word in rule.split())
 
 
 def request_text(exchange: Exchange, most: int = REQUEST_CHARS) -> str:
@@ -331,9 +339,7 @@ def active_task(
     if question := asks_back(text_of(source.read(exchange.closing))):
         yield Entry(said, (exchange.number,))
         yield Entry(f"The agent asked: {quoted(question, min(most, REQUEST_CHARS))}", (exchange.closing,))
-    elif exchange.number in staying:
-        yield Entry(_NONE)
-    else:
+    elif exchange.number not in staying:
         yield Entry(f"{_NONE} The newest request, {said}, was answered", (exchange.number, exchange.closing))
 
 
@@ -352,11 +358,19 @@ def open_failures(record: Record) -> list[Action]:
     """The last failed actions that did not succeed when they were repeated."""
     last: dict[str, Action] = {}
     for action in record.actions():
-        if action.outcome is not None:
-            last.pop(action.reading.target, None)
-            last[action.reading.target] = action
-    failed = [action for action in last.values() if action.failed and action.reading.verb in ("RAN", "CALLED")]
-    return failed[-_MOST_FAILURES:]
+        outcome, target = action.outcome, action.reading.target
+        if outcome is None or action.reading.verb not in ("RAN", "CALLED"):
+            continue
+        is_command = action.reading.verb == "RAN"
+        if is_command and is_lookup(target):
+            continue
+        if outcome.tests and not outcome.failed:
+            last = {key: other for key, other in last.items() if not (other.outcome and other.outcome.tests)}
+        key = command_key(target) if is_command else f"{action.reading.tool} {target}"
+        last.pop(key, None)
+        if outcome.failed:
+            last[key] = action
+    return list(last.values())[-_MOST_FAILURES:]
 
 
 def _conclusions(material: Material, worth: Worth) -> set[Candidate]:

@@ -13,10 +13,19 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
 
-from clew.facts.parts import Part, PartKind, code_feature, code_parts, file_parts, output_parts, prose_parts
+from clew.facts.parts import (
+    Part,
+    PartKind,
+    code_feature,
+    code_parts,
+    file_parts,
+    is_document,
+    output_parts,
+    prose_parts,
+)
 from clew.facts.record import Action, Record
 from clew.facts.speech import DECISION, INTENT, RULE, is_governing, person_text
-from clew.facts.text import Terms, flatten, result_text, shorten
+from clew.facts.text import CUT, TermKind, Terms, flatten, result_text, shorten
 from clew.facts.tools import is_generated, written_texts
 from clew.handoff.wrapping import SHORTENED
 from clew.messages import Message, text_of
@@ -29,6 +38,9 @@ _SHORTEST_NAME_CHARS = 4
 _SHORTEST_PIECE_CHARS = 3
 _FEATURE_CHARS = 160
 _MANY_ALIKE = 4
+_SHORTEST_ROOT_CHARS = 20
+_FEWEST_BELOW_ROOT = 4
+_ROOT_SHARE = 0.6
 _DIGITS = str.maketrans("123456789", "000000000")
 _MOST_CHARS_OF_MESSAGE = 60_000
 _MOST_CHARS_READ = 1_500_000
@@ -46,6 +58,7 @@ class Kind(StrEnum):
     SNIPPET = "snippet"
     COMMAND = "command"
     WRITTEN = "written"
+    DOCUMENT = "document"
     OUTCOME = "outcome"
     OUTPUT = "output"
     READ = "read"
@@ -106,6 +119,8 @@ class Material:
     frames: dict[Group, str] = field(default_factory=dict)
     uses: dict[str, TermUse] = field(default_factory=dict)
     terms: Terms = field(default_factory=Terms)
+    root: str = ""
+    """The folder that the paths of actions are given below; empty where they are given as they are."""
 
 
 def read_material(
@@ -113,9 +128,12 @@ def read_material(
 ) -> Material:
     """The pieces of the messages that may be quoted. Terms are counted over all `numbers`."""
     reader = _MaterialReader(record, may_quote)
+    messages = [read(number) for number in numbers]
+    for message in messages:
+        if message["role"] != "tool":
+            reader.read_names(text_of(message))
     room = _MOST_CHARS_READ
-    for number in reversed(numbers):
-        message = read(number)
+    for number, message in zip(reversed(numbers), reversed(messages), strict=True):
         text = text_of(message)
         room -= len(text)
         most = _MOST_CHARS_OF_MESSAGE if room > 0 else _ENDS_OF_OLD_CHARS
@@ -132,7 +150,9 @@ class _MaterialReader:
         self._sizes: dict[Group, int] = {}
         self._seen: defaultdict[int, set[str]] = defaultdict(set)
         """The terms of the message that is being read, by place."""
-        self._edited: dict[tuple[int, str], Group] = {}
+        self._named: set[str] = set()
+        """The exact terms in what people and the agent said."""
+        self._lines: dict[tuple[int, str, str, str], Group] = {}
         self._by_call: dict[int, list[Action]] = {}
         self._by_result: dict[int, Action] = {}
         self._last_with: dict[str, int] = {}
@@ -141,8 +161,14 @@ class _MaterialReader:
             self._last_with[action.reading.target] = action.number
             if action.result is not None:
                 self._by_result[action.result] = action
+        self.material.root = common_root([action.reading.target for action in record.actions() if action.reading.is_file])
         self._closings = {exchange.closing for exchange in record.exchanges}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
+
+    def read_names(self, text: str) -> None:
+        """Remember the exact terms of something that was said: a line of code counts if somebody names what is in it."""
+        terms = self.material.terms
+        self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
     def read(self, message: Message, number: int, text: str) -> None:
         exchange = self._record.exchange_of(number)
@@ -179,12 +205,16 @@ class _MaterialReader:
             self._add_prose(Kind.CLOSING, Group(exchange, number, -1), number, reading.target, IN_CLOSING | IN_WORDS)
             return
         name = reading.tool if reading.verb == "CALLED" else reading.verb
-        frame = f"{name} {shorten(reading.target, TARGET_CHARS)}".strip()
+        target = reading.target.removeprefix(self.material.root) if reading.is_file else reading.target
+        frame = f"{name} {_short_target(target)}".strip()
         self.material.frames[group] = frame
         self._seen[IN_CALL].update(self.material.terms.of(frame))
         features = self._features(action)
         if reading.verb in ("WROTE", "CHANGED") and not is_generated(reading.target):
             for text in written_texts(reading):
+                if is_document(reading.target):
+                    self._add_prose(Kind.DOCUMENT, group, number, text, IN_CALL, features)
+                    continue
                 for part in code_parts(text):
                     self._add(Kind.WRITTEN, group, number, part, IN_CALL, features)
         elif len(flatten(reading.target)) > TARGET_CHARS:
@@ -200,11 +230,10 @@ class _MaterialReader:
             self._add(Kind.OUTCOME, group, action.result or number, said, IN_RESULT, features)
 
     def _group_of(self, action: Action, exchange: int) -> Group:
-        """The line of an action; all edits of one file in one exchange share a line."""
-        if action.reading.verb not in ("WROTE", "CHANGED"):
-            return Group(exchange, action.number, action.index)
-        own = Group(exchange, action.number, action.index)
-        return self._edited.setdefault((exchange, action.reading.target), own)
+        """The line of an action; actions of one exchange with the same target share a line."""
+        own, reading = Group(exchange, action.number, action.index), action.reading
+        verb = "CHANGED" if reading.verb == "WROTE" else reading.verb
+        return self._lines.setdefault((exchange, verb, reading.tool, reading.target), own) if reading.target else own
 
     def _add_result(self, action: Action, group: Group, number: int, text: str) -> None:
         reading = action.reading
@@ -257,20 +286,26 @@ class _MaterialReader:
         """Count the terms of a part, and propose its pieces."""
         if part.kind is PartKind.NOISE:
             return
-        start, material, may_quote = self._sizes.get(group, 0), self.material, self._may_quote(number)
+        start, material = self._sizes.get(group, 0), self.material
+        self._seen[place].update(material.terms.of("\n".join(part.pieces)))
+        self._sizes[group] = start + len(part.pieces)
+        if not self._may_quote(number):
+            return
+        is_code = part.kind is PartKind.CODE
         shapes = Counter() if part.kind is PartKind.PROSE else Counter(map(_shape, part.pieces))
         for at, piece in enumerate(part.pieces):
+            what = code_feature(piece) if is_code else ""
             terms = material.terms.of(piece)
-            self._seen[place].update(terms)
-            if may_quote and (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
+            if what == "statement" and self._named.isdisjoint(terms):
+                continue
+            if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
-                own_features = (*features, *self._piece_features(part, at, piece))
+                own_features = (*features, *([what] if what else ()), *self._piece_features(part, at, piece))
                 if shapes[_shape(piece)] >= _MANY_ALIKE:
                     own_features += ("alike",)
                 material.candidates.append(
                     Candidate(own, piece, (number,), frozenset(terms), group, start + at, features=own_features)
                 )
-        self._sizes[group] = start + len(part.pieces)
 
     def _piece_features(self, part: Part, at: int, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""
@@ -282,8 +317,6 @@ class _MaterialReader:
                 yield "decision"
             if piece.startswith("#") or piece.endswith(":"):
                 yield "heading"
-        elif part.kind is PartKind.CODE:
-            yield code_feature(piece)
         if at == 0:
             yield "first"
         if at + 1 == len(part.pieces):
@@ -300,6 +333,25 @@ class _MaterialReader:
                 use.first = number
                 use.messages += 1
             use.places |= place
+
+
+def common_root(paths: Sequence[str]) -> str:
+    """The longest folder, with its last separator, that most of the paths are in; empty where it is short."""
+    times: Counter[str] = Counter()
+    for path in paths:
+        mark = "\\" if "\\" in path else "/"
+        at = path.find(mark, _SHORTEST_ROOT_CHARS)
+        while at >= 0:
+            times[path[: at + 1]] += 1
+            at = path.find(mark, at + 1)
+    found = [root for root, many in times.items() if many >= max(_FEWEST_BELOW_ROOT, _ROOT_SHARE * len(paths))]
+    return max(found, key=len, default="")
+
+
+def _short_target(target: str) -> str:
+    """What a call is about; of a script in a command line the line that runs it."""
+    line, _, more = target.strip().partition("\n")
+    return shorten(line, TARGET_CHARS) + (f" {CUT}" if more and len(line) <= TARGET_CHARS else "")
 
 
 def _shape(piece: str) -> str:

@@ -29,6 +29,7 @@ from clew.engines.compressor.prune import (
     fit_tail,
     given_back,
     prune,
+    sought_before,
     was_shortened,
 )
 from clew.facts import Record
@@ -221,7 +222,9 @@ def _with_longer_tail(
     staying = {at: message for at, message in plan.staying.items() if at < cut.head or at in other.kept or at in spoken}
     for at in reversed(range(cut.head if settings.budgets.total else 0)):
         if staying[at] is not messages[at] and messages[at]["role"] == "tool":
-            more = given_back(messages[at], staying[at], references[at], room, 2 * room, count)
+            more = given_back(
+                messages[at], staying[at], references[at], room, 2 * room, count, sought_before(messages, at)
+            )
             room -= count(more) - count(staying[at])
             staying[at] = more
     staying = dict(sorted({**staying, **longer}.items()))
@@ -369,7 +372,7 @@ def _staying(
     taken = settings.sizes.total([*kept.values(), *(newest[position] for position in newest if position < cut.head)])
     head = _head(settings, history, cut.head, newest, later, settings.budgets.threshold - taken)
     prompt = next((position for position, message in enumerate(head) if is_prompt(message)), None)
-    if prompt is not None and (cut.folded or history.earlier):
+    if prompt is not None and (cut.folded or history.earlier) and not settings.has_short_frame:
         head[prompt] = with_note(head[prompt], as_block=settings.note_as_block)
     return dict(enumerate(head)) | kept
 
@@ -387,7 +390,9 @@ def _newest_in_bounds(
     # The request before the reply: it is the task.
     for position in sorted({*newest_visible(messages), *spoken}, key=lambda at: messages[at]["role"] != "user"):
         message = tail.get(position, messages[position])
-        newest[position] = cut_to_tokens(message, history.references[position], room // 2, count)
+        newest[position] = cut_to_tokens(
+            message, history.references[position], room // 2, count, sought_before(history.messages, position)
+        )
         room -= count(newest[position])
     return newest
 
@@ -402,7 +407,7 @@ def _filled_up(
     newest = newest_visible(messages)
     for at in sorted(cut, key=lambda at: (at not in newest, messages[at]["role"] != "user", -at)):
         size = count(filled[at])
-        longer = cut_to_tokens(messages[at], history.references[at], size + room, count)
+        longer = cut_to_tokens(messages[at], history.references[at], size + room, count, sought_before(messages, at))
         if size < (whole := count(longer)) <= size + room:
             filled[at] = longer
             room -= whole - size

@@ -40,6 +40,7 @@ _NEAR_SHARE = 4
 _SHARE_OF_ENDS = 0.5
 """Of the room of a result that is cut, for its beginning and its end; the rest is for lines of its middle."""
 _TRIES_TO_CUT = 4
+_SOUGHT_IN_MESSAGES = 6
 _TARGET_CHARS = 120
 _ERROR_CHARS = 160
 _VERB_PHRASES: Mapping[Verb, str] = {
@@ -135,7 +136,13 @@ def prune_in_tail(message: Message, call: ToolCall | None, reference: int | None
 
 
 def given_back(
-    message: Message, pruned: Message, reference: int | None, room: int, budget: int, count: CountMessage
+    message: Message,
+    pruned: Message,
+    reference: int | None,
+    room: int,
+    budget: int,
+    count: CountMessage,
+    sought: str = "",
 ) -> Message:
     """A message that was pruned, whole where there is room for it; of a larger result both ends, in half the budget."""
     least = count(pruned)
@@ -144,7 +151,7 @@ def given_back(
     most = min(least + room, budget // 2)
     if message["role"] != "tool" or room < _FEWEST_TOKENS_OF_ENDS:
         return pruned
-    ends = cut_to_tokens(message, reference, most, count)
+    ends = cut_to_tokens(message, reference, most, count, sought)
     return ends if least < count(ends) <= most else pruned
 
 
@@ -182,9 +189,20 @@ def fit_tail(
             for_short, room = for_short - more, room - more
     for at in shorter:
         if fitted[at] is pruned[at]:
-            fitted[at] = given_back(original[at], pruned[at], references[at], room, budget, count)
+            sought = sought_before(tail, at)
+            fitted[at] = given_back(original[at], pruned[at], references[at], room, budget, count, sought)
             room -= count(fitted[at]) - least[at]
     return start, fitted[start:]
+
+
+def sought_before(messages: Sequence[Message], at: int) -> str:
+    """What the agent said and called before a result: what it looked for in it."""
+    said = (
+        f"{text_of(message)}\n{' '.join(read_call(call).target for call in calls_of(message))}"
+        for message in messages[max(0, at - _SOUGHT_IN_MESSAGES) : at]
+        if message["role"] == "assistant"
+    )
+    return "\n".join(said)
 
 
 def _tail_begin(tail: Sequence[Message], whole: Sequence[int], least: Sequence[int], budget: int) -> int:
@@ -242,10 +260,10 @@ def _whole(reference: int | None) -> str:
     return "" if reference is None else f"; whole: m{reference}"
 
 
-def cut_text(message: Message, reference: int | None, most_chars: int) -> Message:
+def cut_text(message: Message, reference: int | None, most_chars: int, sought: str = "") -> Message:
     """A long text with its middle left out: both ends say what it is. They are cut between lines where that is near.
 
-    Of a result, the lines of the middle that say most are kept, too.
+    Of a result, the lines of the middle that say most are kept, too; those first that have what was sought.
     """
     text = text_of(message)
     # What was cut before is not cut again: the gap would tell of the gap.
@@ -258,7 +276,8 @@ def cut_text(message: Message, reference: int | None, most_chars: int) -> Messag
     start = text.rfind("\n", ends - near, ends)
     start = start if start >= 0 else ends
     end = text.find("\n", len(text) - ends, len(text) - ends + near) + 1 or len(text) - ends
-    middle = excerpt(text[start:end].split("\n"), most_chars - 2 * ends - _GAP_CHARS) if share < 1.0 else []
+    room = most_chars - 2 * ends - _GAP_CHARS
+    middle = excerpt(text[start:end].split("\n"), room, sought) if share < 1.0 else []
     left_out = end - start - sum(map(len, middle))
     gap = "\n".join((f"[... {left_out:,} chars left out{_whole(reference)} ...]", *middle))
     kept = f"{text[:start]}\n{gap}\n{text[end:]}"
@@ -269,14 +288,16 @@ def cut_text(message: Message, reference: int | None, most_chars: int) -> Messag
     return {**message, "content": kept}
 
 
-def cut_to_tokens(message: Message, reference: int | None, tokens: int, count: CountMessage) -> Message:
+def cut_to_tokens(
+    message: Message, reference: int | None, tokens: int, count: CountMessage, sought: str = ""
+) -> Message:
     """The message with the middle of its text left out, in at most so many tokens where that is possible."""
     size, chars = count(message), len(text_of(message))
     if size <= tokens:
         return message
     shorter, most = message, chars * tokens // size
     for _ in range(_TRIES_TO_CUT):
-        shorter = cut_text(message, reference, most)
+        shorter = cut_text(message, reference, most, sought)
         size = count(shorter)
         if size <= tokens or most <= _LEAST_OF_TEXT_CHARS:
             break
