@@ -2,6 +2,7 @@
 
     python benchmarks/walks.py            the four walks: each file, in order, with the functions that ran in it
     python benchmarks/walks.py --counts   the numbers alone
+    python benchmarks/walks.py --write    write the lists of docs/walk.md
 
 Each is run once, so that what it needs is imported, and once more on fresh data, watched. Importing is no step of a
 walk, and neither is what stands in `clew.testing`.
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import re
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -31,6 +33,10 @@ from clew.testing.upstream import Upstream, UpstreamAnswer
 from clew.turn import Conversation, receive
 
 SOURCE = Path(clew.__file__).parent
+PAGE = Path(__file__).resolve().parents[1] / "docs" / "walk.md"
+_MOST_FUNCTIONS = 3
+"""Of each file, in the page."""
+_BLOCK = re.compile(r"(?P<title>\*\*.+?\*\*, )\d+ files:\n\n```\n.*?```", re.DOTALL)
 _HISTORY = 60
 _FAKE_KEY = "not-a-real-key"
 _MODEL = "claude-sonnet-4-5"
@@ -136,12 +142,33 @@ def walk_of(steps: Callable[[Walk, Path], Coroutine[Any, Any, None]]) -> Walk:
     return walk
 
 
+def page_with(walks: Sequence[Walk], page: str) -> str:
+    """The page with its lists replaced: each file with the first public functions that ran in it."""
+    start, heading, lists = page.partition("\n## The four walks")
+    left = iter(walks)
+
+    def block(found: re.Match[str]) -> str:
+        files = next(left).files
+        lines = "".join(f"{path}: {', '.join(_shown(functions))}\n" for path, functions in files.items())
+        return f"{found['title']}{len(files)} files:\n\n```\n{lines}```"
+
+    return start + heading + _BLOCK.sub(block, lists)
+
+
+def _shown(functions: Iterable[str]) -> list[str]:
+    names = list(functions)
+    return [name for name in names if not name.startswith("_")][:_MOST_FUNCTIONS] or names[:_MOST_FUNCTIONS]
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--counts", action="store_true", help="the numbers alone")
+    parser.add_argument("--write", action="store_true", help="write the lists of docs/walk.md")
     options = parser.parse_args()
     walks = {name: walk_of(steps) for name, steps in WALKS.items()}
-    if not options.counts:
+    if options.write:
+        PAGE.write_text(page_with(list(walks.values()), PAGE.read_text(encoding="utf-8")), encoding="utf-8")
+    elif not options.counts:
         for name, walk in walks.items():
             print(f"\n{name}: {len(walk.files)} files")
             for path, functions in walk.files.items():

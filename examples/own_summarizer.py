@@ -15,7 +15,7 @@ None.
 ## Goal
 Batches that are sent once.
 ## Completed actions
-1. Wrote /srv/invented/ledger.py, 4711 rows.
+1. Wrote /srv/invented/ledger.py, 4711093 rows.
 """
 request = json.loads(Path(__file__).with_name("session.json").read_text(encoding="utf-8"))
 

@@ -37,8 +37,11 @@ def test_the_map_covers_every_folded_message_once(tmp_path: Path, capsys: pytest
         node = nodes[id]
         return [leaf for part in node["parts"] for leaf in leaves(part)] if node["parts"] else [node]
 
+    messages = json.loads(Path(EXAMPLE).read_text(encoding="utf-8"))["messages"]
+    # The system prompt has no number.
+    numbered = [at for at, message in enumerate(messages) if message["role"] != "system"]
     covered = [
-        number
+        numbered[number]
         for shown in result["map"]["shown"]
         for leaf in leaves(shown)
         for number in range(int(leaf["first"][1:]), int(leaf["last"][1:]) + 1)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector
 
-TABLES = ("outcomes.toml", "noise.toml", "state.toml")
+TABLES = ("outcomes.toml", "parts.toml", "state.toml")
 
 
 def rows() -> Iterator[Any]:

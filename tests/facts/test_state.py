@@ -244,11 +244,11 @@ def test_a_service_that_is_started_by_name_is_stopped_by_name() -> None:
 
 def test_a_rule_that_is_taken_back_is_replaced() -> None:
     said = [
-        user("Use tabs for indentation."),
+        user("Always use tabs for indentation."),
         assistant("Will do."),
         user("Actually, forget the tabs for indentation, use spaces."),
     ]
-    old = entity(said, "rule", "Use tabs")
+    old = entity(said, "rule", "Always use tabs")
     assert (old.value, old.now.number) == ("replaced", 2)
     assert "use spaces" in old.now.detail
     assert entity(said, "rule", "use spaces").value == "in force"

@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from clew.agent import Exchange
+from clew.agent import Answer
 from clew.app import AgentApp, AgentAppOptions, open_agent_app
 from clew.config import load_config
 from clew.events import CompactionFinished, CompactionStarted, Event, Events, OutputSpilled
@@ -80,7 +80,7 @@ class Talk:
     session: str = ""
     events: list[Event] = field(default_factory=list)
 
-    async def ask(self, text: str, *steps: Step) -> Exchange:
+    async def ask(self, text: str, *steps: Step) -> Answer:
         self.worker.then(*steps)
         done = await self.app.agent.ask(self.session, user(text))
         assert self.worker.steps_left == 0

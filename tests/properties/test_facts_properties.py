@@ -10,7 +10,8 @@ from typing import Any
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from clew.facts import Record, output_parts, prose_parts, read_outcome, rules_in
+from clew.facts import Record, output_parts, person_text, prose_parts, read_outcome, rules_in
+from clew.facts.data import load_table
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
 from clew.testing.strategies import History, broken_histories, histories, texts
@@ -68,6 +69,24 @@ def test_rules_errors_and_pieces_stand_in_the_text_they_are_from(text: str) -> N
     assert flat(read_outcome(text).error) in flat(text) or text.lstrip().startswith("{")
     for part in (*prose_parts(text), *(() if text.lstrip()[:1] in ("{", "[") else output_parts(text))):
         assert all(flat(piece).removesuffix("…") in flat(text) for piece in part.pieces)
+
+
+HARNESS = load_table("harness.toml")
+plain = st.text(st.characters(categories=["Ll", "Lu", "Zs"]), min_size=1, max_size=60).map(flat).filter(bool)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(HARNESS["tags"]), plain, plain)
+def test_what_a_harness_puts_between_its_tags_is_not_said_by_the_person(tag: str, inside: str, said: str) -> None:
+    block = f"<{tag}>\n{inside}\n</{tag}>"
+    assert person_text(block) == ""
+    assert person_text(f"{block}\n{said}") == person_text(f"{said}\n{block}") == person_text(said)
+
+
+@settings(deadline=None)
+@given(st.sampled_from(HARNESS["openings"]), plain)
+def test_a_message_that_begins_as_programs_write_is_no_request(opening: str, rest: str) -> None:
+    assert [one.request for one in Record.of([user("Go."), user(f"{opening} {rest}")]).exchanges] == ["Go."]
 
 
 _WRITE = """

@@ -1,4 +1,7 @@
-"""Every handoff: within budget, the same value after a round trip, larger ones with all of smaller ones, no secrets."""
+"""Every handoff: within budget, required facts present, references real, no noise, no secrets.
+
+A larger one has everything of a smaller one, and a round trip gives the same value.
+"""
 
 from __future__ import annotations
 
@@ -61,6 +64,70 @@ def test_a_larger_handoff_has_every_entry_of_a_smaller_one(history: History, bud
     pieces = {piece for entry in smaller.all_entries() for piece in re.split(r' · | … |…|: |"', entry.text) if piece}
     text = larger.render()
     assert {piece for piece in pieces if piece not in text} <= {f"{n} requests not listed" for n in range(99)}
+
+
+@settings(deadline=None, max_examples=60)
+@given(histories() | broken_histories(), budgets)
+def test_every_reference_is_the_number_of_a_message(history: History, budget: int) -> None:
+    written = write_handoff(summary_input_of(history), budget, count)
+    referred = {number for entry in written.all_entries() for number in entry.numbers}
+    assert referred <= set(range(len(history)))
+
+
+RULES = (
+    "Never touch prod_{}.db.",
+    "不要修改第{}号文件。",
+    "Always run the linter for part {}.",
+    "Niemals Dienst {} neu starten.",
+)
+ERRORS = ("ValueError: {} rows are missing", "fatal: couldn't find remote ref branch_{}", "error: part_{} is broken")
+steps = st.lists(
+    st.tuples(st.sampled_from(RULES), st.sampled_from(ERRORS), st.booleans(), texts(300)), min_size=1, max_size=6
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(steps)
+def test_newest_request_rules_changed_files_and_open_errors_are_present(
+    planned: list[tuple[str, str, bool, str]],
+) -> None:
+    history: list[Message] = []
+    required: list[str] = []
+    for n, (rule, error, is_fixed, words) in enumerate(planned):
+        said, path, command = rule.format(n), f"src/part_{n}.py", f"make part_{n}"
+        history += [user(f"Do step {n}. {said}"), assistant(None, [call("write_file", {"path": path}, f"w{n}")])]
+        history += [tool(f"w{n}", "ok"), assistant(None, [call("terminal", {"command": command}, f"c{n}")])]
+        history += [tool(f"c{n}", f"{error.format(n)}\nexit code 2")]
+        if is_fixed:
+            history += [
+                assistant(None, [call("terminal", {"command": command}, f"f{n}")]),
+                tool(f"f{n}", "exit code 0"),
+            ]
+        history += [assistant(f"Step {n} came so far. {words}")]
+        required += [said, path] if is_fixed else [said, path, error.format(n)]
+    history += [user("Now write the docs, in pages of 80 columns.")]
+    text = write_handoff(summary_input_of(history), 3_000, count).render()
+    assert [fact for fact in (*required, "Now write the docs, in pages of 80 columns.") if fact not in text] == []
+
+
+numbers_of_a_path = st.lists(st.integers(0, 9_999), min_size=60, max_size=90, unique=True)
+noise = st.one_of(
+    numbers_of_a_path.map(lambda found: " ".join(f"{number / 100:.2f}" for number in found)),
+    numbers_of_a_path.map(lambda found: "\n".join(f"pkg/mod_{number}.py" for number in found)),
+    numbers_of_a_path.map(lambda found: "\n".join(f"- [n{n}](https://example.org/{n})" for n in found)),
+    st.text("abcdefABCDEF0123456789+", min_size=300, max_size=600),
+)
+
+
+@settings(deadline=None, max_examples=40)
+@given(
+    noise, st.sampled_from([("terminal", {"command": "show"}), ("grep", {"pattern": "x"}), ("odd_tool", {})]), budgets
+)
+def test_noise_is_never_quoted(found: str, made: tuple[str, dict[str, str]], budget: int) -> None:
+    shown = f"The count is 41.\n{found}\nIt took 3 seconds."
+    history = [user("Look at it."), assistant(None, [call(*made)]), tool("call_1", shown), user("Go on.")]
+    text = write_handoff(summary_input_of(history), budget, count).render()
+    assert [line for line in found.split("\n") if line in text] == []
 
 
 @settings(deadline=None, max_examples=40)

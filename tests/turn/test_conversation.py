@@ -245,7 +245,7 @@ async def test_strikes_are_not_forgotten_by_a_restart(tmp_path: Path) -> None:
         assert (await flow.runtime.conversation(SESSION)).engine.get_status().paused is not None
         assert any("the system prompt" in notice.text for notice in flow.events_of(Notice))
         warned = " ".join(warning for done in flow.events_of(CompactionFinished) for warning in done.warnings)
-        assert "The system prompt takes 18,845 tokens, tools and what else is sent 56." in warned
+        assert "The system prompt takes 18,845 tokens" in warned
     async with flow_with(provider, tmp_path) as flow:
         assert (await flow.runtime.conversation(SESSION)).engine.get_status().paused is not None
         await flow.turn(user("go on"))

@@ -6,7 +6,7 @@ groups and files that are opened from their folders; elsewhere importing it rais
 """
 
 from clew.agent.approvals import ApprovalAnswer, ApprovalDecision, ApprovalMode, Approvals, AskPerson, Risk
-from clew.agent.loop import Agent, AgentObserver, Exchange, ToolActivity
+from clew.agent.loop import Agent, AgentObserver, Answer, ToolActivity
 from clew.agent.toolbox import Toolbox
 from clew.agent.tools import AgentTool, CallContext, ToolResult
 
@@ -14,13 +14,13 @@ __all__ = [
     "Agent",
     "AgentObserver",
     "AgentTool",
+    "Answer",
     "ApprovalAnswer",
     "ApprovalDecision",
     "ApprovalMode",
     "Approvals",
     "AskPerson",
     "CallContext",
-    "Exchange",
     "Risk",
     "ToolActivity",
     "ToolResult",

@@ -63,7 +63,7 @@ class AgentObserver:
 
 
 @dataclass(frozen=True, slots=True)
-class Exchange:
+class Answer:
     """The answer to a question."""
 
     reply: Reply
@@ -97,7 +97,7 @@ class Agent:
         self._locks: dict[str, asyncio.Lock] = {}
         """By conversation: questions wait for each other, to the end of the whole exchange."""
 
-    async def ask(self, session: str, message: Message | None, observer: AgentObserver | None = None) -> Exchange:
+    async def ask(self, session: str, message: Message | None, observer: AgentObserver | None = None) -> Answer:
         """The answer to a message, or, with None, to the history as it is: to a question that got no answer.
 
         Cancelling stops it and keeps what came; the provider's refusals are raised. A message that is the unanswered
@@ -108,7 +108,7 @@ class Agent:
         async with self._locks.setdefault(root, asyncio.Lock()):
             return await self._exchange(session, message, observer or AgentObserver())
 
-    async def _exchange(self, session: str, message: Message | None, observer: AgentObserver) -> Exchange:
+    async def _exchange(self, session: str, message: Message | None, observer: AgentObserver) -> Answer:
         newest = (await self.runtime.conversation(session)).messages[-1:]
         if message is not None and list(newest) != [message]:
             await uninterruptible(receive(self.runtime, session, [message]))
@@ -116,9 +116,9 @@ class Agent:
             reply = await self._turn(session, observer)
             calls = calls_of(reply.message)
             if not calls:
-                return Exchange(reply, rounds)
+                return Answer(reply, rounds)
             await self._run_calls(session, calls, observer)
-        return Exchange(reply, self.max_rounds, hit_round_limit=True)
+        return Answer(reply, self.max_rounds, hit_round_limit=True)
 
     async def close(self) -> None:
         """End what runs in the background."""

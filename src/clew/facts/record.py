@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from posixpath import basename
 
 from clew.facts.outcomes import Outcome, read_outcome
-from clew.facts.settings import Setting, settings_in_edit
+from clew.facts.settings import SettingValue, settings_in_edit
 from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_in_result, person_text, rules_in
 from clew.facts.state import FactLog
 from clew.facts.text import flatten
@@ -46,7 +46,7 @@ class Action:
     index: int
     reading: CallReading
     effects: Sequence[FileEffect] = ()
-    settings: Sequence[tuple[str, Sequence[Setting]]] = ()
+    settings: Sequence[tuple[str, Sequence[SettingValue]]] = ()
     """Settings that the call gives a value, with the file that they are in."""
     result: int | None = None
     outcome: Outcome | None = None

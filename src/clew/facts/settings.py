@@ -25,7 +25,7 @@ _MOST_OF_AN_EDIT = 12
 _LONGEST_VALUE_CHARS = 80
 
 
-class Setting(NamedTuple):
+class SettingValue(NamedTuple):
     """A setting with the value that it was given, and the one that it had before, where the edit shows it."""
 
     key: str
@@ -33,14 +33,14 @@ class Setting(NamedTuple):
     before: str = ""
 
 
-def settings_in_edit(edit: Edit) -> list[Setting]:
+def settings_in_edit(edit: Edit) -> list[SettingValue]:
     """The settings to which an edit of a file gives another value."""
     is_config = edit.path.endswith(_ENDS) and not any(part in edit.path for part in _NOT)
     if not is_config and not (edit.old and _LINES["constant"].pattern.search(edit.new)):
         return []
     before, after = _pairs(edit.old), _pairs(edit.new)
     found = [
-        Setting(key, _shown(key, value), _shown(key, before.get(key, "")))
+        SettingValue(key, _shown(key, value), _shown(key, before.get(key, "")))
         for key, value in after.items()
         if before.get(key) != value and (is_config or (key in before and key.isupper()))
     ]
@@ -63,14 +63,14 @@ def _pairs(text: str) -> dict[str, str]:
     return {key: value for key, value in pairs.items() if key not in twice}
 
 
-def settings_in_command(command: SimpleCommand) -> Iterator[Setting]:
+def settings_in_command(command: SimpleCommand) -> Iterator[SettingValue]:
     """The settings that a command gives a value for longer than it runs."""
     words = [word.text for word in command.words]
     for start in _COMMANDS:
         if len(words) > len(start) and all(want in ("*", word) for want, word in zip(start, words, strict=False)):
             for key, value in _given([word for word in words[len(start) :] if not word.startswith("-")]):
                 if key and value and UNKNOWN not in key + value:
-                    yield Setting(key, _shown(key, value))
+                    yield SettingValue(key, _shown(key, value))
             return
 
 

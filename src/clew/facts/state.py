@@ -22,7 +22,7 @@ from clew.facts.commands import (
 )
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector, Outcome, state_values
-from clew.facts.settings import Setting, settings_in_command
+from clew.facts.settings import SettingValue, settings_in_command
 from clew.facts.speech import RULE, continues, decisions_in, is_question, is_thanks, replaces_rule
 from clew.facts.text import Terms, prose_pieces, shorten
 from clew.facts.tools import FileEffect, PlanEntry, commands_in
@@ -230,7 +230,7 @@ class FactLog:
         names.append(plain)
         return plain
 
-    def add_settings(self, settings: Iterable[Setting], number: int, path: str = "") -> None:
+    def add_settings(self, settings: Iterable[SettingValue], number: int, path: str = "") -> None:
         file = self._known_file(path) if path else ""
         for key, value, before in settings:
             name = shorten(f"{key} in {file}" if file else key, _NAME_CHARS)

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from clew.facts import Terms, flatten
 from clew.handoff import value
@@ -149,7 +150,8 @@ def conversation_texts(source: SummaryInput, beside: Iterable[str] = ()) -> list
     for number in range(min(first, record.first_number), record.next_number):
         message = source.read(number)
         texts.append(text_of(message))
-        texts += [str(call.get("function") or call.get("custom") or "") for call in calls_of(message)]
+        calls: Sequence[Any] = calls_of(message)
+        texts += [str(call.get("function") or call.get("custom") or "") for call in calls]
     return texts
 
 

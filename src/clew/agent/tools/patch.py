@@ -33,7 +33,7 @@ _MAX_LISTED_LINES = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Edit:
+class PassageEdit:
     """One passage to replace, with its number in the call."""
 
     number: int
@@ -47,7 +47,7 @@ class Edit:
 class _AppliedEdit:
     """Where an edit was made, in line numbers right after it."""
 
-    edit: Edit
+    edit: PassageEdit
     how: str
     first: int
     last: int
@@ -63,7 +63,7 @@ class _EditedFile:
 
     text: str
     applied: list[_AppliedEdit] = field(default_factory=list)
-    failed: list[tuple[Edit, str]] = field(default_factory=list)
+    failed: list[tuple[PassageEdit, str]] = field(default_factory=list)
 
     def on_disk(self, line: int) -> int:
         """The number in the file on disk of a line of this text."""
@@ -139,8 +139,8 @@ class PatchTool(AgentTool):
         except InvalidArgument as problem:
             return error_result(str(problem))
 
-    def _patch(self, edits: Sequence[Edit]) -> ToolResult:
-        by_file: dict[ResolvedPath, list[Edit]] = {}
+    def _patch(self, edits: Sequence[PassageEdit]) -> ToolResult:
+        by_file: dict[ResolvedPath, list[PassageEdit]] = {}
         for edit in edits:
             by_file.setdefault(self._workspace.path_to_write(edit.path), []).append(edit)
         outcomes = [self._patch_file(target, file_edits) for target, file_edits in by_file.items()]
@@ -148,7 +148,7 @@ class PatchTool(AgentTool):
         is_error = any(outcome.is_error for outcome in outcomes)
         return ToolResult("\n".join(outcome.text for outcome in outcomes), is_error, diffs or None)
 
-    def _patch_file(self, target: ResolvedPath, edits: Sequence[Edit]) -> ToolResult:
+    def _patch_file(self, target: ResolvedPath, edits: Sequence[PassageEdit]) -> ToolResult:
         try:
             file, stamp = _open(target, edits)
             edited = _EditedFile(file.text)
@@ -174,7 +174,7 @@ class PatchTool(AgentTool):
             self._tracker.record(target.path, stamp)
 
 
-def parse_edits(arguments: Arguments) -> list[Edit]:
+def parse_edits(arguments: Arguments) -> list[PassageEdit]:
     """The edits of a call; InvalidArgument names the one that cannot be read."""
     raw = arguments.get("edits", [arguments] if "old" in arguments else None)
     if not isinstance(raw, list) or not raw:
@@ -182,13 +182,13 @@ def parse_edits(arguments: Arguments) -> list[Edit]:
     return [_edit(number, item, arguments.get("path")) for number, item in enumerate(raw, 1)]
 
 
-def _edit(number: int, item: object, default_path: object) -> Edit:
+def _edit(number: int, item: object, default_path: object) -> PassageEdit:
     if not isinstance(item, dict):
         raise InvalidArgument(f"edit {number} is {item!r:.80}; send an object with path, old and new")
     try:
         path = text_argument(item, "path", default_path if isinstance(default_path, str) else None)
         old, new = text_argument(item, "old"), text_argument(item, "new")
-        return Edit(number, path, old, new, flag_argument(item, "replace_all"))
+        return PassageEdit(number, path, old, new, flag_argument(item, "replace_all"))
     except InvalidArgument as problem:
         raise InvalidArgument(f"edit {number}: {problem}; nothing was changed") from problem
 
@@ -207,7 +207,7 @@ def _new_text(arguments: Arguments) -> str:
     return "\n".join(str(item.get("new", "")) for item in items if isinstance(item, Mapping))
 
 
-def _open(target: ResolvedPath, edits: Sequence[Edit]) -> tuple[TextFile, FileStamp | None]:
+def _open(target: ResolvedPath, edits: Sequence[PassageEdit]) -> tuple[TextFile, FileStamp | None]:
     if target.path.is_dir():
         raise InvalidArgument("it is a folder")
     try:
@@ -222,7 +222,7 @@ def _open(target: ResolvedPath, edits: Sequence[Edit]) -> tuple[TextFile, FileSt
     return file, stamp
 
 
-def _apply(edited: _EditedFile, edit: Edit, *, is_new: bool) -> None:
+def _apply(edited: _EditedFile, edit: PassageEdit, *, is_new: bool) -> None:
     normalized = NormalizedText.of(edited.text)
     if not edit.old:
         _apply_new_file(edited, edit, is_allowed=not edited.text and (is_new or not edited.applied))
@@ -236,7 +236,7 @@ def _apply(edited: _EditedFile, edit: Edit, *, is_new: bool) -> None:
             edited.failed.append((edit, _failure(edited, normalized, edit, found)))
 
 
-def _apply_new_file(edited: _EditedFile, edit: Edit, *, is_allowed: bool) -> None:
+def _apply_new_file(edited: _EditedFile, edit: PassageEdit, *, is_allowed: bool) -> None:
     if not is_allowed:
         edited.failed.append((edit, "old is empty, which creates a file, but this one exists; say what to replace"))
         return
@@ -245,7 +245,7 @@ def _apply_new_file(edited: _EditedFile, edit: Edit, *, is_allowed: bool) -> Non
     edited.applied.append(_AppliedEdit(edit, "created", 1, lines, lines, 1))
 
 
-def _apply_found(edited: _EditedFile, edit: Edit, normalized: NormalizedText, found: PassageMatch) -> None:
+def _apply_found(edited: _EditedFile, edit: PassageEdit, normalized: NormalizedText, found: PassageMatch) -> None:
     first = normalized.line_at(found.replacements[0].start)
     edited.text = normalized.with_replacements(found.replacements)
     growth = edited.text.count("\n") - normalized.raw.count("\n")
@@ -254,7 +254,7 @@ def _apply_found(edited: _EditedFile, edit: Edit, normalized: NormalizedText, fo
     edited.applied.append(_AppliedEdit(edit, found.how, first, max(first, last), growth, len(found.replacements)))
 
 
-def _failure(edited: _EditedFile, normalized: NormalizedText, edit: Edit, found: AmbiguousMatch | None) -> str:
+def _failure(edited: _EditedFile, normalized: NormalizedText, edit: PassageEdit, found: AmbiguousMatch | None) -> str:
     if found is None:
         return missed_passage_report(normalized.text, edit.old, edit.new, edited.on_disk)
     lines = ", ".join(str(edited.on_disk(line)) for line in found.lines[:_MAX_LISTED_LINES])
@@ -266,7 +266,7 @@ def _failure(edited: _EditedFile, normalized: NormalizedText, edit: Edit, found:
     )
 
 
-def _failure_report(target: ResolvedPath, edited: _EditedFile, edits: Sequence[Edit]) -> str:
+def _failure_report(target: ResolvedPath, edited: _EditedFile, edits: Sequence[PassageEdit]) -> str:
     failed = {edit.number: why for edit, why in edited.failed}
     others = ", ".join(str(edit.number) for edit in edits if edit.number not in failed)
     lines = [f"edit {number}: {why}" for number, why in failed.items()]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from clew.agent import AgentObserver, Exchange, Risk, ToolActivity, ToolResult
+from clew.agent import AgentObserver, Answer, Risk, ToolActivity, ToolResult
 from clew.cli.tui.attachments import question_message
 from clew.cli.tui.exchange import overflow_notice, reply_remark, title_from
 from clew.cli.tui.status import UsageCounter
@@ -91,7 +91,7 @@ class ExchangeRecorder(AgentObserver):
             self.emit("notice", text=text)
 
 
-async def ask_once(app: AgentApp, session: str, question: str, recorder: ExchangeRecorder) -> Exchange:
+async def ask_once(app: AgentApp, session: str, question: str, recorder: ExchangeRecorder) -> Answer:
     """Ask in a session, and give it a title where it has none."""
     tip = await app.store.session(await app.store.get_compression_tip(session))
     if not tip.title:
@@ -102,7 +102,7 @@ async def ask_once(app: AgentApp, session: str, question: str, recorder: Exchang
     return await app.agent.ask(session, asked.message, recorder)
 
 
-def print_answer(exchange: Exchange, recorder: ExchangeRecorder, console: Console) -> None:
+def print_answer(exchange: Answer, recorder: ExchangeRecorder, console: Console) -> None:
     """The answer to stdout; warnings and remarks to stderr."""
     for warning in recorder.warnings:
         console.note(sanitize_line(warning))
@@ -118,7 +118,7 @@ def print_answer(exchange: Exchange, recorder: ExchangeRecorder, console: Consol
     console.print(sanitize(answer) if console.out.isatty() else answer)
 
 
-def exchange_json(exchange: Exchange, session: str, recorder: ExchangeRecorder) -> dict[str, Any]:
+def exchange_json(exchange: Answer, session: str, recorder: ExchangeRecorder) -> dict[str, Any]:
     """Everything that is known of an exchange."""
     totals = recorder.counter.since_start
     return {

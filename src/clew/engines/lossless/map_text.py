@@ -63,9 +63,11 @@ def write_map(
             _add(lines, place, heading, entry, 1 - _FADE * (end - node.last) / (end - start))
     said = sum(node.tokens + PART_TOKENS for node in nodes)
     if nodes[-1].is_final and (free := min(room - said, said)) > _WORTH_QUOTING * room:
-        for quote in (line for entry in write_handoff(newest, free, count).entries(COMPLETED) for line in entry.lines):
-            if quote.text.strip('"') not in nodes[-1].text:
-                _add(lines, last, VALUES, quote, _BESIDE_MODEL)
+        quotes = write_handoff(newest, free, count)
+        for entry in (*quotes.entries(COMPLETED), *quotes.entries(IN_PROGRESS)):
+            for quote in entry.lines:
+                if quote.text.strip('"') not in nodes[-1].text:
+                    _add(lines, last, VALUES, quote, _BESIDE_MODEL)
 
     def render(parts: Mapping[int, Handoff]) -> str:
         blocks = [map_opening(can_be_opened=can_be_opened)]

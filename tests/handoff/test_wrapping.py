@@ -1,11 +1,13 @@
+"""A handoff in a message of a conversation, and reading it back: text, numbers, the message it was merged into."""
+
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
 
+from clew.handoff import END_MARKER, PREFIX, unwrap, wrap
 from clew.messages import Message
-from clew.summaries import END_MARKER, PREFIX, unwrap, wrap
 from clew.testing import assistant, call, user
 
 
@@ -73,10 +75,3 @@ def test_a_wrapped_summary_gives_back_the_numbers_that_follow_with_a_gap(followi
     found = unwrap(user(wrap("## Goal\n- Count the boats.", 2, 9, [4], following)))
     assert found is not None
     assert (found.first, found.last, found.kept, found.following) == (2, 9, (4,), following)
-
-
-def test_one_message_that_stays_follows_and_several_follow() -> None:
-    for kept, said in (((7,), "m7 follows word for word."), ((7, 9), "m7 and m9 follow word for word.")):
-        text = wrap("## Goal\n- x", 3, 40, kept=kept)
-        found = unwrap(user(text))
-        assert said in text and found is not None and found.kept == kept

@@ -1,7 +1,8 @@
-"""What Clew writes, to be read at a glance: four small conversations, and the handoff of each in `golden/`.
+"""Golden files: four small made-up conversations, and the built-in handoff of each in `golden/`.
 
-After a change that is meant, `CLEW_GOLDEN=1 pytest tests/summaries/test_golden.py` writes the files anew: read them as
-the assistant that must go on from them.
+After an intended change, write them again and read the difference as the assistant that continues from them:
+
+    CLEW_GOLDEN=1 python -m pytest -n 0 tests/handoff/test_golden.py && git diff tests/handoff/golden
 """
 
 from __future__ import annotations
@@ -11,8 +12,8 @@ from pathlib import Path
 
 import pytest
 
+from clew.handoff import Handoff, write_handoff
 from clew.messages import Message, text_of
-from clew.summaries import parse_handoff, write_handoff
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import summary_input_of
 from clew.tokens import counter_for
@@ -147,4 +148,4 @@ def test_the_handoff_is_the_one_in_the_file(name: str) -> None:
     if os.environ.get("CLEW_GOLDEN"):
         file.write_text(written, encoding="utf-8")
     assert written == file.read_text(encoding="utf-8")
-    assert parse_handoff(written).render() + "\n" == written
+    assert Handoff.of_text(written).render() + "\n" == written

@@ -1,10 +1,11 @@
+"""The chunks in which a model reads a long conversation: every message once, cut at line ends."""
+
 from __future__ import annotations
 
 import pytest
 
 from clew.errors import SummaryFailed
-from clew.messages import Message
-from clew.summaries.chunks import (
+from clew.handoff.chunks import (
     PREVIOUS_HANDOFF,
     MessageSpan,
     ReadPosition,
@@ -12,6 +13,7 @@ from clew.summaries.chunks import (
     check_coverage,
     next_chunk,
 )
+from clew.messages import Message
 from clew.testing import user
 
 

@@ -1,3 +1,5 @@
+"""A summary model made from any function: how replies are read, and how failures are translated."""
+
 from __future__ import annotations
 
 import asyncio
@@ -7,7 +9,7 @@ from typing import Any
 import pytest
 
 from clew.errors import InvalidArgument, SummaryFailed
-from clew.summaries import SummaryModel, summary_model
+from clew.handoff import SummaryModel, summary_model
 
 
 class Refused(Exception):  # noqa: N818

@@ -7,11 +7,10 @@ import re
 import pytest
 
 from clew.errors import SummaryFailed
-from clew.messages import Message
-from clew.summaries import END_MARKER, HEADINGS, PREFIX, parse_handoff
-from clew.summaries.chunks import ReadPosition, SummaryTranscript, next_chunk
-from clew.summaries.handoff import COMPLETED, GOAL, RULES
-from clew.summaries.prompt import (
+from clew.handoff import END_MARKER, HEADINGS, PREFIX, Handoff
+from clew.handoff.chunks import ReadPosition, SummaryTranscript, next_chunk
+from clew.handoff.prompt import (
+    DraftHandoff,
     PromptContents,
     fill_template,
     read_draft,
@@ -20,6 +19,8 @@ from clew.summaries.prompt import (
     unique_delimiter,
     write_prompt,
 )
+from clew.handoff.value import COMPLETED, GOAL, RULES, VALUES
+from clew.messages import Message
 from clew.testing import assistant, call, tool, user
 from clew.testing.scripted import handoff_text
 
@@ -138,7 +139,11 @@ def test_chinese_passes_unharmed() -> None:
 
 
 def test_the_headings_file_reads_as_a_handoff() -> None:
-    assert set(parse_handoff(template_text("headings/2")).sections) == set(HEADINGS)
+    assert set(Handoff.of_text(template_text("headings/2")).sections) == set(HEADINGS)
+
+
+def lines(draft: DraftHandoff, heading: str) -> list[str]:
+    return [entry.text for entry in Handoff.of_text(draft.text).entries(heading)]
 
 
 GOOD = handoff_text(goal="Port the uploader.", completed_actions=["1. Read it.", "3. Ran it."], critical_context="One.")
@@ -160,13 +165,13 @@ GOOD = handoff_text(goal="Port the uploader.", completed_actions=["1. Read it.",
     ids=["plain", "thought", "two thoughts", "end of a thought", "greeting", "fence", "loud", "bold", "numbered"],
 )
 def test_a_handoff_is_found_in_what_models_put_around_it(reply: str) -> None:
-    assert list(read_draft(reply).handoff.lines(GOAL)) == ["Port the uploader."]
+    assert lines(read_draft(reply), GOAL) == ["Port the uploader."]
     assert not read_draft(reply).is_truncated
 
 
-def test_numbers_of_actions_are_taken_off_so_that_they_can_be_given_anew() -> None:
-    assert "1. Read it.\n2. Ran it." in read_draft(GOOD).handoff.render()
-    assert list(read_draft(GOOD).handoff.lines(COMPLETED)) == ["Read it.", "Ran it."]
+def test_the_lines_of_a_draft_are_those_of_the_model() -> None:
+    assert read_draft(GOOD).text == GOOD
+    assert lines(read_draft(GOOD), COMPLETED) == ["Read it.", "Ran it."]
 
 
 @pytest.mark.parametrize(
@@ -193,7 +198,7 @@ def test_what_is_no_handoff_is_refused_with_what_it_is(reply: str, kind: str) ->
 def test_a_reply_that_was_cut_loses_its_half_line_and_says_so() -> None:
     draft = read_draft(GOOD.split("3. Ran")[0] + "3. Changed src/uplo", is_truncated=True)
     assert draft.is_truncated
-    assert list(draft.handoff.lines(COMPLETED)) == ["Read it."]
+    assert lines(draft, COMPLETED) == ["Read it."]
 
 
 def test_a_reply_that_ends_in_the_middle_is_seen_to_be_cut_without_a_report() -> None:
@@ -202,16 +207,16 @@ def test_a_reply_that_ends_in_the_middle_is_seen_to_be_cut_without_a_report() ->
 
 def test_lines_of_the_prompt_and_code_fences_do_not_become_facts() -> None:
     draft = read_draft(f"{GOOD}\n```text\n@@12ab34 end of the record\n```")
-    assert list(draft.handoff.lines("Critical context")) == ["One."]
+    assert lines(draft, VALUES) == ["One."]
 
 
 def test_secrets_that_a_model_repeats_are_removed() -> None:
     secret = "ghp_" + "aB3" * 12
-    handoff = read_draft(handoff_text(goal=f"Use {secret}.", constraints_and_preferences="none of it")).handoff
-    assert secret not in handoff.render()
-    assert list(handoff.lines(RULES)) == ["none of it"]
+    draft = read_draft(handoff_text(goal=f"Use {secret}.", constraints_and_preferences="none of it"))
+    assert secret not in draft.text
+    assert lines(draft, RULES) == ["none of it"]
 
 
 def test_chinese_under_english_headings_is_a_handoff() -> None:
     draft = read_draft(handoff_text(goal="把上传改成异步。", critical_context="端口 8443。"))
-    assert list(draft.handoff.lines(GOAL)) == ["把上传改成异步。"]
+    assert lines(draft, GOAL) == ["把上传改成异步。"]

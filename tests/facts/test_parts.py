@@ -1,0 +1,77 @@
+"""Parts: what of a text may be quoted, and noise, of which only kind and size are kept."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import pytest
+
+from clew.facts import Part, PartKind, code_parts, file_parts, output_parts, prose_parts
+
+RANDOM = random.Random(7)
+SVG = "M" + " ".join(f"{RANDOM.uniform(0, 99):.2f},{RANDOM.uniform(0, 99):.2f}" for _ in range(60))
+BASE64 = "".join(RANDOM.choices("ABCDEFabcdef0123456789+/", k=900)).replace("/", "k")
+MINIFIED = ";".join(f"a{n}=(b)=>b+{n},c{n}.push(a{n}({n}))" for n in range(60))
+MINIFIED_JS = ";".join(f"var a{n}=function(b){{return b+{n}}}" for n in range(60))
+LISTING = "\n".join(f"src/pkg/module_{n}.py" for n in range(40))
+LINKS = "\n".join(f"- [page {n}](https://example.org/{n})" for n in range(6))
+PROGRESS = "Downloading wheel 3.1 MB\nReceiving objects: 40% (4/10)\n 80%|████    | 8/10"
+PERMISSIONS = "-rw-r--r-- 1 me me 120 Jan 1 10:00 a.txt\ndrwxr-xr-x 2 me me 4096 Jan 1 10:00 src"
+
+
+def pieces(parts: list[Part]) -> list[str]:
+    return [piece for part in parts for piece in part.pieces]
+
+
+@pytest.mark.parametrize(
+    "noise", [SVG, BASE64, MINIFIED, LISTING, LINKS, PROGRESS, PERMISSIONS],
+    ids=["svg", "base64", "minified", "listing", "links", "progress", "permissions"],
+)  # fmt: skip
+def test_noise_is_counted_and_never_quoted(noise: str) -> None:
+    parts = output_parts(f"The build began.\n{noise}\nThe build took 41 s.")
+    assert pieces(parts) == ["The build began.", "The build took 41 s."]
+    assert sum(part.lines for part in parts if part.kind is PartKind.NOISE) >= 1
+    assert all(part.noise for part in parts if part.kind is PartKind.NOISE)
+
+
+@pytest.mark.xfail(strict=True, reason="with more than one blank in 40 chars, minified code is taken for text")
+def test_minified_code_with_blanks_is_noise_too() -> None:
+    assert pieces(output_parts(MINIFIED_JS)) == []
+
+
+def test_a_few_names_in_a_row_are_no_listing() -> None:
+    assert pieces(output_parts("src/a.py\nsrc/b.py")) == ["src/a.py", "src/b.py"]
+
+
+def test_json_becomes_lines_of_keys_and_values() -> None:
+    text = json.dumps({"region": "eu-west-1", "limits": {"cpu": 4, "memory": "8Gi"}, "tags": ["a", "b"], "none": None})
+    assert pieces(output_parts(text)) == ["region: eu-west-1", "limits: cpu: 4, memory: 8Gi", "tags: a, b"]
+
+
+def test_the_text_that_a_tool_wraps_into_json_is_read_as_text() -> None:
+    assert pieces(output_parts(json.dumps({"output": "line one\nline two", "exit_code": 0}))) == [
+        "exit_code: 0", "line one", "line two",
+    ]  # fmt: skip
+
+
+def test_colours_and_line_numbers_are_stripped() -> None:
+    assert pieces(output_parts("\x1b[32mok\x1b[0m all green")) == ["ok all green"]
+    numbered = "".join(f"{n:>6}\t{line}\n" for n, line in enumerate(("import os", "LIMIT = 5", "print(LIMIT)"), 1))
+    assert "LIMIT = 5" in pieces(file_parts(numbered, "a.py"))
+
+
+def test_a_document_is_prose_and_any_other_file_is_code() -> None:
+    assert [part.kind for part in file_parts("We ship weekly.", "docs/plan.md")] == [PartKind.PROSE]
+    assert [part.kind for part in file_parts("ship = weekly()", "src/plan.py")] == [PartKind.CODE]
+    assert [part.kind for part in code_parts("ship = weekly()")] == [PartKind.CODE]
+
+
+def test_fenced_code_in_a_message_is_code() -> None:
+    parts = prose_parts("Use this.\n```python\nLIMIT = 5\n```\nThen restart.")
+    assert [part.kind for part in parts] == [PartKind.PROSE, PartKind.CODE, PartKind.PROSE]
+
+
+def test_sentences_of_a_wrapped_paragraph_are_joined() -> None:
+    text = "The import is slow because it commits after every single row that it writes, and\nthe disk syncs each time."
+    assert len(pieces(prose_parts(text))) == 1

@@ -1,0 +1,114 @@
+"""Whose words a user message holds, which of them are rules, and what cancels, continues or chooses."""
+
+from __future__ import annotations
+
+import pytest
+
+from clew.facts import asks_back, person_text, rules_in
+from clew.facts.speech import cancels, chosen_option, continues, is_governing, is_thanks
+
+SKILL = "Base directory for this skill: /skills/review\n\n# Review\nAlways be thorough. Never skip a file."
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("Fix the upload.", "Fix the upload."),
+        ("<system-reminder>\nThe todo list is empty.\n</system-reminder>\nFix the upload.", "Fix the upload."),
+        ("<environment_context>\n<cwd>/srv</cwd>\n</environment_context>", ""),
+        ("<user_query>\nFix the upload.\n</user_query>", "Fix the upload."),
+        (SKILL, ""),
+        ("[Request interrupted by user]", ""),
+        ("This session is being continued from a previous conversation. Summary: fix it.", ""),
+        ("<task-notification>done</task-notification>", ""),
+        ("Is `a < b` or `b > a` right?", "Is `a < b` or `b > a` right?"),
+        ("<div>Why is this not centred?</div>", "<div>Why is this not centred?</div>"),
+    ],
+)
+def test_what_a_program_put_into_the_user_role_is_not_said_by_the_person(text: str, said: str) -> None:
+    assert person_text(text) == said
+
+
+def test_a_sender_that_is_a_program_is_no_person() -> None:
+    assert person_text("Fix the upload.", "hook") == ""
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        "Never touch prod.db.",
+        "Please don't rename public functions.",
+        "Use httpx, not requests.",
+        "Antworte immer auf Deutsch.",
+        "不要改数据库结构。",
+        "絶対に main に push しないで。",
+    ],
+)
+def test_rules_are_found_in_any_language(rule: str) -> None:
+    assert rules_in(rule) == [rule]
+
+
+@pytest.mark.parametrize(
+    "text", ["I don't know why it fails.", "The button doesn't work.", "Never mind.", "Add a retry.", "Must it be so?"]
+)
+def test_a_description_or_a_question_is_no_rule(text: str) -> None:
+    assert rules_in(text) == []
+
+
+FILLER = "The uploader is old and slow, and the team would like to see it replaced by something better. " * 4
+
+
+def test_a_rule_of_a_long_request_has_its_object() -> None:
+    [rule] = rules_in(f"{FILLER}The budget for the pilot is 400 euros. Never exceed it.")
+    assert "budget for the pilot is 400 euros" in rule and rule.endswith("Never exceed it.")
+    [rule] = rules_in(f"{FILLER}Never exceed a budget of 400 euros for the pilot.")
+    assert rule == "Never exceed a budget of 400 euros for the pilot."
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Stop that now.", "Stop this now.", "Stop it!", "Never mind, leave it.", "Forget about the scheduler.",
+     "Cancel that.", "Drop this.", "算了，不用了。"],
+)  # fmt: skip
+def test_a_short_request_that_takes_the_last_one_back_cancels_it(text: str) -> None:
+    assert cancels(text)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["Please stop the server and start it again.", "Write a test for the stop button.", "Why did it stop?"],
+)
+def test_other_requests_cancel_nothing(text: str) -> None:
+    assert not cancels(text)
+
+
+@pytest.mark.xfail(strict=True, reason="any short request that begins with 'stop', 'drop that' or 'cancel' cancels")
+@pytest.mark.parametrize("text", ["Stop the dev server on port 3000.", "Drop that test, it is flaky."])
+def test_a_request_to_stop_or_drop_a_thing_is_a_request(text: str) -> None:
+    assert not cancels(text)
+
+
+def test_words_to_go_on_and_thanks_ask_for_nothing() -> None:
+    assert continues("continue") and continues("继续") and not continues("Continue with the docs: a page per command.")
+    assert is_thanks("thanks, great!") and not is_thanks("Great, can you also add a test?")
+
+
+def test_a_number_chooses_the_option_that_was_offered() -> None:
+    offer = "I see two ways:\n1. Keep SQLite\n2. **Move to Postgres**\nWhich one do you want?"
+    assert chosen_option("2", offer) == "Move to Postgres"
+    assert chosen_option("option 1 and 2", offer) == "Keep SQLite; Move to Postgres"
+    assert chosen_option("yes", "All green.\n\nShould I push it?") == "Should I push it?"
+    assert chosen_option("yes", "All green.") == ""
+
+
+def test_the_question_at_the_end_of_a_reply_is_found() -> None:
+    assert asks_back("Both of them work, and both are fast enough for this.\nWhich one?") == "Which one?"
+    assert asks_back("Why? Because it was slow. It is fast now.") == ""
+
+
+@pytest.mark.parametrize(
+    ("path", "governs"),
+    [("docs/PLAN.md", True), ("CLAUDE.md", True), ("todo.txt", True), ("src/plan.py", False), ("notes.md", False)],
+)
+def test_a_plan_or_a_specification_governs(path: str, *, governs: bool) -> None:
+    assert is_governing(path) is governs

@@ -1,0 +1,188 @@
+"""The built-in handoff of small conversations: what must be in it, and where. Sentences are not compared."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+
+from clew.handoff import ACTIVE_TASK, COMPLETED, Entry, Handoff, write_handoff
+from clew.handoff.value import BLOCKED, FILES, IN_PROGRESS, RULES, STATE, TRIED
+from clew.messages import Message
+from clew.testing import assistant, call, synthetic_history, tool, user
+from clew.testing.scripted import summary_input_of
+from clew.tokens import counter_for
+
+count = counter_for(None).text
+
+
+def did(name: str, arguments: dict[str, Any], result: str, id: str = "c") -> list[Message]:
+    return [assistant(None, [call(name, arguments, id)]), tool(id, result)]
+
+
+def ran(command: str, result: str, id: str = "c") -> list[Message]:
+    return did("terminal", {"command": command}, result, id)
+
+
+def handoff_of(messages: list[Message], budget: int = 4_000, **more: Any) -> Handoff:
+    return write_handoff(summary_input_of(messages, **more), budget, count)
+
+
+def text_under(handoff: Handoff, *headings: str) -> str:
+    entries = [entry for heading in headings for entry in handoff.entries(heading)]
+    return "\n".join(line.render() for entry in entries for line in (entry, *entry.lines))
+
+
+# -- the task ----------------------------------------------------------------------------------------------------------
+
+
+def test_the_task_is_the_newest_request_that_is_not_answered() -> None:
+    said = [user("Port the uploader."), assistant("Ported."), user("Also add jitter."), *ran("cat retry.py", "x = 1")]
+    handoff = handoff_of(said)
+    assert "Also add jitter." in text_under(handoff, ACTIVE_TASK)
+    assert "Port the uploader." in text_under(handoff, COMPLETED)
+    assert "Also add jitter." not in text_under(handoff, COMPLETED)
+
+
+def test_a_request_that_was_answered_is_no_open_task() -> None:
+    handoff = handoff_of([user("Force push the branch."), *ran("git push -f", "[exit 0]"), assistant("It is pushed.")])
+    assert text_under(handoff, ACTIVE_TASK).startswith("None")
+    assert not handoff.entries(IN_PROGRESS)
+
+
+def test_a_question_of_the_agent_keeps_the_task_open() -> None:
+    handoff = handoff_of([user("Store the rota."), assistant("Should I use SQLite or Postgres?")])
+    task = text_under(handoff, ACTIVE_TASK)
+    assert "Store the rota." in task and "SQLite or Postgres?" in task
+
+
+@pytest.mark.xfail(strict=True, reason="closing words that announce work count as the answer")
+def test_an_announcement_is_no_answer() -> None:
+    said = [user("Add jitter to the retry."), *ran("cat retry.py", "x = 1"), assistant("I will add it to retry.py.")]
+    assert not text_under(handoff_of(said), ACTIVE_TASK).startswith("None")
+
+
+def test_a_cancelled_request_is_listed_as_cancelled() -> None:
+    handoff = handoff_of(
+        [user("Use the new scheduler."), assistant("I began."), user("Stop this now."), assistant("Ok.")]
+    )
+    [entry] = [entry for entry in handoff.entries(COMPLETED) if "scheduler" in entry.text]
+    assert "cancelled" in entry.text
+
+
+def test_a_repeated_run_of_the_same_instructions_is_listed_as_such() -> None:
+    task = "Collect the figures of the last week, check them against the invoices and write the report."
+    handoff = handoff_of([user(task), assistant("Report A is written."), user(task), assistant("Report B is written.")])
+    first, second = handoff.entries(COMPLETED)
+    assert task in first.text
+    assert task not in second.text and "m0" in second.text
+
+
+def test_a_skill_text_is_neither_task_nor_rule() -> None:
+    skill = "Base directory for this skill: /s\n# Review\nAlways review twice. Never commit on a Friday."
+    handoff = handoff_of([user("Review the branch."), *did("Skill", {"skill": "review"}, "ok"), user(skill)])
+    assert "Review the branch." in text_under(handoff, ACTIVE_TASK)
+    assert not handoff.entries(RULES)
+    assert "Friday" not in handoff.render()
+
+
+# -- failures ----------------------------------------------------------------------------------------------------------
+
+
+def failing(messages: list[Message]) -> list[str]:
+    """The commands that the handoff lists as failed and not overcome."""
+    handoff = handoff_of([user("Go."), *messages])
+    listed = [*handoff.entries(BLOCKED), *handoff.entries(TRIED)]
+    return [entry.text.split(": ")[0] for entry in listed]
+
+
+def test_red_tests_that_went_green_are_no_open_failure() -> None:
+    red, green = "E   AssertionError\n1 failed, 2 passed in 0.1s\n[exit 1]", "3 passed in 0.1s\n[exit 0]"
+    assert failing([*ran("pytest -q", red, "a"), *ran("pytest -q", green, "b")]) == []
+    assert failing([*ran("pytest -q", green, "a"), *ran("pytest -q", red, "b")]) == ["pytest -q"]
+
+
+@pytest.mark.parametrize(
+    ("red", "green"),
+    [
+        ("pytest -q tests/test_cart.py", "pytest -q"),
+        ("pytest -q", "pytest -q 2>&1 | tail -5"),
+        ("cd shop && pytest -q", "pytest -q"),
+    ],
+)
+@pytest.mark.xfail(strict=True, reason="failures are compared by the whole command line")
+def test_red_tests_that_went_green_under_another_command_line_are_no_open_failure(red: str, green: str) -> None:
+    failed = "E   AssertionError\n1 failed, 2 passed in 0.1s\n[exit 1]"
+    assert failing([*ran(red, failed, "a"), *ran(green, "3 passed in 0.1s\n[exit 0]", "b")]) == []
+
+
+def test_a_refused_push_is_an_open_failure_until_it_succeeds() -> None:
+    refused = " ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'origin'"
+    pushed = "   1a2b3c4..9f8e7d6  main -> main\n[exit 0]"
+    assert failing(ran("git push", refused)) == ["git push"]
+    assert failing([*ran("git push", refused, "a"), *ran("git push", pushed, "b")]) == []
+
+
+def test_an_http_error_inside_json_is_an_open_failure() -> None:
+    said = did("create_pull_request", {"title": "Port it"}, '{"status": 422, "message": "Validation Failed"}')
+    assert failing(said) == ["Port it"]
+
+
+def test_a_failure_is_listed_with_the_line_that_explains_it() -> None:
+    handoff = handoff_of([user("Deploy."), *ran("make deploy", "step 1\nfatal: could not resolve host\n[exit 128]")])
+    assert "could not resolve host" in text_under(handoff, BLOCKED)
+
+
+# -- rules, files, state -----------------------------------------------------------------------------------------------
+
+
+def test_rules_files_plan_and_tests_are_listed() -> None:
+    plan = [{"content": "port put()", "status": "completed"}, {"content": "write docs", "status": "pending"}]
+    handoff = handoff_of([
+        user("Port the uploader. Never touch prod.db."),
+        *did("TodoWrite", {"todos": plan}, "ok", "a"),
+        *did("write_file", {"path": "/srv/shop/src/up load.py", "content": "A = 1"}, "ok", "b"),
+        *ran("pytest -q", "16 passed in 0.9s", "d"),
+        *ran("git commit -am x", "[feat/async 9f3c2ab] x", "e"),
+    ])  # fmt: skip
+    assert "Never touch prod.db." in text_under(handoff, RULES)
+    assert "/srv/shop/src/up load.py" in text_under(handoff, FILES)
+    state = text_under(handoff, STATE)
+    for fact in ("[x] port put()", "[ ] write docs", "16 passed", "9f3c2ab", "feat/async"):
+        assert fact in state
+
+
+@pytest.mark.xfail(strict=True, reason="a rule that was replaced is listed without a mark")
+def test_a_replaced_rule_is_dropped_or_marked_as_former() -> None:
+    said = [
+        user("Use tabs for indentation, always."),
+        assistant("Will do."),
+        user("Actually, forget the tabs for indentation, always use spaces."),
+        assistant("Will do."),
+    ]
+    former = [entry.text for entry in handoff_of(said).entries(RULES) if entry.numbers == (0,)]
+    assert all("replaced" in text or "former" in text for text in former)
+
+
+def test_what_an_earlier_handoff_says_is_kept_when_its_messages_are_gone() -> None:
+    previous = Handoff({
+        RULES: (Entry('"Never touch prod.db."', (0,)),),
+        COMPLETED: (Entry('"Port it."', (0,), (Entry("RAN make: built 41 modules", (2,)),)),),
+        FILES: (Entry("src/retry.py (created)", (3,)),),
+    })  # fmt: skip
+    said = [user("x"), *ran("true", ""), assistant("y"), user("Add jitter."), *ran("cat a", "b", "d")]
+    text = handoff_of(said, first=4, previous=previous).render()
+    for fact in ("Never touch prod.db.", "built 41 modules", "src/retry.py", "Add jitter."):
+        assert fact in text
+
+
+# -- concurrency -------------------------------------------------------------------------------------------------------
+
+
+def test_concurrent_folds_give_the_bytes_of_a_single_one() -> None:
+    sources = [summary_input_of(synthetic_history(90 + number)) for number in range(3)]
+    alone = [write_handoff(source, 1_500, count).render() for source in sources]
+    with ThreadPoolExecutor(6) as pool:
+        together = list(pool.map(lambda n: write_handoff(sources[n % 3], 1_500, count).render(), range(18)))
+    assert together == alone * 6
