@@ -324,7 +324,7 @@ class Record:
         return back <= 1 if self.is_checklist else back == 0 or any(not entry.is_done for entry in self.plan)
 
     def open_requests(self) -> list[Exchange]:
-        """The newest request, and before it those that were interrupted by it: nobody answered them. The newest first."""
+        """The newest request, and those that it interrupted before they were answered; the newest first."""
         found: list[Exchange] = []
         for exchange in reversed(self.exchanges):
             is_waiting = exchange.request and not exchange.is_answered and not exchange.cancelled

@@ -170,7 +170,7 @@ class _MaterialReader:
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
     def read_names(self, text: str) -> None:
-        """Remember the exact terms of something that was said: a line of code counts if somebody names what is in it."""
+        """Remember the exact terms of what was said: code is quoted where somebody names something in it."""
         terms = self.material.terms
         self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
@@ -188,8 +188,8 @@ class _MaterialReader:
                 for action in self._by_call.get(number, ()):
                     self._add_call(action, exchange)
             case "tool":
-                if action := self._by_result.get(number):
-                    self._add_result(action, self._group_of(action, exchange), number, text)
+                if answered := self._by_result.get(number):
+                    self._add_result(answered, self._group_of(answered, exchange), number, text)
         for place, terms in self._seen.items():
             self._use(terms, number, place)
         self._seen.clear()

@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(slots=True, eq=False)
@@ -50,7 +51,7 @@ _LEAST_CHARS = 8
 def select(
     choices: Sequence[Choice],
     weight: Callable[[str], float],
-    frames: Mapping[Hashable, Frame] | None = None,
+    frames: Mapping[Any, Frame] | None = None,
     shown: Set[str] = frozenset(),
     least: float = 0.0,
 ) -> Iterator[int]:
@@ -66,7 +67,7 @@ class _Selection:
         self,
         choices: Sequence[Choice],
         weight: Callable[[str], float],
-        frames: Mapping[Hashable, Frame],
+        frames: Mapping[Any, Frame],
         shown: Set[str],
     ) -> None:
         self._choices, self._frames = choices, frames

@@ -99,7 +99,9 @@ class FoldedLines:
         relevance: dict[int, float] = {}
         for name in sorted(self._by_name.keys() & named.keys()):
             weight = named[name] * math.log(1 + len(self._roles) / self._material.uses[name].messages)
-            for at in islice(filter(lambda at: self._may_show(at, unknown), reversed(self._by_name[name])), _LINES_PER_NAME):
+            for at in islice(
+                filter(lambda at: self._may_show(at, unknown), reversed(self._by_name[name])), _LINES_PER_NAME
+            ):
                 relevance[at] = relevance.get(at, 0.0) + weight
         return sorted(relevance.items())
 
@@ -135,7 +137,13 @@ class FoldedLines:
         for _, lines in groupby(chosen, key=lambda line: (line.numbers, line.group)):
             text, before = "", -1
             for line in lines:
-                text = f"{text}\n{CUT}\n{line.text}" if text and line.at > before + 1 else f"{text}\n{line.text}" if text else f"{self._heading(line)}\n{line.text}"
+                text = (
+                    f"{text}\n{CUT}\n{line.text}"
+                    if text and line.at > before + 1
+                    else f"{text}\n{line.text}"
+                    if text
+                    else f"{self._heading(line)}\n{line.text}"
+                )
                 before = line.at
             shown.append(text)
         return shown
