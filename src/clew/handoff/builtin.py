@@ -36,6 +36,7 @@ _ENTRY_CHARS = 8
 _PLAN_CHARS = 1_200
 _MOST_TESTS = 3
 _MOST_FAILURES = 24
+_MOST_REQUESTS = 600
 _SHORTEST_CONCLUSION = 40
 _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
@@ -129,7 +130,18 @@ class Draft:
         """The candidates in the order of the selection, each with the chars it adds."""
         worth, terms = self._worth, self.material.terms
         conclusions = _conclusions(self.material, worth)
-        candidates = [candidate for candidate in self.material.candidates if not self._is_in_request(candidate)]
+        beginnings = {
+            index: flatten(exchange.request[: 2 * REQUEST_CHARS])[:REQUEST_CHARS]
+            for index, exchange in enumerate(self.record.exchanges)
+        }
+        candidates = [
+            candidate
+            for candidate in self.material.candidates
+            # The beginning of a request is proposed whole.
+            if candidate.kind is not Kind.ASKED
+            or candidate.group is None
+            or candidate.text not in beginnings[candidate.group.exchange]
+        ]
         choices = []
         for candidate in candidates:
             bonus = worth.bonus_of(candidate)
@@ -150,12 +162,6 @@ class Draft:
                 opened.add(group)
                 chars += frames[group].chars
             yield candidates[index], chars
-
-    def _is_in_request(self, candidate: Candidate) -> bool:
-        """Whether the piece is in the part of a request that is proposed whole."""
-        if candidate.kind is not Kind.ASKED or candidate.group is None:
-            return False
-        return candidate.text in flatten(self.record.exchanges[candidate.group.exchange].request)[:REQUEST_CHARS]
 
     def _staying_numbers(self) -> set[int]:
         """The messages that stay in view word for word."""
@@ -179,7 +185,8 @@ class Draft:
 
     def _requests(self) -> Iterator[Candidate]:
         times = Counter(exchange.request for exchange in self.record.exchanges)
-        for index, exchange in enumerate(self.record.exchanges):
+        newest = list(enumerate(self.record.exchanges))[-_MOST_REQUESTS:]
+        for index, exchange in newest:
             if exchange.request and self._may_quote(exchange.number):
                 numbers = (exchange.number,)
                 candidate = self._entry(Kind.REQUEST, request_text(exchange), numbers, value.COMPLETED, index)

@@ -12,6 +12,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 from clew.facts.parts import (
@@ -45,9 +46,11 @@ _ROOT_SHARE = 0.6
 _DIGITS = re.compile(r"\d+")
 """Rows of a table that differ in numbers only are alike."""
 _MOST_CHARS_OF_MESSAGE = 60_000
-_MOST_CHARS_READ = 1_500_000
-_ENDS_OF_OLD_CHARS = 1_200
-"""Of messages that lie further back than `_MOST_CHARS_READ`, only so much is read."""
+_MOST_CHARS_READ = 1_000_000
+_CHARS_BESIDE_TEXT = 500
+"""Counted for each message, for its calls."""
+_MOST_OLD_REPLIES, _ENDS_OF_OLD_CHARS = 200, 1_200
+"""Of what lies further back than `_MOST_CHARS_READ`, so many replies are read, and so much of each."""
 
 
 class Kind(StrEnum):
@@ -130,17 +133,32 @@ def read_material(
 ) -> Material:
     """The pieces of the messages that may be quoted. Terms are counted over all `numbers`."""
     reader = _MaterialReader(record, may_quote)
-    messages = [read(number) for number in numbers]
-    for message in messages:
-        if message["role"] != "tool":
-            reader.read_names(text_of(message))
+    found: list[tuple[int, Message, str]] = []
     room = _MOST_CHARS_READ
-    for number, message in zip(reversed(numbers), reversed(messages), strict=True):
+    for number in reversed(numbers):
+        message = read(number)
         text = text_of(message)
-        room -= len(text)
-        most = _MOST_CHARS_OF_MESSAGE if room > 0 else _ENDS_OF_OLD_CHARS
-        reader.read(message, number, text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}")
+        room -= len(text) + _CHARS_BESIDE_TEXT
+        if room < 0:
+            break
+        found.append((number, message, _both_ends(text, _MOST_CHARS_OF_MESSAGE)))
+    # Of what lies further back, requests are in the record; of the replies, the last words are read.
+    oldest = found[-1][0] if found else record.next_number
+    closings = (exchange.closing for exchange in reversed(record.exchanges))
+    old = (number for number in closings if number is not None and numbers[0] <= number < oldest)
+    for number in islice(old, _MOST_OLD_REPLIES):
+        message = read(number)
+        found.append((number, message, _both_ends(text_of(message), _ENDS_OF_OLD_CHARS)))
+    for _, message, text in found:
+        if message["role"] != "tool":
+            reader.read_names(text)
+    for number, message, text in found:
+        reader.read(message, number, text)
     return reader.material
+
+
+def _both_ends(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}"
 
 
 class _MaterialReader:
