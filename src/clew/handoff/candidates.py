@@ -46,7 +46,9 @@ _ROOT_SHARE = 0.6
 _DIGITS = re.compile(r"\d+")
 """Rows of a table that differ in numbers only are alike."""
 _MOST_CHARS_OF_MESSAGE = 60_000
-_MOST_CHARS_READ = 1_000_000
+_MOST_CHARS_READ = 1_500_000
+_CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
+"""The newest chars are read whole; of longer messages that lie further back, so much of their ends."""
 _CHARS_BESIDE_TEXT = 500
 """Counted for each message, for its calls."""
 _MOST_OLD_REPLIES, _ENDS_OF_OLD_CHARS = 200, 1_200
@@ -141,7 +143,8 @@ def read_material(
         room -= len(text) + _CHARS_BESIDE_TEXT
         if room < 0:
             break
-        found.append((number, message, _both_ends(text, _MOST_CHARS_OF_MESSAGE)))
+        is_near = room > _MOST_CHARS_READ - _CHARS_READ_WHOLE
+        found.append((number, message, _both_ends(text, _MOST_CHARS_OF_MESSAGE if is_near else _ENDS_CHARS)))
     # Of what lies further back, requests are in the record; of the replies, the last words are read.
     oldest = found[-1][0] if found else record.next_number
     closings = (exchange.closing for exchange in reversed(record.exchanges))
@@ -322,7 +325,7 @@ class _MaterialReader:
             terms = material.terms.of(piece)
             seen.update(terms)
             what = code_feature(piece) if is_code else ""
-            if what == "statement" and self._named.isdisjoint(terms):
+            if what == "statement" and "named" not in features and self._named.isdisjoint(terms):
                 continue
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
