@@ -26,8 +26,8 @@ def test_every_operation_is_measured_without_hermes() -> None:
     assert all(row["clew min ms"] >= 0 and row["hermes min ms"] is None for row in rows)
 
 
-def test_the_ledger_is_measured_per_kilobyte() -> None:
-    kilobytes, microseconds = compress.ledger_pass(30)
+def test_the_record_is_measured_per_kilobyte() -> None:
+    kilobytes, microseconds = compress.record_pass(30)
     assert kilobytes > 1_000
     assert microseconds > 0
 

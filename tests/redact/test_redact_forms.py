@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clew import compress
-from clew.ledger import Ledger
+from clew.facts import Record
 from clew.redact import redact, redact_messages, redact_text
 from clew.testing import assistant, call, tool, user
 
@@ -43,11 +43,10 @@ def test_many_messages_are_redacted_as_each_alone() -> None:
     assert redact_messages(messages) == [redact_messages([message])[0] for message in messages]
 
 
-def test_a_ledger_of_redacted_messages_knows_no_part_of_a_secret() -> None:
+def test_a_record_of_redacted_messages_knows_no_part_of_a_secret() -> None:
     messages = redact_messages([user("the root password is Tr0ub4dor_fake_77, keep it")])
-    ledger = Ledger.of(messages)
-    assert not [atom for atom in ledger.index.atoms if "fake" in atom]
-    assert "Tr0ub4dor" not in repr(ledger.exchanges)
+    record = Record.of(messages)
+    assert "Tr0ub4dor" not in repr((record.exchanges, record.rules, record.facts))
 
 
 @pytest.mark.parametrize("target", [1_500, 4_000, 9_000])

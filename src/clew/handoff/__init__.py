@@ -30,9 +30,9 @@ from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
     "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED",
-    "SYSTEM_NOTE",
-    "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry",
-    "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary", "ReadMessage", "Span", "Summarize",
-    "Summary", "SummaryInput", "SummaryModel", "Worth", "WrappedSummary", "excerpt", "is_instruction", "list_style", "read_line",
-    "read_material", "references_in", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
+    "SYSTEM_NOTE", "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "ConversationExtension", "Cooldowns",
+    "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary",
+    "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth", "WrappedSummary",
+    "excerpt", "is_instruction", "list_style", "read_line", "read_material", "references_in", "select",
+    "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip

@@ -110,7 +110,8 @@ def result_line(text: str, call: ToolCall | None, reference: int | None, *, is_e
         return f"[tool] {ended} {whole}"
     target = _shorter_target(reading.target)
     quoted = f" {json.dumps(target, ensure_ascii=False)}" if target else ""
-    return f"[{reading.tool}] {_VERB_PHRASES[verb]}{quoted} -> {ended} {whole}"
+    phrase = _VERB_PHRASES[verb] if target else _VERB_PHRASES[verb].removesuffix(" with")
+    return f"[{reading.tool}] {phrase}{quoted} -> {ended} {whole}"
 
 
 def _shorter_target(target: str) -> str:
