@@ -17,12 +17,11 @@ from clew.engines.base import threshold_for
 from clew.errors import StoreError
 from clew.events import PassagesRecalled
 from clew.facts import Terms, person_text
-from clew.facts.text import TermKind
 from clew.handoff import Choice, select
 from clew.messages import Message, arguments_of_call, calls_of, fenced, text_of
 from clew.redact import redact_text
 from clew.store import SearchHit, SearchScope, Store, StoredMessage, View
-from clew.turn.folded_lines import Excerpt, FoldedLines, LineKey, Unknown
+from clew.turn.folded_lines import Excerpt, FoldedLines, LineKey, Unknown, is_name
 from clew.turn.request import TurnOptions, TurnServices
 from clew.turn.view import ConversationView
 
@@ -137,7 +136,7 @@ class _ViewTerms:
         return {term for term in self.terms.of(text[:_READ_CHARS]) if not self._is_name(term)}
 
     def _is_name(self, term: str) -> bool:
-        return self.terms.kinds[term] is TermKind.EXACT or any(map(str.isdigit, term))
+        return is_name(term, self.terms)
 
 
 class AutomaticRecall:
@@ -271,7 +270,7 @@ class AutomaticRecall:
         known = self._known
         here = wanted.terms.union(*(known.of(passage.hit.snippet.text) for passage in passages))
         unknown = Unknown(
-            is_news=lambda term: known.shown.isdisjoint((term, _stem(term))) and here.isdisjoint((term, _stem(term))),
+            is_news=lambda name: name not in here and name not in known.shown,
             is_hidden=lambda seq: not known.shows_row(seq),
             was_shown=self._was_shown,
         )

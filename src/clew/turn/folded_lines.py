@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import math
 import zlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby, islice
 from typing import TypeAlias
 
-from clew.facts import CUT, Record
+from clew.facts import CUT, Record, Terms
+from clew.facts.text import TermKind
 from clew.handoff import Candidate, Choice, Frame, Worth, read_material, select
 from clew.redact import redact_messages
 from clew.store import StoredMessage
@@ -34,7 +35,7 @@ class Unknown:
     """What the reader of an excerpt does not see."""
 
     is_news: Callable[[str], bool]
-    """Whether a term is nowhere in view."""
+    """Whether a name is nowhere in view."""
     is_hidden: Callable[[int], bool]
     """Whether a message, by its number, is not in view."""
     was_shown: Callable[[LineKey], bool]
@@ -43,7 +44,7 @@ class Unknown:
 
 @dataclass(frozen=True, slots=True)
 class Excerpt:
-    """Something to recall: a line with a name and the lines beside it, as indexes of candidates."""
+    """A line with a name and the lines beside it, as indexes of candidates."""
 
     lines: tuple[int, ...]
     chars: int
@@ -60,14 +61,15 @@ class FoldedLines:
         messages = dict(zip(numbers, redact_messages([row.message for row in rows]), strict=True))
         self._roles = {number: message["role"] for number, message in messages.items()}
         record = Record.of([*messages.values()], numbers)
-        self._material = read_material(record, messages.__getitem__, numbers, lambda number: True)
-        self._lines = self._material.candidates
-        self._lines.sort(key=_place)
+        self._material = read_material(record, messages.__getitem__, numbers, may_quote=lambda _: True)
+        self._lines = sorted(self._material.candidates, key=_place)
         self._worth = Worth(self._material, record.next_number)
+        self._names = [{term for term in line.terms if is_name(term, self._material.terms)} for line in self._lines]
+        """Of each line. Plain words alone make no line worth recalling."""
         self._by_name: dict[str, list[int]] = {}
-        for at, line in enumerate(self._lines):
-            for term in line.terms:
-                self._by_name.setdefault(term, []).append(at)
+        for at, names in enumerate(self._names):
+            for name in names:
+                self._by_name.setdefault(name, []).append(at)
 
     def __contains__(self, name: object) -> bool:
         return name in self._by_name
@@ -75,19 +77,21 @@ class FoldedLines:
     def select(self, named: Mapping[str, float], unknown: Unknown) -> Iterator[Excerpt]:
         """Excerpts that say something new about the names, the best first.
 
-        `named` has a weight for each name. The worth of an excerpt is that of its new terms, as in a handoff, times the
-        weights of its names and how rare they are.
+        `named` has a weight for each name. The worth of an excerpt is that of its new names, as in a handoff, times the
+        weights of the given names and how rare they are.
         """
         found: dict[LineKey, tuple[tuple[int, ...], float]] = {}
         for at, relevance in self._relevant(named, unknown):
             near = [other for other in (at - 1, at, at + 1) if other == at or self._is_beside(other, at, unknown)]
             found[line_key(self._lines[at].text)] = tuple(near), relevance
         best = max((relevance for _, relevance in found.values()), default=1.0)
-        choices, frames, excerpts = [], {}, []
+        choices: list[Choice] = []
+        frames: dict[Hashable, Frame] = {}
+        excerpts: list[Excerpt] = []
         for lines, relevance in found.values():
             line = self._lines[lines[0]]
             group = (line.numbers, line.group)
-            terms = {term for at in lines for term in self._lines[at].terms if unknown.is_news(term)}
+            terms = {term for at in lines for term in self._names[at] if unknown.is_news(term)}
             scale = max(self._worth.scale_of(self._lines[at]) for at in lines) * relevance / best
             excerpts.append(Excerpt(lines, sum(len(self._lines[at].text) + 1 for at in lines) + len(CUT)))
             choices.append(Choice(terms, excerpts[-1].chars + _EXCERPT_CHARS, scale, group=group))
@@ -99,9 +103,8 @@ class FoldedLines:
         relevance: dict[int, float] = {}
         for name in sorted(self._by_name.keys() & named.keys()):
             weight = named[name] * math.log(1 + len(self._roles) / self._material.uses[name].messages)
-            for at in islice(
-                filter(lambda at: self._may_show(at, unknown), reversed(self._by_name[name])), _LINES_PER_NAME
-            ):
+            lines = (at for at in reversed(self._by_name[name]) if self._may_show(at, unknown))
+            for at in islice(lines, _LINES_PER_NAME):
                 relevance[at] = relevance.get(at, 0.0) + weight
         return sorted(relevance.items())
 
@@ -118,7 +121,7 @@ class FoldedLines:
             _place(near)[:-1] == _place(line)[:-1]
             and abs(near.at - line.at) == 1
             and self._may_show(other, unknown)
-            and any(map(unknown.is_news, near.terms))
+            and any(map(unknown.is_news, self._names[other]))
         )
 
     # -- showing -------------------------------------------------------------------------------------------------------
@@ -135,23 +138,24 @@ class FoldedLines:
         chosen = [self._lines[at] for at in sorted({at for excerpt in excerpts for at in excerpt.lines})]
         shown = []
         for _, lines in groupby(chosen, key=lambda line: (line.numbers, line.group)):
-            text, before = "", -1
+            text: list[str] = []
+            before = -1
             for line in lines:
-                text = (
-                    f"{text}\n{CUT}\n{line.text}"
-                    if text and line.at > before + 1
-                    else f"{text}\n{line.text}"
-                    if text
-                    else f"{self._heading(line)}\n{line.text}"
-                )
+                text.append(self._heading(line) if not text else CUT if line.at > before + 1 else "")
+                text.append(line.text)
                 before = line.at
-            shown.append(text)
+            shown.append("\n".join(filter(None, text)))
         return shown
 
     def _heading(self, line: Candidate) -> str:
         frame = self._material.frames.get(line.group) if line.group else None
         who = self._roles[line.numbers[0]]
         return f"m{line.numbers[0]} ({who}, {frame}):" if frame else f"m{line.numbers[0]} ({who}):"
+
+
+def is_name(term: str, terms: Terms) -> bool:
+    """Whether a term is a path, an identifier, a number or a hash, and no plain word."""
+    return terms.kinds[term] is TermKind.EXACT or any(map(str.isdigit, term))
 
 
 def line_key(line: str) -> LineKey:
