@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from clew.facts import Record
-from clew.facts.record import is_small_talk
 from clew.messages import Message
 from clew.testing import assistant, call, tool, user
 
@@ -100,9 +99,9 @@ def test_a_question_of_a_tool_is_answered_by_its_option() -> None:
     assert record.exchanges[1].chosen == "Postgres"
 
 
-def test_thanks_and_words_to_go_on_are_small_talk() -> None:
-    record = Record.of([user("Fix it."), assistant("Fixed."), user("thanks!"), user("continue"), *ran("make", "ok")])
-    assert [is_small_talk(exchange) for exchange in record.exchanges] == [False, True, False]
+def test_a_word_to_go_on_continues_the_request_before_it() -> None:
+    [exchange] = Record.of([user("Fix it."), *ran("make a", "ok"), user("continue"), *ran("make b", "ok")]).exchanges
+    assert (exchange.request, len(exchange.actions)) == ("Fix it.", 2)
 
 
 # -- actions -----------------------------------------------------------------------------------------------------------
