@@ -297,7 +297,7 @@ class Draft:
     def _line(self, group: Group, pieces: Sequence[Candidate]) -> Entry:
         """The words of a message in quotes, or an action with what came of it."""
         ordered = sorted(pieces, key=lambda piece: (piece.numbers, piece.at))
-        frame = self.material.frames.get(group) if group.index >= 0 else None
+        frame = self.material.frames.get(group) if group.call >= 0 else None
         text = ""
         for before, piece in zip((None, *ordered), ordered, strict=False):
             follows = before is not None and before.numbers == piece.numbers and piece.at == before.at + 1

@@ -86,8 +86,8 @@ class Group(NamedTuple):
     exchange: int
     number: int
     """Of the message that the line refers to."""
-    index: int
-    """Of the call in its message; -1 for what was said."""
+    call: int
+    """The place of the call in its message; -1 for what was said."""
 
 
 @dataclass(slots=True, eq=False)

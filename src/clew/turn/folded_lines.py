@@ -164,4 +164,4 @@ def line_key(line: str) -> LineKey:
 
 def _place(line: Candidate) -> tuple[int, int, int]:
     assert line.group is not None  # every piece of a message has one
-    return line.numbers[0], line.group.index, line.at
+    return line.numbers[0], line.group.call, line.at
