@@ -44,8 +44,12 @@ _NUMBER_CHARS = "0123456789.,- "
 _CHARS_PER_BLANK, _LISTING_LINES = _LIMITS["chars_per_blank"], _LIMITS["listing_lines"]
 _MODIFIERS = frozenset(_TABLE["code"]["modifiers"].split())
 _DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
+_EXPORTS = frozenset(_TABLE["code"]["exports"].split())
 _COMMENTS = tuple(_TABLE["code"]["comments"])
 _VALUE = re.compile(r"[\"']?[\w.-]+[\"']?\s*[:=]\s*(?:[\"'`\d\[{]|true|false|null|None)\S*.*$")
+# A function that is assigned to a name, and a field with its type.
+_FUNCTION = re.compile(r"(?:const|let|var|val)\s+\w+\s*(?::[^=]*)?=\s*(?:async\s*)?(?:\(|function\b|\w+\s*=>)")
+_FIELD = re.compile(r"(?:readonly\s+)?\w+\??:\s*[\w<>\[\]|.{}'\" ]+[;,]?$")
 _FENCE = re.compile(r"^[ \t]*(?:```|~~~)[^\n]*$", re.MULTILINE)
 _TAG_LINE = re.compile(r"\s*</?[\w-]+>\s*")
 _ONE_NAME = re.compile(r"\s*(?:[-*•]\s+)?[\w./@+~\\-]+[:/]?\s*")
@@ -152,15 +156,18 @@ def _without_listings(kind: PartKind, pieces: Sequence[str]) -> list[Part]:
 
 
 def code_feature(line: str) -> str:
-    """What a line of code or data is: a comment, a definition, a value, or a statement."""
+    """What a line of code or data is: a comment, a definition, a value, a field with its type, or a statement."""
     if line.startswith(_COMMENTS):
         return "comment"
     words = line.split(None, 4)
+    is_exported = bool(words) and words[0] in _EXPORTS
     while words and words[0] in _MODIFIERS:
         words = words[1:]
-    if words and words[0] in _DEFINITIONS:
+    if is_exported or (words and words[0] in _DEFINITIONS) or _FUNCTION.match(line):
         return "definition"
-    return "value" if _VALUE.match(line) else "statement"
+    if _VALUE.match(line):
+        return "value"
+    return "field" if _FIELD.match(line) else "statement"
 
 
 def noise_of(line: str, detectors: Sequence[Detector] = NOISE) -> str:
