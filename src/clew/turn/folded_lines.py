@@ -92,9 +92,8 @@ class FoldedLines:
             line = self._lines[lines[0]]
             group = (line.numbers, line.group)
             terms = {term for at in lines for term in self._names[at] if unknown.is_news(term)}
-            scale = max(self._worth.scale_of(self._lines[at]) for at in lines) * relevance / best
             excerpts.append(Excerpt(lines, sum(len(self._lines[at].text) + 1 for at in lines) + len(CUT)))
-            choices.append(Choice(terms, excerpts[-1].chars + _EXCERPT_CHARS, scale, group=group))
+            choices.append(Choice(terms, excerpts[-1].chars + _EXCERPT_CHARS, relevance / best, group=group))
             frames[group] = Frame(frozenset(), len(self._heading(line)))
         return (excerpts[at] for at in select(choices, self._worth.of_term, frames, least=_LEAST_OF_BEST))
 
