@@ -79,7 +79,7 @@ class Group(NamedTuple):
     exchange: int
     number: int
     """Of the message that the line refers to."""
-    index: int
+    index: int  # type: ignore[assignment]  # hides tuple.index
     """Of the call in its message; -1 for what was said."""
 
 
@@ -161,12 +161,13 @@ class _MaterialReader:
             self._last_with[action.reading.target] = action.number
             if action.result is not None:
                 self._by_result[action.result] = action
-        self.material.root = common_root([action.reading.target for action in record.actions() if action.reading.is_file])
+        files = [action.reading.target for action in record.actions() if action.reading.is_file]
+        self.material.root = common_root(files)
         self._closings = {exchange.closing for exchange in record.exchanges}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
     def read_names(self, text: str) -> None:
-        """Remember the exact terms of something that was said: a line of code counts if somebody names what is in it."""
+        """Remember the exact terms of something that was said: a line of code counts if somebody names them."""
         terms = self.material.terms
         self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
@@ -184,8 +185,8 @@ class _MaterialReader:
                 for action in self._by_call.get(number, ()):
                     self._add_call(action, exchange)
             case "tool":
-                if action := self._by_result.get(number):
-                    self._add_result(action, self._group_of(action, exchange), number, text)
+                if answered := self._by_result.get(number):
+                    self._add_result(answered, self._group_of(answered, exchange), number, text)
         for place, terms in self._seen.items():
             self._use(terms, number, place)
         self._seen.clear()

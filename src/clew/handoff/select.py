@@ -127,7 +127,7 @@ class _Selection:
         choice = self._choices[index]
         frame = self._frame(choice)
         adds = self._adds.__getitem__
-        gain = sum(map(adds, choice.terms))
+        gain: float = sum(map(adds, choice.terms))
         if frame.terms:
             gain += sum(map(adds, frame.terms - choice.terms))
         if choice.group is not None:
