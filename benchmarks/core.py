@@ -29,7 +29,7 @@ from _sessions import SHARED, conversation_files, cut_sessions, load_scorer, nam
 from _table import report
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "session.json"
-PACKAGES = ("ledger", "summaries", "facts", "handoff")
+PACKAGES = ("facts", "handoff")
 TARGET, EXAM_TARGETS, RETENTION_CHARS = 10_000, (10_000, 5_000, 2_500, 1_500), (40_000, 10_400)
 FRESH_RUNS = 5
 # Races show while caches are cold, so the concurrent folds are those of several fresh processes.

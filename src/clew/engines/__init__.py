@@ -1,6 +1,6 @@
 """Engines: when to compact a conversation, and how. One contract, the compressor behind it, others as plugins.
 
-Knows messages, tokens, the ledger and summaries. Knows no database, no provider and no screen.
+Knows messages, tokens, facts and handoffs. Knows no database, no provider and no screen.
 """
 
 from clew.engines.base import (

@@ -15,7 +15,7 @@ from posixpath import basename
 
 from clew.facts.outcomes import Outcome, read_outcome
 from clew.facts.settings import SettingValue, settings_in_edit
-from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_text, rules_in
+from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_in_result, person_text, rules_in
 from clew.facts.state import FactLog
 from clew.facts.text import flatten
 from clew.facts.tools import (
@@ -35,6 +35,7 @@ _FEWEST_CHECKBOXES = 2
 _SHORT_ANSWER_CHARS = 40
 _SHORTEST_REPLAY_CHARS = 60
 _MOST_OPEN_CALLS = 500
+_MOST_OPEN_REQUESTS = 3
 
 
 @dataclass(slots=True)
@@ -113,6 +114,8 @@ class Record:
         self.files: dict[str, FileFact] = {}
         self.plan: list[PlanEntry] = []
         self.plan_number: int | None = None
+        self.is_checklist = False
+        """Whether the plan was written as a list in a text, and not with a tool for plans."""
         self.rules: list[Rule] = []
         self.states: dict[str, StateLine] = {}
         self.tests: dict[str, Action] = {}
@@ -171,6 +174,9 @@ class Record:
         if not said:
             self.program_messages.add(number)
             return
+        self._add_request(said, number)
+
+    def _add_request(self, said: str, number: int) -> None:
         if self.exchanges and self.exchanges[-1].request and not self.exchanges[-1].is_answered and continues(said):
             # A word to go on with a request that waits for its answer is no request of its own.
             return
@@ -252,7 +258,7 @@ class Record:
         boxes = _CHECKBOX.findall(text)
         if len(boxes) >= _FEWEST_CHECKBOXES:
             self.plan = [PlanEntry(flatten(entry), "done" if mark in "xX" else "") for mark, entry in boxes]
-            self.plan_number = number
+            self.plan_number, self.is_checklist = number, True
             self._log.add_plan(self.plan, number)
 
     def _read_plan(self, entries: Sequence[PlanEntry], number: int) -> None:
@@ -265,7 +271,7 @@ class Record:
             self.plan = [keyed.get(entry.key, entry) for entry in self.plan]
         else:
             self.plan = list(entries)
-        self.plan_number = number
+        self.plan_number, self.is_checklist = number, False
         self._log.add_plan(self.plan, number)
 
     # -- results -------------------------------------------------------------------------------------------------------
@@ -293,6 +299,8 @@ class Record:
         elif not outcome.failed:
             for path, settings in action.settings:
                 self._log.add_settings(settings, number, path)
+        if said := person_in_result(text):
+            self._add_request(said, number)
 
     def _change_file(self, effect: FileEffect, number: int) -> None:
         known = self.files.pop(effect.path, None)
@@ -303,6 +311,28 @@ class Record:
         known.added, known.removed, known.last = known.added + effect.added, known.removed + effect.removed, number
         # The file that was changed last stands last.
         self.files[effect.path] = known
+
+    @property
+    def has_current_plan(self) -> bool:
+        """Whether the plan is one of the work in hand: entries are open, or the newest request is about it.
+
+        A checklist in a text is not brought up to date like a plan, so that it counts for its own request and the next.
+        """
+        if not self.plan or self.plan_number is None:
+            return False
+        back = len(self.exchanges) - 1 - self.exchange_of(self.plan_number)
+        return back <= 1 if self.is_checklist else back == 0 or any(not entry.is_done for entry in self.plan)
+
+    def open_requests(self) -> list[Exchange]:
+        """The newest request, and those that it interrupted before they were answered; the newest first."""
+        found: list[Exchange] = []
+        for exchange in reversed(self.exchanges):
+            is_waiting = exchange.request and not exchange.is_answered and not exchange.cancelled
+            if found and (not is_waiting or len(found) >= _MOST_OPEN_REQUESTS):
+                break
+            if exchange.request:
+                found.append(exchange)
+        return found
 
 
 def is_small_talk(exchange: Exchange) -> bool:

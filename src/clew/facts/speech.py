@@ -20,6 +20,9 @@ _NAMES = frozenset(_HARNESS["names"])
 _NOTICES, _TRAILERS = tuple(_HARNESS["notices"]), tuple(_HARNESS["trailers"])
 _BLOCK = re.compile(rf"<({'|'.join(map(re.escape, _HARNESS['tags']))})\b[^<>\n]*>.*?</\1>", re.DOTALL | re.IGNORECASE)
 _REQUEST = re.compile(rf"<({'|'.join(_HARNESS['request_tags'])})\b[^<>\n]*>\n?(.*?)</\1>", re.DOTALL | re.IGNORECASE)
+_IN_RESULT = re.compile(rf"<({'|'.join(_HARNESS['result_tags'])})>\n?(.*?)</\1>", re.DOTALL)
+_RESULT_OPENINGS = tuple(f"<{tag}>" for tag in _HARNESS["result_tags"])
+_RESULT_MARKS = tuple(_HARNESS["result_marks"])
 _WORD = re.compile(r"[^\W\d_]+(?:'[^\W\d_]+)?")
 _LABEL = re.compile(r"[A-Z][A-Z]+(?:[ _-][A-Z]+){0,3}: \S")
 """A label in capitals, by which people mark what must be remembered."""
@@ -27,6 +30,7 @@ _OWN_NEGATION = re.compile(r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can
 """What somebody does not do or know is no rule."""
 _LONGEST_RULE_CHARS = 400
 _SHORT_REQUEST_CHARS = 240
+_LONGEST_BEFORE_MARK = 600
 _FEWEST_WORDS_OF_OBJECT = 5
 _DEPENDENT = ("and ", "but ", "also ", "it ", "that ", "this ", "they ", "so ", "or ", "then ", "same ", "agreed")
 _RULES_READ_CHARS = 12_000
@@ -91,6 +95,17 @@ def person_text(text: str, sender: str = "") -> str:
             said = "\n".join(line for line in said.split("\n") if not line.strip().startswith(notice))
     said = said.strip()
     return "" if said.startswith(_OPENINGS) else said
+
+
+def person_in_result(text: str) -> str:
+    """What a person says inside of a tool result, such as the reason for which a call was denied."""
+    if any(opening in text for opening in _RESULT_OPENINGS) and (found := _IN_RESULT.search(text)):
+        return found[2].strip()
+    for mark in _RESULT_MARKS:
+        before, _, said = text.partition(mark)
+        if said and len(before) <= _LONGEST_BEFORE_MARK:
+            return said.strip()
+    return ""
 
 
 # -- rules and requests ------------------------------------------------------------------------------------------------
@@ -213,7 +228,9 @@ def chosen_option(answer: str, offer: str) -> str:
         chosen = [options[int(number)] for number in found.groups() if number and int(number) in options]
         if chosen:
             return "; ".join(flatten(text).replace("**", "") for text in chosen)
-    return asks_back(offer)
+    question = asks_back(offer)
+    # Who says to go on answers an offer, and no other question.
+    return "" if continues(answer) and not OPEN.found_in(question.lower()) else question
 
 
 def is_governing(path: str) -> bool:

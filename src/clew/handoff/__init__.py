@@ -5,7 +5,7 @@ providers are not known here.
 """
 
 from clew.handoff.builtin import BUILTIN, summarize_builtin, write_handoff
-from clew.handoff.candidates import ReadMessage
+from clew.handoff.candidates import Candidate, ReadMessage, read_material
 from clew.handoff.chunks import Coverage
 from clew.handoff.complete import UNVERIFIED_MARK
 from clew.handoff.excerpt import excerpt
@@ -15,6 +15,7 @@ from clew.handoff.select import Choice, Frame, select
 from clew.handoff.spans import Line, Span, read_line, references_in
 from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
 from clew.handoff.value import ACTIVE_TASK, COMPLETED, HEADINGS, Entry, Handoff, ListStyle, list_style
+from clew.handoff.worth import Worth
 from clew.handoff.wrapping import (
     END_MARKER,
     HANDOFF_OPENING,
@@ -29,9 +30,9 @@ from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
     "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED",
-    "SYSTEM_NOTE",
-    "UNVERIFIED_MARK", "Choice", "Complete", "ConversationExtension", "Cooldowns", "CountTokens", "Coverage", "Entry",
-    "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary", "ReadMessage", "Span", "Summarize",
-    "Summary", "SummaryInput", "SummaryModel", "WrappedSummary", "excerpt", "is_instruction", "list_style", "read_line",
-    "references_in", "select", "summarize_builtin", "summary_model", "unwrap", "wrap", "write_handoff",
+    "SYSTEM_NOTE", "UNVERIFIED_MARK", "Candidate", "Choice", "Complete", "ConversationExtension", "Cooldowns",
+    "CountTokens", "Coverage", "Entry", "Frame", "Handoff", "Line", "ListStyle", "ModelSummarizer", "ModelSummary",
+    "ReadMessage", "Span", "Summarize", "Summary", "SummaryInput", "SummaryModel", "Worth", "WrappedSummary", "excerpt",
+    "is_instruction", "list_style", "read_line", "read_material", "references_in", "select", "summarize_builtin",
+    "summary_model", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip

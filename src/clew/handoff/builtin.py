@@ -8,9 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Sequence
+from itertools import islice
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
 from clew.facts.outcomes import command_key, is_building, is_lookup
+from clew.facts.record import is_small_talk
+from clew.facts.speech import continues
 from clew.handoff import value
 from clew.handoff.candidates import Candidate, Group, Kind, Material, read_material
 from clew.handoff.select import Choice, Frame, select
@@ -33,6 +36,7 @@ _ENTRY_CHARS = 8
 _PLAN_CHARS = 1_200
 _MOST_TESTS = 3
 _MOST_FAILURES = 24
+_MOST_REQUESTS = 600
 _SHORTEST_CONCLUSION = 40
 _CHARS_PER_TOKEN = 3.6
 _TRIES_TO_FIT = 12
@@ -126,7 +130,18 @@ class Draft:
         """The candidates in the order of the selection, each with the chars it adds."""
         worth, terms = self._worth, self.material.terms
         conclusions = _conclusions(self.material, worth)
-        candidates = [candidate for candidate in self.material.candidates if not self._is_in_request(candidate)]
+        beginnings = {
+            index: flatten(exchange.request[: 2 * REQUEST_CHARS])[:REQUEST_CHARS]
+            for index, exchange in enumerate(self.record.exchanges)
+        }
+        candidates = [
+            candidate
+            for candidate in self.material.candidates
+            # The beginning of a request is proposed whole.
+            if candidate.kind is not Kind.ASKED
+            or candidate.group is None
+            or candidate.text not in beginnings[candidate.group.exchange]
+        ]
         choices = []
         for candidate in candidates:
             bonus = worth.bonus_of(candidate)
@@ -147,12 +162,6 @@ class Draft:
                 opened.add(group)
                 chars += frames[group].chars
             yield candidates[index], chars
-
-    def _is_in_request(self, candidate: Candidate) -> bool:
-        """Whether the piece is in the part of a request that is proposed whole."""
-        if candidate.kind is not Kind.ASKED or candidate.group is None:
-            return False
-        return candidate.text in flatten(self.record.exchanges[candidate.group.exchange].request)[:REQUEST_CHARS]
 
     def _staying_numbers(self) -> set[int]:
         """The messages that stay in view word for word."""
@@ -176,7 +185,8 @@ class Draft:
 
     def _requests(self) -> Iterator[Candidate]:
         times = Counter(exchange.request for exchange in self.record.exchanges)
-        for index, exchange in enumerate(self.record.exchanges):
+        newest = list(enumerate(self.record.exchanges))[-_MOST_REQUESTS:]
+        for index, exchange in newest:
             if exchange.request and self._may_quote(exchange.number):
                 numbers = (exchange.number,)
                 candidate = self._entry(Kind.REQUEST, request_text(exchange), numbers, value.COMPLETED, index)
@@ -194,7 +204,7 @@ class Draft:
 
     def _states(self) -> Iterator[Candidate]:
         record = self.record
-        if record.plan and record.plan_number is not None:
+        if record.has_current_plan and record.plan_number is not None:
             yield self._entry(Kind.STATE, plan_text(record), (record.plan_number,), value.STATE)
         for name, line in record.states.items():
             yield self._entry(Kind.STATE, f"{name.capitalize()}: {line.text}", (line.number,), value.STATE, 1)
@@ -329,12 +339,20 @@ def active_task(
 
     Of a request in a message that stays in view only the beginning is repeated.
     """
-    exchange = record.newest
-    if exchange is None or not exchange.request:
+    found = record.open_requests()
+    if not found:
         return
+    exchange, *interrupted = found
     said = request_text(exchange, min(most, _STAYING_TASK_CHARS) if exchange.number in staying else most)
     if exchange.closing is None:
         yield Entry(said, (exchange.number,))
+        for before in interrupted:
+            shown = request_text(before, min(most, _STAYING_TASK_CHARS if before.number in staying else REQUEST_CHARS))
+            yield Entry(f"Still open from before: {shown}", (before.number,))
+        if not interrupted and not exchange.chosen and continues(exchange.request):
+            earlier = (one for one in reversed(record.exchanges[:-1]) if one.request and not is_small_talk(one))
+            for before in islice(earlier, 1):
+                yield Entry(f"The request before it: {request_text(before)}", (before.number,))
         return
     if question := asks_back(text_of(source.read(exchange.closing))):
         yield Entry(said, (exchange.number,))
@@ -366,7 +384,7 @@ def open_failures(record: Record) -> list[Action]:
             continue
         if outcome.tests and not outcome.failed:
             last = {key: other for key, other in last.items() if not (other.outcome and other.outcome.tests)}
-        key = command_key(target) if is_command else f"{action.reading.tool} {target}"
+        key = command_key(target) if is_command else action.reading.tool
         last.pop(key, None)
         if outcome.failed:
             last[key] = action

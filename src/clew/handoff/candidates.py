@@ -7,10 +7,12 @@ of a group pays for the frame of that line. Others are entries of a section, suc
 
 from __future__ import annotations
 
+import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from itertools import islice
 from typing import NamedTuple
 
 from clew.facts.parts import (
@@ -41,11 +43,16 @@ _MANY_ALIKE = 4
 _SHORTEST_ROOT_CHARS = 20
 _FEWEST_BELOW_ROOT = 4
 _ROOT_SHARE = 0.6
-_DIGITS = str.maketrans("123456789", "000000000")
+_DIGITS = re.compile(r"\d+")
+"""Rows of a table that differ in numbers only are alike."""
 _MOST_CHARS_OF_MESSAGE = 60_000
 _MOST_CHARS_READ = 1_500_000
-_ENDS_OF_OLD_CHARS = 1_200
-"""Of messages that lie further back than `_MOST_CHARS_READ`, only so much is read."""
+_CHARS_READ_WHOLE, _ENDS_CHARS = 500_000, 2_000
+"""The newest chars are read whole; of longer messages that lie further back, so much of their ends."""
+_CHARS_BESIDE_TEXT = 500
+"""Counted for each message, for its calls."""
+_MOST_OLD_REPLIES, _ENDS_OF_OLD_CHARS = 200, 1_200
+"""Of what lies further back than `_MOST_CHARS_READ`, so many replies are read, and so much of each."""
 
 
 class Kind(StrEnum):
@@ -128,17 +135,33 @@ def read_material(
 ) -> Material:
     """The pieces of the messages that may be quoted. Terms are counted over all `numbers`."""
     reader = _MaterialReader(record, may_quote)
-    messages = [read(number) for number in numbers]
-    for message in messages:
-        if message["role"] != "tool":
-            reader.read_names(text_of(message))
+    found: list[tuple[int, Message, str]] = []
     room = _MOST_CHARS_READ
-    for number, message in zip(reversed(numbers), reversed(messages), strict=True):
+    for number in reversed(numbers):
+        message = read(number)
         text = text_of(message)
-        room -= len(text)
-        most = _MOST_CHARS_OF_MESSAGE if room > 0 else _ENDS_OF_OLD_CHARS
-        reader.read(message, number, text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}")
+        room -= len(text) + _CHARS_BESIDE_TEXT
+        if room < 0:
+            break
+        is_near = room > _MOST_CHARS_READ - _CHARS_READ_WHOLE
+        found.append((number, message, _both_ends(text, _MOST_CHARS_OF_MESSAGE if is_near else _ENDS_CHARS)))
+    # Of what lies further back, requests are in the record; of the replies, the last words are read.
+    oldest = found[-1][0] if found else record.next_number
+    closings = (exchange.closing for exchange in reversed(record.exchanges))
+    old = (number for number in closings if number is not None and numbers[0] <= number < oldest)
+    for number in islice(old, _MOST_OLD_REPLIES):
+        message = read(number)
+        found.append((number, message, _both_ends(text_of(message), _ENDS_OF_OLD_CHARS)))
+    for _, message, text in found:
+        if message["role"] != "tool":
+            reader.read_names(text)
+    for number, message, text in found:
+        reader.read(message, number, text)
     return reader.material
+
+
+def _both_ends(text: str, most: int) -> str:
+    return text if len(text) <= most else f"{text[: most // 2]}\n{text[-most // 2 :]}"
 
 
 class _MaterialReader:
@@ -161,13 +184,14 @@ class _MaterialReader:
             self._last_with[action.reading.target] = action.number
             if action.result is not None:
                 self._by_result[action.result] = action
-        files = [action.reading.target for action in record.actions() if action.reading.is_file]
-        self.material.root = common_root(files)
+        self.material.root = common_root(
+            [action.reading.target for action in record.actions() if action.reading.is_file]
+        )
         self._closings = {exchange.closing for exchange in record.exchanges}
         self._asked = [exchange.request for exchange in record.exchanges[-_NAMED_BY_LAST_REQUESTS:]]
 
     def read_names(self, text: str) -> None:
-        """Remember the exact terms of something that was said: a line of code counts if somebody names them."""
+        """Remember the exact terms of what was said: code is quoted where somebody names something in it."""
         terms = self.material.terms
         self._named.update(term for term in terms.of(text) if terms.kinds[term] is TermKind.EXACT)
 
@@ -287,26 +311,30 @@ class _MaterialReader:
         """Count the terms of a part, and propose its pieces."""
         if part.kind is PartKind.NOISE:
             return
-        start, material = self._sizes.get(group, 0), self.material
-        self._seen[place].update(material.terms.of("\n".join(part.pieces)))
+        start, material, seen = self._sizes.get(group, 0), self.material, self._seen[place]
         self._sizes[group] = start + len(part.pieces)
         if not self._may_quote(number):
+            seen.update(material.terms.of("\n".join(part.pieces)))
             return
-        is_code = part.kind is PartKind.CODE
-        shapes = Counter() if part.kind is PartKind.PROSE else Counter(map(_shape, part.pieces))
+        is_prose, is_code = part.kind is PartKind.PROSE, part.kind is PartKind.CODE
+        shapes = (
+            [] if is_prose or len(part.pieces) < _MANY_ALIKE else [_DIGITS.sub("0", piece) for piece in part.pieces]
+        )
+        times = Counter(shapes)
         for at, piece in enumerate(part.pieces):
-            what = code_feature(piece) if is_code else ""
             terms = material.terms.of(piece)
-            if what == "statement" and self._named.isdisjoint(terms):
+            seen.update(terms)
+            what = code_feature(piece) if is_code else ""
+            if what == "statement" and "named" not in features and self._named.isdisjoint(terms):
                 continue
             if (terms or kind is Kind.OUTCOME) and len(piece) >= _SHORTEST_PIECE_CHARS:
                 own = Kind.DEMAND if governs and RULE.found_in(piece.lower()) else kind
-                own_features = (*features, *([what] if what else ()), *self._piece_features(part, at, piece))
-                if shapes[_shape(piece)] >= _MANY_ALIKE:
-                    own_features += ("alike",)
-                material.candidates.append(
-                    Candidate(own, piece, (number,), frozenset(terms), group, start + at, features=own_features)
-                )
+                own_features = [*features, what] if what else [*features]
+                own_features += self._piece_features(part, at, piece)
+                if shapes and times[shapes[at]] >= _MANY_ALIKE:
+                    own_features.append("alike")
+                found = Candidate(own, piece, (number,), frozenset(terms), group, start + at, "", tuple(own_features))
+                material.candidates.append(found)
 
     def _piece_features(self, part: Part, at: int, piece: str) -> Iterator[str]:
         """What is known of a piece, by name."""
@@ -353,8 +381,3 @@ def _short_target(target: str) -> str:
     """What a call is about; of a script in a command line the line that runs it."""
     line, _, more = target.strip().partition("\n")
     return shorten(line, TARGET_CHARS) + (f" {CUT}" if more and len(line) <= TARGET_CHARS else "")
-
-
-def _shape(piece: str) -> str:
-    """The piece with its digits alike: rows of a table that differ in numbers only have one shape."""
-    return piece.translate(_DIGITS).replace("00", "0").replace("00", "0")

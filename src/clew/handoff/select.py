@@ -9,6 +9,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(slots=True, eq=False)
@@ -50,11 +51,15 @@ _LEAST_CHARS = 8
 def select(
     choices: Sequence[Choice],
     weight: Callable[[str], float],
-    frames: Mapping[Hashable, Frame] | None = None,
+    frames: Mapping[Any, Frame] | None = None,
     shown: Set[str] = frozenset(),
+    least: float = 0.0,
 ) -> Iterator[int]:
-    """The indexes of the choices in the order in which they are worth their room. `shown` are terms already there."""
-    return _Selection(choices, weight, frames or {}, shown).run()
+    """The indexes of the choices in the order in which they are worth their room.
+
+    `shown` are terms already there. What adds less per char than this share of the first choice is not chosen.
+    """
+    return _Selection(choices, weight, frames or {}, shown).run(least)
 
 
 class _Selection:
@@ -62,7 +67,7 @@ class _Selection:
         self,
         choices: Sequence[Choice],
         weight: Callable[[str], float],
-        frames: Mapping[Hashable, Frame],
+        frames: Mapping[Any, Frame],
         shown: Set[str],
     ) -> None:
         self._choices, self._frames = choices, frames
@@ -80,21 +85,23 @@ class _Selection:
             if choice.group in frames:
                 self._members.setdefault(choice.group, []).append(index)
 
-    def run(self) -> Iterator[int]:
+    def run(self, least: float) -> Iterator[int]:
         queue = [(-self._ratio(index), index) for index in range(len(self._choices))]
         heapq.heapify(queue)
         taken: set[int] = set()
+        lowest = 0.0
         while queue:
             _, index = heapq.heappop(queue)
             if index in taken:
                 continue
             # Gains only fall while others are taken, so a fresh ratio that is still the highest is the best.
             ratio = self._ratio(index)
-            if ratio <= 0:
+            if ratio <= lowest:
                 continue
             if queue and -ratio > queue[0][0]:
                 heapq.heappush(queue, (-ratio, index))
                 continue
+            lowest = lowest or least * ratio
             taken.add(index)
             yield index
             choice = self._choices[index]

@@ -252,7 +252,7 @@ def _pass_on(on_output: Callable[[str], None], text: str) -> None:
 
 
 def _report(text: str, code: int | None, seconds: float, limit: float, left_some: bool) -> str:
-    """The output, and how it ended. The ledger reads `[exit N]`."""
+    """The output, and how it ended. `clew.facts` reads `[exit N]`."""
     if code is None:
         end = f"timed out after {limit:g} s and was ended; for what takes longer give a timeout, or background: true"
         return f"{text}\n{end}" if text else f"{end} (nothing was printed)"
