@@ -222,7 +222,7 @@ async def test_a_reply_that_was_cut_off_is_used_as_far_as_it_goes_and_completed(
 
 async def test_what_the_conversation_does_not_show_is_reported() -> None:
     strange = handoff_text(completed_actions=[f"Read src/other_{number}.py at {number}741" for number in range(1, 9)])
-    summary = await summarized(ScriptedSummaryModel(strange))
+    summary = await ModelSummarizer([ScriptedSummaryModel(strange).model], count=count)(SOURCE, BUDGET)
     assert summary.written_by == "scripted"
     assert {f"src/other_{number}.py" for number in range(1, 9)} < set(summary.unverified)
     assert any("src/other_1.py" in warning for warning in summary.warnings)

@@ -72,7 +72,7 @@ def test_every_message_has_a_fate_that_its_text_bears_out() -> None:
 
 
 def test_the_system_prompt_counts_as_kept_though_a_note_stands_behind_it() -> None:
-    first = report(baker(), 2_000).outcomes[0]
+    first = report(baker(), 6_000).outcomes[0]
     assert (first.role, first.fate) == ("system", Fate.KEPT)
     assert first.tokens_after > first.tokens
 

@@ -7,7 +7,7 @@ does not depend on the budget, so a larger handoff has everything that a smaller
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Hashable, Iterator, Sequence
 from itertools import islice
 
 from clew.facts import CUT, Action, Exchange, Record, Rule, asks_back, flatten, shorten
@@ -150,7 +150,7 @@ class Draft:
             at = -1 if candidate.group is None else candidate.at
             chars = len(candidate.text) + (_ENTRY_CHARS if candidate.group is None else 3)
             choices.append(Choice(candidate.terms, chars, worth.scale_of(candidate), bonus, candidate.group, at))
-        frames = {}
+        frames: dict[Hashable, Frame] = {}
         for candidate in candidates:
             if candidate.group is not None and candidate.group not in frames:
                 frame = self.material.frames.get(candidate.group, "")

@@ -225,7 +225,7 @@ def _retention(retention: Retention) -> dict[str, Any]:
 
 
 @dataclass(frozen=True, slots=True)
-class Excerpt:
+class ClippedText:
     """The start of a text, and how many chars of it are left out."""
 
     text: str
@@ -244,7 +244,7 @@ def shown_text(message: Message) -> str:
     return "\n".join((*said, *calls, *beside))
 
 
-def _texts(report: CompactionReport) -> list[tuple[Excerpt, Excerpt | None]]:
+def _texts(report: CompactionReport) -> list[tuple[ClippedText, ClippedText | None]]:
     """Of each message the original and, where it was shortened, how it is now.
 
     What a reader is most likely to open, the messages that the handoff names or that were kept, gets most of the room.
@@ -261,10 +261,10 @@ def _texts(report: CompactionReport) -> list[tuple[Excerpt, Excerpt | None]]:
     ]
 
 
-def excerpts(texts: Sequence[str], preferred: Sequence[bool]) -> list[Excerpt]:
+def excerpts(texts: Sequence[str], preferred: Sequence[bool]) -> list[ClippedText]:
     """The start of each text, in all at most `MAX_TEXT_CHARS`; those that are not preferred are cut shorter."""
     limits = _limits(texts, preferred)
-    return [Excerpt(text[:most], max(0, len(text) - most)) for text, most in zip(texts, limits, strict=True)]
+    return [ClippedText(text[:most], max(0, len(text) - most)) for text, most in zip(texts, limits, strict=True)]
 
 
 def _limits(texts: Sequence[str], preferred: Sequence[bool]) -> list[int]:
@@ -290,7 +290,9 @@ def _common_limit(lengths: Sequence[int], room: int) -> int:
     return MAX_MESSAGE_CHARS
 
 
-def _rows(outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[Excerpt, Excerpt | None]], told_in: str) -> str:
+def _rows(
+    outcomes: Sequence[MessageOutcome], texts: Sequence[tuple[ClippedText, ClippedText | None]], told_in: str
+) -> str:
     """The messages for the script, as JSON that cannot end its element."""
     roles = _numbered([outcome.role for outcome in outcomes])
     tools = _numbered([outcome.tool for outcome in outcomes])
