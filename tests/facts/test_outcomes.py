@@ -96,7 +96,6 @@ def test_the_line_that_names_the_error_is_found(result: str, error: str) -> None
     assert error in read_outcome(result, "RAN", "make").error
 
 
-@pytest.mark.xfail(strict=True, reason="the rows for 'error:' and 'fatal:' match a line break before the word")
 def test_an_error_is_one_line_of_the_result() -> None:
     assert read_outcome("lint: E501\nerror: style violation 77\n[exit 2]", "RAN").error == "error: style violation 77"
 

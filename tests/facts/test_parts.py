@@ -35,7 +35,6 @@ def test_noise_is_counted_and_never_quoted(noise: str) -> None:
     assert all(part.noise for part in parts if part.kind is PartKind.NOISE)
 
 
-@pytest.mark.xfail(strict=True, reason="with more than one blank in 40 chars, minified code is taken for text")
 def test_minified_code_with_blanks_is_noise_too() -> None:
     assert pieces(output_parts(MINIFIED_JS)) == []
 

@@ -51,7 +51,6 @@ def test_the_text_of_a_skill_in_the_user_role_is_no_request_and_states_no_rule()
         assert record.rules == []
 
 
-@pytest.mark.xfail(strict=True, reason="the result of the call that loads a skill ends the loading")
 def test_a_skill_text_without_a_known_opening_is_found_by_the_call_before_it() -> None:
     loaded = did("Skill", {"skill": "review"}, "Launching skill: review")
     text = "# Careful review\nYou must always review twice. Never commit on a Friday."

@@ -82,7 +82,6 @@ def test_other_requests_cancel_nothing(text: str) -> None:
     assert not cancels(text)
 
 
-@pytest.mark.xfail(strict=True, reason="any short request that begins with 'stop', 'drop that' or 'cancel' cancels")
 @pytest.mark.parametrize("text", ["Stop the dev server on port 3000.", "Drop that test, it is flaky."])
 def test_a_request_to_stop_or_drop_a_thing_is_a_request(text: str) -> None:
     assert not cancels(text)

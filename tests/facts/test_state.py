@@ -282,7 +282,7 @@ def test_tasks_are_what_people_ask_and_what_the_plan_says() -> None:
 def test_a_task_that_goes_on_after_words_is_open_until_it_ends() -> None:
     said = [
         user("Fix the upload, please."),
-        assistant("I will look at the log first."),
+        assistant("The log names two uploads."),
         *ran("cat log", "a"),
         assistant("Fixed."),
     ]

@@ -57,7 +57,6 @@ def test_a_question_of_the_agent_keeps_the_task_open() -> None:
     assert "Store the rota." in task and "SQLite or Postgres?" in task
 
 
-@pytest.mark.xfail(strict=True, reason="closing words that announce work count as the answer")
 def test_an_announcement_is_no_answer() -> None:
     said = [user("Add jitter to the retry."), *ran("cat retry.py", "x = 1"), assistant("I will add it to retry.py.")]
     assert not text_under(handoff_of(said), ACTIVE_TASK).startswith("None")
@@ -152,7 +151,6 @@ def test_rules_files_plan_and_tests_are_listed() -> None:
         assert fact in state
 
 
-@pytest.mark.xfail(strict=True, reason="a rule that was replaced is listed without a mark")
 def test_a_replaced_rule_is_dropped_or_marked_as_former() -> None:
     said = [
         user("Use tabs for indentation, always."),

@@ -41,6 +41,7 @@ _LIMITS = _TABLE["limits"]
 _LONGEST_WORD, _LONG_LINE = _LIMITS["longest_word_chars"], _LIMITS["long_line_chars"]
 _NUMBERS_CHARS, _NUMBERS_SHARE = _LIMITS["numbers_chars"], _LIMITS["numbers_share"]
 _NUMBER_CHARS = "0123456789.,- "
+_CHARS_PER_MARK = _LIMITS["chars_per_mark"]
 _CHARS_PER_BLANK, _LISTING_LINES = _LIMITS["chars_per_blank"], _LIMITS["listing_lines"]
 _MODIFIERS = frozenset(_TABLE["code"]["modifiers"].split())
 _DEFINITIONS = frozenset(_TABLE["code"]["definitions"].split())
@@ -174,6 +175,8 @@ def noise_of(line: str, detectors: Sequence[Detector] = NOISE) -> str:
     """The kind of noise that a line is; empty where it can be quoted."""
     if len(line) > _LONG_LINE and line.count(" ") * _CHARS_PER_BLANK < len(line) and line.isascii():
         return "minified code or data"
+    if len(line) > _LONG_LINE and (line.count(";") + line.count("{") + line.count("}")) * _CHARS_PER_MARK > len(line):
+        return "minified code"
     if len(line) > _LONGEST_WORD and any(
         len(word) > _LONGEST_WORD and "/" not in word[:80] and "\\" not in word[:80] for word in line.split()
     ):

@@ -15,7 +15,7 @@ from posixpath import basename
 
 from clew.facts.outcomes import Outcome, read_outcome
 from clew.facts.settings import SettingValue, settings_in_edit
-from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_in_result, person_text, rules_in
+from clew.facts.speech import announces, cancels, chosen_option, continues, is_thanks, person_in_result, person_text, rules_in
 from clew.facts.state import FactLog
 from clew.facts.text import flatten
 from clew.facts.tools import (
@@ -33,6 +33,7 @@ from clew.messages import Message, ToolCall, calls_of, text_of
 _CHECKBOX = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
 _FEWEST_CHECKBOXES = 2
 _SHORT_ANSWER_CHARS = 40
+_LOADING_CHARS = 200
 _SHORTEST_REPLAY_CHARS = 60
 _MOST_OPEN_CALLS = 500
 _MOST_OPEN_REQUESTS = 3
@@ -192,8 +193,9 @@ class Record:
         self.exchanges.append(exchange)
         self._log.add_request(said, number, chosen=exchange.chosen, cancels=is_cancellation)
         if exchange.repeats is None and (rules := rules_in(said)):
+            replaced = self._log.add_rules(rules, number)
+            self.rules = [rule for rule in self.rules if rule.text not in replaced] if replaced else self.rules
             self.rules += [Rule(text, number) for text in rules]
-            self._log.add_rules(rules, number)
         self._last_text = ""
 
     def _person_text(self, message: Message) -> str:
@@ -223,7 +225,7 @@ class Record:
             self._last_text, self._last_text_number = text, number
             if "- [" in text or "* [" in text:
                 self._read_checklist(text, number)
-        exchange.closing = number if text.strip() and not calls else None
+        exchange.closing = number if text.strip() and not calls and not announces(text) else None
         self._log.add_reply(text, number, is_last=exchange.is_answered)
         for index, call in enumerate(calls):
             self._add_call(exchange, call, number, index)
@@ -277,11 +279,13 @@ class Record:
     # -- results -------------------------------------------------------------------------------------------------------
 
     def _add_result(self, message: Message, number: int) -> None:
-        self._loading = False
         action = self._open.pop(message.get("tool_call_id", ""), None)
+        text = text_of(message)
+        # The text of a skill comes behind the result that says it is being loaded.
+        self._loading = action is not None and action.reading.verb == "LOADED" and len(text) <= _LOADING_CHARS
         if action is None:
             return
-        reading, text = action.reading, text_of(message)
+        reading = action.reading
         command = reading.target if reading.verb == "RAN" else ""
         outcome = read_outcome(text, reading.verb, command, is_error=message.get("is_error", False))
         action.result, action.outcome = number, outcome

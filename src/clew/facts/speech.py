@@ -31,6 +31,7 @@ _OWN_NEGATION = re.compile(r"\b(?:i|it|they|he|she|you) (?:don't|dont|do not|can
 _LONGEST_RULE_CHARS = 400
 _SHORT_REQUEST_CHARS = 240
 _LONGEST_BEFORE_MARK = 600
+_LONGEST_ANNOUNCEMENT = 200
 _FEWEST_WORDS_OF_OBJECT = 5
 _DEPENDENT = ("and ", "but ", "also ", "it ", "that ", "this ", "they ", "so ", "or ", "then ", "same ", "agreed")
 _RULES_READ_CHARS = 12_000
@@ -59,6 +60,8 @@ class Markers:
 RULE, CANCEL, CONTINUE, THANKS, DONE, OPEN, DECISION, INTENT = (
     Markers(_SPEECH[name]) for name in ("rule", "cancel", "continue", "thanks", "done", "open", "decision", "intent")
 )
+_CANCELLED = frozenset(_SPEECH["cancel"]["objects"].split())
+_LONGEST_CANCELLATION = 120
 _REPLACES = tuple(_SPEECH["rule"]["replaces"])
 _DECISION_CHARS = range(20, 300)
 _OTHER_PHRASES = tuple(phrase for phrase in DECISION.phrases if not phrase.isascii())
@@ -197,7 +200,17 @@ def is_question(text: str) -> bool:
 def cancels(text: str) -> bool:
     """Whether a short request takes the one before it back."""
     lowered = text.lower().strip()
-    return len(lowered) < 120 and CANCEL.found_in(lowered) and lowered.startswith(CANCEL.phrases)
+    if len(lowered) >= _LONGEST_CANCELLATION:
+        return False
+    words = _WORD.findall(lowered.partition(".")[0].partition(",")[0])
+    is_order = bool(words) and words[0] in CANCEL.words and _CANCELLED.issuperset(words[1:])
+    return is_order or lowered.startswith(CANCEL.phrases)
+
+
+def announces(text: str) -> bool:
+    """Whether a short text of an agent only says what it is going to do."""
+    said = text.strip()
+    return len(said) < _LONGEST_ANNOUNCEMENT and said.lower().startswith(INTENT.openings) and "\n" not in said
 
 
 def is_thanks(text: str) -> bool:

@@ -139,13 +139,17 @@ class FactLog:
             self._task = shorten(said, _NAME_CHARS)
             self._note("task", self._task, ASKED, number)
 
-    def add_rules(self, rules: Sequence[str], number: int) -> None:
+    def add_rules(self, rules: Sequence[str], number: int) -> set[str]:
+        """Append the rules; returns those that they replace, word for word."""
+        replaced: set[str] = set()
         for rule in rules:
-            topics, rule = self._terms.of(rule) - RULE.words, shorten(rule, _NAME_CHARS)
+            topics, name = self._terms.of(rule) - RULE.words, shorten(rule, _NAME_CHARS)
             if replaces_rule(rule) and (old := self._replaced_by(topics)):
-                self._note("rule", old, "replaced", number, f"by: {rule}")
+                self._note("rule", shorten(old, _NAME_CHARS), "replaced", number, f"by: {name}")
+                replaced.add(old)
             self._rules.append((rule, topics))
-            self._note("rule", rule, "in force", number)
+            self._note("rule", name, "in force", number)
+        return replaced
 
     def _replaced_by(self, topics: set[str]) -> str:
         """The newest rule in force about the same things; empty where there is none."""

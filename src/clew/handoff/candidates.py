@@ -346,10 +346,6 @@ class _MaterialReader:
                 yield "decision"
             if piece.startswith("#") or piece.endswith(":"):
                 yield "heading"
-        if at == 0:
-            yield "first"
-        if at + 1 == len(part.pieces):
-            yield "last"
 
     def _use(self, terms: Iterable[str], number: int, place: int) -> None:
         uses = self.material.uses

@@ -41,7 +41,7 @@ SHOWN_AGAIN = 0.15
 """What a term counts when it was shown once before; later it counts nothing."""
 BESIDE = 1.5
 """What a choice beside a taken one counts: two lines that follow each other say more than two that do not."""
-CROWDED_CHARS = 1_500
+CROWDED_CHARS = 3_000
 """A group of this length adds half as much with what comes next."""
 _UNIT = 10_000
 _LEAST_CHARS = 8

@@ -56,16 +56,8 @@ def term_features(term: str, kind: TermKind, uses: TermUse, end: int) -> tuple[s
     """The features of a term, by name."""
     found = ["exact" if kind is TermKind.EXACT else "word", age_of(uses.last, end)]
     found.append(next((name for name, most in _TIMES if uses.messages <= most), "many times"))
-    if "/" in term or "\\" in term:
-        found.append("path")
-    elif term.isdigit():
-        found.append("number")
     places = uses.places
-    found += (
-        name
-        for bit, name in ((IN_REQUEST, "asked"), (IN_CLOSING, "closing"), (IN_WORDS, "said"), (IN_CALL, "called"))
-        if places & bit
-    )
+    found += (name for bit, name in ((IN_WORDS, "said"), (IN_CALL, "called")) if places & bit)
     if places == IN_RESULT:
         found.append("result only")
     return tuple(found)
