@@ -1,8 +1,8 @@
 """Secrets known by their shape: the kinds of the catalog, also where a line end cuts one in two, and private keys.
 
 Kinds of the catalog in three linear steps: long runs of characters of secrets are searched for, of which ordinary text
-has few; the text around them is joined into one short text; one expression, made of the catalog as a tree of prefixes,
-searches that. A private key without its first line is known by the end of its block, by its first bytes, or by its
+has few; the text around them is joined into one short text; the expressions of the kinds that its words may begin
+search that. A private key without its first line is known by the end of its block, by its first bytes, or by its
 shape: lines of base64, 64 or 70 wide, one below the other. Certificates, public keys and pictures stay.
 """
 
@@ -104,11 +104,8 @@ def _across_line_ends(joints: Sequence[tuple[bytes, int, bytes, int]]) -> list[S
     for first, _, rest, _ in joints:
         starts.append(starts[-1] + len(first) + len(rest) + 1)
     searched = _without_escapes(b" " + b" ".join([first + rest for first, _, rest, _ in joints]))
-    expressions = _catalog_expressions()
     found: dict[int, SecretFinding] = {}
-    for match in expressions.by_start.finditer(searched):
-        kind = expressions.kinds[match.lastindex or 0]
-        begins, ends = match.start() + 1, match.end()
+    for begins, ends, kind in _by_start(searched):
         number = bisect_right(starts, begins) - 1
         first, end, rest, rest_start = joints[number]
         goes_on = begins < starts[number] + len(first) < ends
@@ -146,13 +143,23 @@ _FIRST_WORD = lazy_pattern(rb"\0\n[ \t>|+]{0,12}(?=[A-Za-z_+/=~.-]{0,512}[0-9])(
 
 
 def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
-    expressions = _catalog_expressions()
-    for match in expressions.by_start.finditer(searched):
-        # The first character is the one before the secret.
-        yield match.start() + 1, match.end(), expressions.kinds[match.lastindex or 0]
-    for pattern, kind in expressions.by_middle:
-        for match in pattern.finditer(searched):
+    yield from _by_start(searched)
+    for literal, pattern, kind in _BY_MIDDLE:
+        for match in pattern.finditer(searched) if literal in searched else ():
             yield match.start() - (kind.before.low if kind.before else 0), match.end(), kind
+
+
+def _by_start(searched: bytes) -> list[tuple[int, int, SecretKind]]:
+    """The secrets that are known by their start, in order; of two at one place the one with the longer literal."""
+    words = set(_WORD_STARTS.findall(searched))
+    found: dict[int, tuple[int, int, SecretKind]] = {}
+    for key in _STARTS.keys() & words.union(word[:1] for word in words):
+        group = _group(key)
+        for match in group.pattern.finditer(searched):
+            known = found.get(match.start())
+            if known is None or len(key) > 1:
+                found[match.start()] = (match.start(), match.end(), group.kinds[match.lastindex or 0])
+    return [found[start] for start in sorted(found)]
 
 
 def key_candidates(text: bytes) -> list[tuple[int, int]]:
@@ -197,23 +204,27 @@ def _as_spaces(match: re.Match[bytes]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _CatalogExpressions:
-    """The catalog as expressions: one for all kinds known by their start, one each for those known by their middle."""
+class _KindGroup:
+    """The kinds whose literals begin with the same two characters, as one expression; its groups are the kinds."""
 
-    by_start: re.Pattern[bytes]
+    pattern: re.Pattern[bytes]
     kinds: dict[int, SecretKind]
-    by_middle: tuple[tuple[re.Pattern[bytes], SecretKind], ...]
+
+
+_WORD_STARTS = lazy_pattern(rb"(?<![A-Za-z0-9])[A-Za-z0-9][A-Za-z0-9/]?")
+_STARTS: dict[bytes, list[tuple[str, SecretKind]]] = {}
+"""By how a word begins: which secrets it may be the start of."""
+for _kind in CATALOG:
+    for _start in () if _kind.before else _kind.starts:
+        _STARTS.setdefault(_start[:2].encode("ascii"), []).append((_start, _kind))
 
 
 @cache
-def _catalog_expressions() -> _CatalogExpressions:
-    """Built at the first candidate: compiling takes longer than importing the package."""
+def _group(key: bytes) -> _KindGroup:
+    """Compiled when a word begins so: to compile all takes longer than to search most texts."""
     kinds: dict[int, SecretKind] = {}
-    prefixes = _prefix_tree((start, kind) for kind in CATALOG if not kind.before for start in kind.starts)
-    # A consumed character is tested faster than one looked back at.
-    by_start = lazy_pattern(f"[^A-Za-z0-9]{_expression(prefixes, kinds)}".encode("ascii"))
-    by_middle = ((start, kind) for kind in CATALOG if kind.before for start in kind.starts)
-    return _CatalogExpressions(by_start, kinds, tuple((_by_middle(start, kind), kind) for start, kind in by_middle))
+    expression = _expression(_prefix_tree(_STARTS[key]), kinds)
+    return _KindGroup(re.compile(f"(?<![A-Za-z0-9]){expression}".encode("ascii")), kinds)
 
 
 def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
@@ -221,6 +232,11 @@ def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
     literal, run = re.escape(start), f"[{kind.before.chars}]{{{kind.before.low}}}"
     before = f"(?<=(?<![A-Za-z0-9{kind.before.chars}]){run}{literal})"
     return lazy_pattern(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
+
+
+_BY_MIDDLE = tuple(
+    (start.encode("ascii"), _by_middle(start, kind), kind) for kind in CATALOG if kind.before for start in kind.starts
+)
 
 
 @dataclass(slots=True)
