@@ -1,8 +1,8 @@
 """The record of a conversation: exchanges, actions with outcomes, files, plan, rules and state, as values.
 
 A `Record` reads message by message; what a message costs does not depend on how many came before. It holds numbers of
-messages and short texts, never copies of results. Everything that has a state is also a `Fact` in an append-only list,
-of which `/state` is a fold.
+messages and short texts, never copies of results. A `StateRecord` also keeps everything that has a state as a `Fact`
+in an append-only list, of which `/state` is a fold.
 """
 
 from __future__ import annotations
@@ -12,11 +12,10 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from posixpath import basename
+from typing import TYPE_CHECKING, Self
 
 from clew.facts.outcomes import Outcome, read_outcome
-from clew.facts.settings import Setting, settings_in_edit
 from clew.facts.speech import cancels, chosen_option, continues, is_thanks, person_text, rules_in
-from clew.facts.state import FactLog
 from clew.facts.text import flatten
 from clew.facts.tools import (
     CallReading,
@@ -28,9 +27,14 @@ from clew.facts.tools import (
     questions_in,
     read_call,
 )
+from clew.lazy import lazy_pattern
 from clew.messages import Message, ToolCall, calls_of, text_of
 
-_CHECKBOX = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
+if TYPE_CHECKING:
+    from clew.facts.settings import Setting
+    from clew.facts.state import FactLog
+
+_CHECKBOX = lazy_pattern(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
 _FEWEST_CHECKBOXES = 2
 _SHORT_ANSWER_CHARS = 40
 _SHORTEST_REPLAY_CHARS = 60
@@ -46,7 +50,7 @@ class Action:
     reading: CallReading
     effects: Sequence[FileEffect] = ()
     settings: Sequence[tuple[str, Sequence[Setting]]] = ()
-    """Settings that the call gives a value, with the file that they are in."""
+    """Settings that the call gives a value, with the file that they are in; in a `StateRecord` only."""
     result: int | None = None
     outcome: Outcome | None = None
 
@@ -108,6 +112,8 @@ class StateLine:
 class Record:
     """What happened in a conversation so far."""
 
+    _log: FactLog | None = None
+
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         self.files: dict[str, FileFact] = {}
@@ -117,9 +123,6 @@ class Record:
         self.states: dict[str, StateLine] = {}
         self.tests: dict[str, Action] = {}
         """The newest run of each test command."""
-        self._log = FactLog()
-        self.facts = self._log.facts
-        """Append-only; `/state` is a fold over it."""
         self.program_messages: set[int] = set()
         """Messages in the user role that no person wrote."""
         self.first_number = 0
@@ -131,7 +134,7 @@ class Record:
         self._last_text_number = -1
 
     @classmethod
-    def of(cls, messages: Sequence[Message], numbers: Iterable[int] | None = None) -> Record:
+    def of(cls, messages: Sequence[Message], numbers: Iterable[int] | None = None) -> Self:
         record = cls()
         for number, message in zip(range(len(messages)) if numbers is None else numbers, messages, strict=True):
             record.add(message, number)
@@ -181,9 +184,10 @@ class Record:
         if len(said) >= _SHORTEST_REPLAY_CHARS:
             self._requests.setdefault(said, number)
         self.exchanges.append(exchange)
-        self._log.add_request(said, number, chosen=exchange.chosen, cancels=is_cancellation)
-        if exchange.repeats is None and (rules := rules_in(said)):
-            self.rules += [Rule(text, number) for text in rules]
+        rules = rules_in(said) if exchange.repeats is None else ()
+        self.rules += [Rule(text, number) for text in rules]
+        if self._log is not None:
+            self._log.add_request(said, number, chosen=exchange.chosen, cancels=is_cancellation)
             self._log.add_rules(rules, number)
         self._last_text = ""
 
@@ -215,15 +219,17 @@ class Record:
             if "- [" in text or "* [" in text:
                 self._read_checklist(text, number)
         exchange.closing = number if text.strip() and not calls else None
-        self._log.add_reply(text, number, is_last=exchange.is_answered)
+        if self._log is not None:
+            self._log.add_reply(text, number, is_last=exchange.is_answered)
         for index, call in enumerate(calls):
             self._add_call(exchange, call, number, index)
 
     def _add_call(self, exchange: Exchange, call: ToolCall, number: int, index: int) -> None:
         reading = read_call(call)
         edits = edits_in(reading)
-        settings = [(edit.path, found) for edit in edits if (found := settings_in_edit(edit))]
-        action = Action(number, index, reading, file_effects(reading, edits), settings)
+        action = Action(number, index, reading, file_effects(reading, edits))
+        if self._log is not None:
+            action.settings = self._log.settings_in(edits)
         exchange.actions.append(action)
         if reading.verb == "PLANNED":
             self._read_plan(plan_in(reading.arguments), number)
@@ -239,7 +245,8 @@ class Record:
             exchange.texts.append(number)
             exchange.closing = number
             self._last_text, self._last_text_number = reading.target, number
-            self._log.add_reply(reading.target, number, is_last=True)
+            if self._log is not None:
+                self._log.add_reply(reading.target, number, is_last=True)
         if len(self._open) >= _MOST_OPEN_CALLS:
             self._open.clear()
         if identity := call.get("id"):
@@ -250,7 +257,7 @@ class Record:
         if len(boxes) >= _FEWEST_CHECKBOXES:
             self.plan = [PlanEntry(flatten(entry), "done" if mark in "xX" else "") for mark, entry in boxes]
             self.plan_number = number
-            self._log.add_plan(self.plan, number)
+            self._log_plan()
 
     def _read_plan(self, entries: Sequence[PlanEntry], number: int) -> None:
         if not entries:
@@ -263,7 +270,11 @@ class Record:
         else:
             self.plan = list(entries)
         self.plan_number = number
-        self._log.add_plan(self.plan, number)
+        self._log_plan()
+
+    def _log_plan(self) -> None:
+        if self._log is not None and self.plan_number is not None:
+            self._log.add_plan(self.plan, self.plan_number)
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -284,7 +295,10 @@ class Record:
             # A command line that failed changed its files, unless its error is about them.
             if not outcome.failed or (reading.verb == "RAN" and basename(effect.path) not in outcome.error):
                 self._change_file(effect, action.number)
-                self._log.add_file(effect, number, by_command=reading.verb == "RAN")
+                if self._log is not None:
+                    self._log.add_file(effect, number, by_command=reading.verb == "RAN")
+        if self._log is None:
+            return
         if reading.verb == "RAN":
             self._log.add_run(command, outcome, text, number)
         elif not outcome.failed:

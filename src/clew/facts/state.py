@@ -1,7 +1,7 @@
 """The state of a conversation: tasks, branch, commits, tests, services, settings, files, rules and decisions over time.
 
-A `Record` appends facts to a `FactLog` while it reads; `entities_of` folds them into things with values, now or as they
-were behind any message. What a message costs does not depend on how many came before.
+A `StateRecord` appends facts to a `FactLog` while it reads; `entities_of` folds them into things with values, now or as
+they were behind any message. What a message costs does not depend on how many came before.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from clew.facts.commands import (
 )
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector, Outcome, state_values
-from clew.facts.settings import Setting, settings_in_command
+from clew.facts.record import Record
+from clew.facts.settings import Setting, settings_in_command, settings_in_edit
 from clew.facts.speech import RULE, continues, decisions_in, is_question, is_thanks, replaces_rule
 from clew.facts.text import Terms, prose_pieces, shorten
-from clew.facts.tools import FileEffect, PlanEntry, commands_in
+from clew.facts.tools import Edit, FileEffect, PlanEntry, commands_in
 
 FactKind: TypeAlias = Literal["task", "branch", "commit", "tests", "service", "setting", "file", "rule", "decision"]
 FACT_KINDS: tuple[FactKind, ...] = get_args(FactKind)
@@ -230,6 +231,10 @@ class FactLog:
         names.append(plain)
         return plain
 
+    def settings_in(self, edits: Sequence[Edit]) -> list[tuple[str, Sequence[Setting]]]:
+        """The settings to which edits give another value, with their files; noted once the edits succeeded."""
+        return [(edit.path, found) for edit in edits if (found := settings_in_edit(edit))]
+
     def add_settings(self, settings: Iterable[Setting], number: int, path: str = "") -> None:
         file = self._known_file(path) if path else ""
         for key, value, before in settings:
@@ -277,6 +282,16 @@ class FactLog:
             if known & words:
                 self._note("service", service, "stopped", number, command)
                 del self._running[service]
+
+
+class StateRecord(Record):
+    """A record with a log of facts. A fold does not read them, and they take half of the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._log = FactLog()
+        self.facts = self._log.facts
+        """Append-only; `/state` is a fold over it."""
 
 
 def _remember(known: dict[str, Any], name: str, value: Any = None) -> None:
