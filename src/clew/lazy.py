@@ -1,11 +1,12 @@
-"""Names of a package that are imported when they are first used, so that importing the package stays quick."""
+"""What is made when it is first used, so that importing a package stays quick: names of it, regular expressions."""
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
-from typing import Any
+from typing import Any, AnyStr, cast
 
 
 def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
@@ -29,3 +30,20 @@ def lazy_names(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str]
 
 def _public(package: str) -> list[str]:
     return sorted(sys.modules[package].__all__)
+
+
+class _LazyPattern:
+    """Stands for a compiled expression; keeps each of its methods as an own attribute once it was used."""
+
+    def __init__(self, source: Any, flags: int) -> None:
+        self._source, self._flags = source, flags
+
+    def __getattr__(self, name: str) -> Any:
+        value = getattr(re.compile(self._source, self._flags), name)
+        setattr(self, name, value)
+        return value
+
+
+def lazy_pattern(source: AnyStr, flags: int = 0) -> re.Pattern[AnyStr]:
+    """A regular expression that is compiled when it is first used: compiling takes longer than most searches."""
+    return cast("re.Pattern[AnyStr]", _LazyPattern(source, flags))

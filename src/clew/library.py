@@ -6,9 +6,7 @@ is the engine's decision.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from html import escape
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -23,7 +21,6 @@ from clew.engines import (
     EngineFactory,
     EngineSetup,
     Fate,
-    LosslessEngine,
     budgets_for,
     budgets_for_target,
     checked_tokens,
@@ -129,21 +126,20 @@ def compress(
     no network. `engine` is the name of another engine, such as `lcm`, or what makes one; those take no
     `target_tokens`. `InvalidArgument` and `InvalidMessage` for what cannot be read.
     """
-    return _run(
-        acompress(
-            messages,
-            context_length=context_length,
-            max_output=max_output,
-            target_tokens=target_tokens,
-            focus_topic=focus_topic,
-            summarizer=summarizer,
-            system=system,
-            tools=tools,
-            model=model,
-            settings=settings,
-            engine=engine,
-        )
+    work = acompress(
+        messages,
+        context_length=context_length,
+        max_output=max_output,
+        target_tokens=target_tokens,
+        focus_topic=focus_topic,
+        summarizer=summarizer,
+        system=system,
+        tools=tools,
+        model=model,
+        settings=settings,
+        engine=engine,
     )
+    return _run(work) if summarizer is None and engine is None else _run_in_loop(work)
 
 
 async def acompress(
@@ -214,6 +210,8 @@ def preview(
     compressor = request.engine()
     size = compressor.size_of(conversation.messages) + request.beside
     if engine is not None:
+        from clew.engines import LosslessEngine
+
         other = request.other_engine(engine)
         if not isinstance(other, ContextCompressor | LosslessEngine):
             raise InvalidArgument(f"the engine {other.name!r} has no preview; let it fold, which changes no message")
@@ -369,7 +367,20 @@ def _summarize_with(summarizer: Callable[..., Any] | SummaryModel, model: str | 
 
 
 def _run(work: Coroutine[Any, Any, _Result]) -> _Result:
+    """Run to the end what never waits; importing asyncio alone would take as long as a short fold."""
+    try:
+        work.send(None)
+    except StopIteration as end:
+        result: _Result = end.value
+        return result
+    raise RuntimeError("the built-in summariser waited for something")
+
+
+def _run_in_loop(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Run to the end from synchronous code, also where an event loop is already running in this thread."""
+    import asyncio
+    from concurrent.futures import ThreadPoolExecutor
+
     try:
         asyncio.get_running_loop()
     except RuntimeError:

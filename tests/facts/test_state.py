@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from clew.facts import Entity, Fact, FactKind, Record, entities_of
+from clew.facts import Entity, Fact, FactKind, StateRecord, entities_of
 from clew.messages import Message
 from clew.testing import assistant, call, synthetic_history, tool, user
 
@@ -29,7 +29,7 @@ def written(path: str, content: str, id: str = "w") -> list[Message]:
 
 
 def entities(messages: Sequence[Message], kind: FactKind, at: int | None = None) -> dict[str, Entity]:
-    return {it.name: it for it in entities_of(Record.of(messages).facts, at) if it.kind == kind}
+    return {it.name: it for it in entities_of(StateRecord.of(messages).facts, at) if it.kind == kind}
 
 
 def entity(messages: Sequence[Message], kind: FactKind, name: str = "", at: int | None = None) -> Entity:
@@ -60,11 +60,11 @@ def test_the_fold_at_a_message_is_the_fold_of_the_facts_up_to_it(said: list[tupl
 @pytest.mark.parametrize("stop", [1, 7, 40, 120])
 def test_facts_are_only_appended(stop: int) -> None:
     messages = synthetic_history(120)
-    record = Record.of(messages[:stop])
+    record = StateRecord.of(messages[:stop])
     first = list(record.facts)
     record.extend(messages[stop:])
     assert record.facts[: len(first)] == first
-    assert record.facts == Record.of(messages).facts
+    assert record.facts == StateRecord.of(messages).facts
 
 
 # -- settings ----------------------------------------------------------------------------------------------------------
@@ -125,7 +125,7 @@ def test_a_setting_of_a_file_that_was_deleted_is_ended(command: str) -> None:
 def test_no_secret_becomes_a_value() -> None:
     key = "sk-ant-api03-" + "FAKEfake0123456789" * 5
     said = [*ran(f"export ANTHROPIC_API_KEY={key}", "[exit 0]"), *edited(".env", "A=1", f"A=2\nOPENAI_API_KEY={key}")]
-    assert key not in json.dumps(Record.of(said).facts)
+    assert key not in json.dumps(StateRecord.of(said).facts)
 
 
 # -- files -------------------------------------------------------------------------------------------------------------
@@ -136,7 +136,7 @@ def test_what_failed_changed_nothing() -> None:
         *edited("a.toml", "limit = 1", "limit = 2", result="Error: old_string was not found"),
         *ran("git rm gone.py", "fatal: pathspec 'gone.py' did not match any files\n[exit 128]", id="r"),
     ]
-    assert Record.of(said).facts == []
+    assert StateRecord.of(said).facts == []
 
 
 def test_a_command_that_wrote_a_file_and_then_failed_changed_the_file() -> None:

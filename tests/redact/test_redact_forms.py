@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from clew import compress
-from clew.facts import Record
+from clew.facts import StateRecord
 from clew.redact import redact, redact_messages, redact_text
 from clew.testing import assistant, call, tool, user
 
@@ -44,7 +44,7 @@ def test_many_messages_are_redacted_as_each_alone() -> None:
 
 
 def test_a_record_of_redacted_messages_knows_no_part_of_a_secret() -> None:
-    record = Record.of(redact_messages([user("the root password is Tr0ub4dor_fake_77, keep it")]))
+    record = StateRecord.of(redact_messages([user("the root password is Tr0ub4dor_fake_77, keep it")]))
     known = repr((record.exchanges, record.rules, record.facts))
     assert "Tr0ub4dor" not in known and "fake" not in known
 

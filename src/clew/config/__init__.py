@@ -8,10 +8,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from clew.config.declare import Setting, SettingValue
-from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
-from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
-from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
-from clew.config.mcp_servers import McpServer, resolved
 from clew.config.settings import (
     AgentSettings,
     AuxiliaryModelSettings,
@@ -33,6 +29,10 @@ from clew.errors import ConfigProblem, InvalidConfig
 from clew.lazy import lazy_names
 
 if TYPE_CHECKING:
+    from clew.config.home import clew_home, config_path, learnt_limits_path, path_exists, replace_file, store_place
+    from clew.config.keys import KeyPlace, StoredKeys, has_keyring, key_for
+    from clew.config.load import LoadedConfig, SettingOrigin, load_config, read_config, setting_named, value_from
+    from clew.config.mcp_servers import McpServer, resolved
     from clew.config.yaml_file import set_in_file, unset_in_file
 
 __all__ = [
@@ -77,5 +77,14 @@ __all__ = [
     "value_from",
 ]
 
-# Writing needs YAML, which costs as much to import as the rest of the room; reading mostly does not.
-__getattr__, __dir__ = lazy_names(__name__, {".yaml_file": "set_in_file unset_in_file"})
+# Most of the room reads files and keys, which a caller with its own settings never needs.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".home": "clew_home config_path learnt_limits_path path_exists replace_file store_place",
+        ".keys": "KeyPlace StoredKeys has_keyring key_for",
+        ".load": "LoadedConfig SettingOrigin load_config read_config setting_named value_from",
+        ".mcp_servers": "McpServer resolved",
+        ".yaml_file": "set_in_file unset_in_file",
+    },
+)

@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from functools import cache
 
 from clew.config.declare import URL, VARIABLE, Setting, TextPattern, setting, settings_in
-from clew.config.keys import key_for
 
 STORE = TextPattern(
     re.compile(r"(?:postgres(?:ql)?|sqlite)://.+|(?![A-Za-z][A-Za-z0-9+.-]*://).+"),
@@ -231,6 +230,8 @@ class Settings:
 def api_key_of(endpoint: ModelSettings | AuxiliaryModelSettings, environ: Mapping[str, str]) -> str | None:
     """The key of a model's endpoint; None where none is configured, and the provider's usual variable counts."""
     if endpoint.api_key_env:
+        from clew.config.keys import key_for  # late, since it reads files and keyrings
+
         return key_for(endpoint.api_key_env, environ) or endpoint.api_key
     return endpoint.api_key
 

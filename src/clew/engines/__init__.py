@@ -3,8 +3,11 @@
 Knows messages, tokens, facts and handoffs. Knows no database, no provider and no screen.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from clew.engines.base import (
-    CONTEXT_ENGINE,
     AskModel,
     ContextEngine,
     EngineFactory,
@@ -14,12 +17,8 @@ from clew.engines.base import (
     checked_tokens,
     checked_topic,
     checked_window,
-    problem_with_engine,
-    register_context_engine,
     threshold_for,
 )
-from clew.engines.built_in import EngineCatalog, engine_catalog, register_built_in_engines
-from clew.engines.checks import account_problems, broken_promises, check_engine
 from clew.engines.compaction import (
     Added,
     Changed,
@@ -42,9 +41,21 @@ from clew.engines.compressor import (
     kept_items,
     repair_warnings,
 )
-from clew.engines.host import EngineHost, HistoryHit, HistoryHits, HistoryQuery, HistoryRow
-from clew.engines.lossless import LosslessEngine, map_problems
-from clew.engines.lossless.nodes import nodes_in_map
+from clew.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from clew.engines.built_in import (
+        CONTEXT_ENGINE,
+        EngineCatalog,
+        engine_catalog,
+        problem_with_engine,
+        register_built_in_engines,
+        register_context_engine,
+    )
+    from clew.engines.checks import account_problems, broken_promises, check_engine
+    from clew.engines.host import EngineHost, HistoryHit, HistoryHits, HistoryQuery, HistoryRow
+    from clew.engines.lossless import LosslessEngine, map_problems
+    from clew.engines.lossless.nodes import nodes_in_map
 
 __all__ = [
     "CONTEXT_ENGINE",
@@ -93,3 +104,16 @@ __all__ = [
     "repair_warnings",
     "threshold_for",
 ]
+
+# A fold with the compressor needs none of these.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".built_in": "CONTEXT_ENGINE EngineCatalog engine_catalog problem_with_engine register_built_in_engines "
+        "register_context_engine",
+        ".checks": "account_problems broken_promises check_engine",
+        ".host": "EngineHost HistoryHit HistoryHits HistoryQuery HistoryRow",
+        ".lossless": "LosslessEngine map_problems",
+        ".lossless.nodes": "nodes_in_map",
+    },
+)

@@ -9,17 +9,18 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, SupportsIndex, TypeAlias
+from typing import TYPE_CHECKING, Any, SupportsIndex, TypeAlias
 
 from clew.config import CompressionSettings, LosslessSettings
 from clew.engines.compaction import Compaction, CompactionItem, messages_of
-from clew.engines.host import EngineHost
 from clew.errors import InvalidArgument
 from clew.handoff import Summarize
 from clew.messages import Message, Tool
-from clew.plugins import PluginKind, register
 from clew.tokens import DEFAULT_WINDOW, count_each
-from clew.usage import CanonicalUsage, normalize_usage
+
+if TYPE_CHECKING:
+    from clew.engines.host import EngineHost
+    from clew.usage import CanonicalUsage
 
 _RESERVE = 16_000
 _RESERVE_SHARE = 0.25
@@ -163,6 +164,8 @@ class ContextEngine(ABC):
 
         A host gives a `CanonicalUsage`; any other usage is read as `clew.normalize_usage` reads it.
         """
+        from clew.usage import normalize_usage  # late, since a fold alone has no usage
+
         read = normalize_usage(usage)
         if read.is_known:
             self.last_prompt_tokens = read.prompt_tokens
@@ -305,41 +308,4 @@ def threshold_for(window: int, share: float, max_output: int | None = None) -> i
     return min(int(window * share), window - reserve)
 
 
-# -- engines as plugins ------------------------------------------------------------------------------------------------
-
 EngineFactory: TypeAlias = Callable[[EngineSetup], ContextEngine]
-
-CONTRACT = 2
-"""Rises when an engine that was written for the former version would no longer work."""
-CHANGES = (
-    "`memory` is now `state`, which `restore(state)` takes back (SessionStart.memory is SessionStart.state); "
-    "`should_compress` and `compress` leave the state as it is, the new one is `Compaction.state`; "
-    "`Compaction(source, items, ...)` says in its items what became of each message, in place of messages, changed "
-    "and fates; `__init__` calls super().__init__(setup), and every method but `compress` may be left out. "
-    "docs/guides/plugins.md has a complete engine"
-)
-"""What must be changed in an engine that was written for version 1."""
-
-CONTEXT_ENGINE = PluginKind("context_engine", "context engine", contract=CONTRACT, changes=CHANGES)
-
-
-def register_context_engine(
-    name: str, factory: EngineFactory, *, description: str = "", version: str = "", contract: int = CONTRACT
-) -> None:
-    """Offer an engine under the name by which `context.engine` in the config may choose it.
-
-    `contract` is the version of the contract that the engine was written for.
-    """
-    register(CONTEXT_ENGINE, name, factory, description=description, version=version, contract=contract)
-
-
-def problem_with_engine(name: str, made: object) -> str:
-    """Why what a factory made cannot serve as the engine of that name; nothing where it can."""
-    if not isinstance(made, ContextEngine):
-        return f"its factory made {type(made).__name__}, which is no clew.engines.ContextEngine"
-    # An engine for version 1 that does not say so: it has a `memory`, or its __init__ does not call this one's.
-    if isinstance(getattr(type(made), "memory", None), property) or "_state" not in vars(made):
-        return f"written for version 1 of the contract, this Clew has version {CONTRACT}; update the plugin: {CHANGES}"
-    if made.name != name:
-        return f"it is called {made.name!r}; the name of an engine must be the one it is registered under, {name!r}"
-    return ""

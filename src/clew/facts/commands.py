@@ -5,7 +5,6 @@ Lines are read by `clew.shell`; the names of programs are rows of `state.toml`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from posixpath import basename
@@ -13,6 +12,7 @@ from posixpath import basename
 from clew.facts.data import load_table
 from clew.facts.text import shorten
 from clew.facts.tools import commands_in
+from clew.lazy import lazy_pattern
 from clew.shell import SimpleCommand
 
 _TABLE = load_table("state.toml")
@@ -25,7 +25,7 @@ _UNITS, _START, _STOP, _END = (
 )
 _MARKS = (*_UNITS, *_END, *(row.removeprefix("* ") for row in _TABLE["settings"]["commands"]), "commit")
 _TESTS_CHARS = 80
-_MESSAGE_OPTION = re.compile(r"-[a-zA-Z]*m")
+_MESSAGE_OPTION = lazy_pattern(r"-[a-zA-Z]*m")
 
 
 def may_change_state(line: str) -> bool:

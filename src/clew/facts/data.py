@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import tomllib
-from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 
 def load_table(name: str) -> dict[str, Any]:
     """The content of a TOML file of this package."""
-    return tomllib.loads(files("clew.facts").joinpath(name).read_text("utf-8"))
+    return tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))

@@ -13,12 +13,13 @@ from typing import Any
 from clew.facts.data import load_table
 from clew.facts.text import flatten, result_text, strip_colours
 from clew.facts.tools import Verb
+from clew.lazy import lazy_pattern
 
 _START_CHARS, _END_CHARS = 1_500, 2_500
 _OPENING_CHARS = 200
 LONGEST_ERROR_CHARS = 300
 # Tags that a harness puts around a result.
-_TAG_LINE = re.compile(
+_TAG_LINE = lazy_pattern(
     r"^\s*</?(?:output|output_head|output_tail|stdout|stderr|result|response|observation)>\s*$", re.M
 )
 
@@ -34,8 +35,8 @@ class Detector:
 
     @classmethod
     def of(cls, row: dict[str, Any]) -> Detector:
-        failed = re.compile(row["failed"]) if "failed" in row else None
-        return cls(row.get("name", ""), tuple(row["literal"]), re.compile(row["pattern"], re.MULTILINE), failed)
+        failed = lazy_pattern(row["failed"]) if "failed" in row else None
+        return cls(row.get("name", ""), tuple(row["literal"]), lazy_pattern(row["pattern"], re.MULTILINE), failed)
 
     def matches(self, text: str) -> list[re.Match[str]]:
         for literal in self.literals:
@@ -86,14 +87,15 @@ def both_ends(text: str) -> str:
 def read_outcome(text: str, verb: Verb = "CALLED", command: str = "", *, is_error: bool = False) -> Outcome:
     """How a call ended, by its result."""
     text = result_text(text)
-    ends = _TAG_LINE.sub("", strip_colours(both_ends(text)))
+    ends = strip_colours(both_ends(text))
+    ends = _TAG_LINE.sub("", ends) if "<" in ends else ends
     lines = text.count("\n") + 1 if text.strip() else 0
-    exit_code = _exit_code(ends)
     failed: bool | None = None
     if verb in ("READ", "SEARCHED", "LISTED", "FETCHED", "PLANNED", "DELEGATED", "LOADED") and not is_error:
         # What a file or a page says of errors is not how the call ended.
         failed = bool(FAILURES[0].matches(ends[:_OPENING_CHARS])) or None
         return Outcome(failed, None, _first_line(ends) if failed else "", "", (), lines)
+    exit_code = _exit_code(ends)
     is_edit = verb in ("WROTE", "CHANGED")
     tests, tests_failed = ("", False) if is_edit else _tests(ends)
     if is_error or exit_code or tests_failed or _says_failed(ends):
@@ -118,7 +120,10 @@ def _exit_code(ends: str) -> int | None:
 
 def _tests(ends: str) -> tuple[str, bool]:
     """The last line in which a runner counts, and whether it counts failures."""
-    if not any(mark in ends for mark in _RUNNER_MARKS):
+    for mark in _RUNNER_MARKS:
+        if mark in ends:
+            break
+    else:
         return "", False
     for runner in RUNNERS:
         if found := runner.matches(ends):

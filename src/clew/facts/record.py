@@ -1,8 +1,8 @@
 """The record of a conversation: exchanges, actions with outcomes, files, plan, rules and state, as values.
 
 A `Record` reads message by message; what a message costs does not depend on how many came before. It holds numbers of
-messages and short texts, never copies of results. Everything that has a state is also a `Fact` in an append-only list,
-of which `/state` is a fold.
+messages and short texts, never copies of results. A `StateRecord` also keeps everything that has a state as a `Fact`
+in an append-only list, of which `/state` is a fold.
 """
 
 from __future__ import annotations
@@ -12,12 +12,22 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from posixpath import basename
+from typing import TYPE_CHECKING, Self
 
 from clew.facts.outcomes import Outcome, read_outcome
-from clew.facts.settings import SettingValue, settings_in_edit
-from clew.facts.speech import announces, cancels, chosen_option, continues, is_thanks, person_in_result, person_text, rules_in
-from clew.facts.state import FactLog
-from clew.facts.text import flatten
+from clew.facts.speech import (
+    RULE,
+    announces,
+    cancels,
+    chosen_option,
+    continues,
+    is_thanks,
+    person_in_result,
+    person_text,
+    replaces_rule,
+    rules_in,
+)
+from clew.facts.text import Terms, flatten
 from clew.facts.tools import (
     CallReading,
     FileEffect,
@@ -28,15 +38,21 @@ from clew.facts.tools import (
     questions_in,
     read_call,
 )
+from clew.lazy import lazy_pattern
 from clew.messages import Message, ToolCall, calls_of, text_of
 
-_CHECKBOX = re.compile(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
+if TYPE_CHECKING:
+    from clew.facts.settings import SettingValue
+    from clew.facts.state import FactLog
+
+_CHECKBOX = lazy_pattern(r"^[ \t]*[-*] \[([ xX~-])\] (.+)$", re.MULTILINE)
 _FEWEST_CHECKBOXES = 2
 _SHORT_ANSWER_CHARS = 40
 _LOADING_CHARS = 200
 _SHORTEST_REPLAY_CHARS = 60
 _MOST_OPEN_CALLS = 500
 _MOST_OPEN_REQUESTS = 3
+_MOST_RULES_COMPARED, _FEW_TOPICS = 100, 4
 
 
 @dataclass(slots=True)
@@ -48,7 +64,7 @@ class Action:
     reading: CallReading
     effects: Sequence[FileEffect] = ()
     settings: Sequence[tuple[str, Sequence[SettingValue]]] = ()
-    """Settings that the call gives a value, with the file that they are in."""
+    """Settings that the call gives a value, with the file that they are in; in a `StateRecord` only."""
     result: int | None = None
     outcome: Outcome | None = None
 
@@ -110,6 +126,8 @@ class StateLine:
 class Record:
     """What happened in a conversation so far."""
 
+    _log: FactLog | None = None
+
     def __init__(self) -> None:
         self.exchanges: list[Exchange] = []
         self.files: dict[str, FileFact] = {}
@@ -121,9 +139,6 @@ class Record:
         self.states: dict[str, StateLine] = {}
         self.tests: dict[str, Action] = {}
         """The newest run of each test command."""
-        self._log = FactLog()
-        self.facts = self._log.facts
-        """Append-only; `/state` is a fold over it."""
         self.program_messages: set[int] = set()
         """Messages in the user role that no person wrote."""
         self.first_number = 0
@@ -131,11 +146,12 @@ class Record:
         self._open: dict[str, Action] = {}
         self._requests: dict[str, int] = {}
         self._loading = False
+        self._terms = Terms()
         self._last_text = ""
         self._last_text_number = -1
 
     @classmethod
-    def of(cls, messages: Sequence[Message], numbers: Iterable[int] | None = None) -> Record:
+    def of(cls, messages: Sequence[Message], numbers: Iterable[int] | None = None) -> Self:
         record = cls()
         for number, message in zip(range(len(messages)) if numbers is None else numbers, messages, strict=True):
             record.add(message, number)
@@ -191,12 +207,28 @@ class Record:
         if len(said) >= _SHORTEST_REPLAY_CHARS:
             self._requests.setdefault(said, number)
         self.exchanges.append(exchange)
-        self._log.add_request(said, number, chosen=exchange.chosen, cancels=is_cancellation)
-        if exchange.repeats is None and (rules := rules_in(said)):
-            replaced = self._log.add_rules(rules, number)
-            self.rules = [rule for rule in self.rules if rule.text not in replaced] if replaced else self.rules
-            self.rules += [Rule(text, number) for text in rules]
+        if self._log is not None:
+            self._log.add_request(said, number, chosen=exchange.chosen, cancels=is_cancellation)
+        for rule in rules_in(said) if exchange.repeats is None else ():
+            self._add_rule(Rule(rule, number))
         self._last_text = ""
+
+    def _add_rule(self, rule: Rule) -> None:
+        """Add a rule; one that takes back the newest rule about the same things replaces it."""
+        replaced = self._replaced_by(rule) if replaces_rule(rule.text) else None
+        if replaced is not None:
+            self.rules.remove(replaced)
+        self.rules.append(rule)
+        if self._log is not None:
+            self._log.add_rule(rule.text, rule.number, replaced.text if replaced else "")
+
+    def _replaced_by(self, rule: Rule) -> Rule | None:
+        topics = self._terms.of(rule.text) - RULE.words
+        for other in self.rules[: -_MOST_RULES_COMPARED - 1 : -1]:
+            about = self._terms.of(other.text) - RULE.words
+            if len(about & topics) >= (1 if len(about) <= _FEW_TOPICS else 2):
+                return other
+        return None
 
     def _person_text(self, message: Message) -> str:
         """What a person says in a message; nothing where a program wrote it, by its sender, structure or opening."""
@@ -226,15 +258,17 @@ class Record:
             if "- [" in text or "* [" in text:
                 self._read_checklist(text, number)
         exchange.closing = number if text.strip() and not calls and not announces(text) else None
-        self._log.add_reply(text, number, is_last=exchange.is_answered)
+        if self._log is not None:
+            self._log.add_reply(text, number, is_last=exchange.is_answered)
         for index, call in enumerate(calls):
             self._add_call(exchange, call, number, index)
 
     def _add_call(self, exchange: Exchange, call: ToolCall, number: int, index: int) -> None:
         reading = read_call(call)
         edits = edits_in(reading)
-        settings = [(edit.path, found) for edit in edits if (found := settings_in_edit(edit))]
-        action = Action(number, index, reading, file_effects(reading, edits), settings)
+        action = Action(number, index, reading, file_effects(reading, edits))
+        if self._log is not None:
+            action.settings = self._log.settings_in(edits)
         exchange.actions.append(action)
         if reading.verb == "PLANNED":
             self._read_plan(plan_in(reading.arguments), number)
@@ -250,7 +284,8 @@ class Record:
             exchange.texts.append(number)
             exchange.closing = number
             self._last_text, self._last_text_number = reading.target, number
-            self._log.add_reply(reading.target, number, is_last=True)
+            if self._log is not None:
+                self._log.add_reply(reading.target, number, is_last=True)
         if len(self._open) >= _MOST_OPEN_CALLS:
             self._open.clear()
         if identity := call.get("id"):
@@ -261,7 +296,7 @@ class Record:
         if len(boxes) >= _FEWEST_CHECKBOXES:
             self.plan = [PlanEntry(flatten(entry), "done" if mark in "xX" else "") for mark, entry in boxes]
             self.plan_number, self.is_checklist = number, True
-            self._log.add_plan(self.plan, number)
+            self._log_plan()
 
     def _read_plan(self, entries: Sequence[PlanEntry], number: int) -> None:
         if not entries:
@@ -274,7 +309,11 @@ class Record:
         else:
             self.plan = list(entries)
         self.plan_number, self.is_checklist = number, False
-        self._log.add_plan(self.plan, number)
+        self._log_plan()
+
+    def _log_plan(self) -> None:
+        if self._log is not None and self.plan_number is not None:
+            self._log.add_plan(self.plan, self.plan_number)
 
     # -- results -------------------------------------------------------------------------------------------------------
 
@@ -297,7 +336,10 @@ class Record:
             # A command line that failed changed its files, unless its error is about them.
             if not outcome.failed or (reading.verb == "RAN" and basename(effect.path) not in outcome.error):
                 self._change_file(effect, action.number)
-                self._log.add_file(effect, number, by_command=reading.verb == "RAN")
+                if self._log is not None:
+                    self._log.add_file(effect, number, by_command=reading.verb == "RAN")
+        if self._log is None:
+            return
         if reading.verb == "RAN":
             self._log.add_run(command, outcome, text, number)
         elif not outcome.failed:

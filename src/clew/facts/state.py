@@ -1,7 +1,7 @@
 """The state of a conversation: tasks, branch, commits, tests, services, settings, files, rules and decisions over time.
 
-A `Record` appends facts to a `FactLog` while it reads; `entities_of` folds them into things with values, now or as they
-were behind any message. What a message costs does not depend on how many came before.
+A `StateRecord` appends facts to a `FactLog` while it reads; `entities_of` folds them into things with values, now or as
+they were behind any message. What a message costs does not depend on how many came before.
 """
 
 from __future__ import annotations
@@ -22,10 +22,11 @@ from clew.facts.commands import (
 )
 from clew.facts.data import load_table
 from clew.facts.outcomes import Detector, Outcome, state_values
-from clew.facts.settings import SettingValue, settings_in_command
-from clew.facts.speech import RULE, continues, decisions_in, is_question, is_thanks, replaces_rule
-from clew.facts.text import Terms, prose_pieces, shorten
-from clew.facts.tools import FileEffect, PlanEntry, commands_in
+from clew.facts.record import Record
+from clew.facts.settings import SettingValue, settings_in_command, settings_in_edit
+from clew.facts.speech import continues, decisions_in, is_question, is_thanks
+from clew.facts.text import prose_pieces, shorten
+from clew.facts.tools import Edit, FileEffect, PlanEntry, commands_in
 
 FactKind: TypeAlias = Literal["task", "branch", "commit", "tests", "service", "setting", "file", "rule", "decision"]
 FACT_KINDS: tuple[FactKind, ...] = get_args(FactKind)
@@ -38,7 +39,6 @@ _NAME_CHARS, _DETAIL_CHARS = 200, 160
 _SHORTEST_TASK_CHARS, _SHORTEST_TASK_OF_CANCELLATION = 12, 40
 _MOST_COMPARED = 100
 """Rules, failing tests, services and files of one name that a new fact is compared with: the newest ones."""
-_FEW_TOPICS = 4
 _SHORTEST_HASH, _HEX = 7, frozenset("0123456789abcdef")
 
 
@@ -109,8 +109,6 @@ class FactLog:
         self._values: dict[tuple[FactKind, str], str] = {}
         self._task = self._answered = ""
         self._plan: list[str] = []
-        self._rules: deque[tuple[str, set[str]]] = deque(maxlen=_MOST_COMPARED)
-        self._terms = Terms()
         self._failing: dict[str, None] = {}
         self._running: dict[str, set[str]] = {}
         self._files: dict[str, deque[str]] = {}
@@ -139,26 +137,11 @@ class FactLog:
             self._task = shorten(said, _NAME_CHARS)
             self._note("task", self._task, ASKED, number)
 
-    def add_rules(self, rules: Sequence[str], number: int) -> set[str]:
-        """Append the rules; returns those that they replace, word for word."""
-        replaced: set[str] = set()
-        for rule in rules:
-            topics, name = self._terms.of(rule) - RULE.words, shorten(rule, _NAME_CHARS)
-            if replaces_rule(rule) and (old := self._replaced_by(topics)):
-                self._note("rule", shorten(old, _NAME_CHARS), "replaced", number, f"by: {name}")
-                replaced.add(old)
-            self._rules.append((rule, topics))
-            self._note("rule", name, "in force", number)
-        return replaced
-
-    def _replaced_by(self, topics: set[str]) -> str:
-        """The newest rule in force about the same things; empty where there is none."""
-        for at in range(len(self._rules) - 1, -1, -1):
-            rule, about = self._rules[at]
-            if len(about & topics) >= (1 if len(about) <= _FEW_TOPICS else 2):
-                del self._rules[at]
-                return rule
-        return ""
+    def add_rule(self, rule: str, number: int, replaced: str) -> None:
+        name = shorten(rule, _NAME_CHARS)
+        if replaced:
+            self._note("rule", shorten(replaced, _NAME_CHARS), "replaced", number, f"by: {name}")
+        self._note("rule", name, "in force", number)
 
     def add_reply(self, text: str, number: int, *, is_last: bool) -> None:
         for sentence in decisions_in(text) if text else ():
@@ -234,6 +217,10 @@ class FactLog:
         names.append(plain)
         return plain
 
+    def settings_in(self, edits: Sequence[Edit]) -> list[tuple[str, Sequence[SettingValue]]]:
+        """The settings to which edits give another value, with their files; noted once the edits succeeded."""
+        return [(edit.path, found) for edit in edits if (found := settings_in_edit(edit))]
+
     def add_settings(self, settings: Iterable[SettingValue], number: int, path: str = "") -> None:
         file = self._known_file(path) if path else ""
         for key, value, before in settings:
@@ -281,6 +268,16 @@ class FactLog:
             if known & words:
                 self._note("service", service, "stopped", number, command)
                 del self._running[service]
+
+
+class StateRecord(Record):
+    """A record with a log of facts. A fold does not read them, and they take half of the time."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._log = FactLog()
+        self.facts = self._log.facts
+        """Append-only; `/state` is a fold over it."""
 
 
 def _remember(known: dict[str, Any], name: str, value: Any = None) -> None:

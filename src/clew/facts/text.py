@@ -7,18 +7,19 @@ number, hash) in lower case. Nothing here knows what a message is.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
 
-COLOUR = re.compile(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
-_SENTENCE_END = re.compile(r"(?<=[^\s.].[.!?])[\"'`)\]*]*\s+(?=[^\sa-z)\]])|(?<=[。！？])")
-_BULLET = re.compile(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
-_GUTTER = re.compile(r"\s*\d+(?:→|\t|[:|-] ?)")
-_TERM = re.compile(r"[\w./:@#%+~$\\*=-]{2,}")
-_WIDE = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
-_INNER = re.compile(r"[\w-]+\.[a-z]{1,5}\b|\w+")
-_FILE_NAME = re.compile(r"[\w-]+\.[A-Za-z]{1,5}")
+from clew.lazy import lazy_pattern
+
+COLOUR = lazy_pattern(r"\x1b(?:\[[0-9;?]*[A-Za-z]|\][^\x07\x1b]*(?:\x07|\x1b\\)?)")
+_SENTENCE_END = lazy_pattern(r"(?<=[^\s.].[.!?])[\"'`)\]*]*\s+(?=[^\sa-z)\]])|(?<=[。！？])")
+_BULLET = lazy_pattern(r"\s*(?:[-*•+]|\d{1,3}[.)])\s+")
+_GUTTER = lazy_pattern(r"\s*\d+(?:→|\t|[:|-] ?)")
+_TERM = lazy_pattern(r"[\w./:@#%+~$\\*=-]{2,}")
+_WIDE = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]+")
+_INNER = lazy_pattern(r"[\w-]+\.[a-z]{1,5}\b|\w+")
+_FILE_NAME = lazy_pattern(r"[\w-]+\.[A-Za-z]{1,5}")
 _EDGES = ".,:;-/'*=\\"
 _EXACT_MARKS = frozenset("0123456789_/.@#:\\$")
 _ABBREVIATIONS = ("e.g.", "i.e.", "etc.", "vs.", "cf.", "approx.", "no.", "fig.")

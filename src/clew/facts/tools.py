@@ -15,6 +15,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from clew.errors import UnreadableCommand
 from clew.facts.data import load_table
+from clew.lazy import lazy_pattern
 from clew.messages import ToolCall, arguments_of_call, name_of_call
 from clew.shell import SimpleCommand, read_command_line
 
@@ -35,12 +36,12 @@ _ALL, _LAST, _INPLACE = (frozenset(_TABLE["commands"][key].split()) for key in (
 _GENERATED = frozenset(_TABLE["generated"]["names"].split())
 _GENERATED_ENDS = tuple(_TABLE["generated"]["suffixes"].split())
 _EDITOR_COMMANDS: Mapping[str, Verb] = {"view": "READ", "create": "WROTE"}
-_PATCHED_FILE = re.compile(
+_PATCHED_FILE = lazy_pattern(
     r"^\*\*\* (?P<how>Update File|Add File|Delete File|Move to): (?P<path>.+)$"
     r"|^\+\+\+ b/(?P<changed>\S+)|^--- a/(?P<deleted>\S+)\n\+\+\+ /dev/null$",
     re.MULTILINE,
 )
-_SEARCH_REPLACE = re.compile(
+_SEARCH_REPLACE = lazy_pattern(
     r"^[<-]{5,9} SEARCH>?\n(.*?\n)?={5,9}\n(.*?)\n?[>+]{5,9} REPLACE", re.DOTALL | re.MULTILINE
 )
 _STATUSES = ("status", "state", "done", "completed", "checked")

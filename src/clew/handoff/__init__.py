@@ -4,15 +4,14 @@ An engine gives a `SummaryInput` and a budget, and gets a `Summary`. A model is 
 providers are not known here.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from clew.handoff.builtin import BUILTIN, summarize_builtin, write_handoff
 from clew.handoff.candidates import Candidate, ReadMessage, read_material
-from clew.handoff.chunks import Coverage
-from clew.handoff.complete import UNVERIFIED_MARK
 from clew.handoff.excerpt import excerpt
-from clew.handoff.model import Complete, ConversationExtension, SummaryModel, summary_model
-from clew.handoff.prompt import is_instruction
 from clew.handoff.select import Choice, Frame, select
-from clew.handoff.spans import Line, Span, read_line, references_in
 from clew.handoff.summary import Cooldowns, CountTokens, Summarize, Summary, SummaryInput
 from clew.handoff.value import ACTIVE_TASK, COMPLETED, HEADINGS, Entry, Handoff, ListStyle, list_style
 from clew.handoff.worth import Worth
@@ -26,7 +25,15 @@ from clew.handoff.wrapping import (
     unwrap,
     wrap,
 )
-from clew.handoff.writer import ModelSummarizer, ModelSummary
+from clew.lazy import lazy_names
+
+if TYPE_CHECKING:
+    from clew.handoff.chunks import Coverage
+    from clew.handoff.complete import UNVERIFIED_MARK
+    from clew.handoff.model import Complete, ConversationExtension, SummaryModel, summary_model
+    from clew.handoff.prompt import is_instruction
+    from clew.handoff.spans import Line, Span, read_line, references_in
+    from clew.handoff.writer import ModelSummarizer, ModelSummary
 
 __all__ = [
     "ACTIVE_TASK", "BUILTIN", "COMPLETED", "END_MARKER", "HANDOFF_OPENING", "HEADINGS", "PREFIX", "SHORTENED",
@@ -36,3 +43,16 @@ __all__ = [
     "is_instruction", "list_style", "read_line", "read_material", "references_in", "select", "summarize_builtin",
     "summary_model", "unwrap", "wrap", "write_handoff",
 ]  # fmt: skip
+
+# The built-in summariser needs none of these.
+__getattr__, __dir__ = lazy_names(
+    __name__,
+    {
+        ".chunks": "Coverage",
+        ".complete": "UNVERIFIED_MARK",
+        ".model": "Complete ConversationExtension SummaryModel summary_model",
+        ".prompt": "is_instruction",
+        ".spans": "Line Span read_line references_in",
+        ".writer": "ModelSummarizer ModelSummary",
+    },
+)

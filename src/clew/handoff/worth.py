@@ -13,8 +13,6 @@ from importlib.resources import files
 from clew.facts.text import TermKind
 from clew.handoff.candidates import (
     IN_CALL,
-    IN_CLOSING,
-    IN_REQUEST,
     IN_RESULT,
     IN_WORDS,
     Candidate,
@@ -52,7 +50,7 @@ def age_of(number: int, end: int) -> str:
     return next((name for name, most in _AGES if back <= most), "old")
 
 
-def term_features(term: str, kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
+def term_features(kind: TermKind, uses: TermUse, end: int) -> tuple[str, ...]:
     """The features of a term, by name."""
     found = ["exact" if kind is TermKind.EXACT else "word", age_of(uses.last, end)]
     found.append(next((name for name, most in _TIMES if uses.messages <= most), "many times"))
@@ -83,7 +81,7 @@ class Worth:
         use = self._material.uses.get(term)
         if use is None:
             return 0.0
-        features = term_features(term, self._material.terms.kinds[term], use, self._end)
+        features = term_features(self._material.terms.kinds[term], use, self._end)
         found = self._by_features.get(features)
         if found is None:
             weights = self._weights["term"]

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable, Container, Iterator
 from dataclasses import dataclass
 
+from clew.lazy import lazy_pattern
 from clew.redact.values import (
     QUOTE,
     SecretFinding,
@@ -170,7 +171,7 @@ def _expression(trigger: bytes) -> tuple[bytes, re.Pattern[bytes], tuple[SecretC
     """
     contexts = tuple(context for context in CONTEXTS if context.trigger == trigger)
     followed = b"|".join(context.pattern.replace(b"(?P<secret>", b"(") for context in contexts)
-    return trigger, re.compile(re.escape(trigger) + rb"(?=" + followed + rb")"), contexts
+    return trigger, lazy_pattern(re.escape(trigger) + rb"(?=" + followed + rb")"), contexts
 
 
 _EXPRESSIONS = tuple(map(_expression, dict.fromkeys(context.trigger for context in CONTEXTS)))
@@ -183,21 +184,19 @@ CONTEXT_LITERALS = (
 """Without any of these in lower case a text has no secret that is found here, apart from those behind an option."""
 
 
-_COOKIE_HEADER = re.compile(
-    rb"(?i)cookie" + _QUOTE_GROUP + rb"?[ \t]{0,4}+[:=,][ \t]{0,4}+" + _QUOTE_GROUP + rb"?"
-).match
-_COOKIE = re.compile(rb"""[ \t]{0,4}+([\w.%-]{1,80}+)(?:=([^;\s"'`\\,]{0,4096}+))?(?:;|(?=[^;]|\Z))""").match
+_COOKIE_HEADER = lazy_pattern(rb"(?i)cookie" + _QUOTE_GROUP + rb"?[ \t]{0,4}+[:=,][ \t]{0,4}+" + _QUOTE_GROUP + rb"?")
+_COOKIE = lazy_pattern(rb"""[ \t]{0,4}+([\w.%-]{1,80}+)(?:=([^;\s"'`\\,]{0,4096}+))?(?:;|(?=[^;]|\Z))""")
 _COOKIE_ATTRIBUTES = frozenset(b"path domain expires max-age samesite version comment priority".split())
-_SESSION_NAME = re.compile(rb"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|login|secret|key").search
+_SESSION_NAME = lazy_pattern(rb"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|login|secret|key")
 
 
 def _cookies(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
     at = folded.find(b"cookie")
     while at >= 0:
         end = at + 6
-        if header := _COOKIE_HEADER(text, at):
+        if header := _COOKIE_HEADER.match(text, at):
             end = max(end, header.end())
-            while (pair := _COOKIE(text, end)) and pair[2] is not None:
+            while (pair := _COOKIE.match(text, end)) and pair[2] is not None:
                 if _is_session_cookie(pair[1], pair[2]):
                     yield SecretFinding(*pair.span(2), "cookie")
                 end = pair.end()
@@ -209,52 +208,57 @@ def _cookies(text: bytes, folded: bytes) -> Iterator[SecretFinding]:
 def _is_session_cookie(name: bytes, value: bytes) -> bool:
     if name.lower() in _COOKIE_ATTRIBUTES:
         return False
-    return looks_random(value, 8 if _SESSION_NAME(name) else 20)
+    return looks_random(value, 8 if _SESSION_NAME.search(name) else 20)
 
 
 # -- command lines ----------------------------------------------------------------------------------------------------
 
 _QUOTED = rb"(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{1,128})|(?P<bare>[^\s\"'`|;&<>\\]{2,128}))"
-_VALUE = re.compile(_QUOTED).match
+_VALUE = lazy_pattern(_QUOTED)
 # It begins with a literal, which makes it as fast as a search for that literal.
-_OPTION = re.compile(rb" -(?P<option>[pPawuUSAX]|storepass|keypass|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])")
+_OPTION = lazy_pattern(
+    rb" -(?P<option>[pPawuUSAX]|storepass|keypass|-user|-proxy-user|-auth)(?P<space>[ =]?)(?=[^\s-])"
+)
 _USER_OPTIONS = (b"u", b"U", b"-user", b"-proxy-user", b"-auth")
 # The command that each option belongs to, and whether the value may be joined to it, or has to be.
 _LOGIN = rb"(?:docker|podman|nerdctl|helm(?:[ ]registry)?|az|cf|oc|crane|skopeo|buildah|oras)[ ]login"
-_SNMP = re.compile(rb"\bsnmp(?:walk|bulkwalk|get|getnext|set|trap|inform|table|status|df)\b")
+_SNMP = lazy_pattern(rb"\bsnmp(?:walk|bulkwalk|get|getnext|set|trap|inform|table|status|df)\b")
 _COMMANDS_OF = {
     b"p": (
-        (re.compile(rb"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mysqlsh|mariadb(?:-dump|-admin)?|mycli)\b"), False),
-        (re.compile(rb"\b(?:7za?|7zz|rar|unrar)\b"), False),
-        (re.compile(rb"\bsshpass\b"), None),
-        (re.compile(rb"\b(?:%b|mongo(?:sh|dump|restore|export|import)?|htpasswd|ansible-vault)\b" % _LOGIN), True),
+        (
+            lazy_pattern(rb"\b(?:mysql|mysqldump|mysqladmin|mysqlimport|mysqlsh|mariadb(?:-dump|-admin)?|mycli)\b"),
+            False,
+        ),
+        (lazy_pattern(rb"\b(?:7za?|7zz|rar|unrar)\b"), False),
+        (lazy_pattern(rb"\bsshpass\b"), None),
+        (lazy_pattern(rb"\b(?:%b|mongo(?:sh|dump|restore|export|import)?|htpasswd|ansible-vault)\b" % _LOGIN), True),
     ),
-    b"P": ((re.compile(rb"\b(?:zip|unzip|zipcloak|sqlcmd|bcp|isql|tsql)\b"), None),),
-    b"a": ((re.compile(rb"\b(?:redis-cli|valkey-cli|keydb-cli)\b"), True),),
-    b"w": ((re.compile(rb"\bldap(?:search|modify|add|delete|whoami|passwd|compare)\b"), True),),
+    b"P": ((lazy_pattern(rb"\b(?:zip|unzip|zipcloak|sqlcmd|bcp|isql|tsql)\b"), None),),
+    b"a": ((lazy_pattern(rb"\b(?:redis-cli|valkey-cli|keydb-cli)\b"), True),),
+    b"w": ((lazy_pattern(rb"\bldap(?:search|modify|add|delete|whoami|passwd|compare)\b"), True),),
     b"A": ((_SNMP, True),),
     b"X": ((_SNMP, True),),
-    b"storepass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
-    b"keypass": ((re.compile(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
+    b"storepass": ((lazy_pattern(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
+    b"keypass": ((lazy_pattern(rb"\b(?:keytool|jarsigner|apksigner)\b"), True),),
 }
 _COMMAND_CHARS = 400
 _ENDS_COMMAND = (b"\n", b";", b"|", b"&")
 
-_USER_AND_PASSWORD = re.compile(
+_USER_AND_PASSWORD = lazy_pattern(
     rb"(?:\\{0,4}(?P<quote>[\"'])[^\s:%\"'$<{]{1,128}+[:%](?P<quoted>[^\"'\n\\]{1,256})"
     rb"|[^\s:%\"'$<{\\]{1,128}+[:%](?P<bare>[^\s\"'\\]{1,256}))"
-).match
-_CLIENTS = re.compile(rb"\b(?:curl|wget|smbclient|https?|xh)\b(?!:)")
+)
+_CLIENTS = lazy_pattern(rb"\b(?:curl|wget|smbclient|https?|xh)\b(?!:)")
 _ALL_COMMANDS = (_CLIENTS, *(expression for rows in _COMMANDS_OF.values() for expression, _ in rows))
 
-_ECHO = re.compile(
+_ECHO = lazy_pattern(
     rb"echo[ ](?:-[ne]{1,2}[ ])?\\{0,4}[\"']?(?:(?P<user>[A-Za-z_][\w.-]{0,31}):)?(?P<value>[^\s\"'|\\]{3,128})"
     rb"\\{0,4}[\"']?[ ]?\|[ ]?(?P<reader>[^\n|]{0,120})\Z"
 )
-_HTPASSWD = re.compile(rb"htpasswd[ ](?P<arguments>-[^\n;|&<>`\\]{4,200}[^\s;|&<>`\\])(?=\s*(?:[\n;|&<>`\\]|\Z))")
+_HTPASSWD = lazy_pattern(rb"htpasswd[ ](?P<arguments>-[^\n;|&<>`\\]{4,200}[^\s;|&<>`\\])(?=\s*(?:[\n;|&<>`\\]|\Z))")
 # net use Z: \\\\host\\share /user:domain\\name ...
-_AFTER_USER = re.compile(rb"/user:\S{1,64}[ ](?P<value>[^\s/\"'][^\s\"']{3,127})")
-_PGPASS = re.compile(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,128})(?=\s|\Z|\\n)")
+_AFTER_USER = lazy_pattern(rb"/user:\S{1,64}[ ](?P<value>[^\s/\"'][^\s\"']{3,127})")
+_PGPASS = lazy_pattern(rb":543[0-9]:[^:\s]{1,63}:[^:\s]{1,63}:(?P<value>[^:\s]{4,128})(?=\s|\Z|\\n)")
 
 
 def secrets_in_commands(text: bytes, literals: Container[bytes]) -> Iterator[SecretFinding]:
@@ -262,7 +266,7 @@ def secrets_in_commands(text: bytes, literals: Container[bytes]) -> Iterator[Sec
     for match in _OPTION.finditer(text) if b"-" in text else ():
         option = match["option"]
         if option in _USER_OPTIONS or (option == b"a" and _CLIENTS.search(_command(text, match.start()))):
-            if (pair := _USER_AND_PASSWORD(text, match.end())) and _CLIENTS.search(_command(text, match.start())):
+            if (pair := _USER_AND_PASSWORD.match(text, match.end())) and _CLIENTS.search(_command(text, match.start())):
                 yield from _password_of_user(text, pair)
         elif option == b"S":
             if finding := echoed_password(text, match.start()):
@@ -292,7 +296,7 @@ def commands_over_lines(text: bytes, literals: Container[bytes]) -> Iterator[int
             yield match.start()
     commands = b" ".join(_commands_that_go_on(text))
     for match in _OPTION.finditer(text) if commands else ():
-        is_pair = match["option"] in (b"a", *_USER_OPTIONS) and _USER_AND_PASSWORD(text, match.end())
+        is_pair = match["option"] in (b"a", *_USER_OPTIONS) and _USER_AND_PASSWORD.match(text, match.end())
         if (is_pair and _CLIENTS.search(commands)) or _takes_password(match, commands):
             yield match.start()
 
@@ -348,7 +352,7 @@ def _command(text: bytes, at: int) -> bytes:
 
 
 def _finding(text: bytes, at: int) -> Iterator[SecretFinding]:
-    value = _VALUE(text, at)
+    value = _VALUE.match(text, at)
     if value is None:
         return
     start, end = value.span("quoted" if value["quoted"] is not None else "bare")

@@ -12,6 +12,7 @@ from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from clew.lazy import lazy_pattern
 from clew.redact.by_context import echoed_password
 from clew.redact.in_prose import (
     FOREIGN_ACCENTED_LABELS,
@@ -64,11 +65,11 @@ def names_over_lines(searched: SearchedText) -> Iterator[int]:
             yield match.start()
     for match in _VALUE_LINE.finditer(folded) if b"value" in folded else ():
         yield match.end()
-    if searched.not_ascii and HAS_LABEL_IN_SCRIPTS(searched.not_ascii):
+    if searched.not_ascii and HAS_LABEL_IN_SCRIPTS.search(searched.not_ascii):
         yield from (match.start() for match in LABELS_IN_SCRIPTS.finditer(searched.text))
     _, others = _after_names(searched)
     yield from names_in_headers(text, folded, others)
-    yield from (at for at in others if _OPENS_BLOCK(text, at) or is_told_over_lines(folded, at))
+    yield from (at for at in others if _OPENS_BLOCK.match(text, at) or is_told_over_lines(folded, at))
 
 
 def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]]:
@@ -107,14 +108,14 @@ def _after_names(searched: SearchedText) -> tuple[list[SecretFinding], list[int]
 def _foreign_labels(searched: SearchedText) -> Iterator[tuple[int, bytes]]:
     """Where a text has a label in another language, and which; an empty one for other scripts."""
     folded, others = searched.folded, searched.not_ascii
-    has_accent = others and HAS_ACCENT(others)
+    has_accent = others and HAS_ACCENT.search(others)
     for word in FOREIGN_LABELS if not has_accent else (*FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS):
         is_possible = word in (searched.words if word == b"pw" else searched.literals)
         at = folded.find(word) if is_possible else -1
         while at >= 0:
             yield at, word
             at = folded.find(word, at + len(word))
-    if others and HAS_LABEL_IN_SCRIPTS(others):
+    if others and HAS_LABEL_IN_SCRIPTS.search(others):
         for match in LABELS_IN_SCRIPTS.finditer(searched.text):
             yield match.start(), b""
 
@@ -176,7 +177,7 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
         rb"|(?P<bare>[^\s\"'`,;&|<>(){}\[\]\\=]{%(shortest)d,512}+={0,3})(?P<after>.?))"
     ) % {b"quote": QUOTE, b"shortest": shortest}
     # A placeholder is no name.
-    return re.compile(
+    return lazy_pattern(
         rb"(?s)%b(?<!\[redacted:%b)%b(?=%b%b(?:%b|%b)%b|%b)"
         % (word, word, *_ONLY_IF[word], tail, _ASSIGNMENT_SIGN, _SPACE_AS_SIGN, value, _OTHER_FORMS[word])
     )
@@ -185,12 +186,12 @@ def _assignment_of(word: bytes, shortest: int) -> re.Pattern[bytes]:
 # What the forms above may have in another line: the block of `token: |`, and the value of `name: TOKEN, value: ...`, by
 # what every value that counts has.
 _BLOCKS_BELOW = {
-    word: re.compile(
+    word: lazy_pattern(
         rb"%b[a-z0-9_.\-]{0,40}+(?:%b|\]){0,3}[ \t]{0,8}+[=:]{1,3}>?[ ]?[|>][-+]?[ ]{0,2}\r?\n" % (word, QUOTE)
     )
     for word in _ONLY_IF
 }
-_VALUE_LINE = re.compile(
+_VALUE_LINE = lazy_pattern(
     rb"\0\n\s{0,40}+(?:-[ ])?(?:%(q)b)?value(?:%(q)b)?[ \t]{0,4}+[:=]"
     rb"(?=[^\n]{0,1200}?(?:[0-9!@#$%%^&*+~?]|[^a-z\s]{3}|\S{20}))" % {b"q": QUOTE}
 )
@@ -231,7 +232,7 @@ class NamedSecretKind:
 
 
 def _named(kind: str, pattern: bytes, human_chosen: bool = False) -> NamedSecretKind:
-    return NamedSecretKind(kind, re.compile(pattern), human_chosen)
+    return NamedSecretKind(kind, lazy_pattern(pattern), human_chosen)
 
 
 # The first match gives the kind. Names are lower case here, with `_` for `-` and `.`.
@@ -246,15 +247,15 @@ NAMED_KINDS = (
     _named("api-key", rb"(?:.*_)?(?:[a-z0-9]*(?:" + _KEY_PREFIXES + rb"))_?key" + _NAME_SUFFIX),
 )
 _QUERY_KEY = NAMED_KINDS[-1]
-_NOT_A_SECRET = re.compile(
+_NOT_A_SECRET = lazy_pattern(
     rb"(?:.*_)?(?:next|page|nextpage|continuation|sync|cursor|resume|pad|eos|bos|unk|cls|sep|mask|special|stop|prev|"
     rb"previous|last|first|start|end|max|min|num|total|is|has|no|show|hide|forgot|reset|use|require|cache|public|"
     rb"publishable|design|idempotency|old|site|client_request|change|find|get|set|per)_?"
     rb"(?:page_?)?(?:token|password|secret|key|pass|pwd)|old_?pwd|(?:user_)?signingkey|.*public_?key|.*keypass"
-).fullmatch
+)
 # An environment variable may name any service, and holds a value, never code.
-_KEY_IN_ENVIRONMENT = re.compile(rb"[A-Z][A-Z0-9_]{1,60}_KEY").fullmatch
-_NO_KEY_IN_ENVIRONMENT = re.compile(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX").search
+_KEY_IN_ENVIRONMENT = lazy_pattern(rb"[A-Z][A-Z0-9_]{1,60}_KEY")
+_NO_KEY_IN_ENVIRONMENT = lazy_pattern(rb"PUBLIC|PUB_|CACHE|PRIMARY|FOREIGN|SORT|PARTITION|HASH_|SITE|ROW|INDEX")
 
 
 NAME_LITERALS = (*_WORDS, *FOREIGN_LABELS, *FOREIGN_ACCENTED_LABELS)
@@ -277,24 +278,24 @@ def names_of_secrets(folded: bytes, words: Sequence[bytes]) -> Iterator[tuple[by
 
 
 # Set without a sign: `set -gx NAME value` (fish), `setenv NAME value` (csh), `ENV NAME value` (Dockerfile).
-_SET_WITHOUT_SIGN = re.compile(rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV)[ \t]+\Z").search
+_SET_WITHOUT_SIGN = lazy_pattern(rb"(?:^|[\s;&\"'nt])(?:set[ ]+-[a-zA-Z-]{1,8}|(?:set)?env|ENV)[ \t]+\Z")
 # Tested first, because most names come after something else.
 _BEFORE_SET_NAME = (b" ", b"\t", b'"', b"\\")
-_MAY_SET = re.compile(rb"set|env|ENV|enable|username|privilege|variable").search
-_VALUE_AFTER_BLANK = re.compile(
+_MAY_SET = lazy_pattern(rb"set|env|ENV|enable|username|privilege|variable")
+_VALUE_AFTER_BLANK = lazy_pattern(
     rb"[a-z0-9_]*[ \t]{1,4}(?:\\{0,4}(?P<quote>[\"'])(?P<quoted>[^\"'\n\\]{4,256})"
     rb"|(?P<bare>[^\s\"'`|;&<>=\\-][^\s\"'`|;&<>\\]{3,256}))",
     re.IGNORECASE,
-).match
+)
 # `enable secret 0 ...`, `username joe password 7 ...`: the number says how the value is encoded.
-_ON_A_ROUTER = re.compile(rb"(?:enable|username[ ]\S{1,24}|privilege[ ][0-9]{1,2})[ ]\Z").search
-_VALUE_OF_TYPE = re.compile(rb"[a-z]*[ ](?:[05789][ ])(?P<quoted>(?!))?(?P<bare>\S{4,128})").match
+_ON_A_ROUTER = lazy_pattern(rb"(?:enable|username[ ]\S{1,24}|privilege[ ][0-9]{1,2})[ ]\Z")
+_VALUE_OF_TYPE = lazy_pattern(rb"[a-z]*[ ](?:[05789][ ])(?P<quoted>(?!))?(?P<bare>\S{4,128})")
 # In HCL the name of a variable stands before a block, and its value inside.
-_DEFAULT_IN_BLOCK = re.compile(
+_DEFAULT_IN_BLOCK = lazy_pattern(
     rb"[\w-]*%(q)b[ ]{0,4}\{[^{}\0]{0,300}?default[ ]{0,12}=[ ]{0,4}%(q)b(?P<quoted>[^\"'\n\\]{4,256})" % {b"q": QUOTE},
     re.IGNORECASE,
-).match
-_OPENS_BLOCK = re.compile(rb"[\w-]*%b[ ]{0,4}\{" % QUOTE).match
+)
+_OPENS_BLOCK = lazy_pattern(rb"[\w-]*%b[ ]{0,4}\{" % QUOTE)
 
 
 def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | None:
@@ -302,17 +303,17 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
     name_start = name_start_of(text, place.start())
     before = text[max(0, name_start - 24) : name_start]
     is_option = text.startswith(b"--", name_start)
-    if not is_option and (before[-1:] not in _BEFORE_SET_NAME or not _MAY_SET(before)):
+    if not is_option and (before[-1:] not in _BEFORE_SET_NAME or not _MAY_SET.search(before)):
         return None
-    if is_option or _SET_WITHOUT_SIGN(before):
-        value = _VALUE_AFTER_BLANK(text, place.end())
-    elif _ON_A_ROUTER(before):
-        value = _VALUE_OF_TYPE(text, place.end())
+    if is_option or _SET_WITHOUT_SIGN.search(before):
+        value = _VALUE_AFTER_BLANK.match(text, place.end())
+    elif _ON_A_ROUTER.search(before):
+        value = _VALUE_OF_TYPE.match(text, place.end())
     elif before.rstrip(b'"\\').endswith(b"variable "):
-        value = _DEFAULT_IN_BLOCK(text, place.end())
+        value = _DEFAULT_IN_BLOCK.match(text, place.end())
     else:
         return None
-    end = _NAME_END(text, place.end())
+    end = _NAME_END.match(text, place.end())
     if value is None or end is None or not (named := kind_of(text[name_start : end.end()])):
         return None
     start, stop = value.span("quoted" if value["quoted"] is not None else "bare")
@@ -320,7 +321,7 @@ def set_without_sign(text: bytes, place: re.Match[bytes]) -> SecretFinding | Non
     return SecretFinding(start, stop, named.kind) if is_secret else None
 
 
-_NAME_END = re.compile(rb"[A-Za-z0-9_-]*").match
+_NAME_END = lazy_pattern(rb"[A-Za-z0-9_-]*")
 
 
 def secret_under(name: str, value: str) -> str | None:
@@ -359,7 +360,7 @@ def assigned_secret(text: bytes, match: re.Match[bytes]) -> SecretFinding | None
         is_secret = _is_secret_when_bare(named, name, value, match)
     else:
         # In a list of arguments the text after a name need not be its value.
-        is_argument = match["sign"] == b"," and not _SETS_VALUE(text[max(0, name_start - 24) : name_start])
+        is_argument = match["sign"] == b"," and not _SETS_VALUE.search(text[max(0, name_start - 24) : name_start])
         is_secret = (
             looks_random(value, 16) and b" " not in value if is_argument else _is_secret_when_quoted(named, value)
         )
@@ -393,12 +394,12 @@ def name_starts_in(text: bytes) -> Callable[[int], int]:
 @lru_cache(maxsize=4_096)
 def kind_of(name: bytes) -> NamedSecretKind | None:
     folded = name.lower().replace(b"-", b"_").replace(b".", b"_").strip(b"_")
-    if _NOT_A_SECRET(folded):
+    if _NOT_A_SECRET.fullmatch(folded):
         return None
     for named in NAMED_KINDS:
         if named.name.fullmatch(folded):
             return named
-    if _KEY_IN_ENVIRONMENT(name) and not _NO_KEY_IN_ENVIRONMENT(name):
+    if _KEY_IN_ENVIRONMENT.fullmatch(name) and not _NO_KEY_IN_ENVIRONMENT.search(name):
         return NAMED_KINDS[-1]
     return None
 
@@ -431,7 +432,7 @@ def _is_secret_when_bare(named: NamedSecretKind, name: bytes, value: bytes, matc
 
 
 # `define('DB_PASSWORD', '...')`, `localStorage.setItem('token', '...')`
-_SETS_VALUE = re.compile(rb"(?i)\b(?:define|set\w{0,8}|put\w{0,8})\([ ]?\\{0,4}[\"']\Z").search
+_SETS_VALUE = lazy_pattern(rb"(?i)\b(?:define|set\w{0,8}|put\w{0,8})\([ ]?\\{0,4}[\"']\Z")
 _MOST_WORDS = 3
 _SENTENCE_WORDS = frozenset(
     b"""a an and are at be been can cannot changed character characters chars days digits does enter expired failed for
@@ -439,14 +440,14 @@ _SENTENCE_WORDS = frozenset(
     of on or please required reset see set should symbols than the then this to too use uses was will with wrong
     you your""".split()
 )
-_PHRASE_WORD = re.compile(rb"[A-Za-z0-9-]+").fullmatch
+_PHRASE_WORD = lazy_pattern(rb"[A-Za-z0-9-]+")
 
 
 def _is_phrase(words: Sequence[bytes]) -> bool:
     """Words that make no sentence, with a number among them: `correct horse 9 staple`."""
     return (
         _MOST_WORDS <= len(words) <= 2 * _MOST_WORDS
-        and all(map(_PHRASE_WORD, words))
+        and all(map(_PHRASE_WORD.fullmatch, words))
         and any(word.isdigit() or mixes_letters_and_digits(word) for word in words)
         and sum(map(len, words)) >= 12
         and not any(

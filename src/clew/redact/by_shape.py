@@ -1,8 +1,8 @@
 """Secrets known by their shape: the kinds of the catalog, also where a line end cuts one in two, and private keys.
 
 Kinds of the catalog in three linear steps: long runs of characters of secrets are searched for, of which ordinary text
-has few; the text around them is joined into one short text; one expression, made of the catalog as a tree of prefixes,
-searches that. A private key without its first line is known by the end of its block, by its first bytes, or by its
+has few; the text around them is joined into one short text; the expressions of the kinds that its words may begin
+search that. A private key without its first line is known by the end of its block, by its first bytes, or by its
 shape: lines of base64, 64 or 70 wide, one below the other. Certificates, public keys and pictures stay.
 """
 
@@ -16,6 +16,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
+from clew.lazy import lazy_pattern
 from clew.redact.catalog import CATALOG, SecretKind
 from clew.redact.values import SecretFinding, is_wordy, mixes_letters_and_digits
 
@@ -49,9 +50,9 @@ def prefixed_secrets(text: bytes, candidates: Sequence[tuple[int, int]]) -> list
 
 
 # A key that a line end cuts: the end of one line and the start of the next, behind an indent, quote or diff mark.
-_LINE_END = re.compile(rb"[\\]?[ \t]{0,4}(?:\r?\n|\\n)[ \t>|+]{0,12}")
-_WORD = re.compile(rb"[A-Za-z0-9_+/=~.-]{4,}")
-_DIGIT = re.compile(rb"[0-9]").search
+_LINE_END = lazy_pattern(rb"[\\]?[ \t]{0,4}(?:\r?\n|\\n)[ \t>|+]{0,12}")
+_WORD = lazy_pattern(rb"[A-Za-z0-9_+/=~.-]{4,}")
+_DIGIT = lazy_pattern(rb"[0-9]")
 _WRAP_CHARS = 100
 
 
@@ -89,7 +90,7 @@ _SHORTEST_PART = 4
 def _rest_of_key(text: bytes, start: int, end: int) -> bytes | None:
     """The word at that place, if it may be the rest of a key: it has a digit, and a blank follows."""
     word = _WORD.match(text, start, end)
-    if word is None or not _DIGIT(word[0]):
+    if word is None or not _DIGIT.search(word[0]):
         return None
     return word[0] if word.end() == len(text) or text[word.end() : word.end() + 1].isspace() else None
 
@@ -103,11 +104,8 @@ def _across_line_ends(joints: Sequence[tuple[bytes, int, bytes, int]]) -> list[S
     for first, _, rest, _ in joints:
         starts.append(starts[-1] + len(first) + len(rest) + 1)
     searched = _without_escapes(b" " + b" ".join([first + rest for first, _, rest, _ in joints]))
-    expressions = _catalog_expressions()
     found: dict[int, SecretFinding] = {}
-    for match in expressions.by_start.finditer(searched):
-        kind = expressions.kinds[match.lastindex or 0]
-        begins, ends = match.start() + 1, match.end()
+    for begins, ends, kind in _by_start(searched):
         number = bisect_right(starts, begins) - 1
         first, end, rest, rest_start = joints[number]
         goes_on = begins < starts[number] + len(first) < ends
@@ -141,17 +139,27 @@ def may_go_on(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[in
 
 
 _MOST_JOINTS = 10_000
-_FIRST_WORD = re.compile(rb"\0\n[ \t>|+]{0,12}(?=[A-Za-z_+/=~.-]{0,512}[0-9])([A-Za-z0-9_+/=~.-]{4,}+)(?=\s)")
+_FIRST_WORD = lazy_pattern(rb"\0\n[ \t>|+]{0,12}(?=[A-Za-z_+/=~.-]{0,512}[0-9])([A-Za-z0-9_+/=~.-]{4,}+)(?=\s)")
 
 
 def _matches(searched: bytes) -> Iterator[tuple[int, int, SecretKind]]:
-    expressions = _catalog_expressions()
-    for match in expressions.by_start.finditer(searched):
-        # The first character is the one before the secret.
-        yield match.start() + 1, match.end(), expressions.kinds[match.lastindex or 0]
-    for pattern, kind in expressions.by_middle:
-        for match in pattern.finditer(searched):
+    yield from _by_start(searched)
+    for literal, pattern, kind in _BY_MIDDLE:
+        for match in pattern.finditer(searched) if literal in searched else ():
             yield match.start() - (kind.before.low if kind.before else 0), match.end(), kind
+
+
+def _by_start(searched: bytes) -> list[tuple[int, int, SecretKind]]:
+    """The secrets that are known by their start, in order; of two at one place the one with the longer literal."""
+    words = set(_WORD_STARTS.findall(searched))
+    found: dict[int, tuple[int, int, SecretKind]] = {}
+    for key in _STARTS.keys() & words.union(word[:1] for word in words):
+        group = _group(key)
+        for match in group.pattern.finditer(searched):
+            known = found.get(match.start())
+            if known is None or len(key) > 1:
+                found[match.start()] = (match.start(), match.end(), group.kinds[match.lastindex or 0])
+    return [found[start] for start in sorted(found)]
 
 
 def key_candidates(text: bytes) -> list[tuple[int, int]]:
@@ -175,11 +183,11 @@ def key_candidates(text: bytes) -> list[tuple[int, int]]:
 
 # Whether a text has the first character of one is found out faster than by its expression.
 _ESCAPES = (
-    (b"\\", re.compile(rb"\\[nrt]")),
-    (b"\\", re.compile(rb"\\u00[0-9A-Fa-f]{2}")),
-    (b"%", re.compile(rb"%(?:0[9AaDd]|2[0267Cc]|3[A-Fa-f])")),
-    (b"[", re.compile(rb"\[[0-9]{1,3}m")),
-    (b";", re.compile(rb";[0-9]{1,3}m")),
+    (b"\\", lazy_pattern(rb"\\[nrt]")),
+    (b"\\", lazy_pattern(rb"\\u00[0-9A-Fa-f]{2}")),
+    (b"%", lazy_pattern(rb"%(?:0[9AaDd]|2[0267Cc]|3[A-Fa-f])")),
+    (b"[", lazy_pattern(rb"\[[0-9]{1,3}m")),
+    (b";", lazy_pattern(rb";[0-9]{1,3}m")),
 )
 
 
@@ -196,30 +204,39 @@ def _as_spaces(match: re.Match[bytes]) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _CatalogExpressions:
-    """The catalog as expressions: one for all kinds known by their start, one each for those known by their middle."""
+class _KindGroup:
+    """The kinds whose literals begin with the same two characters, as one expression; its groups are the kinds."""
 
-    by_start: re.Pattern[bytes]
+    pattern: re.Pattern[bytes]
     kinds: dict[int, SecretKind]
-    by_middle: tuple[tuple[re.Pattern[bytes], SecretKind], ...]
+
+
+_WORD_STARTS = lazy_pattern(rb"(?<![A-Za-z0-9])[A-Za-z0-9][A-Za-z0-9/]?")
+_STARTS: dict[bytes, list[tuple[str, SecretKind]]] = {}
+"""By how a word begins: which secrets it may be the start of."""
+for _kind in CATALOG:
+    for _start in () if _kind.before else _kind.starts:
+        _STARTS.setdefault(_start[:2].encode("ascii"), []).append((_start, _kind))
 
 
 @cache
-def _catalog_expressions() -> _CatalogExpressions:
-    """Built at the first candidate: compiling takes longer than importing the package."""
+def _group(key: bytes) -> _KindGroup:
+    """Compiled when a word begins so: to compile all takes longer than to search most texts."""
     kinds: dict[int, SecretKind] = {}
-    prefixes = _prefix_tree((start, kind) for kind in CATALOG if not kind.before for start in kind.starts)
-    # A consumed character is tested faster than one looked back at.
-    by_start = re.compile(f"[^A-Za-z0-9]{_expression(prefixes, kinds)}".encode("ascii"))
-    by_middle = ((start, kind) for kind in CATALOG if kind.before for start in kind.starts)
-    return _CatalogExpressions(by_start, kinds, tuple((_by_middle(start, kind), kind) for start, kind in by_middle))
+    expression = _expression(_prefix_tree(_STARTS[key]), kinds)
+    return _KindGroup(re.compile(f"(?<![A-Za-z0-9]){expression}".encode("ascii")), kinds)
 
 
 def _by_middle(start: str, kind: SecretKind) -> re.Pattern[bytes]:
     assert kind.before is not None
     literal, run = re.escape(start), f"[{kind.before.chars}]{{{kind.before.low}}}"
     before = f"(?<=(?<![A-Za-z0-9{kind.before.chars}]){run}{literal})"
-    return re.compile(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
+    return lazy_pattern(f"{literal}{before}{kind.pattern_after('')}".encode("ascii"))
+
+
+_BY_MIDDLE = tuple(
+    (start.encode("ascii"), _by_middle(start, kind), kind) for kind in CATALOG if kind.before for start in kind.starts
+)
 
 
 @dataclass(slots=True)
@@ -252,14 +269,14 @@ def _expression(node: _PrefixNode, kinds: dict[int, SecretKind]) -> str:
 
 # -- private keys -----------------------------------------------------------------------------------------------------
 
-_KEY_BEGINS = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----").match
-_KEY_ENDS = re.compile(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----").match
+_KEY_BEGINS = lazy_pattern(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+_KEY_ENDS = lazy_pattern(rb"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
 # Key material as it appears in files and logs: with line numbers, quotes, diff marks, escaped line ends, mail headers.
-_KEY_MATERIAL = re.compile(rb"""(?:[A-Za-z0-9+/=\s"'`:,.|>?*#-]|\\+[nrt"'/]?)*+""").fullmatch
-_CUT_OFF_KEY = re.compile(
+_KEY_MATERIAL = lazy_pattern(rb"""(?:[A-Za-z0-9+/=\s"'`:,.|>?*#-]|\\+[nrt"'/]?)*+""")
+_CUT_OFF_KEY = lazy_pattern(
     rb"""(?:(?:[\s"'`:,|>+?*#]|\\+[nrt]|[0-9]{1,5}[\s:?|]|-(?!-))*+[A-Za-z0-9+/=]{20,}+)+(?:\\+[nr]|\s)*"""
 )
-_SOME_BASE64 = re.compile(rb"[A-Za-z0-9+/]{12}").search
+_SOME_BASE64 = lazy_pattern(rb"[A-Za-z0-9+/]{12}")
 _LONGEST_KEY = 65_536
 
 
@@ -268,7 +285,7 @@ def private_keys(text: bytes) -> Iterator[SecretFinding]:
     at = text.find(b"-----BEGIN ")
     while at >= 0:
         end = at + 11
-        if begin := _KEY_BEGINS(text, at):
+        if begin := _KEY_BEGINS.match(text, at):
             end = _end_of_key(text, begin.end())
             if end > begin.end():
                 yield SecretFinding(at, end, "private-key")
@@ -280,9 +297,9 @@ def _end_of_key(text: bytes, start: int) -> int:
     last = start + _LONGEST_KEY
     other = text.find(b"\0", start, last)  # behind a null character stands another text
     dashes = text.find(b"-----", start, last if other < 0 else other)
-    if dashes >= 0 and (end := _KEY_ENDS(text, dashes)):
+    if dashes >= 0 and (end := _KEY_ENDS.match(text, dashes)):
         body = text[start:dashes]
-        return end.end() if _KEY_MATERIAL(body) and _SOME_BASE64(body) else start
+        return end.end() if _KEY_MATERIAL.fullmatch(body) and _SOME_BASE64.search(body) else start
     cut_off = _CUT_OFF_KEY.match(text, start, last)
     return start + len(cut_off[0].rstrip(b"\\nr \t\r\n")) if cut_off else start
 
@@ -294,19 +311,21 @@ _GAP = (
     rb"(?:\\{1,4}[nr]|[ \t>|#*\"'+-]|(?<=[+,])\r?\n|[0-9]{1,5}[\t:|?]){0,12}"
 )
 _BASE64 = rb"[A-Za-z0-9+/]"
-_BODY = re.compile(rb"%b{40,80}(?:%b%b{40,80})*(?:%b%b{1,80})?={0,2}" % (_BASE64, _GAP, _BASE64, _GAP, _BASE64))
-_BODY_LINE = re.compile(rb"%b+={0,2}(?=%b|\s*\Z|\\{0,4}[\"'nr\s])" % (_BASE64, _GAP))
-_LINE_BEFORE = re.compile(rb"(?:\A|[\s\"'`>|+])(%b{4,80})%b\Z" % (_BASE64, _GAP))
-_END_AFTER = re.compile(rb"(?:%b|[\s\"'\\nr+]){0,4}-----END ([A-Z0-9 ]{0,40})-----" % _GAP)
-_BEGIN_BEFORE = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}-----(?:%b|[\s\\nr\"']|[A-Za-z-]+: [^\n]{0,80}){0,8}\Z" % _GAP)
-_JOINED_LINE = re.compile(rb"[ ]%b{64}(?!%b)" % (_BASE64, _BASE64)).match
-_LAST_JOINED = re.compile(rb"[ ](%b{4,63}={0,2})(?:[ ]=%b{4})?(?=[\s\"'\\]|\Z)" % (_BASE64, _BASE64)).match
+_BODY = lazy_pattern(rb"%b{40,80}(?:%b%b{40,80})*(?:%b%b{1,80})?={0,2}" % (_BASE64, _GAP, _BASE64, _GAP, _BASE64))
+_BODY_LINE = lazy_pattern(rb"%b+={0,2}(?=%b|\s*\Z|\\{0,4}[\"'nr\s])" % (_BASE64, _GAP))
+_LINE_BEFORE = lazy_pattern(rb"(?:\A|[\s\"'`>|+])(%b{4,80})%b\Z" % (_BASE64, _GAP))
+_END_AFTER = lazy_pattern(rb"(?:%b|[\s\"'\\nr+]){0,4}-----END ([A-Z0-9 ]{0,40})-----" % _GAP)
+_BEGIN_BEFORE = lazy_pattern(
+    rb"-----BEGIN [A-Z0-9 ]{0,40}-----(?:%b|[\s\\nr\"']|[A-Za-z-]+: [^\n]{0,80}){0,8}\Z" % _GAP
+)
+_JOINED_LINE = lazy_pattern(rb"[ ]%b{64}(?!%b)" % (_BASE64, _BASE64))
+_LAST_JOINED = lazy_pattern(rb"[ ](%b{4,63}={0,2})(?:[ ]=%b{4})?(?=[\s\"'\\]|\Z)" % (_BASE64, _BASE64))
 _WIDTHS = (64, 70)
 _SHORTEST_LINE = 40
 _LINES_BACK = 200
 # The first bytes of private keys: DER with version 0 or 1, OpenSSH's magic, and a PEM block that was encoded once more.
-_DER_PRIVATE = re.compile(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01[\x00\x01](?:\x30|\x02|\x04)", re.DOTALL).match
-_DER_OTHER = re.compile(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x30", re.DOTALL).match
+_DER_PRIVATE = lazy_pattern(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x02\x01[\x00\x01](?:\x30|\x02|\x04)", re.DOTALL)
+_DER_OTHER = lazy_pattern(rb"\x30(?:[\x00-\x7f]|\x81.|\x82..)\x30", re.DOTALL)
 _FILE_MAGIC = (
     b"\x89PNG",
     b"\xff\xd8\xff",
@@ -326,7 +345,7 @@ def key_bodies(text: bytes, candidates: Sequence[tuple[int, int]]) -> Iterator[S
     done = 0
     for start, end in [place for place in candidates if place[1] - place[0] >= _SHORTEST_LINE]:
         # A line of a key ends its line, but for quotes and marks that join strings.
-        if text[end : end + 1] == b" " and text[end + 1 : end + 2].isalnum() and not _JOINED_LINE(text, end):
+        if text[end : end + 1] == b" " and text[end + 1 : end + 2].isalnum() and not _JOINED_LINE.match(text, end):
             continue
         if start < done:
             continue
@@ -350,18 +369,18 @@ def keys_over_lines(text: bytes, candidates: Sequence[tuple[int, int]]) -> Itera
         if end - start < _SHORTEST_LINE:
             continue
         begin = _first_of_line(text, start, end)
-        if end - begin < _LONG_LINE and _BODY_BEGINS(text, begin, end):
+        if end - begin < _LONG_LINE and _BODY_BEGINS.match(text, begin, end):
             yield begin
 
 
-_KEY_BEGINS_IN_LINE = re.compile(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
-_BODY_BEGINS = re.compile(rb"%b{%d}" % (_BASE64, _SHORTEST_LINE)).match
-_BEFORE_LINE = re.compile(rb"[^A-Za-z0-9+/]*").match
+_KEY_BEGINS_IN_LINE = lazy_pattern(rb"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY")
+_BODY_BEGINS = lazy_pattern(rb"%b{%d}" % (_BASE64, _SHORTEST_LINE))
+_BEFORE_LINE = lazy_pattern(rb"[^A-Za-z0-9+/]*")
 
 
 def _first_of_line(text: bytes, start: int, end: int) -> int:
     """A candidate starts one character early, and with the letter of a line end that is written out."""
-    if skipped := _BEFORE_LINE(text, start, end):
+    if skipped := _BEFORE_LINE.match(text, start, end):
         start = skipped.end()
     if text[start - 1 : start] == b"\\" and text[start : start + 1] in (b"n", b"r", b"t"):
         start += 1
@@ -388,7 +407,7 @@ def _body_finding(text: bytes, begin: int, body: re.Match[bytes]) -> SecretFindi
         if not (has_shape and is_mixed and len(lines[-1].rstrip(b"=")) <= max(widths)) or _is_other_file(lines, first):
             return None
     start = begin - len(before) + first.start(1) if first else begin
-    last = _LAST_JOINED(text, body.end()) if b" " in body[0] else None
+    last = _LAST_JOINED.match(text, body.end()) if b" " in body[0] else None
     end = last.end() if last and not is_wordy(last[1]) else body.end()
     return SecretFinding(start, ended.end() if ended else end, "private-key")
 
@@ -396,13 +415,13 @@ def _body_finding(text: bytes, begin: int, body: re.Match[bytes]) -> SecretFindi
 def _is_other_file(lines: Sequence[bytes], first: re.Match[bytes] | None) -> bool:
     """Whether the first bytes are those of a certificate, a public key, a picture or an archive."""
     start = _decoded(first[1] if first else lines[0])
-    return bool(_DER_OTHER(start)) or start.startswith(_FILE_MAGIC)
+    return bool(_DER_OTHER.match(start)) or start.startswith(_FILE_MAGIC)
 
 
 def _begins_private_key(value: bytes) -> bool:
     if value.startswith((b"b3BlbnNzaC1rZXktdjE", b"LS0tLS1CRUdJTi")):
         return value.startswith(b"b3") or b"PRIVATE KEY" in _decoded(value, 96)
-    return value.startswith((b"MI", b"MH", b"MC", b"MF")) and bool(_DER_PRIVATE(_decoded(value)))
+    return value.startswith((b"MI", b"MH", b"MC", b"MF")) and bool(_DER_PRIVATE.match(_decoded(value)))
 
 
 def _decoded(value: bytes, chars: int = 24) -> bytes:

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from clew.lazy import lazy_pattern
+
 SecretCheck: TypeAlias = Callable[[bytes], bool]
 
 # A run that may be this long has no upper limit: a limit would be tried again from every later start within the same
@@ -83,26 +85,28 @@ UUID: tuple[SecretPart, ...] = (hex_digits(8), "-", *_FOUR, *_FOUR, *_FOUR, hex_
 
 def is_no_placeholder(secret: bytes) -> bool:
     """False for `ghp_xxxxxxxx` and `sk-ant-your-key-here`, which people write instead of a secret."""
-    return not _PLACEHOLDER_SHAPE(secret)
+    return not _PLACEHOLDER_SHAPE.search(secret)
 
 
 def is_mixed(secret: bytes) -> bool:
     """True when capitals, small letters and digits all occur: for kinds that an identifier could look like."""
-    return bool(is_no_placeholder(secret) and _CAPITAL(secret) and _SMALL(secret) and _DIGIT(secret))
+    return bool(
+        is_no_placeholder(secret) and _CAPITAL.search(secret) and _SMALL.search(secret) and _DIGIT.search(secret)
+    )
 
 
 def has_digit(secret: bytes) -> bool:
-    return bool(is_no_placeholder(secret) and _DIGIT(secret))
+    return bool(is_no_placeholder(secret) and _DIGIT.search(secret))
 
 
 def is_no_word(secret: bytes) -> bool:
-    return bool(is_no_placeholder(secret) and (_DIGIT(secret) or _CAPITAL(secret)))
+    return bool(is_no_placeholder(secret) and (_DIGIT.search(secret) or _CAPITAL.search(secret)))
 
 
-_PLACEHOLDER_SHAPE = re.compile(rb"(?i)x{8}|your[-_]?(?:api|key|token|secret|own|access|real|actual|[-_])").search
-_CAPITAL = re.compile(rb"[A-Z]").search
-_SMALL = re.compile(rb"[a-z]").search
-_DIGIT = re.compile(rb"[0-9]").search
+_PLACEHOLDER_SHAPE = lazy_pattern(rb"(?i)x{8}|your[-_]?(?:api|key|token|secret|own|access|real|actual|[-_])")
+_CAPITAL = lazy_pattern(rb"[A-Z]")
+_SMALL = lazy_pattern(rb"[a-z]")
+_DIGIT = lazy_pattern(rb"[0-9]")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from itertools import compress, repeat
 from operator import gt
 
+from clew.lazy import lazy_pattern
 from clew.redact.by_name import kind_of, name_starts_in
 from clew.redact.catalog import CATALOG
 from clew.redact.values import PLACEHOLDER_START, SecretFinding, looks_random, with_placeholders
@@ -159,7 +160,7 @@ def _password_named(begins: bytes, ends: bytes) -> re.Pattern[bytes]:
     """The name begins with a literal, which makes the expression fast; what comes before it says whose it is."""
     named = rb"(?:(?<![a-z0-9_.$?/\\-]%b)|(?<![$?/\\]%b)%b)" % (begins, begins, _not_after(_OTHER_PREFIXES, begins))
     told = rb"|(?<![a-z0-9_.$?/\\-]%b)%b%b" % (begins, ends, _TOLD) if ends else b""
-    return re.compile(rb"%b(?:%b%b%b%b)" % (begins, named, ends, _ASSIGNED, told))
+    return lazy_pattern(rb"%b(?:%b%b%b%b)" % (begins, named, ends, _ASSIGNED, told))
 
 
 _PASSWORDS = {b"passw": _password_named(b"passw", b"(?:or)?d"), b"pwd": _password_named(b"pwd", b"")}
@@ -210,7 +211,7 @@ _TOKEN = (
     rb"(?P<value>[a-z]*+[0-9]++[a-z][a-z0-9]*+)"
 )
 _TOKENS = {
-    word: re.compile(_TOKEN % (before, _OTHER_KINDS))
+    word: lazy_pattern(_TOKEN % (before, _OTHER_KINDS))
     for word, before in ((b"token", b"token"), (b"secret", b"secret"), (b"key", rb"key(?<=[a-z0-9_.-]key)"))
 }
 FREQUENT_NAMES = frozenset((*_PASSWORDS, *_TOKENS))

@@ -12,6 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+from clew.lazy import lazy_pattern
 from clew.redact.values import (
     PLACEHOLDER_START,
     SecretFinding,
@@ -53,7 +54,7 @@ _JOINED = rb"(?:(?P<direct>(?P<colon>%b)|%b%b|%b%b|%b|%b)|(?P<beside>[ \t]+))" %
 
 
 def _label(word: bytes, tail: bytes = rb"") -> re.Pattern[bytes]:
-    return re.compile(re.escape(word) + tail + _JOINED + _VALUE)
+    return lazy_pattern(re.escape(word) + tail + _JOINED + _VALUE)
 
 
 # For text in lower case: the label, what joins it to the value, and the value.
@@ -98,24 +99,24 @@ FOREIGN_LABELS = (
 # Of these the first letters may not be ASCII, and stand before what is searched for: `lösenord`, `şifre`, `mật khẩu`.
 _CUT = (b"senord", b"ifre", b"t kh?u")
 FOREIGN_ACCENTED_LABELS = (b"has?o", b"jelsz?", *_CUT)
-HAS_ACCENT = re.compile("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]").search
+HAS_ACCENT = lazy_pattern("[\u00c0-\u024f\u0300-\u036f\u1e00-\u1eff\ufffd]")
 """Whether a text has letters of theirs, alone or put together, or such as could not be read."""
 # `Use "..." as the password`: the value stands before its label.
-_BEFORE_LABEL = re.compile(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z").search
-_LAST_WORD = re.compile(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z").search
+_BEFORE_LABEL = lazy_pattern(rb"[ ](?:as|is)[ ](?:[A-Za-z]{1,8}[ ]){0,2}\Z")
+_LAST_WORD = lazy_pattern(rb"(?P<value>[^\s\"'`]{5,128})(?P<close>[\"'`*]{0,3})\Z")
 _BEFORE_CHARS = 100
 _LABEL_CHARS = 24
 
-_LOGIN_BEFORE = re.compile(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
-_WITH_BEFORE = re.compile(rb"\b(?:with|using|and)[ ](?:the[ ]|a[ ])?\Z")
-_IS_CAPITALISED = re.compile(rb"[A-Z]").match
+_LOGIN_BEFORE = lazy_pattern(rb"(?:login|user(?:name)?|account)[ \t\n:=]{1,4}\S{1,64}[ \t\n,;]{1,4}\Z")
+_WITH_BEFORE = lazy_pattern(rb"\b(?:with|using|and)[ ](?:the[ ]|a[ ])?\Z")
+_IS_CAPITALISED = lazy_pattern(rb"[A-Z]")
 # `credentials: admin / ...`, `login admin:...`: the name of a user before the value.
-_PAIR = re.compile(
+_PAIR = lazy_pattern(
     rb"(?:cred(?:ential)?s?|logins?|passwords?)\b"
     rb"(?:[^\n:=/]{0,40}?[ ]?[:=(][ ]{0,2}|[ ](?:as|is|are|with|using)[ ]|[ ])"
     rb"[\"'`*]?(?P<user>[a-z_][\w.@-]{0,40})(?:[ ]/[ ]|:)(?P<value>[^\s\"'`<>/:]{5,64})(?=[\s\"'`*]|\Z)"
-).match
-_JOINED_BEFORE = re.compile(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
+)
+_JOINED_BEFORE = lazy_pattern(rb"(?:\b(?:and|with|using|use|the|or)[ ]|[,;/][ ]?)(?:the[ ]|a[ ])?\Z")
 _PAIR_CHARS = 128
 _BEFORE_PAIR = (b"pass", b"cred", b"login")
 # The value's first bracket is not part of it.
@@ -126,7 +127,7 @@ _TRAILING = b".,:;)]}>*_`?"
 
 def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFinding | None:
     """The password that a sentence tells after its label at that place."""
-    if word in _BEFORE_PAIR and _has_pair_sign(folded, at) and (pair := _PAIR(folded, at)):
+    if word in _BEFORE_PAIR and _has_pair_sign(folded, at) and (pair := _PAIR.match(folded, at)):
         start, end = pair.span("value")
         value = text[start:end].rstrip(_TRAILING)
         if mixes_letters_and_digits(value) and _is_told(value, b"`"):
@@ -142,7 +143,7 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
     before = folded[max(0, at - _LOOK_BACK) : at]
     joined = match["direct"] or b""
     is_after_sign = match["colon"] is not None or (
-        _IS_CAPITALISED(value) and (b":" in joined or b"=" in joined or _WITH_BEFORE.search(before))
+        _IS_CAPITALISED.match(value) and (b":" in joined or b"=" in joined or _WITH_BEFORE.search(before))
     )
     is_secret = _is_told(value, b"`" if is_after_sign else match["open"])
     if is_secret and match["direct"] is None:
@@ -155,8 +156,8 @@ def told_password(text: bytes, folded: bytes, at: int, word: bytes) -> SecretFin
 
 # What a label of a line may be joined to in another: a question that the next line answers, and a value beside a label
 # that counts because of the login in the line before.
-_ASKS = re.compile(rb"[a-z?' ]{2,24}[?][ \t]*\r?\n").match
-_HAS_VALUE_BESIDE = re.compile(rb"[a-z?' ]{2,24}[ \t]+(?=\S{0,128}?[0-9!@#$%^&*+~?])").match
+_ASKS = lazy_pattern(rb"[a-z?' ]{2,24}[?][ \t]*\r?\n")
+_HAS_VALUE_BESIDE = lazy_pattern(rb"[a-z?' ]{2,24}[ \t]+(?=\S{0,128}?[0-9!@#$%^&*+~?])")
 _LOGIN_CHARS = 72
 _GENERATED = (b"token", b"secret", b"key")
 
@@ -166,7 +167,7 @@ def is_told_over_lines(folded: bytes, at: int) -> bool:
     if folded.startswith(_GENERATED, at):
         return False
     is_near_start = folded.rfind(b"\n", max(0, at - _LOGIN_CHARS), at) >= 0
-    return bool(_ASKS(folded, at) or (is_near_start and _HAS_VALUE_BESIDE(folded, at)))
+    return bool(_ASKS.match(folded, at) or (is_near_start and _HAS_VALUE_BESIDE.match(folded, at)))
 
 
 def _has_pair_sign(folded: bytes, at: int) -> bool:
@@ -193,10 +194,10 @@ def value_before_label(text: bytes, at: int) -> SecretFinding | None:
         return None
     if text.find(b" as ", max(0, at - _LABEL_CHARS), at) < 0 and text.find(b" is ", max(0, at - _LABEL_CHARS), at) < 0:
         return None
-    joint = _BEFORE_LABEL(text, max(0, at - _LABEL_CHARS), at)
+    joint = _BEFORE_LABEL.search(text, max(0, at - _LABEL_CHARS), at)
     if joint is None:
         return None
-    before = _LAST_WORD(text[max(0, joint.start() - _BEFORE_CHARS) : joint.start()])
+    before = _LAST_WORD.search(text[max(0, joint.start() - _BEFORE_CHARS) : joint.start()])
     if before is None or not _is_told(before["value"], before["close"]) or is_path(before["value"]):
         return None
     start = joint.start() - len(before[0])
@@ -221,7 +222,7 @@ def _without_trailing(value: bytes) -> bytes:
 
 def _is_told(value: bytes, opened: bytes) -> bool:
     """Whether a value that follows a label directly is a password: no word, number of few digits, code or path."""
-    if not looks_like_password(value) or is_technical_term(value) or _IS_CODE(value):
+    if not looks_like_password(value) or is_technical_term(value) or _IS_CODE.search(value):
         return False
     if value.isdigit() or not mixes_letters_and_digits(value):
         return value.isdigit() or (has_symbol(value) and not is_wordy(value.strip(b"!?")) and b"," not in value)
@@ -237,8 +238,8 @@ def _is_no_word(value: bytes) -> bool:
 
 
 # `f(x)`, `ENC[AES256]`, `a=b`, `**kwargs`
-_IS_CODE = re.compile(rb"[({]|\w\[|=[^=]|^[!*]\w+$").search
-_HASH = re.compile(rb"(?:[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
+_IS_CODE = lazy_pattern(rb"[({]|\w\[|=[^=]|^[!*]\w+$")
+_HASH = lazy_pattern(rb"(?:[0-9a-f]{7,64}|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})")
 
 
 def _is_hash(value: bytes) -> bool:
@@ -251,16 +252,16 @@ _IN_SCRIPTS = (
     "|Парол[ьяюем]{1,2}|парол[ьяюем]{1,2}|ПАРОЛЬ|Лозинк[аиу]|лозинк[аиу]|Κωδικός|κωδικός|Συνθηματικό|συνθηματικό"
     "|كلمة (?:المرور|السر)|رمز عبور|گذرواژه|סיסמ[הא]|पासवर्ड|कूटशब्द|পাসওয়ার্ড|รหัสผ่าน|პაროლი|գաղտնաբառ|கடவுச்சொல்"
 )
-LABELS_IN_SCRIPTS = re.compile(_IN_SCRIPTS)
-HAS_LABEL_IN_SCRIPTS = re.compile(_IN_SCRIPTS.replace(" ", " ?")).search
+LABELS_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS)
+HAS_LABEL_IN_SCRIPTS = lazy_pattern(_IN_SCRIPTS.replace(" ", " ?"))
 """Whether a text may have such a word, also by its characters that are not ASCII alone."""
-_AFTER_LABEL = re.compile(
+_AFTER_LABEL = lazy_pattern(
     r"(?P<gap>[^\n:=：＝。！!?？;；|]{0,24}?)"
     r"(?P<sign>\s?[:=：＝]|\s?[—–-]\s|[是为為はがにを는은가이을를]|\s(?:это|є|је|είναι|هي|هو|הוא|היא|है|คือ)\s|\s|)"
     r"\s{0,3}[\"'`“”「『【（(*]{0,2}(?P<value>[!-~][!-~\u4e00-\u9fff]{3,64})"
 )
-_ASCII_PART = re.compile(r"[!-~]+(?:[\u4e00-\u9fff]{1,2}[!-~]+)*")
-_HAS_ASCII_WORD = re.compile(r"[A-Za-z0-9]").search
+_ASCII_PART = lazy_pattern(r"[!-~]+(?:[\u4e00-\u9fff]{1,2}[!-~]+)*")
+_HAS_ASCII_WORD = lazy_pattern(r"[A-Za-z0-9]")
 _DIRECT_SIGNS = frozenset(":=：＝—–-是为為はがに는은")
 
 
@@ -275,9 +276,9 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
         sign = match["sign"].strip()
         is_direct = bool(sign) and (sign in _DIRECT_SIGNS or len(sign) > 1)
         # `пароль от сервера: ...`; in `密码在 step-2：...` a name comes between.
-        is_beside = is_direct and not _HAS_ASCII_WORD(match["gap"])
+        is_beside = is_direct and not _HAS_ASCII_WORD.search(match["gap"])
         # A word with a number, as `step-2` is, is a password if it is capitalised and stands beside the label.
-        is_capitalised = bool(_IS_CAPITALISED(value)) and mixes_letters_and_digits(value) and not match["gap"]
+        is_capitalised = bool(_IS_CAPITALISED.match(value)) and mixes_letters_and_digits(value) and not match["gap"]
         is_close = is_beside or is_capitalised
         if _is_told(value, b"`" if is_close else b"") and (is_direct or is_capitalised or _is_no_word(value)):
             return SecretFinding(start, start + len(value), "password")
@@ -291,21 +292,23 @@ def told_in_other_script(text: bytes, original: str, at: int) -> SecretFinding |
 
 def is_secret_cell(value: bytes) -> bool:
     """Whether the cell of a column of passwords, secrets or tokens is one."""
-    return not is_placeholder(value) and not _IS_CODE(value) and (_is_told(value, b"`") or looks_random(value, 12))
+    return (
+        not is_placeholder(value) and not _IS_CODE.search(value) and (_is_told(value, b"`") or looks_random(value, 12))
+    )
 
 
 # -- tables -----------------------------------------------------------------------------------------------------------
 
-_NAME_ENDS = re.compile(
+_NAME_ENDS = lazy_pattern(
     rb"[a-z?]{0,8}(?:[_ ](?:value|key|2))?[\"'`*\\]{0,4}[ \t]{0,60}(?:[|,;\t\r\n]|[ ]{2}|\\[nrt]|\Z)"
-).match
+)
 _DELIMITERS = (b"|", b"\t", b";", b",")
-_HEADER_CELL = re.compile(rb"[\s\"'`*]*[\w?][\w?() ./-]{0,40}[\s\"'`*]*").fullmatch
+_HEADER_CELL = lazy_pattern(rb"[\s\"'`*]*[\w?][\w?() ./-]{0,40}[\s\"'`*]*")
 _CODE_CHARS = rb"{}\[\]=<>$@!^~&%:#"
-_IS_CODE_LINE = re.compile(rb"[%b]|\([^)]*[,|]" % _CODE_CHARS).search
+_IS_CODE_LINE = lazy_pattern(rb"[%b]|\([^)]*[,|]" % _CODE_CHARS)
 # The rest of a header's line from a name on. Tested first, because the line of most names is code.
-_ENDS_HEADER = re.compile(rb"(?:[^\n\\%b]|\\(?!n)){0,400}+(?:\\n|\n|\Z)" % _CODE_CHARS).match
-_RULE = re.compile(rb"[\s|+:=-]*-{2,}[\s|+:=-]*").fullmatch
+_ENDS_HEADER = lazy_pattern(rb"(?:[^\n\\%b]|\\(?!n)){0,400}+(?:\\n|\n|\Z)" % _CODE_CHARS)
+_RULE = lazy_pattern(rb"[\s|+:=-]*-{2,}[\s|+:=-]*")
 _MOST_ROWS = 5_000
 _LONGEST_LINE = 2_000
 _LONGEST_HEADER = 400
@@ -324,7 +327,9 @@ def secrets_in_tables(text: bytes, folded: bytes, places: Sequence[int]) -> list
 
 def names_in_headers(text: bytes, folded: bytes, places: Sequence[int]) -> list[int]:
     """Those of the places of names whose line may be the header or a row of a table."""
-    return [at for at in places if _NAME_ENDS(folded, at) and _ENDS_HEADER(text, at) and _may_head(text, at)]
+    return [
+        at for at in places if _NAME_ENDS.match(folded, at) and _ENDS_HEADER.match(text, at) and _may_head(text, at)
+    ]
 
 
 def _may_head(text: bytes, at: int) -> bool:
@@ -370,15 +375,15 @@ def _header(lines: _Lines, at: int) -> _Header | None:
     # Other text may come before a header on its line: `Here they are: user,password`.
     first = max(first, lines.text.rfind(b": ", first, at) + 2) if b": " in lines.text[first:at] else first
     header = lines.text[first:last]
-    if len(header) > _LONGEST_HEADER or _IS_CODE_LINE(header):
+    if len(header) > _LONGEST_HEADER or _IS_CODE_LINE.search(header):
         return None
     delimiter = next((mark for mark in _DELIMITERS if mark in header), b"")
     if not delimiter:
-        is_aligned = b"  " in header and _ALIGNED(header.strip(b"\r"))
+        is_aligned = b"  " in header and _ALIGNED.fullmatch(header.strip(b"\r"))
         return _Header(first, last, delimiter, [], 0) if is_aligned else None
     cells = _split(header, delimiter)
     column = next((n for n, (start, end) in enumerate(cells) if first + start <= at < first + end), -1)
-    are_names = all(_HEADER_CELL(header[a:b]) for a, b in cells if header[a:b].strip() or delimiter != b"|")
+    are_names = all(_HEADER_CELL.fullmatch(header[a:b]) for a, b in cells if header[a:b].strip() or delimiter != b"|")
     return _Header(first, last, delimiter, cells, column) if column >= 0 and len(cells) >= 2 and are_names else None
 
 
@@ -391,14 +396,14 @@ def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
     if not delimiter:
         return list(_below(lines, at, last))
     row = lines.after(last)
-    if delimiter == b"|" and not (row and _RULE(lines.text[slice(*row)])):
+    if delimiter == b"|" and not (row and _RULE.fullmatch(lines.text[slice(*row)])):
         return _beside(lines, first, cells, column)
     found: list[SecretFinding] = []
     for _ in range(_MOST_ROWS):
         if row is None:
             break
         line = lines.text[slice(*row)]
-        if not _RULE(line):
+        if not _RULE.fullmatch(line):
             values = _split(line, delimiter)
             if len(values) != len(cells) or len(line) > _LONGEST_LINE:
                 break
@@ -407,8 +412,8 @@ def _cells(lines: _Lines, at: int) -> list[SecretFinding]:
     return found
 
 
-_ALIGNED = re.compile(rb" *\S+(?: \S+)?(?: {2,}\S+(?: \S+)?)+ *").fullmatch
-_WORD_IN_ROW = re.compile(rb"\S+").match
+_ALIGNED = lazy_pattern(rb" *\S+(?: \S+)?(?: {2,}\S+(?: \S+)?)+ *")
+_WORD_IN_ROW = lazy_pattern(rb"\S+")
 
 
 def _below(lines: _Lines, at: int, last: int) -> Iterator[SecretFinding]:
@@ -421,9 +426,13 @@ def _below(lines: _Lines, at: int, last: int) -> Iterator[SecretFinding]:
         line = lines.text[slice(*row)] if row else b""
         if row is None or len(line) > _LONGEST_LINE or not line.strip():
             return
-        if not _RULE(line):
-            word = _WORD_IN_ROW(line, column)
-            if word is None or not _ALIGNED(line.strip(b"\r")) or (column and line[column - 1 : column] != b" "):
+        if not _RULE.fullmatch(line):
+            word = _WORD_IN_ROW.match(line, column)
+            if (
+                word is None
+                or not _ALIGNED.fullmatch(line.strip(b"\r"))
+                or (column and line[column - 1 : column] != b" ")
+            ):
                 return
             yield from _cell_finding(lines.text, row[0] + word.start(), row[0] + word.end())
         row = lines.after(row[1])
@@ -457,5 +466,5 @@ def _split(line: bytes, delimiter: bytes) -> list[tuple[int, int]]:
 
 
 _CSV_DELIMITER = {
-    mark: re.compile(rb"\\?\"(?:[^\"\\]|\"\"|\\[^\"])*\\?\"|(%b)" % re.escape(mark)) for mark in _DELIMITERS
+    mark: lazy_pattern(rb"\\?\"(?:[^\"\\]|\"\"|\\[^\"])*\\?\"|(%b)" % re.escape(mark)) for mark in _DELIMITERS
 }

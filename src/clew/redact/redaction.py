@@ -13,6 +13,7 @@ from bisect import bisect_right
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any, cast
 
+from clew.lazy import lazy_pattern
 from clew.messages import Message
 from clew.redact.by_context import CONTEXT_LITERALS, commands_over_lines, secrets_in_commands, secrets_in_context
 from clew.redact.by_name import NAME_LITERALS, named_secrets, names_over_lines, secret_under, words_in
@@ -174,14 +175,14 @@ _COLOUR = r"\[[0-9;:?]{0,24}[A-Za-z]"
 _ESCAPED = rf"\\(?:(?:u001[bB]|x1[bB]|033|e){_COLOUR}|u(?P<code>[0-9A-Fa-f]{{4}}))"
 # Each begins with a literal or a set of characters, which makes it as fast as a search for those.
 _FORMS = (
-    re.compile(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"),
-    re.compile(_ESCAPED),
-    re.compile(f"[{_INVISIBLE}](?P<code>)"),
+    lazy_pattern(rf"\x1b(?:{_COLOUR}|\][^\x07\x1b\0]{{0,256}}(?:\x07|\x1b\\)|[()][A-Z0-9])(?P<code>)"),
+    lazy_pattern(_ESCAPED),
+    lazy_pattern(f"[{_INVISIBLE}](?P<code>)"),
 )
-_NOT_PLAIN = re.compile(f"[{_INVISIBLE}\uff10-\uff1a\uff1d\uff21-\uff3a\uff41-\uff5a]")
-_WIDE = re.compile("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
+_NOT_PLAIN = lazy_pattern(f"[{_INVISIBLE}\uff10-\uff1a\uff1d\uff21-\uff3a\uff41-\uff5a]")
+_WIDE = lazy_pattern("[\uff10-\uff19\uff21-\uff3a\uff41-\uff5a]")
 # What may hide the end of a line: a title of a terminal, whose bracket may be written out.
-_HIDES_LINES = re.compile(f"\x1b[{_INVISIBLE}]*[\\]\\\\]")
+_HIDES_LINES = lazy_pattern(f"\x1b[{_INVISIBLE}]*[\\]\\\\]")
 _FULL_WIDTH = {0xFF01 + n: 0x21 + n for n in range(94)}
 
 
@@ -266,7 +267,7 @@ _USUAL_FIELDS = frozenset({"", "content", "name", "text", "reasoning_content", "
 # No message is nested deeper; anything below is removed, so that no secret is missed and no recursion overflows.
 _MAX_DEPTH = 100
 _TOO_DEEP = f"{PLACEHOLDER_START}nested-too-deep{PLACEHOLDER_END}"
-_STRING = re.compile(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
+_STRING = lazy_pattern(r'"(?:[^"\\]|\\.)*+"(?P<colon>\s*+:\s*+)?')
 # Many short texts are searched faster at once. More at a time would be searched as a long text is.
 _BATCH_CHARS = 100_000
 _MANY_CHARS = 1_000_000

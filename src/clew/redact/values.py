@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import base64
 import binascii
-import re
 from bisect import bisect_right
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
 from operator import gt, sub
 from typing import NamedTuple
+
+from clew.lazy import lazy_pattern
 
 PLACEHOLDER_START = "[REDACTED:"
 PLACEHOLDER_END = "]"
@@ -156,13 +157,13 @@ class RedactedText:
 
 
 # <token>, {{ token }}, ${TOKEN}, "%s", "...", "****", os.environ
-_PLACEHOLDER_SYNTAX = re.compile(
+_PLACEHOLDER_SYNTAX = lazy_pattern(
     rb"[<>{}]|\.\.\.|\*\*\*|###|[xX]{6}|%[sd](?![A-Za-z0-9])|getenv|environ|\[REDACTED|\[redacted"
-).search
-_REFERENCE_SYNTAX = re.compile(
+)
+_REFERENCE_SYNTAX = lazy_pattern(
     rb"(?i)[$%][a-z_(]|![a-z]+$|(?:env|op|ref|file|https?|ssm|secret|vault|arn|gs|s3|data|sha\d{1,3}|urn)[:+]|"
     rb"(?:os|process|env|secrets|config|settings|self|this|vars|params|args|options|props|req|request|import)\."
-).match
+)
 
 _PLACEHOLDER_WORDS = frozenset(
     b"""password passwd pass passphrase pwd secret token key apikey value string str text bytes bool boolean int
@@ -173,25 +174,25 @@ _PLACEHOLDER_WORDS = frozenset(
     """.split()
 )
 # For text in lower case.
-_MENTIONS_PLACEHOLDER = re.compile(
+_MENTIONS_PLACEHOLDER = lazy_pattern(
     rb"your|change[-_]?me|change[-_]?this|replace|placeholder|dummy|insert|redacted|masked|"
     rb"[-_](?:here|goes)(?:[-_]|$)|^(?:example|sample|todo|fixme|enter|some|the|fake|mock|test|dev|my)[-_]"
-).search
+)
 
 # Words, perhaps numbered, joined by the marks that join words in identifiers, paths and keys.
 _PIECE = rb"(?:[A-Za-z]{1,24}[0-9]{0,4}|[0-9]{1,4})"
-_WORDS = re.compile(rb"[-_./:@#?]*%b(?:[-_./:@?]+%b)*[-_./:?]*" % (_PIECE, _PIECE)).fullmatch
+_WORDS = lazy_pattern(rb"[-_./:@#?]*%b(?:[-_./:@?]+%b)*[-_./:?]*" % (_PIECE, _PIECE))
 _NOT_ALPHANUMERIC = bytes(byte for byte in range(128) if not chr(byte).isalnum())
-_LETTER = re.compile(rb"[A-Za-z]").search
-_JOINS_NAMES = re.compile(rb"[./:]").search
-_DIGIT = re.compile(rb"[0-9]").search
-_SYMBOL = re.compile(rb"[!@#$%^&*+~?]").search
-_PATH = re.compile(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$").match
-_PLAIN_WORDS = re.compile(rb"[A-Za-z]+(?:-[A-Za-z]+)*").fullmatch
+_LETTER = lazy_pattern(rb"[A-Za-z]")
+_JOINS_NAMES = lazy_pattern(rb"[./:]")
+_DIGIT = lazy_pattern(rb"[0-9]")
+_SYMBOL = lazy_pattern(rb"[!@#$%^&*+~?]")
+_PATH = lazy_pattern(rb"(?:~|\.{1,2}|[A-Za-z]:)?[/\\]|.*://|[^/]+/.*\.[a-z]{1,5}$")
+_PLAIN_WORDS = lazy_pattern(rb"[A-Za-z]+(?:-[A-Za-z]+)*")
 # Most generated values: nothing else of what a placeholder, a path or a word is known by can be in them.
-_ALPHANUMERIC = re.compile(rb"[A-Za-z]*+[0-9]++[A-Za-z][A-Za-z0-9]*+").fullmatch
-_PLACEHOLDER_IN_ALPHANUMERIC = re.compile(rb"[xX]{6}|getenv|environ").search
-_CASE_CHANGE = re.compile(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
+_ALPHANUMERIC = lazy_pattern(rb"[A-Za-z]*+[0-9]++[A-Za-z][A-Za-z0-9]*+")
+_PLACEHOLDER_IN_ALPHANUMERIC = lazy_pattern(rb"[xX]{6}|getenv|environ")
+_CASE_CHANGE = lazy_pattern(rb"(?=[a-z][A-Z]|[A-Z][a-z]{1,2}[A-Z])")
 
 
 def is_placeholder(value: bytes) -> bool:
@@ -200,33 +201,33 @@ def is_placeholder(value: bytes) -> bool:
         return True
     folded = value.lower()
     if value.isalnum():
-        if _PLACEHOLDER_IN_ALPHANUMERIC(value) or folded in _PLACEHOLDER_WORDS:
+        if _PLACEHOLDER_IN_ALPHANUMERIC.search(value) or folded in _PLACEHOLDER_WORDS:
             return True
-    elif _REFERENCE_SYNTAX(value) or _PLACEHOLDER_SYNTAX(value):
+    elif _REFERENCE_SYNTAX.match(value) or _PLACEHOLDER_SYNTAX.search(value):
         return True
     elif folded.translate(None, _NOT_ALPHANUMERIC) in _PLACEHOLDER_WORDS or value.count(b"?") * 2 > len(value):
         # Text that is not ASCII is question marks here: a sentence, not a secret.
         return True
-    return is_wordy(value) and bool(_MENTIONS_PLACEHOLDER(folded))
+    return is_wordy(value) and bool(_MENTIONS_PLACEHOLDER.search(folded))
 
 
 def is_wordy(value: bytes) -> bool:
     """True for identifiers, dotted names, paths and prose; false where letters and digits mix as no word does."""
-    if not _WORDS(value):
+    if not _WORDS.fullmatch(value):
         return False
     return len(_CASE_CHANGE.findall(value)) < max(4, len(value) // 5)
 
 
 def is_path(value: bytes) -> bool:
-    return bool(_PATH(value))
+    return bool(_PATH.match(value))
 
 
 def mixes_letters_and_digits(value: bytes) -> bool:
-    return bool(_LETTER(value) and _DIGIT(value))
+    return bool(_LETTER.search(value) and _DIGIT.search(value))
 
 
 def has_symbol(value: bytes) -> bool:
-    return bool(_SYMBOL(value))
+    return bool(_SYMBOL.search(value))
 
 
 def is_number(value: bytes) -> bool:
@@ -237,9 +238,9 @@ def looks_random(value: bytes, least: int = 12) -> bool:
     """A generated value: long enough, letters with digits or symbols, no words, no repetition."""
     if len(value) < least or len(set(value)) < 6:
         return False
-    if _ALPHANUMERIC(value):
-        return not _PLACEHOLDER_IN_ALPHANUMERIC(value)
-    if not mixes_letters_and_digits(value) and not (len(value) >= 20 and _LETTER(value)):
+    if _ALPHANUMERIC.fullmatch(value):
+        return not _PLACEHOLDER_IN_ALPHANUMERIC.search(value)
+    if not mixes_letters_and_digits(value) and not (len(value) >= 20 and _LETTER.search(value)):
         return False
     return not (is_wordy(value) or is_path(value) or is_placeholder(value))
 
@@ -248,36 +249,36 @@ def looks_like_password(value: bytes, least: int = 6) -> bool:
     """A password that a person chose: `hunter2`, `S3cret!`; short, and perhaps a word with something added."""
     if len(value) < least:
         return False
-    if _ALPHANUMERIC(value):
-        return len(set(value)) > 2 and not _PLACEHOLDER_IN_ALPHANUMERIC(value)
+    if _ALPHANUMERIC.fullmatch(value):
+        return len(set(value)) > 2 and not _PLACEHOLDER_IN_ALPHANUMERIC.search(value)
     # From what is tested fast to what is slow.
-    if _LETTER(value):
-        if not (_DIGIT(value) or has_symbol(value) or (len(value) >= 20 and value.isalpha())):
+    if _LETTER.search(value):
+        if not (_DIGIT.search(value) or has_symbol(value) or (len(value) >= 20 and value.isalpha())):
             return False
     elif len(value) < 6 or value.startswith((b"#", b".")):
         return False
-    if is_path(value) or (_JOINS_NAMES(value) and is_wordy(value)):
+    if is_path(value) or (_JOINS_NAMES.search(value) and is_wordy(value)):
         return False
     return not is_placeholder(value)
 
 
 def looks_like_words(value: bytes, least: int) -> bool:
     """Plain words that a person may have chosen as a password: `correct-horse-battery`."""
-    return len(value) >= least and bool(_PLAIN_WORDS(value)) and not is_placeholder(value)
+    return len(value) >= least and bool(_PLAIN_WORDS.fullmatch(value)) and not is_placeholder(value)
 
 
 # `sha256`, `256-bit`, `utf-8`, `oauth2`, `v1.2.3`, `8-16`: what is said of passwords and keys, and is none.
-_TECHNICAL = re.compile(
+_TECHNICAL = lazy_pattern(
     rb"(?i)(?:sha|md|base|utf|rsa|aes|ecdsa|ed|x|v|http|oauth|pbkdf|bcrypt|scrypt|argon|hmac|hs|rs|es|tls|ssl|ipv|iso|"
     rb"rfc|win|python|py|log4j|web|p|k|i)-?[0-9]{1,5}[a-z]{0,2}(?:[-_./+:].*)?|"
     rb"[0-9]+(?:[-.,~/x:][0-9]+)*[-_+]?(?:bits?|bytes?|chars?|characters?|digits?|letters?|words?|days?|hours?|min|"
     rb"minutes?|months?|years?|times?|mb|kb|gb|ms|st|nd|rd|th|fa|x|%)?(?:[-_/].*)?|#[0-9]+|[0-9]{4}-[0-9]{2}-[0-9]{2}.*"
-).fullmatch
+)
 
 
 def is_technical_term(value: bytes) -> bool:
     """True for what sentences say of passwords and keys: algorithms, sizes, dates, versions."""
-    return bool(_TECHNICAL(value)) and not (value.isdigit() and len(value) >= 6)
+    return bool(_TECHNICAL.fullmatch(value)) and not (value.isdigit() and len(value) >= 6)
 
 
 def is_basic_auth(value: bytes) -> bool:

@@ -20,7 +20,7 @@ from clew.engines import (
     kept_items,
 )
 from clew.errors import InvalidMessage
-from clew.facts import Record, entities_of
+from clew.facts import StateRecord, entities_of
 from clew.messages import Message, last_cut_at_or_before, repair, safe_cuts, text_of
 from clew.turn import describe_entity
 
@@ -118,7 +118,7 @@ class MemoryEngineHost:
         return HistoryHits(tuple(hits[: query.limit]), f"{len(self.messages):,} messages")
 
     async def state(self, at: int | None = None) -> Sequence[str]:
-        return [describe_entity(entity) for entity in entities_of(Record.of(self.messages).facts, at)]
+        return [describe_entity(entity) for entity in entities_of(StateRecord.of(self.messages).facts, at)]
 
     async def output(self, id: str) -> str | None:
         del id

@@ -1,11 +1,11 @@
-"""The state of a conversation in a store: all its messages are read into a `Record`, whose facts are folded."""
+"""The state of a conversation in a store: all its messages are read into a `StateRecord`, whose facts are folded."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from clew.facts import FACT_KINDS, Entity, Fact, FactKind, Record, entities_of
+from clew.facts import FACT_KINDS, Entity, Fact, FactKind, StateRecord, entities_of
 from clew.store import Store
 
 _ROWS_AT_ONCE = 500
@@ -33,7 +33,7 @@ class ConversationState:
 
 async def read_conversation_state(store: Store, session: str, *, owner: str | None = None) -> ConversationState:
     """The state of a session's conversation now."""
-    record = Record()
+    record = StateRecord()
     first = 0
     while rows := await store.messages(session, first, first + _ROWS_AT_ONCE, owner=owner, keep_damaged=True):
         for row in rows:

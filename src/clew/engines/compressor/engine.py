@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from clew.config import CompressionSettings
 from clew.engines.base import ContextEngine, EngineSetup, EngineStatus, checked_tokens, checked_topic
@@ -53,7 +53,9 @@ from clew.handoff import (
 from clew.messages import Message
 from clew.redact import redact_messages, redact_text
 from clew.tokens import DEFAULT_WINDOW
-from clew.usage import CanonicalUsage
+
+if TYPE_CHECKING:
+    from clew.usage import CanonicalUsage
 
 _FILLED = 0.95
 """What a compaction to a target uses of it, where messages that were shortened have more to say."""
