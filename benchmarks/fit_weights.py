@@ -10,9 +10,10 @@
 3. On the same left-out harnesses, each feature is removed: the loss is its contribution. Features without one are
    dropped together.
 
-With --write, the weights of the kind that was best on left-out harnesses (present or fitted, with or without those
-features) replace `weights.json`. Plain Python, two processes, about 10 CPU minutes; --quick takes two, with a session
-of each harness.
+With --write, `weights.json` is replaced where other weights (fitted, without those features, or both) are better on
+left-out harnesses than the present ones. Plain Python, two processes, about 10 CPU minutes; --quick scores one session
+of each harness in a third of that. The present weights may have been set by looking at the same sessions: for them, no
+harness is left out.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
 from functools import reduce
 from pathlib import Path
 from statistics import mean, stdev
@@ -47,12 +49,13 @@ EXAM_SHARE = 0.5
 ENOUGH = 40
 """A harness with fewer facts weighs less."""
 RIDGE, SWEEPS = 0.02, 60
-LINE = ((0.5, 0.0), (1.0, 0.0), (0.5, 0.3), (1.0, 0.3), (0.0, 0.3))
+LINE = ((0.5, 0.0), (1.0, 0.0), (0.5, 0.3), (0.0, 0.3))
 """The tries of a fit: how far to go along the gains, and how far to the regression."""
 LEAST_GAIN = 0.02
 """In points: below it a feature has no gain."""
 TIE = 0.1
-"""In points: weights with fewer features are preferred up to this loss."""
+"""In points: what other weights than the present ones may lose for one kind of marks."""
+PRESENT = "present"
 _AGES = ("newest", "recent", "late", "middle", "old")
 GROUPS = {
     "term": (("exact", "word"), _AGES, ("once", "twice", "few times", "several times", "many times")),
@@ -64,6 +67,8 @@ Key: TypeAlias = tuple[str, str]
 """A table of the weights, and a name in it."""
 Flat: TypeAlias = dict[Key, float]
 Group: TypeAlias = tuple[Key, ...]
+Folds: TypeAlias = dict[str | None, Flat]
+"""The weights that were fitted without a harness; for None on all."""
 Job: TypeAlias = tuple[Flat, Collection[str] | None]
 """Weights, and the harnesses to score them on; None for all."""
 TermCounts: TypeAlias = list[tuple[str, dict[Features, tuple[int, int]]]]
@@ -266,7 +271,7 @@ class Fit:
         self.harnesses = sorted(self.scores)
         self.unmeasured = {key for key in self.present if self._moved[key, 1] == self._moved[key, -1] == self.scores}
 
-    def folds(self) -> dict[str | None, Flat]:
+    def folds(self) -> Folds:
         """The weights fitted without each harness; for None those fitted on all."""
         tries = [(left_out, weights) for left_out in (*self.harnesses, None) for weights in self._tries(left_out)]
         scored = self._scorer.scores([(weights, None) for _, weights in tries])
@@ -289,76 +294,115 @@ class Fit:
             yield weights | {key: (1 - blend) * weights.get(key, 0.0) + blend * new for key, new in terms.items()}
 
     def _steps(self, key: Key, harnesses: Sequence[str]) -> float:
-        """How far to move a weight: less where harnesses disagree."""
+        """How far to move a weight: less where harnesses disagree, and not at all where the gain may be chance."""
         best = 0.0
         for way in (1, -1):
             scores = self._moved[key, way]
             gain = mean_score(scores, harnesses) - mean_score(self.scores, harnesses)
             each = [scores[one].percent - self.scores[one].percent for one in harnesses]
             doubt = stdev(each) / math.sqrt(len(each)) if len(each) > 1 else 0.0
-            if gain > 0 and (far := gain / (gain + doubt)) > abs(best):
+            if gain > doubt and (far := gain / (gain + doubt)) > abs(best):
                 best = way * far
         return best
 
-    def held_out(self, weights_of: Mapping[str | None, Flat]) -> Scores:
+    def held_out(self, weights_of: Folds) -> Scores:
         """The score of each harness with the weights that were fitted without it."""
         scored = self._scorer.scores([(weights_of[harness], (harness,)) for harness in self.harnesses])
         return {harness: score for scores in scored for harness, score in scores.items()}
 
-    def contributions(self, folds: Mapping[str | None, Flat]) -> list[dict[str, Any]]:
-        """What each feature adds on harnesses that it was not fitted on, in points."""
-        whole, rows = self.held_out(folds), []
-        for group in groups_of(self.present):
-            if self.unmeasured.issuperset(group):
-                continue
-            less = self.held_out({harness: without(weights, group) for harness, weights in folds.items()})
-            each = [whole[one].percent - less[one].percent for one in self.harnesses]
-            gain = mean_score(whole, self.harnesses) - mean_score(less, self.harnesses)
-            names = {"table": group[0][0], "feature": ", ".join(name for _, name in group)}
-            better, worse = sum(one > 0 for one in each), sum(one < 0 for one in each)
-            rows.append({**names, "gain": gain, "harnesses better": better, "worse": worse, "group": group})
-        return sorted(rows, key=lambda row: -row["gain"])
+    def contributions(self, folds: Folds) -> list[Contribution]:
+        """What each feature adds on harnesses that it was not fitted on."""
+        whole = self.held_out(folds)
+        groups = [group for group in groups_of(self.present) if not self.unmeasured.issuperset(group)]
+        lessened = [{harness: without(weights, group) for harness, weights in folds.items()} for group in groups]
+        return [Contribution(group, whole, self.held_out(less)) for group, less in zip(groups, lessened, strict=True)]
+
+
+@dataclass(frozen=True)
+class Contribution:
+    group: Group
+    whole: Scores
+    less: Scores
+    """Without the features of the group."""
+
+    def gain(self, harnesses: Collection[str]) -> float:
+        return mean_score(self.whole, harnesses) - mean_score(self.less, harnesses)
+
+    def row(self) -> dict[str, Any]:
+        each = [self.whole[one].percent - self.less[one].percent for one in self.whole]
+        names = {"table": self.group[0][0], "feature": ", ".join(name for _, name in self.group)}
+        better, worse = sum(one > 0 for one in each), sum(one < 0 for one in each)
+        return {**names, "gain": self.gain(self.whole), "harnesses better": better, "worse": worse}
 
 
 class Fitted(NamedTuple):
-    """The weights that are best on left-out harnesses, and the account of how they were found."""
+    """The weights to use, and the account of how they were found."""
 
     weights: Flat
     best: str
     """Present or fitted, with or without the features of no gain."""
     features: list[dict[str, Any]]
     harnesses: list[dict[str, Any]]
-    useless: list[Group]
+    dropped: list[Group]
     unmeasured: set[Key]
 
 
 def fitted(scorer: Scorer, present: Flat) -> Fitted:
     fit = Fit(scorer, present)
     folds = fit.folds()
-    rows = fit.contributions(folds)
-    # Bonuses stay: they are for requests, rules and files, which a handoff must have, and few marks depend on them.
-    useless = [row["group"] for row in rows if row["gain"] < LEAST_GAIN and row["table"] != "bonus"]
-    choices: dict[str, dict[str | None, Flat]] = {
-        "present": dict.fromkeys(folds, fit.present),
+    found = sorted(fit.contributions(folds), key=lambda one: -one.gain(fit.harnesses))
+
+    def useless(left_out: str | None) -> list[Group]:
+        # Which features are dropped is also decided without the harness that is scored. Bonuses stay: they are for
+        # requests, rules and files, which a handoff must have, and few marks depend on them.
+        others = [harness for harness in fit.harnesses if harness != left_out]
+        return [one.group for one in found if one.gain(others) < LEAST_GAIN and one.group[0][0] != "bonus"]
+
+    choices: dict[str, Folds] = {
+        PRESENT: dict.fromkeys(folds, fit.present),
         "fitted": folds,
-        "present, fewer": dict.fromkeys(folds, reduce(without, useless, fit.present)),
-        "fitted, fewer": {harness: reduce(without, useless, weights) for harness, weights in folds.items()},
+        "present, fewer": {harness: reduce(without, useless(harness), fit.present) for harness in folds},
+        "fitted, fewer": {harness: reduce(without, useless(harness), weights) for harness, weights in folds.items()},
     }
     scores = {name: fit.held_out(weights) for name, weights in choices.items()}
-    best = max(scores, key=lambda name: mean_score(scores[name], fit.harnesses) + TIE * name.endswith("fewer"))
-    return Fitted(choices[best][None], best, rows, list(_rows(scores, fit.harnesses)), useless, fit.unmeasured)
+    best = best_choice(scores)
+    rows = [one.row() for one in found]
+    return Fitted(choices[best][None], best, rows, list(_rows(scores)), useless(None), fit.unmeasured)
 
 
-def _rows(scores: Mapping[str, Scores], harnesses: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """In percent, with the weights that were fitted without the harness."""
-    for harness in harnesses:
-        shares = {name: found[harness].percent for name, found in scores.items()}
-        yield {"harness": harness, "possible": next(iter(scores.values()))[harness].of, **shares}
-    exams = [harness for harness in harnesses if harness.startswith(EXAM)]
-    for title, some in (("facts", [one for one in harnesses if one not in exams]), ("exam", exams), ("all", harnesses)):
-        if some:
-            yield {"harness": title, **{name: mean_score(found, some) for name, found in scores.items()}}
-    if exams:
+def best_choice(scores: Mapping[str, Scores]) -> str:
+    """Present weights, unless others are better by more than the standard error and worse for neither kind of marks."""
+    best = PRESENT
+    for name in scores:
+        gains = [_gain(scores, name, harnesses) for _, harnesses in _parts(scores[name])]
+        (total, error) = gains[-1]
+        if total > error and min(gain for gain, _ in gains) > -TIE and total > _gain(scores, best, [*scores[name]])[0]:
+            best = name
+    return best
+
+
+def _gain(scores: Mapping[str, Scores], name: str, harnesses: Collection[str]) -> tuple[float, float]:
+    """What weights gain over the present ones, and the standard error of it over harnesses."""
+    each = [scores[name][one].percent - scores[PRESENT][one].percent for one in harnesses]
+    error = stdev(each) / math.sqrt(len(each)) if len(each) > 1 else 0.0
+    return mean_score(scores[name], harnesses) - mean_score(scores[PRESENT], harnesses), error
+
+
+def _parts(scores: Scores) -> list[tuple[str, list[str]]]:
+    exams = [harness for harness in scores if harness.startswith(EXAM)]
+    facts = [harness for harness in scores if harness not in exams]
+    return [(title, some) for title, some in (("facts", facts), ("exam", exams), ("all", [*scores])) if some]
+
+
+def _rows(scores: Mapping[str, Scores]) -> Iterator[dict[str, Any]]:
+    """In percent; fitted weights and dropped features were chosen without the harness."""
+    for harness, score in scores[PRESENT].items():
+        yield {"harness": harness, "of": score.of, **{name: found[harness].percent for name, found in scores.items()}}
+    for title, some in _parts(scores[PRESENT]):
+        yield {"harness": title, **{name: mean_score(found, some) for name, found in scores.items()}}
+        yield {"harness": "  gain", **{name: _gain(scores, name, some)[0] for name in scores}}
+        yield {"harness": "  standard error", **{name: _gain(scores, name, some)[1] for name in scores}}
+    if exams := [harness for harness in scores[PRESENT] if harness.startswith(EXAM)]:
         lamps = {name: 100 * mean(found[one].lamp / found[one].of for one in exams) for name, found in scores.items()}
         yield {"harness": "exam, marks of the lamp", **lamps}
 
@@ -373,11 +417,13 @@ def main() -> None:
         parser.error(f"no sessions in {chosen.shared}")
     workers = Workers(chosen.shared, QUICK_SESSIONS if chosen.quick else MOST_SESSIONS)
     found = fitted(workers, as_flat(load_weights()))
-    report("fit_weights_features", found.features, list(found.features[0])[:-1])
+    report("fit_weights_features", found.features, list(found.features[0]))
     report("fit_weights", found.harnesses, list(found.harnesses[0]))
-    print(f"\nbest on left-out harnesses: {found.best}")
-    print(f"features without a gain: {', '.join(name for group in found.useless for _, name in group)}")
-    print(f"no score depends on: {', '.join(name for _, name in sorted(found.unmeasured))}")
+    print(f"\nchosen: {found.best}")
+    print(
+        f"features without a gain: {', '.join(f'{table} {name}' for group in found.dropped for table, name in group)}"
+    )
+    print(f"no score depends on: {', '.join(f'{table} {name}' for table, name in sorted(found.unmeasured))}")
     if chosen.write:
         WEIGHTS.write_text(json.dumps(rounded(found.weights), indent=1) + "\n", encoding="utf-8")
         print(f"written: {WEIGHTS}")

@@ -138,4 +138,4 @@ def test_weights_are_fitted_with_one_harness_left_out() -> None:
     sessions = [Session(harness, history, (1_500,), marks) for harness in ("one", "two")]
     found = fit_weights.fitted(fit_weights.Cases(sessions), present | bonuses)
     assert found.weights.keys() >= bonuses.keys()
-    assert [row["harness"] for row in found.harnesses] == ["one", "two", "facts", "all"]
+    assert {"one", "two", "facts", "all"} <= {row["harness"] for row in found.harnesses}
