@@ -241,12 +241,18 @@ def regression(counts: TermCounts, present: Flat) -> Flat:
         terms, wanted = sum(by_features.values()), max(1, sum(needed[harness].values()))
         for features, total in by_features.items():
             rows.append((features, total / terms, needed[harness][features] / total * terms / wanted))
-    weights = dict.fromkeys(sorted({name for features, _, _ in rows for name in features}), 0.0)
+    gram: defaultdict[tuple[str, str], float] = defaultdict(float)
+    aims: defaultdict[str, float] = defaultdict(float)
+    for features, share, aim in rows:
+        for name in features:
+            aims[name] += share * aim
+            for other in features:
+                gram[name, other] += share
+    weights = dict.fromkeys(sorted(aims), 0.0)
     for _ in range(SWEEPS):
-        for name in weights:
-            own = [row for row in rows if name in row[0]]
-            error = sum(share * (aim - sum(weights[one] for one in features)) for features, share, aim in own)
-            weights[name] += (error - RIDGE * weights[name]) / (sum(share for _, share, _ in own) + RIDGE)
+        for name, own in weights.items():
+            error = aims[name] - sum(gram[name, other] * weight for other, weight in weights.items())
+            weights[name] = own + (error - RIDGE * own) / (gram[name, name] + RIDGE)
 
     def mean_needed(of: Mapping[str, float]) -> float:
         return sum(share * aim * max(0.0, sum(of.get(name, 0.0) for name in names)) for names, share, aim in rows)
